@@ -29,25 +29,21 @@ class Retired(NamedTuple):
 
 
 RETIRED: Final[dict[str, Retired]] = {
-    "bury": Retired("send_to_dlq", still_in=("broker/routing",)),
+    "bury": Retired("send_to_dlq"),
     "detention": Retired("deferred dead letters"),
     "handover": Retired("group rescan"),
-    "home": Retired(
-        "destination", where=("broker", "network", "protocols", "stores"), still_in=("broker", "network/demand")
-    ),
+    "fact": Retired("metadata record", where=("broker", "stores")),
+    "home": Retired("destination", where=("broker", "network", "protocols", "stores")),
     "looking": Retired("scanning, selective dispatch"),
-    "news": Retired("advisories, destination events", still_in=("broker",)),
+    "news": Retired("advisories, destination events"),
     "office": Retired("dead letter handler"),
     "outlet": Retired("connection output"),
     "party": Retired("scan group"),
     "piece": Retired("part, slice", where=("stores",)),
-    "place": Retired("index, position, location", where=("stores",), still_in=("stores/journal",)),
+    "place": Retired("index, position, location", where=("broker", "stores"), still_in=("stores/journal",)),
     "rooms": Retired("assembly"),
     "spared": Retired("sequence ranges"),
-    "told": Retired(
-        "reported, published, notified; switch_to_pull",
-        still_in=("broker", "network/demand", "protocols"),
-    ),
+    "told": Retired("reported, published, notified"),
     "unstored": Retired("unsynced", still_in=("pipeline/source",)),
 }
 

@@ -6,7 +6,7 @@ from typing import Final, Protocol
 
 import pytest
 
-from spanwire.broker.metadata import CURSORS, MAX_KEY_BYTES, MAX_VALUE_BYTES, SUBSCRIPTIONS, XA_BRANCHES, Fact
+from spanwire.broker.metadata import CURSORS, MAX_KEY_BYTES, MAX_VALUE_BYTES, SUBSCRIPTIONS, XA_BRANCHES, MetadataRecord
 from spanwire.broker.persistence.recovered import RecoveredDestination
 from spanwire.broker.ports import Store, Transfer
 from spanwire.model.destination import QUEUE, SCHEDULE, SUBSCRIPTION, TRANSACTION, Destination
@@ -35,7 +35,7 @@ class DurableStoreDriver(StoreDriver, Protocol):
     """A store that outlives its process."""
 
     recovered: list[RecoveredDestination]
-    facts: dict[int, dict[bytes, bytes]]
+    metadata: dict[int, dict[bytes, bytes]]
     clean: bool
 
     def reopen(self) -> None: ...
@@ -157,7 +157,7 @@ class StoreConformance:
             Transfer(STAGED, [staged[3], staged[0], waiting, staged[1]], ORDERS),
             Transfer(STAGED, [staged[4]], BILLS),
         ]
-        orders, bills = store.transfer_unit(transfers, [(ORDERS, before)], [Fact(CURSORS, b"k", b"v")])
+        orders, bills = store.transfer_unit(transfers, [(ORDERS, before)], [MetadataRecord(CURSORS, b"k", b"v")])
         after = store.append(ORDERS, plain_message(ORDERS, 7, b"after"))
         assert before < orders and orders + 4 <= after
         for request in (0, 10):  # before it is stored, and then
@@ -297,9 +297,9 @@ class StoreConformance:
     def test_facts_are_stored_like_messages_and_the_position_covers_them(self) -> None:
         driver = self.driver()
         before = driver.store.position()
-        driver.store.put_fact(SUBSCRIPTIONS, b"key", b"value")
-        driver.store.discard_fact(SUBSCRIPTIONS, b"never there")
-        driver.store.append_unit([], [], [Fact(CURSORS, b"", b""), Fact(CURSORS, b"gone", None)])
+        driver.store.put_metadata(SUBSCRIPTIONS, b"key", b"value")
+        driver.store.discard_metadata(SUBSCRIPTIONS, b"never there")
+        driver.store.append_unit([], [], [MetadataRecord(CURSORS, b"", b""), MetadataRecord(CURSORS, b"gone", None)])
         asked = driver.store.position()
         assert asked > before
         driver.turn()
@@ -307,13 +307,15 @@ class StoreConformance:
 
     def test_a_fact_above_its_limits_is_refused_and_nothing_of_its_unit_is_done(self) -> None:
         driver = self.driver()
-        with pytest.raises(ResourceAllocationError, match="the key of a fact has 1025 bytes"):
-            driver.store.put_fact(SUBSCRIPTIONS, bytes(MAX_KEY_BYTES + 1), b"")
-        with pytest.raises(ResourceAllocationError, match="a fact has 1048577 bytes"):
+        with pytest.raises(ResourceAllocationError, match="the key of a metadata record has 1025 bytes"):
+            driver.store.put_metadata(SUBSCRIPTIONS, bytes(MAX_KEY_BYTES + 1), b"")
+        with pytest.raises(ResourceAllocationError, match="a metadata record has 1048577 bytes"):
             driver.store.append_unit(
-                [(ORDERS, plain_message(ORDERS, 1))], [], [Fact(SUBSCRIPTIONS, b"k", bytes(MAX_VALUE_BYTES + 1))]
+                [(ORDERS, plain_message(ORDERS, 1))],
+                [],
+                [MetadataRecord(SUBSCRIPTIONS, b"k", bytes(MAX_VALUE_BYTES + 1))],
             )
-        driver.store.put_fact(SUBSCRIPTIONS, bytes(MAX_KEY_BYTES), bytes(MAX_VALUE_BYTES))
+        driver.store.put_metadata(SUBSCRIPTIONS, bytes(MAX_KEY_BYTES), bytes(MAX_VALUE_BYTES))
         driver.turn()
         driver.store.fetch(1, ORDERS, [1])
         driver.turn()
@@ -422,7 +424,7 @@ class DurableStoreConformance(StoreConformance):
         driver.store.note_redelivery(STAGED, staged[6], 3)
         driver.turn()
         transfers = [Transfer(STAGED, staged[4:] + staged[:2], ORDERS), Transfer(STAGED, [staged[3]], BILLS)]
-        first, bill = driver.store.transfer_unit(transfers, [], [Fact(CURSORS, b"k", b"v")])
+        first, bill = driver.store.transfer_unit(transfers, [], [MetadataRecord(CURSORS, b"k", b"v")])
         driver.turn()
         driver.store.remove(ORDERS, first + 1)
         driver.store.note_redelivery(ORDERS, first, 2)
@@ -438,35 +440,37 @@ class DurableStoreConformance(StoreConformance):
             assert found[str(ORDERS)].priorities == {first + 2: 6, first + 3: 7, first + 4: 0, first + 5: 1}
             assert list(found[str(ORDERS)].expirations.sequences) == [first + 3, first + 5]
             assert found[str(BILLS)].priorities == {bill: 3}
-            assert driver.facts == {CURSORS: {b"k": b"v"}}
+            assert driver.metadata == {CURSORS: {b"k": b"v"}}
             driver.store.fetch(1, ORDERS, kept)
             driver.turn()
             assert bodies(driver.fetched[1]) == [b"body %d" % n for n in (4, 6, 7, 0, 1)]
 
     def test_facts_survive_until_they_are_replaced_or_discarded(self) -> None:
         driver = self.driver()
-        driver.store.put_fact(SUBSCRIPTIONS, b"a", b"1")
-        driver.store.put_fact(SUBSCRIPTIONS, b"b", b"")
-        driver.store.put_fact(CURSORS, b"a", b"other table")
-        driver.store.put_fact(SUBSCRIPTIONS, b"gone", b"x")
+        driver.store.put_metadata(SUBSCRIPTIONS, b"a", b"1")
+        driver.store.put_metadata(SUBSCRIPTIONS, b"b", b"")
+        driver.store.put_metadata(CURSORS, b"a", b"other table")
+        driver.store.put_metadata(SUBSCRIPTIONS, b"gone", b"x")
         driver.turn()
-        driver.store.put_fact(SUBSCRIPTIONS, b"a", b"2")
-        driver.store.discard_fact(SUBSCRIPTIONS, b"gone")
+        driver.store.put_metadata(SUBSCRIPTIONS, b"a", b"2")
+        driver.store.discard_metadata(SUBSCRIPTIONS, b"gone")
         driver.turn()
         expected = {SUBSCRIPTIONS: {b"a": b"2", b"b": b""}, CURSORS: {b"a": b"other table"}}
         for stop in (driver.crash, driver.reopen, driver.reopen, driver.crash):
             stop()
-            assert driver.facts == expected
+            assert driver.metadata == expected
 
     def test_facts_of_a_unit_survive_with_its_messages(self) -> None:
         driver = self.driver()
-        driver.store.put_fact(XA_BRANCHES, b"branch", b"prepared")
+        driver.store.put_metadata(XA_BRANCHES, b"branch", b"prepared")
         added = driver.store.append_unit(
-            [(ORDERS, plain_message(ORDERS, 1))], [], [Fact(XA_BRANCHES, b"branch", None), Fact(CURSORS, b"c", b"7")]
+            [(ORDERS, plain_message(ORDERS, 1))],
+            [],
+            [MetadataRecord(XA_BRANCHES, b"branch", None), MetadataRecord(CURSORS, b"c", b"7")],
         )
         driver.turn()
         driver.crash()
-        assert driver.facts == {CURSORS: {b"c": b"7"}}
+        assert driver.metadata == {CURSORS: {b"c": b"7"}}
         assert [list(found.sequences) for found in driver.recovered] == [added]
 
     def test_a_shared_message_survives_in_those_destinations_from_which_it_was_not_removed(self) -> None:

@@ -52,7 +52,7 @@ def artemis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]
 
 
 def _home(distribution: Distribution) -> Path:
-    found = distributions.home_of(distribution)
+    found = distributions.find_destination(distribution)
     if isinstance(found, str):
         pytest.skip(found)
     return found

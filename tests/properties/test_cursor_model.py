@@ -133,7 +133,7 @@ class CursorMachine(RuleBasedStateMachine):
         self.places.update({text: int(text[1:]) for text in self.waiting})
 
     def _made(self, name: str) -> int:
-        names = list(self.stage.store.facts.get(5, {}))
+        names = list(self.stage.store.metadata.get(5, {}))
         return names.index(name.encode()) if name.encode() in names else -1
 
     @precondition(lambda self: hasattr(self, "stage"))

@@ -11,7 +11,7 @@ from random import Random
 
 import pytest
 
-from spanwire.broker.metadata import Fact
+from spanwire.broker.metadata import MetadataRecord
 from spanwire.broker.persistence.store_unit import StoreUnit
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import ResourceAllocationError
@@ -43,7 +43,7 @@ class World:
     added: dict[Key, int] = field(default_factory=dict)
     removed: dict[Key, int] = field(default_factory=dict)
     units: list[Unit] = field(default_factory=list)
-    facts: dict[bytes, list[tuple[int, bytes | None]]] = field(default_factory=dict)
+    metadata: dict[bytes, list[tuple[int, bytes | None]]] = field(default_factory=dict)
     number: int = 0
     was_full: int = 0
 
@@ -65,10 +65,10 @@ class World:
         elif choice == 9:
             key, value = b"k%d" % self.random.randrange(3), self.random.choice((None, b"v%d" % self.number))
             if value is None:
-                store.discard_fact(1, key)
+                store.discard_metadata(1, key)
             else:
-                store.put_fact(1, key, value)
-            self.facts.setdefault(key, []).append((store.position(), value))
+                store.put_metadata(1, key, value)
+            self.metadata.setdefault(key, []).append((store.position(), value))
         elif choice == 10 and store.has_room():
             sequences = store.append_shared(QUEUES[:2], self._message(queue))
             self.units.append(
@@ -118,10 +118,10 @@ class World:
             assert len(kept) < 2, "half a unit"
             if kept == {False}:
                 assert all(key in found for key in unit.removed if self.added[key] <= stored)
-        for name, history in self.facts.items():
+        for name, history in self.metadata.items():
             old = [value for position, value in history if position <= stored][-1:] or [None]
             allowed = old + [value for position, value in history if position > stored]
-            assert copy.facts.get(1, {}).get(name, None) in allowed
+            assert copy.metadata.get(1, {}).get(name, None) in allowed
 
     def ended(self) -> None:
         """Everything is as it should be."""
@@ -130,8 +130,8 @@ class World:
         self.driver.reopen()
         found = {(line.destination.name, number) for line in self.driver.recovered for number in line.sequences}
         assert found == set(self.added) - set(self.removed)
-        values = {name: history[-1][1] for name, history in self.facts.items()}
-        assert self.driver.facts.get(1, {}) == {name: value for name, value in values.items() if value is not None}
+        values = {name: history[-1][1] for name, history in self.metadata.items()}
+        assert self.driver.metadata.get(1, {}) == {name: value for name, value in values.items() if value is not None}
 
     def _message(self, queue: Destination) -> Message:
         self.number += 1
@@ -153,16 +153,16 @@ class World:
         store = self.driver.store
         queue = self.random.choice(QUEUES)
         key = self._some_key()
-        fact = Fact(1, b"k1", b"u%d" % self.number)
+        metadata_record = MetadataRecord(1, b"k1", b"u%d" % self.number)
         removals = [] if key is None else [(Destination(QUEUE, key[0]), key[1])]
         additions = [(queue, self._message(queue)) for _ in range(self.random.randrange(3))]
         if additions and not store.has_room():
             with pytest.raises(ResourceAllocationError):
-                store.append_unit(additions, removals, [fact])
+                store.append_unit(additions, removals, [metadata_record])
             return
-        sequences = self._stored_unit(additions, removals, fact)
+        sequences = self._stored_unit(additions, removals, metadata_record)
         position = store.position()
-        self.facts.setdefault(fact.key, []).append((position, fact.value))
+        self.metadata.setdefault(metadata_record.key, []).append((position, metadata_record.value))
         for sequence in sequences:
             self._add(queue, sequence)
         if key is not None:
@@ -170,18 +170,21 @@ class World:
         self.units.append(Unit(position, [(queue.name, number) for number in sequences], [] if key is None else [key]))
 
     def _stored_unit(
-        self, additions: list[tuple[Destination, Message]], removals: list[tuple[Destination, int]], fact: Fact
+        self,
+        additions: list[tuple[Destination, Message]],
+        removals: list[tuple[Destination, int]],
+        metadata_record: MetadataRecord,
     ) -> list[int]:
         """The sequences of a unit, gathered or not. A gathered one is written before its messages are used."""
         store = self.driver.store
         if self.number % 3 or not additions:
-            return store.append_unit(additions, removals, [fact])
+            return store.append_unit(additions, removals, [metadata_record])
         unit = StoreUnit()
         for queue, message in additions:
             line = unit.add(queue, message)
         for queue, sequence in removals:
             unit.remove(queue, sequence)
-        unit.add_fact(fact)
+        unit.add_metadata(metadata_record)
         store.append_gathered(unit, [])
         self.settle()
         return list(range(line.first, line.first + line.count))

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from spanwire.broker.metadata import SUBSCRIPTIONS, XA_BRANCHES, Fact
+from spanwire.broker.metadata import SUBSCRIPTIONS, XA_BRANCHES, MetadataRecord
 from spanwire.stores.journal.segments.record import HEADER_SIZE, MESSAGE, encode_header, read_record, record_size
 from tests.simulation.disk import PowerCutError
 from tests.support.journal_model import NAMES, CheckedJournal
@@ -72,8 +72,8 @@ class JournalMachine(RuleBasedStateMachine):
         removals: list[tuple[str, int]],
         changes: list[tuple[bytes, bytes | None]],
     ) -> None:
-        facts = [Fact(XA_BRANCHES, key, value) for key, value in changes]
-        self.checked.unit(additions, [(name, self.pick(name, number)) for name, number in removals], facts)
+        metadata = [MetadataRecord(XA_BRANCHES, key, value) for key, value in changes]
+        self.checked.unit(additions, [(name, self.pick(name, number)) for name, number in removals], metadata)
 
     @rule(
         source=names,
@@ -82,21 +82,21 @@ class JournalMachine(RuleBasedStateMachine):
         removals=st.lists(st.tuples(names, picks), max_size=2),
     )
     def transfer(self, source: str, numbers: list[int], other: str, removals: list[tuple[str, int]]) -> None:
-        facts = [Fact(XA_BRANCHES, b"a", b"%d" % len(numbers))]
+        metadata = [MetadataRecord(XA_BRANCHES, b"a", b"%d" % len(numbers))]
         gone = [(name, self.pick(name, number)) for name, number in removals]
-        self.checked.transfer(source, [self.pick(source, number) for number in numbers], other, gone, facts)
+        self.checked.transfer(source, [self.pick(source, number) for number in numbers], other, gone, metadata)
 
     @rule(source=names, other=names)
     def transfer_all(self, source: str, other: str) -> None:
         self.checked.transfer(source, list(self.checked.state.get("queue://" + source, {})), other, [], [])
 
     @rule(key=keys, value=st.binary(max_size=300))
-    def put_fact(self, key: bytes, value: bytes) -> None:
-        self.checked.put_fact(SUBSCRIPTIONS, key, value)
+    def put_metadata(self, key: bytes, value: bytes) -> None:
+        self.checked.put_metadata(SUBSCRIPTIONS, key, value)
 
     @rule(key=keys)
-    def discard_fact(self, key: bytes) -> None:
-        self.checked.discard_fact(SUBSCRIPTIONS, key)
+    def discard_metadata(self, key: bytes) -> None:
+        self.checked.discard_metadata(SUBSCRIPTIONS, key)
 
     @rule()
     def scan(self) -> None:

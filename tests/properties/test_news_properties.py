@@ -20,7 +20,7 @@ QUEUE = "queue://Q"
 DLQ = "queue://ActiveMQ.DLQ"
 KINDS = ("MessageDelivered", "MessageDispatched", "MessageConsumed", "MessageDLQd", "Expired", "NoConsumer")
 LIFETIME_MS = 2_000
-TOLD = AdvisoryPolicy(delivered=True, dispatched=True, consumed=True, no_consumers=True)
+REPORTED = AdvisoryPolicy(delivered=True, dispatched=True, consumed=True, no_consumers=True)
 
 STEPS = st.lists(
     st.one_of(
@@ -42,9 +42,9 @@ class Play:
 
     def __init__(self, process_expired: bool) -> None:
         strategy = DeadLetterStrategy(process_expired=process_expired, process_non_persistent=True)
-        policy = PolicyEntry(destination(QUEUE), advisories=TOLD, dead_letter=strategy, memory_limit_bytes=20_000)
+        policy = PolicyEntry(destination(QUEUE), advisories=REPORTED, dead_letter=strategy, memory_limit_bytes=20_000)
         self.stage = Stage(policy, advisory_format=SpokenAdvisories())
-        self.news = {
+        self.advisories = {
             kind: self.stage.peer(kind).consumes(f"topic://ActiveMQ.Advisory.{kind}.Queue.Q") for kind in KINDS
         }
         self.producer: Peer = self.stage.peer("p")
@@ -116,7 +116,7 @@ class Play:
                 getattr(self, name)(*values)
 
     def counts(self) -> Counter[str]:
-        return Counter({kind: len(listener.out) for kind, listener in self.news.items()})
+        return Counter({kind: len(listener.out) for kind, listener in self.advisories.items()})
 
 
 @settings(deadline=None)
@@ -139,4 +139,4 @@ def test_every_message_is_told_as_often_as_it_is_counted(
         assert told["MessageDelivered"] == queue.enqueued
         assert told["MessageConsumed"] == queue.dequeued
         assert told["Expired"] == queue.expired
-    assert all(text_of(delivery.message) for listener in play.news.values() for delivery in listener.deliveries)
+    assert all(text_of(delivery.message) for listener in play.advisories.values() for delivery in listener.deliveries)

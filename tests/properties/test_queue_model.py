@@ -119,8 +119,8 @@ class QueueModel(RuleBasedStateMachine):
         closes: bool = False,
     ) -> None:
         for _ in range(count):
-            home = self.stage.broker.home_of(destination(QUEUE))
-            if not persistent and home is not None and not home.usage.takes(MESSAGE_BYTES):
+            queue = self.stage.broker.find_destination(destination(QUEUE))
+            if not persistent and queue is not None and not queue.usage.takes(MESSAGE_BYTES):
                 return  # it would be parked
             self.number += 1
             due_ms = self.stage.now.wall_ms + LIFETIME_MS if lives else 0
@@ -188,13 +188,13 @@ class QueueModel(RuleBasedStateMachine):
 
     @rule()
     def pause_or_resume(self) -> None:
-        home = self.stage.broker.home_of(destination(QUEUE))
-        assert isinstance(home, Queue)
+        queue = self.stage.broker.find_destination(destination(QUEUE))
+        assert isinstance(queue, Queue)
         self.paused = not self.paused
         if self.paused:
-            home.pause()
+            queue.pause()
         else:
-            home.resume()
+            queue.resume()
 
     @precondition(lambda self: len(self.holders) < 4)
     @rule(prefetch=st.sampled_from((1, 2, 5, 100)), selector=st.sampled_from(SELECTORS))
@@ -300,14 +300,14 @@ class QueueModel(RuleBasedStateMachine):
     @precondition(lambda self: len(self.line) > 0)
     @rule()
     def purge(self) -> None:
-        home = self.stage.broker.home_of(destination(QUEUE))
-        assert isinstance(home, Queue)
+        queue = self.stage.broker.find_destination(destination(QUEUE))
+        assert isinstance(queue, Queue)
         if any(entry.persistent for entry in self.due):
             return  # some may be dead letters already
         self.purging += len(self.line) + len(self.due)
         self.line = []
         self.due = []
-        home.purge()
+        queue.purge()
 
     @rule()
     def sync(self) -> None:

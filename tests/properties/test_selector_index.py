@@ -71,7 +71,7 @@ MESSAGES = st.builds(
 
 
 class SilentConnection:
-    def completed(self, token: int, error: SpanwireError | None) -> None: ...
+    def on_completed(self, token: int, error: SpanwireError | None) -> None: ...
 
     def close_with(self, error: SpanwireError) -> None: ...
 
@@ -83,7 +83,7 @@ class SilentConsumer:
 
     def close(self, reason: JmsError) -> None: ...
 
-    def told_to_pull(self) -> bool:
+    def switch_to_pull(self) -> bool:
         return False
 
 

@@ -75,7 +75,7 @@ class Silent:
     def close_with(self, error: SpanwireError) -> None:
         pass
 
-    def completed(self, token: int, error: SpanwireError | None) -> None:
+    def on_completed(self, token: int, error: SpanwireError | None) -> None:
         pass
 
 
@@ -101,7 +101,7 @@ def played(directory: Path, play: Callable[[Changing], Awaitable[None]], **parts
 
 
 def limit_of(broker: Broker, name: str) -> int:
-    home = broker.home_of(parse_destination(name))
+    home = broker.find_destination(parse_destination(name))
     assert home is not None
     return home.usage.limit_bytes
 

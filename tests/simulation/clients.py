@@ -58,7 +58,7 @@ class SimulatedConsumer:
     def dispatch(self, message: Message, sequence: int, redelivery_count: int) -> None:
         self.inbox.append(Unread(message, sequence, redelivery_count > 0))
 
-    def told_to_pull(self) -> bool:
+    def switch_to_pull(self) -> bool:
         return False
 
     def dispatch_end(self) -> None:
@@ -90,7 +90,7 @@ class SimulatedClient:
 
     # The port
 
-    def completed(self, token: int, error: SpanwireError | None) -> None:
+    def on_completed(self, token: int, error: SpanwireError | None) -> None:
         granted = self._granted_by.pop(token, [])
         settled = self._settled_by.pop(token, [])
         if error is None:
@@ -220,7 +220,7 @@ class SimulatedClient:
         token = self._new_token()
         self._granted_by[token] = [text]
         if world.broker.send(self._state, message, None, token, world.now):
-            self.completed(token, None)
+            self.on_completed(token, None)
 
     def _read(self) -> None:
         for consumer in self._consumers:
@@ -278,7 +278,7 @@ class SimulatedClient:
             if not is_given_up:
                 self._world.ledger.acknowledged(entry.text)
         if self._tell(consumer, ack_type, unread, token):
-            self.completed(token, None)
+            self.on_completed(token, None)
 
     def _tell(
         self,
@@ -368,7 +368,7 @@ class SimulatedClient:
         for text in self._settled_by[token]:
             world.ledger.acknowledged(text)
         if world.broker.commit(self._state, transaction_id, token, world.now):
-            self.completed(token, None)
+            self.on_completed(token, None)
 
     def _transaction_id(self) -> TransactionId:
         assert self._state is not None

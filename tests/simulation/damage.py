@@ -84,7 +84,7 @@ def foreign_files(seed: int) -> dict[str, bytes]:
         batch = journal.next_batch()
         assert batch is not None
         write_batch(disk, batch, True)
-        journal.completed(batch)
+        journal.on_completed(batch)
     return disk.contents()
 
 

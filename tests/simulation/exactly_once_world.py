@@ -54,7 +54,7 @@ class Shown:
     def close(self, reason: JmsError) -> None:
         self.ended = True
 
-    def told_to_pull(self) -> bool:
+    def switch_to_pull(self) -> bool:
         return False
 
 
@@ -75,7 +75,7 @@ class Link:
         self.replies: Shown | None = None
         self.reply_to: Destination | None = None
 
-    def completed(self, token: int, error: SpanwireError | None) -> None:
+    def on_completed(self, token: int, error: SpanwireError | None) -> None:
         self.answers[token] = error
 
     def close_with(self, error: SpanwireError) -> None:

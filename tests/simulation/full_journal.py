@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
-from spanwire.broker.metadata import Fact
+from spanwire.broker.metadata import MetadataRecord
 from spanwire.broker.persistence.recovered import RecoveredDestination
 from spanwire.broker.persistence.store_unit import StoreUnit
 from spanwire.broker.ports import Transfer
@@ -42,7 +42,7 @@ class FullState:
     """All that a store promises to keep; compared as a whole."""
 
     lines: dict[str, dict[int, Stored]] = field(default_factory=dict)
-    facts: dict[tuple[int, bytes], bytes] = field(default_factory=dict)
+    metadata: dict[tuple[int, bytes], bytes] = field(default_factory=dict)
 
 
 class DamagedMessageError(Exception):
@@ -58,12 +58,12 @@ class Opened:
         self.journal: Final[Journal] = opened.journal
         self.destinations: Final[list[RecoveredDestination]] = opened.recovery.destinations()
         self.clean: Final[bool] = opened.recovery.clean
-        self._facts: Final = opened.recovery.facts()
+        self._facts: Final = opened.recovery.metadata()
 
     def state(self) -> FullState:
         """What it holds, every message read back. Raises `DamagedMessageError`."""
-        facts = {(table, key): value for table, entries in self._facts.items() for key, value in entries.items()}
-        state = FullState({}, facts)
+        metadata = {(table, key): value for table, entries in self._facts.items() for key, value in entries.items()}
+        state = FullState({}, metadata)
         for found in self.destinations:
             kept = self.messages(found)
             state.lines[found.destination.qualified_name] = kept
@@ -150,19 +150,25 @@ class FullJournal:
         self._called()
 
     def unit(
-        self, additions: list[tuple[Destination, Message]], removals: list[tuple[Destination, int]], facts: list[Fact]
+        self,
+        additions: list[tuple[Destination, Message]],
+        removals: list[tuple[Destination, int]],
+        metadata: list[MetadataRecord],
     ) -> None:
-        sequences = self.journal.append_unit(additions, removals, facts)
+        sequences = self.journal.append_unit(additions, removals, metadata)
         for (line, message), sequence in zip(additions, sequences, strict=True):
             self._took(line, sequence, message)
         for line, sequence in removals:
             self._lost(line, sequence)
-        for fact in facts:
-            self._fact(fact.table, fact.key, fact.value)
+        for metadata_record in metadata:
+            self._metadata(metadata_record.table, metadata_record.key, metadata_record.value)
         self._called()
 
     def gathered_unit(
-        self, additions: list[tuple[Destination, Message]], removals: list[tuple[Destination, int]], facts: list[Fact]
+        self,
+        additions: list[tuple[Destination, Message]],
+        removals: list[tuple[Destination, int]],
+        metadata: list[MetadataRecord],
     ) -> None:
         """A unit that was gathered. What it adds is nobody's business before it is on the disk."""
         unit = StoreUnit()
@@ -170,23 +176,25 @@ class FullJournal:
         assert len(set(lines)) == len(lines), "each line once"
         for line, sequence in removals:
             unit.remove(line, sequence)
-        for fact in facts[1:]:
-            unit.add_fact(fact)
-        self.journal.append_gathered(unit, facts[:1])
+        for metadata_record in metadata[1:]:
+            unit.add_metadata(metadata_record)
+        self.journal.append_gathered(unit, metadata[:1])
         for place, (line, message) in enumerate(additions):
             self._took(line, lines[place].first, message)
         for line, sequence in removals:
             self._lost(line, sequence)
-        for fact in facts:
-            self._fact(fact.table, fact.key, fact.value)
+        for metadata_record in metadata:
+            self._metadata(metadata_record.table, metadata_record.key, metadata_record.value)
         self._called()
         self.gathered += 1
         while self.write_one():
             pass
 
-    def transfer(self, source: Destination, sequences: list[int], target: Destination, facts: list[Fact]) -> None:
+    def transfer(
+        self, source: Destination, sequences: list[int], target: Destination, metadata: list[MetadataRecord]
+    ) -> None:
         """Messages of one line, which are there, become those of another."""
-        (first,) = self.journal.transfer_unit([Transfer(source, sequences, target)], [], facts)
+        (first,) = self.journal.transfer_unit([Transfer(source, sequences, target)], [], metadata)
         name = target.qualified_name
         self.transferred += len(sequences)
         kept = self.state.lines.setdefault(source.qualified_name, {})
@@ -196,16 +204,16 @@ class FullJournal:
             self.used[name] = first + place
             self.state.lines.setdefault(name, {})[first + place] = (raw, 0, priority, due)
         self.state.lines.setdefault(name, {})
-        for fact in facts:
-            self._fact(fact.table, fact.key, fact.value)
+        for metadata_record in metadata:
+            self._metadata(metadata_record.table, metadata_record.key, metadata_record.value)
         self._called()
 
-    def fact(self, table: int, key: bytes, value: bytes | None) -> None:
+    def metadata_record(self, table: int, key: bytes, value: bytes | None) -> None:
         if value is None:
-            self.journal.discard_fact(table, key)
+            self.journal.discard_metadata(table, key)
         else:
-            self.journal.put_fact(table, key, value)
-        self._fact(table, key, value)
+            self.journal.put_metadata(table, key, value)
+        self._metadata(table, key, value)
         self._called()
 
     def add_line(self, line: Destination) -> None:
@@ -233,7 +241,7 @@ class FullJournal:
             return False
         self.deleted += len(batch.deletions)
         write_batch(self.disk, batch, True)
-        self._stored = self.journal.completed(batch)
+        self._stored = self.journal.on_completed(batch)
         self._snapshots = {place: state for place, state in self._snapshots.items() if place >= self._stored}
         self.allowed = [self._snapshots[self._stored]]
         return True
@@ -300,11 +308,11 @@ class FullJournal:
     def _lost(self, line: Destination, sequence: int) -> None:
         self.state.lines.get(line.qualified_name, {}).pop(sequence, None)
 
-    def _fact(self, table: int, key: bytes, value: bytes | None) -> None:
+    def _metadata(self, table: int, key: bytes, value: bytes | None) -> None:
         if value is None:
-            self.state.facts.pop((table, key), None)
+            self.state.metadata.pop((table, key), None)
         else:
-            self.state.facts[table, key] = value
+            self.state.metadata[table, key] = value
 
     def _called(self) -> None:
         self._snapshots[self.journal.position()] = deepcopy(self.state)
@@ -325,13 +333,13 @@ def work(full: FullJournal, random: Random, calls: int) -> None:
         elif choice < 40:
             _take(full, random, choice)
         elif choice < 43 and choice != 41:
-            fact = _fact(random)
-            full.fact(fact.table, fact.key, fact.value)
+            metadata_record = _metadata(random)
+            full.metadata_record(metadata_record.table, metadata_record.key, metadata_record.value)
         elif choice == 41:
             source = random.choice(LINES)
             there = list(full.state.lines.get(source.qualified_name, {}))
             some = random.sample(there, random.randrange(len(there) + 1))
-            full.transfer(source, some, random.choice(LINES), [_fact(random)])
+            full.transfer(source, some, random.choice(LINES), [_metadata(random)])
         elif choice == 43:
             full.reopen()
         elif choice < 47:
@@ -350,11 +358,11 @@ def _add(full: FullJournal, random: Random, choice: int) -> None:
         additions = [(where, full.message(where, random)) for where in random.sample(LINES, random.randrange(4))]
         some = _some(full, random, line)
         removals = [] if some is None else [(line, some)]
-        facts = [_fact(random)] if choice == 14 else []
+        metadata = [_metadata(random)] if choice == 14 else []
         if random.random() < 0.3:
-            full.gathered_unit(additions, removals, facts)
+            full.gathered_unit(additions, removals, metadata)
         else:
-            full.unit(additions, removals, facts)
+            full.unit(additions, removals, metadata)
     elif choice < 19:
         full.remove(line, full.append(line, full.message(line, random, 50)))
     else:
@@ -377,6 +385,6 @@ def _some(full: FullJournal, random: Random, line: Destination) -> int | None:
     return random.choice(list(messages)) if messages else None
 
 
-def _fact(random: Random) -> Fact:
+def _metadata(random: Random) -> MetadataRecord:
     value = None if random.random() < 0.3 else random.randbytes(random.choice((0, 5, 300)))
-    return Fact(random.choice(TABLES), b"key %d" % random.randrange(5), value)
+    return MetadataRecord(random.choice(TABLES), b"key %d" % random.randrange(5), value)

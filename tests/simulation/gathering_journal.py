@@ -5,7 +5,7 @@ from __future__ import annotations
 from copy import deepcopy
 from random import Random
 
-from spanwire.broker.metadata import Fact
+from spanwire.broker.metadata import MetadataRecord
 from spanwire.broker.persistence.store_unit import StoreUnit
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.stores.journal.batch import Batch
@@ -40,10 +40,13 @@ class GatheringJournal(CheckedJournal):
         super().remove_destination(name)
 
     def unit(
-        self, additions: list[tuple[str, int]], removals: list[tuple[str, int]], facts: list[Fact] | None = None
+        self,
+        additions: list[tuple[str, int]],
+        removals: list[tuple[str, int]],
+        metadata: list[MetadataRecord] | None = None,
     ) -> list[int]:
         self.taken.update((f"queue://{name}", sequence) for name, sequence in removals)
-        return super().unit(additions, removals, facts)
+        return super().unit(additions, removals, metadata)
 
     def gathered_unit(self, name: str, count: int, random: Random) -> None:
         """A unit in one line, of which nobody asks anything before it is on the disk."""
@@ -69,18 +72,23 @@ class GatheringJournal(CheckedJournal):
             self.write_one()
 
     def transfer(
-        self, source: str, sequences: list[int], target: str, removals: list[tuple[str, int]], facts: list[Fact]
+        self,
+        source: str,
+        sequences: list[int],
+        target: str,
+        removals: list[tuple[str, int]],
+        metadata: list[MetadataRecord],
     ) -> list[int]:
         self.taken.update((f"queue://{source}", sequence) for sequence in sequences)
         self.taken.update((f"queue://{name}", sequence) for name, sequence in removals)
-        return super().transfer(source, sequences, target, removals, facts)
+        return super().transfer(source, sequences, target, removals, metadata)
 
-    def is_allowed(self, found: State, facts: Facts) -> bool:
+    def is_allowed(self, found: State, metadata: Facts) -> bool:
         """Whether a crash may leave this. What was removed before its write may be gone before what was sent later, and
         of what a later unit takes the redelivery count is not written any more.
         """
         allowed = [self._left(state) for state in self.allowed]
-        return (self._left(found), facts) in list(zip(allowed, self.allowed_facts, strict=True))
+        return (self._left(found), metadata) in list(zip(allowed, self.allowed_facts, strict=True))
 
     def _left(self, state: State) -> State:
         """The lines that hold messages, without those that were removed."""
@@ -129,9 +137,9 @@ class GatheringJournal(CheckedJournal):
     def after(self, disk: SimulatedDisk) -> None:
         self.driver = JournalDriver(disk)
         found = self.driver.state()
-        assert self.is_allowed(found, self.driver.facts)
+        assert self.is_allowed(found, self.driver.metadata)
         self.state = found
-        self.facts = deepcopy(self.driver.facts)
+        self.metadata = deepcopy(self.driver.metadata)
         self._check_traits()
         self._begin()
 
@@ -147,7 +155,9 @@ class GatheringJournal(CheckedJournal):
     def _stored(self) -> None:
         first = max(position for position in self.snapshots if position <= self.driver.stored)
         self.snapshots = {position: state for position, state in self.snapshots.items() if position >= first}
-        self.fact_snapshots = {position: facts for position, facts in self.fact_snapshots.items() if position >= first}
+        self.fact_snapshots = {
+            position: metadata for position, metadata in self.fact_snapshots.items() if position >= first
+        }
         self.allowed = [self.snapshots[first]]
         self.allowed_facts = [self.fact_snapshots[first]]
 

@@ -62,7 +62,7 @@ class Names:
         outcome = Outcome(site, self._world)
         broker = site.broker
         lines = [
-            (self._id(key), durable.active, durable.line.waiting(), durable.line.in_flight)
+            (self._id(key), durable.active, durable.queue.waiting(), durable.queue.in_flight)
             for key, durable in broker.assembly.map.durables.items()
         ]
         copies = [
@@ -194,7 +194,7 @@ class Explorer:
         self._frames = Numbers[Frame]()
         self._wires = Numbers[tuple[int, ...] | None](None, ())  # `DOWN` and `EMPTY`
         self._quiet_sites: dict[int, int] = {}  # for each state of a broker the one that it is in a quiet mesh
-        self._telling: dict[int, bool] = {}  # for frames on a wire, whether they tell of consumers
+        self._delivery: dict[int, bool] = {}  # for frames on a wire, whether they tell of consumers
         self._steps: dict[tuple[object, ...], Step] = {}
         self._count = len(self._world.sites)
         self._sends = self._world.left
@@ -307,10 +307,10 @@ class Explorer:
         return not any(number == DOWN or self._tells(number) for number in state[self._count : -1])
 
     def _tells(self, number: int) -> bool:
-        found = self._telling.get(number)
+        found = self._delivery.get(number)
         if found is None:
             kinds = {self._frames.values[frame][0] for frame in self._wire(number)}
-            found = self._telling[number] = not kinds <= {"message", "answer"}
+            found = self._delivery[number] = not kinds <= {"message", "answer"}
         return found
 
     def _played_step(self, state: State, event: Event, path: list[Event]) -> Step:

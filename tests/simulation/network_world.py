@@ -152,7 +152,7 @@ class NetworkWorld:
                 batch = site.journal.next_batch()
                 if batch is not None:
                     write_batch(site.disk, batch, True)
-                    site.broker.stored(site.journal.completed(batch), self.network.now)
+                    site.broker.stored(site.journal.on_completed(batch), self.network.now)
                 site.disk.cut_at = -1
             except PowerCutError:
                 self._crash(site)

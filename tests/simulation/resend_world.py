@@ -66,7 +66,7 @@ class ResendingClient:
         self._state: ConnectionState | None = None
         self._was_connected = False
 
-    def completed(self, token: int, error: SpanwireError | None) -> None:
+    def on_completed(self, token: int, error: SpanwireError | None) -> None:
         assert error is None, error
         self._wire.append(token)
 
@@ -177,7 +177,7 @@ class EagerConsumer:
         self._subscription: Subscription = broker.add_consumer(self._state, info, self, world.now)
         broker.start_consumer(self._subscription, world.now)
 
-    def completed(self, token: int, error: SpanwireError | None) -> None:
+    def on_completed(self, token: int, error: SpanwireError | None) -> None:
         """It wants no answers."""
 
     def close_with(self, error: SpanwireError) -> None:
@@ -186,7 +186,7 @@ class EagerConsumer:
     def close(self, reason: JmsError) -> None:
         """Its queue is never removed."""
 
-    def told_to_pull(self) -> bool:
+    def switch_to_pull(self) -> bool:
         return False
 
     def dispatch_end(self) -> None:
@@ -278,7 +278,7 @@ class ResendWorld:
     def _write(self, cut: int) -> None:
         journal = self.journal
         for fetch in journal.take_fetches():
-            self.broker.fetched(fetch.request, [None] * len(fetch.messages), self.environment.time)
+            self.broker.on_fetched(fetch.request, [None] * len(fetch.messages), self.environment.time)
         position = journal.take_answer()
         if position >= 0:
             self.broker.stored(position, self.environment.time)
@@ -289,7 +289,7 @@ class ResendWorld:
         write_batch(self.disk, batch, True)
         self.disk.cut_at = -1
         self._observe()
-        self.broker.stored(journal.completed(batch), self.environment.time)
+        self.broker.stored(journal.on_completed(batch), self.environment.time)
 
     def _crash(self) -> None:
         self.crashes += 1

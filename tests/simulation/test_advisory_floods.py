@@ -106,10 +106,10 @@ def test_a_flood_of_advisories_that_a_bridge_does_not_read_takes_a_share_of_memo
     most = 0
     for number in range(2_000):
         client.consumes(f"queue://FLOOD.{number % 10}").leaves()
-        home = b.broker.home_of(client.consumes("queue://HERE").info.destination)
+        destination = b.broker.find_destination(client.consumes("queue://HERE").info.destination)
         client.inboxes[-1].leaves()
-        assert home is not None and home.usage.parent is not None
-        most = max(most, home.usage.parent.used_bytes)
+        assert destination is not None and destination.usage.parent is not None
+        most = max(most, destination.usage.parent.used_bytes)
         if link.peer is not None and link.peer.closed:
             link.breaks()  # the broker has ended it, so its transport closes the socket
     assert link.peer is None

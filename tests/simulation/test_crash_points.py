@@ -44,7 +44,7 @@ def test_the_load_asks_for_everything() -> None:
     assert full.transferred > 20
     assert full.gathered > 20
     assert full.deleted > 50
-    assert full.state.facts
+    assert full.state.metadata
     assert len(full.state.lines) == len(LINES)
     assert any(name.endswith(".summary") for name in full.disk.files())
 

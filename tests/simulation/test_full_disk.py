@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from spanwire.broker.metadata import Fact
+from spanwire.broker.metadata import MetadataRecord
 from spanwire.broker.ports import Store
 from spanwire.model.destination import Destination
 from spanwire.model.message import Message
@@ -55,7 +55,7 @@ class SplitStore:
         self,
         additions: list[tuple[Destination, Message]],
         removals: list[tuple[Destination, int]],
-        facts: list[Fact],
+        metadata: list[MetadataRecord],
     ) -> list[int]:
         sequences = [self._journal.append(destination, message) for destination, message in additions]
         for destination, sequence in removals:

@@ -93,19 +93,19 @@ def test_what_a_link_brings_to_a_full_broker_without_consumers_stays_bounded() -
     settle(network)
     size = next(iter(a.clients[0].state.parked)).message.size
     most = LIMIT * (100 + OVERSHOOT_SHARE + HOP_SHARE) // 100 + 2 * size
-    home = b.broker.home_of(reader.info.destination)
-    assert home is not None and home.usage.parent is not None
-    assert 0 < home.usage.used_bytes <= LIMIT * (OVERSHOOT_SHARE + HOP_SHARE) // 100 + 2 * size
-    assert home.usage.parent.used_bytes <= most
+    destination = b.broker.find_destination(reader.info.destination)
+    assert destination is not None and destination.usage.parent is not None
+    assert 0 < destination.usage.used_bytes <= LIMIT * (OVERSHOOT_SHARE + HOP_SHARE) // 100 + 2 * size
+    assert destination.usage.parent.used_bytes <= most
 
 
 def test_the_reserve_grows_with_the_way_behind_a_message_and_ends() -> None:
     whole = MemoryUsage(1000)
-    home = MemoryUsage(0, whole)
-    home.add(1)
+    destination = MemoryUsage(0, whole)
+    destination.add(1)
     taken: list[int] = []
     for hops in (1, 2, MAX_HOP_SHARES, 60):
-        while home.takes_forwarded(hops):
+        while destination.takes_forwarded(hops):
             whole.add(1)
         taken.append(whole.used_bytes)
     assert taken == [1120, 1140, 1200, 1200]

@@ -46,7 +46,7 @@ def test_a_cut_at_every_step_leaves_a_batch_of_slices_whole_or_not_at_all() -> N
                 disk.power_cut_keeping(lambda data: data, lambda: True),
             ):
                 driver = JournalDriver(left)
-                assert checked.is_allowed(driver.state(), driver.facts)
+                assert checked.is_allowed(driver.state(), driver.metadata)
             checked.after(disk.power_cut(Random(cut_at)))
             gather_and_work(checked, Random(cut_at), 20)
             checked.check()

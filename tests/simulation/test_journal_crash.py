@@ -81,7 +81,7 @@ def stuck_first(checked: CheckedJournal, cycles: int) -> None:
     """Messages flow through while the first ones stay: after a while these are written again."""
     kept = [checked.append("A", 100, 9, 1 << 41), *checked.append_shared(["A", "B.C"], 300, 2)]
     checked.note("A", kept[0], 3)
-    checked.put_fact(1, b"kept", bytes(200))
+    checked.put_metadata(1, b"kept", bytes(200))
     flowing: list[tuple[str, int]] = []
     for _ in range(cycles):
         name = ("A", "D")[checked.number % 2]

@@ -186,7 +186,7 @@ class World:
             self.disk.fail_at = {}
             self._batch = None
             self._watch(batch)
-            self.broker.stored(journal.completed(batch), self.now)
+            self.broker.stored(journal.on_completed(batch), self.now)
 
     def _watch(self, batch: Batch) -> None:
         """An observer of the disk tells which messages are safe now."""
@@ -207,7 +207,7 @@ class World:
                 assert not stored.damage
                 messages[read.index] = self.formats.index(stored.format_id, stored.raw)
         self.journal.answered(fetch)
-        self.broker.fetched(fetch.request, messages, self.now)
+        self.broker.on_fetched(fetch.request, messages, self.now)
 
     # Ends and beginnings
 
@@ -236,7 +236,7 @@ class World:
             "world", "ID:world", self.environment, store, self.formats, BrokerSettings(policies=policies)
         )
         self.broker.recover(
-            opened.recovery.destinations(), self.was_clean(opened.recovery), self.now, opened.recovery.facts()
+            opened.recovery.destinations(), self.was_clean(opened.recovery), self.now, opened.recovery.metadata()
         )
 
     def has_room(self) -> bool:
@@ -293,7 +293,7 @@ class World:
     def _write(self, batch: Batch) -> None:
         write_batch(self.disk, batch, True)
         self._watch(batch)
-        self.journal.completed(batch)
+        self.journal.on_completed(batch)
 
     def _drain_dirty(self) -> None:
         self.broker.take_dirty()

@@ -74,7 +74,7 @@ class World:
         self.broker.stored(position, self.now)
 
     def _fetched(self, request: int, messages: list[Message | None]) -> None:
-        self.broker.fetched(request, messages, self.now)
+        self.broker.on_fetched(request, messages, self.now)
 
     def client(self, name: str) -> StompBrokerConnection:
         made = StompBrokerConnection(self.broker, ConnectionSettings(), self.now)

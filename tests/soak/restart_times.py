@@ -50,7 +50,7 @@ def fill(directory: Path, count: int, size: int) -> None:
         if number % CALLS_PER_BATCH == 0 or number == count - 1:
             while (batch := journal.next_batch()) is not None:
                 write_batch(disk, batch, sync=False)
-                journal.completed(batch)
+                journal.on_completed(batch)
     os._exit(KILLED)
 
 

@@ -19,7 +19,7 @@ from spanwire.pipeline.sink.xa_ledger_link import BlockingBranchSession, Blockin
 from spanwire.pipeline.sink.xa_ledger_sink import Entry, LedgerSink
 from tests.support.broker_process import BrokerProcess, spanwire_command
 from tests.support.classic import classic_broker
-from tests.support.distributions import ARTEMIS, ArtemisProcess, home_of
+from tests.support.distributions import ARTEMIS, ArtemisProcess, find_destination
 from tests.support.peers import require
 from tests.support.queues import take_all
 
@@ -30,7 +30,7 @@ BROKERS = ["spanwire", "classic", *(["artemis"] if os.environ.get("SPANWIRE_ALL_
 def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BrokerProcess]:
     """A broker of its own for each test: it is killed."""
     if request.param == "artemis":
-        home = home_of(ARTEMIS)
+        home = find_destination(ARTEMIS)
         assert isinstance(home, Path), home
         started: BrokerProcess = ArtemisProcess(home, tmp_path)
     elif request.param == "classic":

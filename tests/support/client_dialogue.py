@@ -69,7 +69,7 @@ class PlayedBroker:
         self.url: Final[BrokerUrl] = parse_url(url, "u", "c4n4ry-pa55word", client_id)
         self.client: Final = ClientConnection(self.url, self.machine)
         self.preferences = preferences or WireFormatPreferences()
-        self.completed: Final[list[Request]] = []
+        self.on_completed: Final[list[Request]] = []
         self._decoder = FrameDecoder(MAX_FRAME_SIZE, pass_messages=False)
         self._encoder = FrameEncoder()
         self._sequence = 0

@@ -48,7 +48,7 @@ class SilentConsumer:
     def dispatch_end(self) -> None:
         """Nothing pulls here."""
 
-    def told_to_pull(self) -> bool:
+    def switch_to_pull(self) -> bool:
         return False
 
     def close(self, reason: JmsError) -> None:
@@ -82,7 +82,7 @@ class DemandClient:
         self._site.broker.remove_connection(self.state, self._site.now)
         self._site.has_work()
 
-    def completed(self, token: int, error: SpanwireError | None) -> None:
+    def on_completed(self, token: int, error: SpanwireError | None) -> None:
         """Nothing is sent."""
 
     def close_with(self, error: SpanwireError) -> None:
@@ -126,10 +126,10 @@ class DemandSite:
                 found[name] = view.dispatched
         return found
 
-    def consumers_of(self, destination: Destination) -> int:
+    def consumers_of(self, name: Destination) -> int:
         """How many consumers it has here, those of bridges among them."""
-        home = self.broker.home_of(destination)
-        return 0 if home is None else home.consumer_count
+        destination = self.broker.find_destination(name)
+        return 0 if destination is None else destination.consumer_count
 
     def has_work(self) -> None:
         """Something was done here: it has a turn."""
@@ -142,7 +142,7 @@ class DemandSite:
             self._position = self._store.turn()
             broker.stored(self._position, now)
             for request, messages in self._store.take_fetched():
-                broker.fetched(request, messages, now)
+                broker.on_fetched(request, messages, now)
         while broker.next_timeout() == 0.0:
             broker.run(now)
         for connection in broker.take_dirty():

@@ -73,7 +73,7 @@ ARTEMIS: Final = Distribution(
 
 
 @cache
-def home_of(distribution: Distribution) -> Path | str:
+def find_destination(distribution: Distribution) -> Path | str:
     """The directory of an unpacked archive, fetched if it is not there; or why it cannot be had, in one line."""
     given = os.environ.get(distribution.variable)
     if given:

@@ -42,7 +42,7 @@ class JournalDriver:
         opened = open_journal(self.disk, STORE_ID, self.segment_bytes, self.sync)
         self.store: Journal = opened.journal
         self.recovered: list[RecoveredDestination] = opened.recovery.destinations()
-        self.facts: dict[int, dict[bytes, bytes]] = opened.recovery.facts()
+        self.metadata: dict[int, dict[bytes, bytes]] = opened.recovery.metadata()
         self.clean = opened.recovery.clean
         self.warnings = opened.recovery.warnings
         self.stored = 0
@@ -57,7 +57,7 @@ class JournalDriver:
     def end_one(self, batch: Batch) -> None:
         """What was under way is on the disk."""
         write_batch(self.disk, batch, True)
-        self.stored = self.store.completed(batch)
+        self.stored = self.store.on_completed(batch)
 
     def answer_fetches(self) -> None:
         """Read what was asked for."""

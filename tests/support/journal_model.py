@@ -5,7 +5,7 @@ from __future__ import annotations
 from copy import deepcopy
 from random import Random
 
-from spanwire.broker.metadata import Fact
+from spanwire.broker.metadata import MetadataRecord
 from spanwire.broker.ports import Transfer
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.message import Message
@@ -33,7 +33,7 @@ class CheckedJournal:
         self.snapshots: dict[int, State] = {0: {}}
         self.allowed: list[State] = [{}]
         self.used: dict[str, int] = {}
-        self.facts: Facts = {}
+        self.metadata: Facts = {}
         self.fact_snapshots: dict[int, Facts] = {0: {}}
         self.allowed_facts: list[Facts] = [{}]
         self.traits: dict[tuple[str, int], tuple[int, int]] = {}  # (priority, expiration) of what was ever appended
@@ -76,14 +76,14 @@ class CheckedJournal:
             0,
         )
 
-    def put_fact(self, table: int, key: bytes, value: bytes) -> None:
-        self.driver.store.put_fact(table, key, value)
-        self._put(Fact(table, key, value))
+    def put_metadata(self, table: int, key: bytes, value: bytes) -> None:
+        self.driver.store.put_metadata(table, key, value)
+        self._put(MetadataRecord(table, key, value))
         self._called()
 
-    def discard_fact(self, table: int, key: bytes) -> None:
-        self.driver.store.discard_fact(table, key)
-        self._put(Fact(table, key, None))
+    def discard_metadata(self, table: int, key: bytes) -> None:
+        self.driver.store.discard_metadata(table, key)
+        self._put(MetadataRecord(table, key, None))
         self._called()
 
     def remove(self, name: str, sequence: int) -> None:
@@ -100,29 +100,37 @@ class CheckedJournal:
         self._called()
 
     def unit(
-        self, additions: list[tuple[str, int]], removals: list[tuple[str, int]], facts: list[Fact] | None = None
+        self,
+        additions: list[tuple[str, int]],
+        removals: list[tuple[str, int]],
+        metadata: list[MetadataRecord] | None = None,
     ) -> list[int]:
         added = [(Destination(QUEUE, name), size) for name, size in additions]
         messages = [(destination, self.message(destination, size)) for destination, size in added]
         removed = [(Destination(QUEUE, name), sequence) for name, sequence in removals]
-        sequences = self.driver.store.append_unit(messages, removed, facts or [])
+        sequences = self.driver.store.append_unit(messages, removed, metadata or [])
         for (destination, message), sequence in zip(messages, sequences, strict=True):
             self._took(destination, sequence, message)
         for destination, sequence in removed:
             self.state.get(destination.qualified_name, {}).pop(sequence, None)
-        for fact in facts or []:
-            self._put(fact)
+        for metadata_record in metadata or []:
+            self._put(metadata_record)
         self._called()
         return sequences
 
     def transfer(
-        self, source: str, sequences: list[int], target: str, removals: list[tuple[str, int]], facts: list[Fact]
+        self,
+        source: str,
+        sequences: list[int],
+        target: str,
+        removals: list[tuple[str, int]],
+        metadata: list[MetadataRecord],
     ) -> list[int]:
         """Some of one queue, each once, become messages of another; gives those that were there, under new names."""
         sequences = list(dict.fromkeys(sequences))
         here, there = Destination(QUEUE, source), Destination(QUEUE, target)
         removed = [(Destination(QUEUE, name), sequence) for name, sequence in removals]
-        (first,) = self.driver.store.transfer_unit([Transfer(here, sequences, there)], removed, facts)
+        (first,) = self.driver.store.transfer_unit([Transfer(here, sequences, there)], removed, metadata)
         kept = self.state.setdefault(here.qualified_name, {})
         found: list[int] = []
         moved = self.state.setdefault(there.qualified_name, {})
@@ -136,8 +144,8 @@ class CheckedJournal:
                 found.append(first + place)
         for destination, sequence in removed:
             self.state.get(destination.qualified_name, {}).pop(sequence, None)
-        for fact in facts:
-            self._put(fact)
+        for metadata_record in metadata:
+            self._put(metadata_record)
         self._called()
         return found
 
@@ -186,7 +194,7 @@ class CheckedJournal:
         self._allow_both()
         self.driver.reopen()
         self._check_traits()
-        assert self.driver.facts == self.facts
+        assert self.driver.metadata == self.metadata
         self._begin()
         assert self.driver.clean
 
@@ -195,9 +203,9 @@ class CheckedJournal:
         self.driver = JournalDriver(disk)
         found = self.driver.state()
         assert found in self.allowed
-        assert (found, self.driver.facts) in list(zip(self.allowed, self.allowed_facts, strict=True))
+        assert (found, self.driver.metadata) in list(zip(self.allowed, self.allowed_facts, strict=True))
         self.state = found
-        self.facts = deepcopy(self.driver.facts)
+        self.metadata = deepcopy(self.driver.metadata)
         self._check_traits()
         self._begin()
 
@@ -220,7 +228,7 @@ class CheckedJournal:
 
     def _allow_both(self) -> None:
         self.allowed = [self.snapshots[self.driver.stored], deepcopy(self.state)]
-        self.allowed_facts = [self.fact_snapshots[self.driver.stored], deepcopy(self.facts)]
+        self.allowed_facts = [self.fact_snapshots[self.driver.stored], deepcopy(self.metadata)]
 
     def _check_traits(self) -> None:
         """Priorities and expirations come back with their messages."""
@@ -239,30 +247,32 @@ class CheckedJournal:
         self.traits[name, sequence] = (message.priority, message.expiration_ms)
         self.state.setdefault(name, {})[sequence] = (message.encoded(), 0)
 
-    def _put(self, fact: Fact) -> None:
-        table = self.facts.setdefault(fact.table, {})
-        if fact.value is None:
-            table.pop(fact.key, None)
+    def _put(self, metadata_record: MetadataRecord) -> None:
+        table = self.metadata.setdefault(metadata_record.table, {})
+        if metadata_record.value is None:
+            table.pop(metadata_record.key, None)
         else:
-            table[fact.key] = fact.value
+            table[metadata_record.key] = metadata_record.value
         if not table:
-            del self.facts[fact.table]
+            del self.metadata[metadata_record.table]
 
     def _called(self) -> None:
         position = self.driver.store.position()
         self.snapshots[position] = deepcopy(self.state)
-        self.fact_snapshots[position] = deepcopy(self.facts)
+        self.fact_snapshots[position] = deepcopy(self.metadata)
 
     def _stored(self) -> None:
         stored = self.driver.stored
         self.snapshots = {position: state for position, state in self.snapshots.items() if position >= stored}
-        self.fact_snapshots = {position: facts for position, facts in self.fact_snapshots.items() if position >= stored}
+        self.fact_snapshots = {
+            position: metadata for position, metadata in self.fact_snapshots.items() if position >= stored
+        }
         self.allowed = [self.snapshots[stored]]
         self.allowed_facts = [self.fact_snapshots[stored]]
 
     def _begin(self) -> None:
         self.snapshots = {0: deepcopy(self.state)}
-        self.fact_snapshots = {0: deepcopy(self.facts)}
+        self.fact_snapshots = {0: deepcopy(self.metadata)}
         self.allowed = [self.snapshots[0]]
         self.allowed_facts = [self.fact_snapshots[0]]
 
@@ -302,9 +312,9 @@ def pass_on(checked: CheckedJournal, random: Random, name: str) -> None:
     if random.randrange(2):
         some.sort()
     target = random.choice(NAMES)
-    fact = Fact(3, b"unit", random.choice((None, b"passed")))
+    metadata_record = MetadataRecord(3, b"unit", random.choice((None, b"passed")))
     removals = [(name, random.choice(messages))] if messages else []
-    for sequence in checked.transfer(name, some, target, removals, [fact])[:1]:
+    for sequence in checked.transfer(name, some, target, removals, [metadata_record])[:1]:
         choice = random.randrange(6)
         if choice == 0:
             checked.remove(target, sequence)
@@ -330,12 +340,12 @@ def work_on_all(checked: CheckedJournal, random: Random, calls: int) -> None:
         elif choice < 8:
             checked.append(name, random.choice(SIZES), random.randrange(10), random.choice((0, 1 << 40)))
         elif choice == 8:
-            checked.put_fact(random.randrange(1, 4), b"%d" % random.randrange(6), bytes(random.randrange(300)))
+            checked.put_metadata(random.randrange(1, 4), b"%d" % random.randrange(6), bytes(random.randrange(300)))
         elif choice == 9:
-            checked.discard_fact(random.randrange(1, 4), b"%d" % random.randrange(6))
+            checked.discard_metadata(random.randrange(1, 4), b"%d" % random.randrange(6))
         elif choice == 10:
-            fact = Fact(3, b"unit", random.choice((None, b"", b"value")))
-            checked.unit([(name, random.choice(SIZES))], [], [fact])
+            metadata_record = MetadataRecord(3, b"unit", random.choice((None, b"", b"value")))
+            checked.unit([(name, random.choice(SIZES))], [], [metadata_record])
         elif choice == 11:
             pass_on(checked, random, name)
         elif choice < 14:

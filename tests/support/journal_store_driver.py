@@ -50,7 +50,7 @@ class JournalStoreDriver:
         )
         self.store = self.journal_store.store
         self.recovered = self.journal_store.recovered
-        self.facts = self.journal_store.facts
+        self.metadata = self.journal_store.metadata
         self.clean = self.journal_store.clean
         self.journal_store.start()
 

@@ -9,7 +9,7 @@ from array import array
 from typing import Final
 
 from spanwire.broker.broker import Broker
-from spanwire.broker.metadata import Fact
+from spanwire.broker.metadata import MetadataRecord
 from spanwire.broker.persistence.recovered import Expirations, RecoveredDestination
 from spanwire.broker.persistence.store_unit import StoreUnit
 from spanwire.broker.ports import Transfer
@@ -33,7 +33,7 @@ class Change:
         self.sequence = sequence
         self.message = message
         self.count = 0
-        self.fact: Fact | None = None
+        self.metadata_record: MetadataRecord | None = None
 
     def __str__(self) -> str:
         return f"{self.kind} {self.destination} {self.sequence}"
@@ -56,7 +56,7 @@ class LateStore:
         self.synced = 0
         self.reads: list[Pending] = []
         self.refused: Exception | None = None
-        self.facts: dict[int, dict[bytes, bytes]] = {}
+        self.metadata: dict[int, dict[bytes, bytes]] = {}
         self.used = 0
         self.room = True
         self._position = 0
@@ -86,7 +86,7 @@ class LateStore:
         self,
         additions: list[tuple[Destination, Message]],
         removals: list[tuple[Destination, int]],
-        facts: list[Fact],
+        metadata: list[MetadataRecord],
     ) -> list[int]:
         if self.refused is not None:
             raise self.refused
@@ -96,19 +96,21 @@ class LateStore:
         sequences = [self._add(destination, message) for destination, message in additions]
         for destination, sequence in removals:
             self._remove(destination, sequence)
-        for fact in facts:
-            self._put(fact)
+        for metadata_record in metadata:
+            self._put(metadata_record)
         return sequences
 
-    def append_gathered(self, unit: StoreUnit, facts: list[Fact]) -> None:
+    def append_gathered(self, unit: StoreUnit, metadata: list[MetadataRecord]) -> None:
         removals = [(own.destination, sequence) for own in unit.removals() for sequence in own.sequences]
-        additions = [(line.destination, message) for line, message in zip(unit.lines, unit.messages, strict=True)]
-        sequences = self.append_unit(additions, removals, [*facts, *unit.facts])
-        for line, sequence in zip(reversed(unit.lines), reversed(sequences), strict=True):
+        additions = [
+            (line.destination, message) for line, message in zip(unit.additions_of, unit.messages, strict=True)
+        ]
+        sequences = self.append_unit(additions, removals, [*metadata, *unit.metadata])
+        for line, sequence in zip(reversed(unit.additions_of), reversed(sequences), strict=True):
             line.first = sequence
 
     def transfer_unit(
-        self, transfers: list[Transfer], removals: list[tuple[Destination, int]], facts: list[Fact]
+        self, transfers: list[Transfer], removals: list[tuple[Destination, int]], metadata: list[MetadataRecord]
     ) -> list[int]:
         if self.refused is not None:
             raise self.refused
@@ -130,17 +132,17 @@ class LateStore:
                     self._remove(transfer.source, sequence)
         for destination, sequence in removals:
             self._remove(destination, sequence)
-        for fact in facts:
-            self._put(fact)
+        for metadata_record in metadata:
+            self._put(metadata_record)
         return firsts
 
-    def put_fact(self, table: int, key: bytes, value: bytes) -> None:
+    def put_metadata(self, table: int, key: bytes, value: bytes) -> None:
         self._position += 1
-        self._put(Fact(table, key, value))
+        self._put(MetadataRecord(table, key, value))
 
-    def discard_fact(self, table: int, key: bytes) -> None:
+    def discard_metadata(self, table: int, key: bytes) -> None:
         self._position += 1
-        self._put(Fact(table, key, None))
+        self._put(MetadataRecord(table, key, None))
 
     def used_bytes(self) -> int:
         return self.used
@@ -185,7 +187,7 @@ class LateStore:
         """Answer one of the reads that wait; gives how many messages it asked for."""
         pending = self.reads.pop(place)
         kept = self._messages.get(pending.destination.qualified_name, {})
-        broker.fetched(pending.request, [kept.get(sequence) for sequence in pending.sequences], now)
+        broker.on_fetched(pending.request, [kept.get(sequence) for sequence in pending.sequences], now)
         return len(pending.sequences)
 
     def lose(self, destination: Destination, sequence: int) -> None:
@@ -236,8 +238,8 @@ class LateStore:
         elif change.kind == "drop":
             self._messages.pop(name, None)
         elif change.kind == "fact":
-            assert change.fact is not None
-            self._apply(change.fact)
+            assert change.metadata_record is not None
+            self._apply(change.metadata_record)
         elif change.kind == "note":
             if change.sequence in self._messages.get(name, {}):
                 self._redeliveries.setdefault(name, {})[change.sequence] = change.count
@@ -256,17 +258,17 @@ class LateStore:
         self.log.append(Change(self._position, "add", destination, sequence, message))
         return sequence
 
-    def _put(self, fact: Fact) -> None:
-        self._apply(fact)
+    def _put(self, metadata_record: MetadataRecord) -> None:
+        self._apply(metadata_record)
         change = Change(self._position, "fact", NOWHERE)
-        change.fact = fact
+        change.metadata_record = metadata_record
         self.log.append(change)
 
-    def _apply(self, fact: Fact) -> None:
-        if fact.value is None:
-            self.facts.get(fact.table, {}).pop(fact.key, None)
+    def _apply(self, metadata_record: MetadataRecord) -> None:
+        if metadata_record.value is None:
+            self.metadata.get(metadata_record.table, {}).pop(metadata_record.key, None)
         else:
-            self.facts.setdefault(fact.table, {})[fact.key] = fact.value
+            self.metadata.setdefault(metadata_record.table, {})[metadata_record.key] = metadata_record.value
 
     def _remove(self, destination: Destination, sequence: int) -> None:
         self._messages.get(destination.qualified_name, {}).pop(sequence, None)

@@ -104,7 +104,7 @@ class Inbox:
         view = self._client.site.formats.view(message)
         self.unread.append(Received(message, view, redelivery_count))
 
-    def told_to_pull(self) -> bool:
+    def switch_to_pull(self) -> bool:
         return False
 
     def dispatch_end(self) -> None:
@@ -159,7 +159,7 @@ class Client:
         self._waiting: dict[int, tuple[list[str], str]] = {}
         self._consumers = 0
 
-    def completed(self, token: int, error: SpanwireError | None) -> None:
+    def on_completed(self, token: int, error: SpanwireError | None) -> None:
         kind, text = self._waiting.pop(token)
         if error is None:
             kind.append(text)
@@ -197,7 +197,7 @@ class Client:
         self._token += 1
         self._waiting[self._token] = (self.granted, text)
         if self.site.broker.send(self.state, message, None, self._token, self.site.network.now):
-            self.completed(self._token, None)
+            self.on_completed(self._token, None)
 
     def consumes(
         self,
@@ -255,7 +255,7 @@ class Client:
             self.site.network.now,
         )
         if done:
-            self.completed(self._token, None)
+            self.on_completed(self._token, None)
 
     def temporary_queue(self) -> Destination:
         """A temporary queue of this client."""
@@ -347,7 +347,7 @@ class Site:
         )
         self.acceptor = DuplexAcceptor(self.broker, self.routes)
         self.broker.recover(
-            opened.recovery.destinations(), opened.recovery.clean, self.network.now, opened.recovery.facts()
+            opened.recovery.destinations(), opened.recovery.clean, self.network.now, opened.recovery.metadata()
         )
 
     def crashes(self, disk: SimulatedDisk | None = None) -> None:
@@ -376,7 +376,7 @@ class Site:
                     assert stored is not None
                     messages[read.index] = self.formats.index(stored.format_id, stored.raw)
             journal.answered(fetch)
-            broker.fetched(fetch.request, messages, now)
+            broker.on_fetched(fetch.request, messages, now)
         position = journal.take_answer()
         if position >= 0:
             broker.stored(position, now)
@@ -384,7 +384,7 @@ class Site:
         if batch is not None:
             busy = True
             write_batch(self.disk, batch, True)
-            broker.stored(journal.completed(batch), now)
+            broker.stored(journal.on_completed(batch), now)
         return busy
 
     def turn(self) -> bool:

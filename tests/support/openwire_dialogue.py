@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from spanwire.broker.assembly import BrokerSettings
 from spanwire.broker.broker import Broker
 from spanwire.broker.dispatch.message_formats import MessageFormats
-from spanwire.broker.metadata import Fact
+from spanwire.broker.metadata import MetadataRecord
 from spanwire.broker.persistence.store_unit import StoreUnit
 from spanwire.broker.ports import Authenticator, Authorizer, MessageFormat, Transfer
 from spanwire.model.destination import Destination
@@ -65,7 +65,7 @@ class LateStore:
 
     def __init__(self) -> None:
         self.kept: dict[tuple[str, int], Message] = {}
-        self.facts: dict[tuple[int, bytes], bytes] = {}
+        self.metadata: dict[tuple[int, bytes], bytes] = {}
         self.asked: list[tuple[int, str, list[int]]] = []
         self.refused: Exception | None = None  # of units
         self._sequence = 0
@@ -92,35 +92,37 @@ class LateStore:
         self,
         additions: list[tuple[Destination, Message]],
         removals: list[tuple[Destination, int]],
-        facts: list[Fact],
+        metadata: list[MetadataRecord],
     ) -> list[int]:
         if self.refused is not None:
             raise self.refused
-        for fact in facts:
-            if fact.value is None:
-                self.discard_fact(fact.table, fact.key)
+        for metadata_record in metadata:
+            if metadata_record.value is None:
+                self.discard_metadata(metadata_record.table, metadata_record.key)
             else:
-                self.put_fact(fact.table, fact.key, fact.value)
+                self.put_metadata(metadata_record.table, metadata_record.key, metadata_record.value)
         for destination, sequence in removals:
             self.remove(destination, sequence)
         return [self.append(destination, message) for destination, message in additions]
 
-    def append_gathered(self, unit: StoreUnit, facts: list[Fact]) -> None:
+    def append_gathered(self, unit: StoreUnit, metadata: list[MetadataRecord]) -> None:
         removals = [(own.destination, sequence) for own in unit.removals() for sequence in own.sequences]
-        additions = [(line.destination, message) for line, message in zip(unit.lines, unit.messages, strict=True)]
-        sequences = self.append_unit(additions, removals, [*facts, *unit.facts])
-        for line, sequence in zip(reversed(unit.lines), reversed(sequences), strict=True):
+        additions = [
+            (line.destination, message) for line, message in zip(unit.additions_of, unit.messages, strict=True)
+        ]
+        sequences = self.append_unit(additions, removals, [*metadata, *unit.metadata])
+        for line, sequence in zip(reversed(unit.additions_of), reversed(sequences), strict=True):
             line.first = sequence
 
     def transfer_unit(
-        self, transfers: list[Transfer], removals: list[tuple[Destination, int]], facts: list[Fact]
+        self, transfers: list[Transfer], removals: list[tuple[Destination, int]], metadata: list[MetadataRecord]
     ) -> list[int]:
         firsts: list[int] = []
         for transfer in transfers:
             firsts.append(self._sequence + 1)
             for sequence in transfer.sequences:
                 self.append(transfer.target, self.kept.pop((str(transfer.source), sequence)))
-        self.append_unit([], removals, facts)
+        self.append_unit([], removals, metadata)
         return firsts
 
     def note_redelivery(self, destination: Destination, sequence: int, redelivery_count: int) -> None:
@@ -139,13 +141,13 @@ class LateStore:
     def remove_destination(self, destination: Destination) -> None:
         self._calls += 1
 
-    def put_fact(self, table: int, key: bytes, value: bytes) -> None:
+    def put_metadata(self, table: int, key: bytes, value: bytes) -> None:
         self._calls += 1
-        self.facts[table, key] = value
+        self.metadata[table, key] = value
 
-    def discard_fact(self, table: int, key: bytes) -> None:
+    def discard_metadata(self, table: int, key: bytes) -> None:
         self._calls += 1
-        self.facts.pop((table, key), None)
+        self.metadata.pop((table, key), None)
 
     def position(self) -> int:
         return self._calls

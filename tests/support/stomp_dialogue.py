@@ -126,7 +126,7 @@ class Stage:
                 if stored is not None:
                     self.broker.stored(stored, now)
             for request, messages in self.store.take_fetched():
-                self.broker.fetched(request, messages, now)
+                self.broker.on_fetched(request, messages, now)
             due = self.broker.next_timeout()
             if due is not None and due <= now.monotonic:
                 self.broker.run(now)
@@ -269,7 +269,7 @@ class JmsClient:
     def dispatch(self, message: Message, sequence: int, redelivery_count: int) -> None:
         self.messages.append(message)
 
-    def told_to_pull(self) -> bool:
+    def switch_to_pull(self) -> bool:
         return False
 
     def dispatch_end(self) -> None:
@@ -278,7 +278,7 @@ class JmsClient:
     def close(self, reason: JmsError) -> None:
         raise AssertionError(f"the consumer was closed: {reason}")
 
-    def completed(self, token: int, error: SpanwireError | None) -> None:
+    def on_completed(self, token: int, error: SpanwireError | None) -> None:
         raise AssertionError("no answer was asked for")
 
     def close_with(self, error: SpanwireError) -> None:

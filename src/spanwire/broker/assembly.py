@@ -126,7 +126,7 @@ class BrokerAssembly:
         self.map = DestinationMap(self.context, self._policies, self.usage, self._routes)
         self.advisories: Advisories | None = None
         if settings.advisory_format is not None:
-            demand_id = self._ids.next_id() if virtual.told_on_creation else ""
+            demand_id = self._ids.next_id() if virtual.announced_on_creation else ""
             self.advisories = Advisories(
                 self.context, self.map, settings.advisory_format, self.access, self._formats,
                 settings.anonymous_producer_advisories, demand_id,
@@ -209,7 +209,7 @@ class BrokerAssembly:
         - A transaction of any kind, also a recovered one, ends in `XaTransactions`, which commits through the others.
         """
         self.context.dead_letter_handler = self.dead_letters
-        self.context.news = self.advisories
+        self.context.advisories = self.advisories
         self.context.remover = self.consumer_registry
         self.flow.sender = self.router
         self.router.delayed = self.scheduler

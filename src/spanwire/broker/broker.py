@@ -70,7 +70,7 @@ class Broker:
         self._consumer_registry: Final = assembly.consumer_registry
         self._flow: Final = assembly.flow
         self._unsynced: Final = assembly.unsynced
-        self._waiting: Final = assembly.waiting
+        self._replies: Final = assembly.waiting
         self._dirty: Final = assembly.dirty
         self._timers: Final = assembly.timers
 
@@ -252,7 +252,7 @@ class Broker:
         """Take a message.
 
         Returns:
-            True to answer now. False if `ClientConnection.completed` will be called with ``token``.
+            True to answer now. False if `ClientConnection.on_completed` will be called with ``token``.
         """
         self._turn(now)
         if state.job is not None:
@@ -297,7 +297,7 @@ class Broker:
         """Take an acknowledgement.
 
         Returns:
-            True to answer now. False if `ClientConnection.completed` will be called with ``token``.
+            True to answer now. False if `ClientConnection.on_completed` will be called with ``token``.
 
         Raises:
             IllegalStateError: a message is not in flight to this consumer.
@@ -350,7 +350,7 @@ class Broker:
         self._turn(now)
         self._unsynced.stored(position)
         self._flow.refresh()
-        for waiting in self._waiting.advance(position):
+        for waiting in self._replies.advance(position):
             self._router.deferred.take(waiting)
         if self._flow.parked:
             self._flow.unpark()
@@ -365,15 +365,15 @@ class Broker:
     def store_failed(self, error: StoreError, now: Time) -> None:
         """Refuse all withheld answers and close all connections after a failure of the store."""
         self._turn(now)
-        self._waiting.refuse_all(error)
+        self._replies.refuse_all(error)
         self.assembly.connections.fail(error)
 
-    def fetched(self, request: int, messages: list[Message | None], now: Time) -> None:
+    def on_fetched(self, request: int, messages: list[Message | None], now: Time) -> None:
         """Take the store's result of one read."""
         self._turn(now)
-        home = self._context.take_fetching(request)
-        if home is not None:
-            home.fetched(request, messages)
+        destination = self._context.take_fetching(request)
+        if destination is not None:
+            destination.on_fetched(request, messages)
 
     def take_dirty(self) -> list[ClientConnection]:
         """Remove and return the connections with output. Each must be flushed once."""
@@ -402,16 +402,16 @@ class Broker:
         recovered: list[RecoveredDestination],
         clean: bool,
         now: Time,
-        facts: dict[int, dict[bytes, bytes]] | None = None,
+        metadata: dict[int, dict[bytes, bytes]] | None = None,
     ) -> None:
-        """Restore the contents of the store: destinations, and facts by table and key. Call before the first
+        """Restore the contents of the store: destinations, and metadata records by table and key. Call before the first
         connection.
 
         Raises:
             StoreError: the contents are inconsistent.
         """
         self._turn(now)
-        self.assembly.state_recovery.recover(recovered, clean, {} if facts is None else facts)
+        self.assembly.state_recovery.recover(recovered, clean, {} if metadata is None else metadata)
 
     def became_master(self, now: Time) -> None:
         """Publish the advisory of a started broker that is the only user of its store."""
@@ -428,7 +428,7 @@ class Broker:
         """Return True while the store can still finish withheld answers, deferred dispatches or jobs of connections."""
         if not self._context.store_usage.has_room():
             return False
-        return len(self._waiting) > 0 or self._router.deferred.is_busy or self.assembly.connections.has_jobs()
+        return len(self._replies) > 0 or self._router.deferred.is_busy or self.assembly.connections.has_jobs()
 
     def stop(self, now: Time) -> None:
         """Close every connection in order. Unacknowledged messages stay in the store and are not dispatched again."""
@@ -439,7 +439,7 @@ class Broker:
             self.remove_connection(state, now)
             complete(state)
         self.assembly.connection_cleanup.finish()
-        for queue in [*self.assembly.map.queues.values(), *self.assembly.durables.lines()]:
+        for queue in [*self.assembly.map.queues.values(), *self.assembly.durables.queues()]:
             queue.note_uncertain()
 
     def _turn(self, now: Time) -> None:
@@ -450,7 +450,7 @@ class Broker:
         context.wall_ms = now.wall_ms
         context.monotonic = now.monotonic
 
-    def home_of(self, destination: Destination) -> BrokerDestination | None:
+    def find_destination(self, destination: Destination) -> BrokerDestination | None:
         """Return the queue or topic itself for an operator's inspection, or None."""
         return self.assembly.map.find(destination)
 

@@ -145,9 +145,9 @@ class Departure(Job):
                 if key in self._state.producers:
                     self.steps += 1 + self._producer_registry.remove(self._state, key)
             elif self._next_temporary < len(self._temporary):
-                home = self._temporary[self._next_temporary]
+                destination = self._temporary[self._next_temporary]
                 self._next_temporary += 1
-                self.steps += 1 + self._destinations.drop_left(home, self._state.connection_id)
+                self.steps += 1 + self._destinations.drop_left(destination, self._state.connection_id)
             else:
                 self._end()
                 return False

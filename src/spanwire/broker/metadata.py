@@ -1,9 +1,9 @@
-"""Facts: small values that a message store keeps under a table and a key until replaced or discarded.
+"""Metadata records: small values that a message store keeps under a table and a key until replaced or discarded.
 
-All state except messages that must survive a restart is stored as facts. The store never interprets a fact. Some
-features keep messages of their own, such as pending messages of a durable subscription or sends of a prepared branch.
-Such messages have a separate destination in the store (`spanwire.model.destination`: SUBSCRIPTION, TRANSACTION,
-SCHEDULE), described by the fact.
+All state except messages that must survive a restart is stored as metadata records. The store never interprets a
+metadata record. Some features keep messages of their own, such as pending messages of a durable subscription or sends
+of a prepared branch. Such messages have a separate destination in the store (`spanwire.model.destination`:
+SUBSCRIPTION, TRANSACTION, SCHEDULE), described by the metadata record.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ SINK_LEDGERS: Final = 7  # sink → ledger of its batches
 REMOTE_SUBSCRIBERS: Final = 8  # a bridge's durable subscription and a durable subscription of another broker behind it
 
 MAX_KEY_BYTES: Final = 1024  # bytes; the longest name of a destination fits
-MAX_VALUE_BYTES: Final = 1024 * 1024  # bytes; a start holds all facts in memory
+MAX_VALUE_BYTES: Final = 1024 * 1024  # bytes; a start holds all metadata records in memory
 
 
-class Fact:
-    """One fact to store, or with ``value`` None to discard."""
+class MetadataRecord:
+    """One metadata record to store, or with ``value`` None to discard."""
 
     __slots__ = ("key", "table", "value")
 
@@ -36,13 +36,17 @@ class Fact:
         self.value: Final[bytes | None] = value
 
 
-def check_fact(key: bytes, value: bytes) -> None:
-    """Check the sizes of a fact.
+def check_metadata(key: bytes, value: bytes) -> None:
+    """Check the sizes of a metadata record.
 
     Raises:
         ResourceAllocationError: the key or the value is too long.
     """
     if len(key) > MAX_KEY_BYTES:
-        raise ResourceAllocationError(f"the key of a fact has {len(key)} bytes, at most {MAX_KEY_BYTES} are allowed")
+        raise ResourceAllocationError(
+            f"the key of a metadata record has {len(key)} bytes, at most {MAX_KEY_BYTES} are allowed"
+        )
     if len(value) > MAX_VALUE_BYTES:
-        raise ResourceAllocationError(f"a fact has {len(value)} bytes, at most {MAX_VALUE_BYTES} are allowed")
+        raise ResourceAllocationError(
+            f"a metadata record has {len(value)} bytes, at most {MAX_VALUE_BYTES} are allowed"
+        )

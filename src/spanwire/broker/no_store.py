@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spanwire.broker.metadata import Fact
+from spanwire.broker.metadata import MetadataRecord
 from spanwire.broker.persistence.store_unit import StoreUnit
 from spanwire.broker.ports import MetadataStore, StoreUsage, Transfer, UnitStore
 from spanwire.model.destination import Destination
@@ -20,24 +20,24 @@ class NoStore(UnitStore, MetadataStore, StoreUsage):
         self,
         additions: list[tuple[Destination, Message]],
         removals: list[tuple[Destination, int]],
-        facts: list[Fact],
+        metadata: list[MetadataRecord],
     ) -> list[int]:
         """Return 0 for each addition."""
         return [0 for _ in additions]
 
-    def append_gathered(self, unit: StoreUnit, facts: list[Fact]) -> None:
+    def append_gathered(self, unit: StoreUnit, metadata: list[MetadataRecord]) -> None:
         """Leave the unit without sequences."""
 
     def transfer_unit(
-        self, transfers: list[Transfer], removals: list[tuple[Destination, int]], facts: list[Fact]
+        self, transfers: list[Transfer], removals: list[tuple[Destination, int]], metadata: list[MetadataRecord]
     ) -> list[int]:
         """Return 0 for each transfer."""
         return [0 for _ in transfers]
 
-    def put_fact(self, table: int, key: bytes, value: bytes) -> None:
+    def put_metadata(self, table: int, key: bytes, value: bytes) -> None:
         """Forget the value."""
 
-    def discard_fact(self, table: int, key: bytes) -> None:
+    def discard_metadata(self, table: int, key: bytes) -> None:
         """Return at once: there is no value."""
 
     def sizes(self, destination: Destination, sequences: list[int]) -> list[int]:

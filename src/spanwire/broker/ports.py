@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
-from spanwire.broker.metadata import Fact
+from spanwire.broker.metadata import MetadataRecord
 from spanwire.broker.persistence.store_unit import StoreUnit
 from spanwire.model.destination import Destination
 from spanwire.model.errors import JmsError, SpanwireError
@@ -77,7 +77,7 @@ class Authorizer(Protocol):
 class ClientConnection(Protocol):
     """The protocol's side of one client connection. The broker calls these methods."""
 
-    def completed(self, token: int, error: SpanwireError | None) -> None:
+    def on_completed(self, token: int, error: SpanwireError | None) -> None:
         """Finish the request with ``token``: stored and synced, or refused with ``error``.
 
         Called for requests whose call returned False ("later"). Also called with `NO_TOKEN` and an error for a blocked
@@ -109,7 +109,7 @@ class MessageConsumer(Protocol):
         """End the consumer for the broker's ``reason``."""
         ...
 
-    def told_to_pull(self) -> bool:
+    def switch_to_pull(self) -> bool:
         """Ask the client to pull its messages one by one.
 
         Returns:
@@ -149,7 +149,7 @@ class MessageStore(Protocol):
         ...
 
     def fetch(self, request: int, destination: Destination, sequences: list[int]) -> None:
-        """Read messages. ``Broker.fetched(request, messages)`` delivers the result later, in the same order.
+        """Read messages. ``Broker.on_fetched(request, messages)`` delivers the result later, in the same order.
 
         The result has None in place of a removed message.
         """
@@ -186,14 +186,14 @@ class UnitStore(Protocol):
         self,
         additions: list[tuple[Destination, Message]],
         removals: list[tuple[Destination, int]],
-        facts: list[Fact],
+        metadata: list[MetadataRecord],
     ) -> list[int]:
         """Apply all changes of a transaction atomically, even across a crash, and return the sequences of the
         additions.
         """
         ...
 
-    def append_gathered(self, unit: StoreUnit, facts: list[Fact]) -> None:
+    def append_gathered(self, unit: StoreUnit, metadata: list[MetadataRecord]) -> None:
         """Apply a unit like `append_unit`. The time of the call does not depend on the number of messages.
 
         Afterwards the lines of ``unit`` know the sequences.
@@ -201,7 +201,7 @@ class UnitStore(Protocol):
         ...
 
     def transfer_unit(
-        self, transfers: list[Transfer], removals: list[tuple[Destination, int]], facts: list[Fact]
+        self, transfers: list[Transfer], removals: list[tuple[Destination, int]], metadata: list[MetadataRecord]
     ) -> list[int]:
         """Apply a unit like `append_unit` whose additions are stored messages of other destinations.
 
@@ -217,7 +217,7 @@ class UnitStore(Protocol):
 class MetadataStore(Protocol):
     """Keeps values by key, in the tables of `spanwire.broker.metadata`."""
 
-    def put_fact(self, table: int, key: bytes, value: bytes) -> None:
+    def put_metadata(self, table: int, key: bytes, value: bytes) -> None:
         """Store ``value`` under ``key`` of a table in `spanwire.broker.metadata`, and replace an older value.
 
         Raises:
@@ -225,7 +225,7 @@ class MetadataStore(Protocol):
         """
         ...
 
-    def discard_fact(self, table: int, key: bytes) -> None:
+    def discard_metadata(self, table: int, key: bytes) -> None:
         """Remove the value under ``key``, if any."""
         ...
 
@@ -242,7 +242,7 @@ class StoreUsage(Protocol):
         ...
 
     def has_room(self) -> bool:
-        """Return False while the disk is full for new messages. Removals, notes and facts are still accepted."""
+        """Return False while the disk is full for new messages. Removals, notes and metadata are still accepted."""
         ...
 
 
@@ -253,8 +253,8 @@ class Store(MessageStore, UnitStore, MetadataStore, StoreUsage, Protocol):
 class AuditSource(Protocol):
     """State that a store copies into its journal from time to time, so that recovery need not read old files."""
 
-    def audit_facts(self) -> list[Fact]:
-        """Return all facts of table PRODUCER_AUDIT as of all calls so far. No key is empty.
+    def audit_metadata(self) -> list[MetadataRecord]:
+        """Return all metadata records of table PRODUCER_AUDIT as of all calls so far. No key is empty.
 
         The store discards all other keys of the table.
         """

@@ -34,23 +34,25 @@ class StateRecovery:
         self._cursors: Final[Cursors] = cursors
         self._sinks: Final[Sinks] = sinks
 
-    def recover(self, recovered: list[RecoveredDestination], clean: bool, facts: dict[int, dict[bytes, bytes]]) -> None:
-        """Restore destinations with messages, and facts by table and key.
+    def recover(
+        self, recovered: list[RecoveredDestination], clean: bool, metadata: dict[int, dict[bytes, bytes]]
+    ) -> None:
+        """Restore destinations with messages, and metadata records by table and key.
 
         Cursors and prepared branches come first: their messages belong to no other receiver.
 
         Raises:
             StoreError: the contents are inconsistent.
         """
-        lines: list[RecoveredDestination] = []
-        free = self._cursors.recover(facts.get(CURSORS, {}), recovered)
-        free = self._sinks.recover(facts.get(SINK_LEDGERS, {}), facts.get(STAGED_BATCHES, {}), free)
-        for entry in self._xa.recover(facts.get(XA_BRANCHES, {}), free):
+        subscriptions: list[RecoveredDestination] = []
+        free = self._cursors.recover(metadata.get(CURSORS, {}), recovered)
+        free = self._sinks.recover(metadata.get(SINK_LEDGERS, {}), metadata.get(STAGED_BATCHES, {}), free)
+        for entry in self._xa.recover(metadata.get(XA_BRANCHES, {}), free):
             if entry.destination.kind == SUBSCRIPTION:
-                lines.append(entry)
+                subscriptions.append(entry)
             elif entry.destination.is_queue:
                 self._destinations.recovered(entry.destination).recover(entry, clean)
-        self._durables.recover(facts, lines, clean)
-        recover_jobs(self._scheduler, facts, recovered)
+        self._durables.recover(metadata, subscriptions, clean)
+        recover_jobs(self._scheduler, metadata, recovered)
         self._xa.count_held()
         self._cursors.count_held()

@@ -29,7 +29,7 @@ def refusal(word: str, text: str) -> ControlRefusal:
     return ControlRefusal(f"{word}: {text}")
 
 
-def told(error: JmsError) -> ControlRefusal:
+def refusal_of(error: JmsError) -> ControlRefusal:
     """Return an error of the broker as a `ControlRefusal`."""
     if isinstance(error, ControlRefusal):
         return error
@@ -46,5 +46,5 @@ def word_of(error: ControlRefusal) -> str:
 
 
 def unreadable(what: str) -> StoreError:
-    """Return the error for a stored fact that the broker cannot decode at its start."""
+    """Return the error for a stored metadata record that the broker cannot decode at its start."""
     return StoreError(f"{what} in the store cannot be read: stop the broker and run spanwire store check")

@@ -75,13 +75,13 @@ class Timers:
             if not self._map.is_retuning:
                 self._flow.unpark()  # the limits may have grown
         jobs = self._context.take_jobs(SLICES_PER_TURN)
-        place = 0
+        index = 0
         try:
-            while place < len(jobs):
-                place += 1
-                if jobs[place - 1].work():
-                    self._context.schedule(jobs[place - 1])
+            while index < len(jobs):
+                index += 1
+                if jobs[index - 1].work():
+                    self._context.schedule(jobs[index - 1])
         finally:
-            for home in jobs[place:]:
-                self._context.schedule(home)  # a job before these failed
+            for destination in jobs[index:]:
+                self._context.schedule(destination)  # a job before these failed
         self._flow.run(len(jobs) > 0)

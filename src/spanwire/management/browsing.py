@@ -34,7 +34,7 @@ class BrowsedBroker(Protocol):
         """The formats for reading messages."""
         ...
 
-    def home_of(self, destination: Destination) -> BrokerDestination | None:
+    def find_destination(self, destination: Destination) -> BrokerDestination | None:
         """Return the queue object of a destination."""
         ...
 
@@ -62,7 +62,7 @@ class QueueBrowsing:
         destination = parse_destination(str(name), QUEUE) if isinstance(name, str) and name else None
         if destination is None or not destination.is_queue:
             raise ConfigurationError("only queues can be browsed: name one")
-        queue = self._broker.home_of(destination)
+        queue = self._broker.find_destination(destination)
         if not isinstance(queue, Queue):
             raise ConfigurationError(f"there is no queue {destination.name[:80]}; spanwire dstat queues lists them")
         parsed = parse_selector(selector) if isinstance(selector, str) and selector.strip() else None
@@ -89,7 +89,7 @@ class QueueBrowsing:
 
     async def _messages(self, queue: Queue, page: list[tuple[int, Message | None]]) -> list[Message | None]:
         missing = [sequence for sequence, message in page if message is None]
-        stored = dict(zip(missing, await self._read_stored(queue.destination, missing), strict=True))
+        stored = dict(zip(missing, await self._read_stored(queue.name, missing), strict=True))
         return [stored.get(sequence) if message is None else message for sequence, message in page]
 
     def _message_view(self, message: Message) -> View:

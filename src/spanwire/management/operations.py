@@ -145,6 +145,6 @@ class _OperationResult:
     def __init__(self) -> None:
         self.answer: Final[asyncio.Future[tuple[int, int]]] = asyncio.get_running_loop().create_future()
 
-    def finished(self, count: int, skipped: int) -> None:
+    def on_finished(self, count: int, skipped: int) -> None:
         if not self.answer.done():
             self.answer.set_result((count, skipped))

@@ -35,7 +35,7 @@ class ViewedBroker(Protocol):
 class OverviewSource(Protocol):
     """The broker's views of its objects (``broker/admin/broker_overview.py``)."""
 
-    def homes(self) -> list[BrokerDestination]:
+    def destinations(self) -> list[BrokerDestination]:
         """Return all queues and topics by name."""
         ...
 
@@ -139,7 +139,7 @@ class BrokerView:
 
         Each view has the values of its own moment. Destinations removed meanwhile are left out.
         """
-        for destination in self._overview.homes():
+        for destination in self._overview.destinations():
             if not destination.removed:
                 yield asdict(self._overview.destination_view(destination))
 

@@ -17,7 +17,7 @@ async def browse(service: BrokerService, destination: Destination, limit: int = 
 
     Messages in flight are left out. Messages outside of memory are read from the store.
     """
-    queue = service.broker.home_of(destination)
+    queue = service.broker.find_destination(destination)
     if not isinstance(queue, Queue) or limit <= 0:
         return []
     entries = queue.oldest(limit)
@@ -29,7 +29,7 @@ async def browse(service: BrokerService, destination: Destination, limit: int = 
 
 def purge(service: BrokerService, destination: Destination) -> int:
     """Remove all pending messages of a queue; return the number. Messages in flight stay."""
-    queue = service.broker.home_of(destination)
+    queue = service.broker.find_destination(destination)
     if not isinstance(queue, Queue):
         return 0
     now = service.environment.now()

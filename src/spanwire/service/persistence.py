@@ -33,7 +33,7 @@ class Recovered:
     """
 
     destinations: list[RecoveredDestination]
-    facts: dict[int, dict[bytes, bytes]]
+    metadata: dict[int, dict[bytes, bytes]]
     clean: bool
 
 
@@ -103,16 +103,16 @@ class Persistence:
         journal = self.journal
         if journal is None:
             return Recovered([], {}, True)
-        recovered = Recovered(journal.recovered, journal.facts, journal.clean)
+        recovered = Recovered(journal.recovered, journal.metadata, journal.clean)
         journal.recovered = []
-        journal.facts = {}
+        journal.metadata = {}
         if not delete_all:
             return recovered
         for entry in recovered.destinations:
             journal.store.remove_destination(entry.destination)
-        for table, facts in recovered.facts.items():
-            for key in facts:
-                journal.store.discard_fact(table, key)
+        for table, metadata in recovered.metadata.items():
+            for key in metadata:
+                journal.store.discard_metadata(table, key)
         return Recovered([], {}, True)
 
     def stop(self) -> None:

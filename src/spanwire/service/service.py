@@ -245,7 +245,7 @@ class BrokerService:
         statistics_addresses = addresses(self.connectors, configuration.broker_name, self.directory)
         install_plugins(broker, configuration.plugins, formats, limits, statistics_addresses)
         recovered = self._persistence.take_recovered(configuration.delete_all_messages_on_startup)
-        broker.recover(recovered.destinations, recovered.clean, environment.now(), recovered.facts)
+        broker.recover(recovered.destinations, recovered.clean, environment.now(), recovered.metadata)
         for destination in configuration.destinations:
             broker.configure_destination(destination)
         return broker
@@ -361,7 +361,7 @@ class BrokerService:
             if not reply.done():
                 reply.set_result(messages)
             return
-        self.broker.fetched(request, messages, self.environment.now())
+        self.broker.on_fetched(request, messages, self.environment.now())
         self.wake()
 
     def _room_changed(self, has_room: bool) -> None:

@@ -102,7 +102,7 @@ class Answer:
 class JournalStore:
     """Connects one `Journal` with its threads and the loop.
 
-    The broker calls ``store``. ``recovered``, ``facts`` (by table) and ``clean`` are the state left by the last run.
+    The broker calls ``store``. ``recovered``, ``metadata`` (by table) and ``clean`` are the state left by the last run.
     The service decides about turns, and about the time after ``on_failed``, which is called once. The broker must then
     stop with a non-zero exit.
     """
@@ -134,7 +134,7 @@ class JournalStore:
         self._reader: Final = JournalReader(self._read_disk, self._post_read, self._post_error, self._post_scan)
         self.store: Final[Store] = opened.journal
         self.recovered: list[RecoveredDestination] = opened.recovery.destinations()
-        self.facts: dict[int, dict[bytes, bytes]] = opened.recovery.facts()
+        self.metadata: dict[int, dict[bytes, bytes]] = opened.recovery.metadata()
         self.clean: Final[bool] = opened.recovery.clean
 
     @classmethod
@@ -258,7 +258,7 @@ class JournalStore:
         if not journal.has_work:
             return
         if self._answered_clients > 0:
-            self._group.completed(self._answered_clients, journal.waiters, now)
+            self._group.on_completed(self._answered_clients, journal.waiters, now)
             self._answered_clients = 0
         if self._can_wait(now):
             return

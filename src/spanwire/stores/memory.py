@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.broker.metadata import Fact, check_fact
+from spanwire.broker.metadata import MetadataRecord, check_metadata
 from spanwire.broker.persistence.store_unit import StoreUnit
 from spanwire.broker.ports import Transfer
 from spanwire.model.destination import Destination
@@ -22,7 +22,7 @@ class MemoryStore:
     """
 
     def __init__(self) -> None:
-        self.facts: Final[dict[int, dict[bytes, bytes]]] = {}
+        self.metadata: Final[dict[int, dict[bytes, bytes]]] = {}
         self._messages: Final[dict[str, dict[int, Message]]] = {}
         self._high: Final[dict[str, int]] = {}
         self._floor = 0  # a new queue starts above the sequences of every removed queue
@@ -51,35 +51,35 @@ class MemoryStore:
         self,
         additions: list[tuple[Destination, Message]],
         removals: list[tuple[Destination, int]],
-        facts: list[Fact],
+        metadata: list[MetadataRecord],
     ) -> list[int]:
-        for fact in facts:
-            check_fact(fact.key, b"" if fact.value is None else fact.value)
+        for metadata_record in metadata:
+            check_metadata(metadata_record.key, b"" if metadata_record.value is None else metadata_record.value)
         self._position += 1
         sequences = [self._add(destination, message) for destination, message in additions]
         for destination, sequence in removals:
             self._messages.get(destination.qualified_name, {}).pop(sequence, None)
-        for fact in facts:
-            if fact.value is None:
-                self.facts.get(fact.table, {}).pop(fact.key, None)
+        for metadata_record in metadata:
+            if metadata_record.value is None:
+                self.metadata.get(metadata_record.table, {}).pop(metadata_record.key, None)
             else:
-                self.facts.setdefault(fact.table, {})[fact.key] = fact.value
+                self.metadata.setdefault(metadata_record.table, {})[metadata_record.key] = metadata_record.value
         return sequences
 
-    def append_gathered(self, unit: StoreUnit, facts: list[Fact]) -> None:
+    def append_gathered(self, unit: StoreUnit, metadata: list[MetadataRecord]) -> None:
         removals = [(own.destination, sequence) for own in unit.removals() for sequence in own.sequences]
         additions = [
-            (addition.destination, message) for addition, message in zip(unit.lines, unit.messages, strict=True)
+            (addition.destination, message) for addition, message in zip(unit.additions_of, unit.messages, strict=True)
         ]
-        sequences = self.append_unit(additions, removals, [*facts, *unit.facts])
-        for addition, sequence in zip(reversed(unit.lines), reversed(sequences), strict=True):
+        sequences = self.append_unit(additions, removals, [*metadata, *unit.metadata])
+        for addition, sequence in zip(reversed(unit.additions_of), reversed(sequences), strict=True):
             addition.first = sequence
 
     def transfer_unit(
-        self, transfers: list[Transfer], removals: list[tuple[Destination, int]], facts: list[Fact]
+        self, transfers: list[Transfer], removals: list[tuple[Destination, int]], metadata: list[MetadataRecord]
     ) -> list[int]:
-        for fact in facts:
-            check_fact(fact.key, b"" if fact.value is None else fact.value)
+        for metadata_record in metadata:
+            check_metadata(metadata_record.key, b"" if metadata_record.value is None else metadata_record.value)
         firsts: list[int] = []
         for transfer in transfers:
             self.add_destination(transfer.target)
@@ -91,14 +91,14 @@ class MemoryStore:
                     self._high[transfer.target.qualified_name] += 1
                 else:
                     self._add(transfer.target, message)
-        self.append_unit([], removals, facts)
+        self.append_unit([], removals, metadata)
         return firsts
 
-    def put_fact(self, table: int, key: bytes, value: bytes) -> None:
-        self.append_unit([], [], [Fact(table, key, value)])
+    def put_metadata(self, table: int, key: bytes, value: bytes) -> None:
+        self.append_unit([], [], [MetadataRecord(table, key, value)])
 
-    def discard_fact(self, table: int, key: bytes) -> None:
-        self.append_unit([], [], [Fact(table, key, None)])
+    def discard_metadata(self, table: int, key: bytes) -> None:
+        self.append_unit([], [], [MetadataRecord(table, key, None)])
 
     def note_redelivery(self, destination: Destination, sequence: int, redelivery_count: int) -> None:
         self._position += 1

@@ -38,7 +38,7 @@ class DurableBacklog:
 
 def in_flight_by_consumer(broker: EmbeddedBroker, destination: Destination, limit: int) -> list[HeldMessages]:
     """Return the consumers of a queue with messages in flight; runs in the broker's loop."""
-    queue = broker.service.broker.home_of(destination)
+    queue = broker.service.broker.find_destination(destination)
     return [] if not isinstance(queue, Queue) else _in_flight(broker, queue, limit)
 
 
@@ -46,10 +46,10 @@ async def pending_by_subscription(broker: EmbeddedBroker, limit: int) -> list[Du
     """Return all durable subscriptions; runs in the broker's loop."""
     backlogs: list[DurableBacklog] = []
     for durable in broker.service.broker.durable_subscriptions():
-        line, terms = durable.line, durable.terms
+        line, terms = durable.queue, durable.terms
         oldest = line.oldest(limit)
         sequences = [sequence for sequence, message in oldest if message is None]
-        stored = dict(zip(sequences, await broker.service.read_stored(line.destination, sequences), strict=True))
+        stored = dict(zip(sequences, await broker.service.read_stored(line.name, sequences), strict=True))
         waiting = [stored.get(sequence) if message is None else message for sequence, message in oldest]
         backlogs.append(
             DurableBacklog(
@@ -69,7 +69,7 @@ def _in_flight(broker: EmbeddedBroker, queue: Queue, limit: int) -> list[HeldMes
     consumers: list[HeldMessages] = []
     for subscription in queue.attached():
         references = subscription.in_flight.all_out()
-        messages = [reference.message for reference in references if reference.message.destination == queue.destination]
+        messages = [reference.message for reference in references if reference.message.destination == queue.name]
         if messages:
             consumers.append(HeldMessages(subscription.client_id, len(messages), _decoded(broker, messages[:limit])))
     return consumers

@@ -111,7 +111,7 @@ class Listener:
     def close(self, reason: JmsError) -> None:
         self.closed = reason
 
-    def told_to_pull(self) -> bool:
+    def switch_to_pull(self) -> bool:
         self.was_told_to_pull = True
         return self.pulls_when_told
 
@@ -209,7 +209,7 @@ class Peer:
 
     # The port
 
-    def completed(self, token: int, error: SpanwireError | None) -> None:
+    def on_completed(self, token: int, error: SpanwireError | None) -> None:
         if token == NO_TOKEN:
             assert error is not None
             self.reports.append(error)
@@ -527,7 +527,7 @@ class Stage:
             virtual=self.virtual,
         )  # fmt: skip
         stage.environment.time = self.environment.time
-        stage.broker.recover(store.recovered(), clean, stage.now, store.facts)
+        stage.broker.recover(store.recovered(), clean, stage.now, store.metadata)
         return stage
 
 

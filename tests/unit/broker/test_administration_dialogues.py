@@ -9,10 +9,10 @@ from spanwire.model.destination import parse_destination as parsed
 from spanwire.model.errors import InvalidDestinationError, JmsError
 from tests.support.dialogue.broker_dialogue import Stage
 
-NEWS = "topic://NEWS"
+MESSAGE_ADVISORIES = "topic://NEWS"
 
 
-def away(stage: Stage, client_id: str, name: str, topic: str = NEWS, selector: str | None = None) -> None:
+def away(stage: Stage, client_id: str, name: str, topic: str = MESSAGE_ADVISORIES, selector: str | None = None) -> None:
     peer = stage.peer(f"{client_id}-{name}", client_id)
     peer.consumes(topic, durable=name, selector=selector)
     peer.leaves()
@@ -27,22 +27,22 @@ def test_messages_for_absent_durable_subscribers_are_counted() -> None:
     stage = Stage()
     away(stage, "app", "plain")
     away(stage, "app", "all", "topic://>")
-    stage.peer("p").sends(NEWS, "1", "2", "3")
+    stage.peer("p").sends(MESSAGE_ADVISORIES, "1", "2", "3")
     totals = stage.broker.statistics()
     assert (totals.pending, totals.durable_pending) == (6, 6)
     assert (totals.durable_subscriptions, totals.durable_subscriptions_away) == (2, 2)
-    assert (stage.view(NEWS).pending, stage.view(NEWS).durable_subscriptions) == (3, 2)
+    assert (stage.view(MESSAGE_ADVISORIES).pending, stage.view(MESSAGE_ADVISORIES).durable_subscriptions) == (3, 2)
 
 
 def test_a_durable_subscription_shows_its_terms_backlog_and_absence() -> None:
     stage = Stage()
     away(stage, "app", "some", selector="a = 1")
     stage.waits(90)
-    stage.peer("p").sends(NEWS, "1", properties={"a": 1})
+    stage.peer("p").sends(MESSAGE_ADVISORIES, "1", properties={"a": 1})
     view = durable(stage, "some")
-    assert (view.client_id, view.topic, view.selector, view.active) == ("app", NEWS, "a = 1", False)
+    assert (view.client_id, view.topic, view.selector, view.active) == ("app", MESSAGE_ADVISORIES, "a = 1", False)
     assert (view.away_s, view.pending, view.in_flight) == (90, 1, 0)
-    stage.peer("again", "app").consumes(NEWS, durable="some", selector="a = 1")
+    stage.peer("again", "app").consumes(MESSAGE_ADVISORIES, durable="some", selector="a = 1")
     view = durable(stage, "some")
     assert (view.active, view.away_s, view.pending, view.in_flight) == (True, None, 1, 1)
 
@@ -67,7 +67,7 @@ def test_consumers_are_listed_with_their_clients() -> None:
 def test_an_operator_removes_the_subscription_of_an_absent_client() -> None:
     stage = Stage()
     away(stage, "app", "gone")
-    stage.peer("p").sends(NEWS, "1", "2")
+    stage.peer("p").sends(MESSAGE_ADVISORIES, "1", "2")
     assert stage.broker.administration.remove_subscription("app", "gone", stage.now) == 2
     stage.settle()
     assert stage.broker.statistics().durable_subscriptions == 0
@@ -78,7 +78,7 @@ def test_an_operator_removes_the_subscription_of_an_absent_client() -> None:
 
 def test_a_subscription_in_use_or_unknown_is_not_removed() -> None:
     stage = Stage()
-    stage.peer("c", "app").consumes(NEWS, durable="used")
+    stage.peer("c", "app").consumes(MESSAGE_ADVISORIES, durable="used")
     with pytest.raises(JmsError, match="in use"):
         stage.broker.administration.remove_subscription("app", "used", stage.now)
     with pytest.raises(InvalidDestinationError, match="No durable subscription exists"):
@@ -91,8 +91,12 @@ def test_only_what_is_empty_and_unused_is_deleted() -> None:
     listener = stage.peer("c").consumes("queue://USED")
     stage.peer("p").sends("queue://FULL", "1")
     away(stage, "app", "s")
-    stage.peer("t").sends(NEWS, "1")
-    for name, reason in (("queue://USED", "1 consumers"), ("queue://FULL", "1 messages"), (NEWS, "1 durable")):
+    stage.peer("t").sends(MESSAGE_ADVISORIES, "1")
+    for name, reason in (
+        ("queue://USED", "1 consumers"),
+        ("queue://FULL", "1 messages"),
+        (MESSAGE_ADVISORIES, "1 durable"),
+    ):
         with pytest.raises(JmsError, match=reason):
             stage.broker.administration.remove_destination(parsed(name), stage.now)
         assert stage.has(name)

@@ -47,16 +47,16 @@ class Lists:
 
 
 class FullStore(LateStore):
-    """Takes facts only while it may."""
+    """Takes metadata records only while it may."""
 
     def __init__(self) -> None:
         super().__init__()
         self.takes_facts = True
 
-    def put_fact(self, table: int, key: bytes, value: bytes) -> None:
+    def put_metadata(self, table: int, key: bytes, value: bytes) -> None:
         if not self.takes_facts:
             raise ResourceAllocationError("no more facts")
-        super().put_fact(table, key, value)
+        super().put_metadata(table, key, value)
 
 
 def world(*refused: tuple[str, str, str]) -> tuple[Stage, Program, Program]:
@@ -222,10 +222,10 @@ def test_a_name_that_nothing_could_have_opens_no_cursor(name: str, text: str, re
     stage = Stage()
     program = Program(stage)
     source = {"queue": "Q"} if name not in ("clientId", "subscription") else {"clientId": "i", "subscription": "s"}
-    before = stage.store.facts.copy()
+    before = stage.store.metadata.copy()
     with pytest.raises(Refused, match=f"^malformed: .*{reason}"):
         program.asks("open", **{"cursor": "c", "run": "r", **source, name: text})
-    assert stage.store.facts == before
+    assert stage.store.metadata == before
     assert program.cursors() == []
     for action, asked in (("cursors", "cursor"), ("sinks", "query")):
         with pytest.raises(Refused, match=f"^malformed: {asked} is "):
@@ -236,7 +236,7 @@ def test_a_cursor_that_the_store_could_not_keep_is_not_opened() -> None:
     stage, owner, _ = world()
     wordy = Program(stage, "wordy", "u" * MAX_VALUE_BYTES)
     for name in ("c", "other"):
-        with pytest.raises(Refused, match=r"^limit: a fact has"):
+        with pytest.raises(Refused, match=r"^limit: a metadata record has"):
             wordy.opens(name, run="mine")
     assert owner.reserves(3) == (0, 3)
     assert [row["cursor"] for row in owner.cursors()] == ["c"]

@@ -22,7 +22,7 @@ def words(first: int, end: int) -> list[str]:
 
 
 def queue_of(stage: Stage) -> Queue:
-    found = stage.broker.home_of(parse_destination(Q))
+    found = stage.broker.find_destination(parse_destination(Q))
     assert isinstance(found, Queue)
     return found
 
@@ -501,8 +501,8 @@ def test_requests_go_nowhere_and_take_no_memory() -> None:
 
 def test_a_cursor_that_cannot_be_read_stops_the_start() -> None:
     stage, _ = filled()
-    stage.store.facts[CURSORS][b"c"] = b"{}"
-    stage.store.put_fact(CURSORS, b"c", b"{}")
+    stage.store.metadata[CURSORS][b"c"] = b"{}"
+    stage.store.put_metadata(CURSORS, b"c", b"{}")
     stage.syncs()
     with pytest.raises(
         StoreError, match="a cursor in the store cannot be read: stop the broker and run spanwire store"

@@ -19,9 +19,9 @@ DEEP = 3 * MAX_RESIDENT_MESSAGES
 
 
 def queue_of(listener: Listener) -> Queue:
-    home = next(iter(listener.subscription.homes))
-    assert isinstance(home, Queue)
-    return home
+    queue = next(iter(listener.subscription.destinations))
+    assert isinstance(queue, Queue)
+    return queue
 
 
 def fetched(stage: Stage) -> int:
@@ -277,16 +277,16 @@ def test_what_waits_in_a_removed_queue_leaves_memory_a_piece_at_a_time() -> None
     for number in range(4 * MAX_PAGE_MESSAGES):
         producer.sends(QUEUE, str(number), persistent=False)
     stage.settle()
-    home = stage.broker.home_of(destination(QUEUE))
-    assert home is not None
-    used = [home.usage.used_bytes]
+    queue = stage.broker.find_destination(destination(QUEUE))
+    assert queue is not None
+    used = [queue.usage.used_bytes]
     each = used[0] // (4 * MAX_PAGE_MESSAGES)
     producer.removes(QUEUE)
     producer.sends(QUEUE, "new", persistent=False)
-    used.append(home.usage.used_bytes)
+    used.append(queue.usage.used_bytes)
     while stage.broker.next_timeout() == 0.0:
         stage.runs()
-        used.append(home.usage.used_bytes)
+        used.append(queue.usage.used_bytes)
     assert max(before - after for before, after in pairwise(used)) <= (MAX_PAGE_MESSAGES + 10) * each
     assert used[-1] == 0
     assert stage.peer("c").consumes(QUEUE).takes() == ["new"]
@@ -320,9 +320,9 @@ class Counting:
     def __init__(self, stage: Stage) -> None:
         self._messages = [
             message
-            for home in [stage.broker.home_of(destination(QUEUE))]
-            if isinstance(home, Queue)
-            for _, message in home.oldest(1 << 30)
+            for queue in [stage.broker.find_destination(destination(QUEUE))]
+            if isinstance(queue, Queue)
+            for _, message in queue.oldest(1 << 30)
             if message is not None
         ]
         self._known = 0

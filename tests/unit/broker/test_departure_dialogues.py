@@ -7,7 +7,12 @@ from typing import Final
 import pytest
 
 from spanwire._build import COMPILED
-from spanwire.broker.advisories.advisory_delivery import MAX_UNTOLD, TELLING_STEPS, TOLD_AT_ONCE, Telling
+from spanwire.broker.advisories.advisory_delivery import (
+    DELIVERED_AT_ONCE,
+    MAX_UNDELIVERED,
+    TELLING_STEPS,
+    AdvisoryDelivery,
+)
 from spanwire.broker.destinations.wildcard_matching import JOIN_STEPS
 from spanwire.broker.dispatch.broker_context import MAX_RINGS, BrokerContext
 from spanwire.broker.dispatch.jobs import Alarm
@@ -43,7 +48,7 @@ def slices(stage: Stage) -> int:
 
 
 def homes_of(listener: Listener) -> int:
-    return len(listener.subscription.homes)
+    return len(listener.subscription.destinations)
 
 
 @pytest.mark.parametrize("kind", ["queue", "topic"])
@@ -107,7 +112,7 @@ def test_an_acknowledgement_looks_only_where_messages_wait() -> None:
     listener = stage.peer("c").consumes("queue://D.>", prefetch=1)
     maker.sends("queue://D.7", "1", "2", "3")
     maker.sends("queue://D.9", "4")
-    assert [home.destination.name for home in listener.subscription.busy] == ["D.7", "D.9"]
+    assert [destination.name.name for destination in listener.subscription.busy] == ["D.7", "D.9"]
     for text in ("1", "2", "4", "3"):
         (came,) = listener.takes()
         assert came in ("1", "2", "3", "4"), text
@@ -253,7 +258,7 @@ def test_a_stop_waits_for_what_is_on_its_way_out() -> None:
 def test_what_many_listeners_are_told_takes_slices_and_stays_in_order() -> None:
     stage = Stage(advisory_format=SpokenAdvisories())
     crowd = stage.peer("a")
-    listeners = [crowd.consumes("topic://ActiveMQ.Advisory.Consumer.>") for _ in range(TOLD_AT_ONCE + 1)]
+    listeners = [crowd.consumes("topic://ActiveMQ.Advisory.Consumer.>") for _ in range(DELIVERED_AT_ONCE + 1)]
     slices(stage)
     for listener in listeners:
         listener.takes()
@@ -267,7 +272,7 @@ def test_what_many_listeners_are_told_takes_slices_and_stays_in_order() -> None:
         stage.runs()
         crowd.flushes()
         count += 1
-    assert count >= 30 * TOLD_AT_ONCE // TELLING_STEPS
+    assert count >= 30 * DELIVERED_AT_ONCE // TELLING_STEPS
     told = [delivery.message.destination.name for delivery in listeners[-1].deliveries][-30:]
     assert told == ["ActiveMQ.Advisory.Consumer.Queue." + name.removeprefix("queue://") for name in names]
 
@@ -289,14 +294,14 @@ class Heard:
 def test_more_advisories_than_may_wait_are_told_in_order_and_none_is_lost() -> None:
     stage = Stage()
     peer = stage.peer("a")
-    listeners = [peer.consumes("topic://T").subscription for _ in range(TOLD_AT_ONCE + 1)]
-    (topic,) = listeners[0].homes
+    listeners = [peer.consumes("topic://T").subscription for _ in range(DELIVERED_AT_ONCE + 1)]
+    (topic,) = listeners[0].destinations
     assert isinstance(topic, Topic)
     heard = Heard()
-    telling = Telling(heard, BrokerContext(None))
-    messages = [peer.message("topic://T", str(number)) for number in range(MAX_UNTOLD + 5)]
+    telling = AdvisoryDelivery(heard, BrokerContext(None))
+    messages = [peer.message("topic://T", str(number)) for number in range(MAX_UNDELIVERED + 5)]
     for message in messages:
-        telling.tell(topic, message)
+        telling.deliver(topic, message)
     assert heard.messages == messages[:5]
     telling.forget(topic)
     assert heard.released == []
@@ -310,7 +315,7 @@ def test_more_advisories_than_may_wait_are_told_in_order_and_none_is_lost() -> N
 def test_many_listeners_hear_that_a_consumer_went_also_when_its_queue_goes_at_once(ends: str) -> None:
     stage = Stage(advisory_format=SpokenAdvisories())
     crowd = stage.peer("a")
-    listeners = [crowd.consumes("topic://ActiveMQ.Advisory.Consumer.>") for _ in range(TOLD_AT_ONCE + 10)]
+    listeners = [crowd.consumes("topic://ActiveMQ.Advisory.Consumer.>") for _ in range(DELIVERED_AT_ONCE + 10)]
     peer = stage.peer("b")
     queue = peer.temporary()
     listener = peer.consumes(queue)
@@ -325,7 +330,7 @@ def test_many_listeners_hear_that_a_consumer_went_also_when_its_queue_goes_at_on
     told_slices(stage, crowd)
     gone = [f"-{listener.info.consumer_id} consumerCount=0"]
     assert [one.takes() for one in listeners] == [gone] * len(listeners)
-    assert all(not one.subscription.homes for one in listeners)
+    assert all(not one.subscription.destinations for one in listeners)
     assert stage.memory() > 0, "what was told is not acknowledged yet"
     crowd.leaves()
     slices(stage)
@@ -335,7 +340,7 @@ def test_many_listeners_hear_that_a_consumer_went_also_when_its_queue_goes_at_on
 def test_a_destination_that_comes_back_before_many_have_heard_that_it_went_is_told_of_in_order() -> None:
     stage = Stage(advisory_format=SpokenAdvisories())
     crowd = stage.peer("a")
-    listeners = [crowd.consumes("topic://ActiveMQ.Advisory.Consumer.>") for _ in range(TOLD_AT_ONCE + 10)]
+    listeners = [crowd.consumes("topic://ActiveMQ.Advisory.Consumer.>") for _ in range(DELIVERED_AT_ONCE + 10)]
     peer = stage.peer("b")
     first = peer.consumes("queue://Q")
     first.leaves()
@@ -345,7 +350,7 @@ def test_a_destination_that_comes_back_before_many_have_heard_that_it_went_is_to
     names = [f"+{first.info.consumer_id}", f"-{first.info.consumer_id}", f"+{second.info.consumer_id}"]
     for one in listeners:
         assert [text.split()[0] for text in one.takes()] == names
-        assert len(one.subscription.homes) == 1
+        assert len(one.subscription.destinations) == 1
     second.leaves()
     told_slices(stage, crowd)
     assert all(len(one.takes()) == 1 for one in listeners)
@@ -356,7 +361,7 @@ def test_what_a_forgotten_advisory_topic_keeps_for_consumers_to_come_goes_with_i
     policy = PolicyEntry(parse_destination("topic://ActiveMQ.Advisory.>"), topic=recovery)
     stage = Stage(policy, advisory_format=SpokenAdvisories())
     crowd = stage.peer("a")
-    for _ in range(TOLD_AT_ONCE + 10):
+    for _ in range(DELIVERED_AT_ONCE + 10):
         crowd.consumes("topic://ActiveMQ.Advisory.Consumer.>")
     peer = stage.peer("b")
     peer.consumes("queue://Q").leaves()

@@ -16,9 +16,9 @@ def stage_with(queue: QueuePolicy) -> Stage:
 
 
 def queue_of(stage: Stage) -> Queue:
-    home = stage.broker.home_of(destination(QUEUE))
-    assert isinstance(home, Queue)
-    return home
+    queue = stage.broker.find_destination(destination(QUEUE))
+    assert isinstance(queue, Queue)
+    return queue
 
 
 # Exclusive consumers

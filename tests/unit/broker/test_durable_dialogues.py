@@ -22,7 +22,7 @@ from spanwire.model.errors import (
 from tests.support.dialogue.broker_dialogue import Peer, Stage
 from tests.support.recording_authorizer import RecordingAuthorizer
 
-NEWS = "topic://NEWS"
+MESSAGE_ADVISORIES = "topic://NEWS"
 
 
 def subscriber(stage: Stage, name: str = "c", client_id: str | None = "app") -> Peer:
@@ -41,35 +41,35 @@ def test_nobody_subscribes_durably_to_advisories(topic: str) -> None:
 def test_what_is_sent_while_the_subscriber_is_away_waits_for_it() -> None:
     stage = Stage()
     peer = subscriber(stage)
-    listener = peer.consumes(NEWS, durable="sub")
+    listener = peer.consumes(MESSAGE_ADVISORIES, durable="sub")
     producer = stage.peer("p")
-    producer.sends(NEWS, "1")
+    producer.sends(MESSAGE_ADVISORIES, "1")
     assert listener.takes() == ["1"]
     listener.acknowledges("1")
     listener.leaves()
-    producer.sends(NEWS, "2", "3")
-    assert peer.consumes(NEWS, durable="sub").redelivery_counts() == [("2", 0), ("3", 0)]
+    producer.sends(MESSAGE_ADVISORIES, "2", "3")
+    assert peer.consumes(MESSAGE_ADVISORIES, durable="sub").redelivery_counts() == [("2", 0), ("3", 0)]
 
 
 def test_each_subscription_has_its_own_place() -> None:
     stage = Stage()
     peer = subscriber(stage)
-    first, second = peer.consumes(NEWS, durable="a"), peer.consumes(NEWS, durable="b")
-    plain = stage.peer("d").consumes(NEWS)
-    stage.peer("p").sends(NEWS, "1")
+    first, second = peer.consumes(MESSAGE_ADVISORIES, durable="a"), peer.consumes(MESSAGE_ADVISORIES, durable="b")
+    plain = stage.peer("d").consumes(MESSAGE_ADVISORIES)
+    stage.peer("p").sends(MESSAGE_ADVISORIES, "1")
     assert (first.takes(), second.takes(), plain.takes()) == (["1"], ["1"], ["1"])
     first.acknowledges("1")
     peer.leaves()
     again = subscriber(stage, "e")
-    assert again.consumes(NEWS, durable="a").takes() == []
-    assert again.consumes(NEWS, durable="b").takes() == ["1"]
+    assert again.consumes(MESSAGE_ADVISORIES, durable="a").takes() == []
+    assert again.consumes(MESSAGE_ADVISORIES, durable="b").takes() == ["1"]
 
 
 def test_one_body_is_stored_for_all_subscriptions_and_goes_with_the_last_of_them() -> None:
     stage = Stage()
     peer = subscriber(stage)
-    listeners = [peer.consumes(NEWS, durable=name) for name in ("a", "b", "c")]
-    stage.peer("p").sends(NEWS, "1")
+    listeners = [peer.consumes(MESSAGE_ADVISORIES, durable=name) for name in ("a", "b", "c")]
+    stage.peer("p").sends(MESSAGE_ADVISORIES, "1")
     stage.settle()
     additions = [change for change in stage.store.log if change.kind == "add"]
     assert len({change.position for change in additions}) == 1
@@ -83,9 +83,9 @@ def test_one_body_is_stored_for_all_subscriptions_and_goes_with_the_last_of_them
 
 def test_a_persistent_send_is_answered_when_it_is_safe_for_every_subscription() -> None:
     stage = Stage()
-    subscriber(stage).consumes(NEWS, durable="a")
+    subscriber(stage).consumes(MESSAGE_ADVISORIES, durable="a")
     producer = stage.peer("p")
-    token = producer.sends(NEWS, "1")
+    token = producer.sends(MESSAGE_ADVISORIES, "1")
     assert not producer.is_answered(token)
     stage.syncs()
     assert producer.is_answered(token)
@@ -94,17 +94,17 @@ def test_a_persistent_send_is_answered_when_it_is_safe_for_every_subscription() 
 def test_subscriptions_and_what_waits_for_them_survive_a_crash() -> None:
     stage = Stage()
     peer = subscriber(stage)
-    listener = peer.consumes(NEWS, durable="a", selector="n > 1")
+    listener = peer.consumes(MESSAGE_ADVISORIES, durable="a", selector="n > 1")
     producer = stage.peer("p")
     for number in range(4):
-        producer.sends(NEWS, str(number), properties={"n": number})
+        producer.sends(MESSAGE_ADVISORIES, str(number), properties={"n": number})
     assert listener.takes() == ["2", "3"]
     listener.acknowledges("2")
     stage.settle()
     after = stage.restarts()
-    after.peer("p").sends(NEWS, "4", properties={"n": 4})
-    after.peer("p2").sends(NEWS, "0", properties={"n": 0})
-    again = subscriber(after).consumes(NEWS, durable="a", selector="n > 1")
+    after.peer("p").sends(MESSAGE_ADVISORIES, "4", properties={"n": 4})
+    after.peer("p2").sends(MESSAGE_ADVISORIES, "0", properties={"n": 0})
+    again = subscriber(after).consumes(MESSAGE_ADVISORIES, durable="a", selector="n > 1")
     after.settle()
     assert again.redelivery_counts() == [("3", 1), ("4", 0)]
 
@@ -112,10 +112,10 @@ def test_subscriptions_and_what_waits_for_them_survive_a_crash() -> None:
 def test_what_is_not_persistent_waits_too_and_never_for_an_answer() -> None:
     stage = Stage()
     peer = subscriber(stage)
-    peer.consumes(NEWS, durable="a").leaves()
+    peer.consumes(MESSAGE_ADVISORIES, durable="a").leaves()
     producer = stage.peer("p")
-    assert producer.is_answered(producer.sends(NEWS, "1", persistent=False))
-    again = peer.consumes(NEWS, durable="a")
+    assert producer.is_answered(producer.sends(MESSAGE_ADVISORIES, "1", persistent=False))
+    again = peer.consumes(MESSAGE_ADVISORIES, durable="a")
     stage.settle()
     assert again.takes() == ["1"]
 
@@ -123,46 +123,46 @@ def test_what_is_not_persistent_waits_too_and_never_for_an_answer() -> None:
 def test_a_changed_selector_or_topic_makes_another_subscription() -> None:
     stage = Stage()
     peer = subscriber(stage)
-    peer.consumes(NEWS, durable="a").leaves()
+    peer.consumes(MESSAGE_ADVISORIES, durable="a").leaves()
     producer = stage.peer("p")
-    producer.sends(NEWS, "old", properties={"n": 5})
-    changed = peer.consumes(NEWS, durable="a", selector="n > 1")
+    producer.sends(MESSAGE_ADVISORIES, "old", properties={"n": 5})
+    changed = peer.consumes(MESSAGE_ADVISORIES, durable="a", selector="n > 1")
     assert changed.takes() == []
-    producer.sends(NEWS, "new", properties={"n": 5})
+    producer.sends(MESSAGE_ADVISORIES, "new", properties={"n": 5})
     assert changed.takes() == ["new"]
     changed.leaves()
-    producer.sends(NEWS, "lost", properties={"n": 5})
+    producer.sends(MESSAGE_ADVISORIES, "lost", properties={"n": 5})
     assert peer.consumes("topic://OTHER", durable="a").takes() == []
 
 
 def test_a_selector_with_other_blanks_around_it_is_the_same() -> None:
     stage = Stage()
     peer = subscriber(stage)
-    peer.consumes(NEWS, durable="a", selector="n > 1").leaves()
-    stage.peer("p").sends(NEWS, "kept", properties={"n": 5})
-    assert peer.consumes(NEWS, durable="a", selector=" n > 1 ").takes() == ["kept"]
+    peer.consumes(MESSAGE_ADVISORIES, durable="a", selector="n > 1").leaves()
+    stage.peer("p").sends(MESSAGE_ADVISORIES, "kept", properties={"n": 5})
+    assert peer.consumes(MESSAGE_ADVISORIES, durable="a", selector=" n > 1 ").takes() == ["kept"]
 
 
 def test_unsubscribing_forgets_what_waits() -> None:
     stage = Stage()
     peer = subscriber(stage)
-    peer.consumes(NEWS, durable="a").leaves()
-    stage.peer("p").sends(NEWS, "1")
+    peer.consumes(MESSAGE_ADVISORIES, durable="a").leaves()
+    stage.peer("p").sends(MESSAGE_ADVISORIES, "1")
     peer.unsubscribes("a")
     stage.settle()
-    assert peer.consumes(NEWS, durable="a").takes() == []
+    assert peer.consumes(MESSAGE_ADVISORIES, durable="a").takes() == []
     assert stage.restarts().memory() == 0
     peer_after = subscriber(stage.restarts())
-    assert peer_after.consumes(NEWS, durable="a").takes() == []
+    assert peer_after.consumes(MESSAGE_ADVISORIES, durable="a").takes() == []
 
 
 def test_a_subscription_in_use_can_be_neither_taken_nor_deleted() -> None:
     stage = Stage()
     peer = subscriber(stage)
-    peer.consumes(NEWS, durable="a")
+    peer.consumes(MESSAGE_ADVISORIES, durable="a")
     in_use = "Durable consumer is in use for client: app and subscriptionName: a"
     with pytest.raises(JmsError, match=in_use):
-        peer.consumes(NEWS, durable="a")
+        peer.consumes(MESSAGE_ADVISORIES, durable="a")
     with pytest.raises(JmsError, match="Durable consumer is in use"):
         peer.unsubscribes("a")
 
@@ -176,25 +176,25 @@ def test_a_subscription_that_does_not_exist_cannot_be_deleted() -> None:
 
 def test_the_client_id_is_that_of_the_connection_and_of_no_other() -> None:
     stage = Stage()
-    subscriber(stage, "a", "one").consumes(NEWS, durable="s").leaves()
-    stage.peer("p").sends(NEWS, "1")
+    subscriber(stage, "a", "one").consumes(MESSAGE_ADVISORIES, durable="s").leaves()
+    stage.peer("p").sends(MESSAGE_ADVISORIES, "1")
     other = subscriber(stage, "b", "two")
     with pytest.raises(InvalidDestinationError):
         other.unsubscribes("s")
-    assert other.consumes(NEWS, durable="s").takes() == []
+    assert other.consumes(MESSAGE_ADVISORIES, durable="s").takes() == []
 
 
 def test_names_that_run_together_are_told_apart() -> None:
     stage = Stage()
-    subscriber(stage, "a", "x:y").consumes(NEWS, durable="z").leaves()
-    stage.peer("p").sends(NEWS, "1")
-    assert subscriber(stage, "b", "x").consumes(NEWS, durable="y:z").takes() == []
+    subscriber(stage, "a", "x:y").consumes(MESSAGE_ADVISORIES, durable="z").leaves()
+    stage.peer("p").sends(MESSAGE_ADVISORIES, "1")
+    assert subscriber(stage, "b", "x").consumes(MESSAGE_ADVISORIES, durable="y:z").takes() == []
 
 
 def test_without_a_client_id_there_is_no_durable_subscription() -> None:
     stage = Stage()
     with pytest.raises(JmsError, match="unique clientID"):
-        subscriber(stage, client_id=None).consumes(NEWS, durable="a")
+        subscriber(stage, client_id=None).consumes(MESSAGE_ADVISORIES, durable="a")
 
 
 @pytest.mark.parametrize("destination", ["queue://Q", "topic://A,queue://Q"])
@@ -205,7 +205,7 @@ def test_queues_cannot_be_subscribed_to_durably(destination: str) -> None:
 
 def test_a_name_that_no_store_could_hold_is_refused() -> None:
     with pytest.raises(InvalidClientIdError):
-        subscriber(Stage()).consumes(NEWS, durable="n" * 1000)
+        subscriber(Stage()).consumes(MESSAGE_ADVISORIES, durable="n" * 1000)
 
 
 def test_a_pattern_subscribes_to_topics_that_exist_and_to_those_that_come() -> None:
@@ -223,49 +223,49 @@ def test_a_pattern_subscribes_to_topics_that_exist_and_to_those_that_come() -> N
 def test_topics_that_a_subscription_does_not_cover_are_left_alone_when_it_comes_and_goes() -> None:
     stage = Stage()
     peer = subscriber(stage)
-    peer.consumes(NEWS, durable="a")
-    second = peer.consumes(NEWS, durable="b")
-    news = stage.broker.home_of(Destination(TOPIC, "NEWS"))
-    assert isinstance(news, Topic)
-    served = news.durables
+    peer.consumes(MESSAGE_ADVISORIES, durable="a")
+    second = peer.consumes(MESSAGE_ADVISORIES, durable="b")
+    advisories = stage.broker.find_destination(Destination(TOPIC, "NEWS"))
+    assert isinstance(advisories, Topic)
+    served = advisories.durables
     peer.consumes("topic://SPORTS", durable="c").leaves()
     peer.unsubscribes("c")
-    assert news.durables is served  # there may be thousands of each
+    assert advisories.durables is served  # there may be thousands of each
     second.leaves()
     peer.unsubscribes("b")
-    assert [durable.terms.name for durable in news.durables] == ["a"]
+    assert [durable.terms.name for durable in advisories.durables] == ["a"]
 
 
 def test_what_the_subscriber_sends_itself_does_not_come_back_to_it() -> None:
     stage = Stage()
     peer = subscriber(stage)
-    listener = peer.consumes(NEWS, durable="a", no_local=True)
-    peer.sends(NEWS, "own")
-    stage.peer("p").sends(NEWS, "other")
+    listener = peer.consumes(MESSAGE_ADVISORIES, durable="a", no_local=True)
+    peer.sends(MESSAGE_ADVISORIES, "own")
+    stage.peer("p").sends(MESSAGE_ADVISORIES, "other")
     assert listener.takes() == ["other"]
 
 
 def test_a_rolled_back_and_a_poisoned_message_behave_as_in_a_queue() -> None:
     stage = Stage()
     peer = subscriber(stage)
-    listener = peer.consumes(NEWS, durable="a")
-    stage.peer("p").sends(NEWS, "1", "2")
+    listener = peer.consumes(MESSAGE_ADVISORIES, durable="a")
+    stage.peer("p").sends(MESSAGE_ADVISORIES, "1", "2")
     assert listener.takes() == ["1", "2"]
     listener.acknowledges("1", ack_type=POISON_ACK, count=1)
     letters = stage.peer("d").consumes("queue://ActiveMQ.DLQ")
     assert letters.takes() == ["1"]
     listener.leaves()
-    assert peer.consumes(NEWS, durable="a").redelivery_counts() == [("2", 1)]
+    assert peer.consumes(MESSAGE_ADVISORIES, durable="a").redelivery_counts() == [("2", 1)]
 
 
 def test_a_transaction_reaches_all_subscriptions_or_none_also_over_a_crash() -> None:
     stage = Stage()
     peer = subscriber(stage)
     for name in ("a", "b"):
-        peer.consumes(NEWS, durable=name).leaves()
+        peer.consumes(MESSAGE_ADVISORIES, durable=name).leaves()
     producer = stage.peer("p")
     producer.begins(1)
-    producer.sends(NEWS, "1", transaction=1)
+    producer.sends(MESSAGE_ADVISORIES, "1", transaction=1)
     producer.sends("queue://Q", "2", transaction=1)
     before = stage.store.synced
     producer.commits(1)
@@ -273,7 +273,7 @@ def test_a_transaction_reaches_all_subscriptions_or_none_also_over_a_crash() -> 
         after = stage.restarts(position=position)
         again = subscriber(after)
         for name in ("a", "b"):
-            listener = again.consumes(NEWS, durable=name)
+            listener = again.consumes(MESSAGE_ADVISORIES, durable=name)
             after.settle()
             assert listener.takes() == expected
 
@@ -281,13 +281,13 @@ def test_a_transaction_reaches_all_subscriptions_or_none_also_over_a_crash() -> 
 def test_acknowledging_in_a_transaction_counts_with_its_commit() -> None:
     stage = Stage()
     peer = subscriber(stage)
-    listener = peer.consumes(NEWS, durable="a")
-    stage.peer("p").sends(NEWS, "1", "2")
+    listener = peer.consumes(MESSAGE_ADVISORIES, durable="a")
+    stage.peer("p").sends(MESSAGE_ADVISORIES, "1", "2")
     peer.begins(1)
     listener.acknowledges("1", transaction=1)
     peer.commits(1)
     stage.settle()
-    again = subscriber(stage.restarts()).consumes(NEWS, durable="a")
+    again = subscriber(stage.restarts()).consumes(MESSAGE_ADVISORIES, durable="a")
     again.peer.stage.settle()
     assert again.takes() == ["2"]
 
@@ -295,22 +295,22 @@ def test_acknowledging_in_a_transaction_counts_with_its_commit() -> None:
 def test_expired_messages_leave_an_idle_subscription() -> None:
     stage = Stage()
     peer = subscriber(stage)
-    peer.consumes(NEWS, durable="a").leaves()
-    stage.peer("p").sends(NEWS, "1", expiration_ms=stage.now.wall_ms + 1_000)
+    peer.consumes(MESSAGE_ADVISORIES, durable="a").leaves()
+    stage.peer("p").sends(MESSAGE_ADVISORIES, "1", expiration_ms=stage.now.wall_ms + 1_000)
     stage.settle()
     stage.waits(61)
     stage.settle()
     letters = stage.peer("d").consumes("queue://ActiveMQ.DLQ")
     stage.settle()
     assert letters.takes() == ["1"]
-    assert peer.consumes(NEWS, durable="a").takes() == []
+    assert peer.consumes(MESSAGE_ADVISORIES, durable="a").takes() == []
 
 
 def test_a_crash_amid_unsubscribing_leaves_nothing_behind() -> None:
     stage = Stage()
     peer = subscriber(stage)
-    peer.consumes(NEWS, durable="a").leaves()
-    stage.peer("p").sends(NEWS, "1")
+    peer.consumes(MESSAGE_ADVISORIES, durable="a").leaves()
+    stage.peer("p").sends(MESSAGE_ADVISORIES, "1")
     stage.syncs()
     position = stage.store.position()
     peer.unsubscribes("a")
@@ -320,17 +320,17 @@ def test_a_crash_amid_unsubscribing_leaves_nothing_behind() -> None:
 
 
 def test_there_is_a_limit_to_durable_subscriptions_and_those_that_exist_can_be_used() -> None:
-    facts: dict[bytes, bytes] = {}
+    metadata: dict[bytes, bytes] = {}
     for number in range(MAX_DURABLE_SUBSCRIPTIONS):
         terms = SubscriptionTerms("app", str(number), Destination(TOPIC, "NEWS"), None, False)
-        facts[terms.key.encode()] = encode_terms(terms)
+        metadata[terms.key.encode()] = encode_terms(terms)
     stage = Stage()
-    stage.broker.recover([], True, stage.now, {SUBSCRIPTIONS: facts})
+    stage.broker.recover([], True, stage.now, {SUBSCRIPTIONS: metadata})
     peer = subscriber(stage)
     with pytest.raises(ResourceAllocationError, match="unsubscribe those that nobody needs"):
         peer.consumes("topic://OTHER", durable="one more")
-    listener = peer.consumes(NEWS, durable="1")
-    stage.peer("p").sends(NEWS, "news")
+    listener = peer.consumes(MESSAGE_ADVISORIES, durable="1")
+    stage.peer("p").sends(MESSAGE_ADVISORIES, "news")
     assert listener.takes() == ["news"]
     peer.unsubscribes("0")
     peer.consumes("topic://OTHER", durable="one more")
@@ -338,11 +338,11 @@ def test_there_is_a_limit_to_durable_subscriptions_and_those_that_exist_can_be_u
 
 def test_a_full_store_lets_sends_to_a_durable_topic_wait() -> None:
     stage = Stage()
-    listener = subscriber(stage).consumes(NEWS, durable="a")
+    listener = subscriber(stage).consumes(MESSAGE_ADVISORIES, durable="a")
     stage.store.room = False
     stage.broker.room_changed(stage.now)
     producer = stage.peer("p")
-    token = producer.sends(NEWS, "1")
+    token = producer.sends(MESSAGE_ADVISORIES, "1")
     stage.settle()
     assert (producer.is_answered(token), listener.takes()) == (False, [])
     stage.store.room = True
@@ -354,23 +354,23 @@ def test_a_full_store_lets_sends_to_a_durable_topic_wait() -> None:
 def test_a_full_store_lets_sends_that_are_not_persistent_wait_too_while_the_subscriber_is_away() -> None:
     stage = Stage()
     peer = subscriber(stage)
-    peer.consumes(NEWS, durable="a").leaves()
+    peer.consumes(MESSAGE_ADVISORIES, durable="a").leaves()
     stage.has_room(False)
     producer = stage.peer("p")
-    token = producer.sends(NEWS, "1", persistent=False)
+    token = producer.sends(MESSAGE_ADVISORIES, "1", persistent=False)
     stage.settle()
     assert not producer.is_answered(token), "the store would have to keep it in memory, and all that follow"
     assert stage.store.calls("add") == []
     stage.has_room(True)
     stage.settle()
     assert producer.is_answered(token)
-    assert peer.consumes(NEWS, durable="a").takes() == ["1"]
+    assert peer.consumes(MESSAGE_ADVISORIES, durable="a").takes() == ["1"]
 
 
 def test_dispatch_may_be_told_to_wait_for_the_disk() -> None:
     stage = Stage(PolicyEntry(Destination(TOPIC, ">"), dispatch_before_sync=False))
-    listener = subscriber(stage).consumes(NEWS, durable="a")
-    stage.peer("p").sends(NEWS, "1")
+    listener = subscriber(stage).consumes(MESSAGE_ADVISORIES, durable="a")
+    stage.peer("p").sends(MESSAGE_ADVISORIES, "1")
     assert listener.takes() == []
     stage.syncs()
     assert listener.takes() == ["1"]
@@ -378,24 +378,24 @@ def test_dispatch_may_be_told_to_wait_for_the_disk() -> None:
 
 def test_making_one_needs_the_right_to_read_and_to_administer_the_topic() -> None:
     for action in (READ, ADMIN):
-        stage = Stage(authorizer=RecordingAuthorizer(("*", action, NEWS)))
+        stage = Stage(authorizer=RecordingAuthorizer(("*", action, MESSAGE_ADVISORIES)))
         with pytest.raises(AuthorizationError):
-            subscriber(stage).consumes(NEWS, durable="a")
+            subscriber(stage).consumes(MESSAGE_ADVISORIES, durable="a")
 
 
 def test_a_topic_that_is_removed_and_made_again_serves_its_subscriptions() -> None:
     stage = Stage()
     peer = subscriber(stage)
-    peer.consumes(NEWS, durable="a").leaves()
-    peer.removes(NEWS)
-    stage.peer("p").sends(NEWS, "1")
-    assert peer.consumes(NEWS, durable="a").takes() == ["1"]
+    peer.consumes(MESSAGE_ADVISORIES, durable="a").leaves()
+    peer.removes(MESSAGE_ADVISORIES)
+    stage.peer("p").sends(MESSAGE_ADVISORIES, "1")
+    assert peer.consumes(MESSAGE_ADVISORIES, durable="a").takes() == ["1"]
 
 
 def test_what_a_consumer_never_saw_comes_back_unflagged() -> None:
     stage = Stage()
     peer = subscriber(stage)
-    listener = peer.consumes(NEWS, durable="a")
-    stage.peer("p").sends(NEWS, "1")
+    listener = peer.consumes(MESSAGE_ADVISORIES, durable="a")
+    stage.peer("p").sends(MESSAGE_ADVISORIES, "1")
     listener.leaves(LAST_DELIVERED_UNSET)
-    assert peer.consumes(NEWS, durable="a").redelivery_counts() == [("1", 0)]
+    assert peer.consumes(MESSAGE_ADVISORIES, durable="a").redelivery_counts() == [("1", 0)]

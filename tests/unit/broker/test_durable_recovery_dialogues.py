@@ -56,7 +56,7 @@ def subscribes(peer: Peer, selector: str | None = None, destination: str = T) ->
 
 def waiting(stage: Stage) -> int:
     (durable,) = stage.broker.durable_subscriptions()
-    return durable.line.waiting()
+    return durable.queue.waiting()
 
 
 def runs(stage: Stage, *listeners: Listener) -> int:
@@ -64,9 +64,9 @@ def runs(stage: Stage, *listeners: Listener) -> int:
     turns = 0
     while stage.broker.next_timeout() == 0.0:
         durables = stage.broker.durable_subscriptions()
-        before = durables[0].line.enqueued if durables else 0
+        before = durables[0].queue.enqueued if durables else 0
         stage.runs()
-        assert not durables or durables[0].line.enqueued - before <= RECOVERY_STEPS
+        assert not durables or durables[0].queue.enqueued - before <= RECOVERY_STEPS
         for listener in listeners:
             listener.peer.flushes()
         turns += 1
@@ -91,7 +91,7 @@ def test_what_topics_keep_for_a_durable_subscriber_comes_in_slices_and_before_wh
     assert sequences == sorted(set(sequences))
     late.acknowledges(late.out[-1])
     (durable,) = stage.broker.durable_subscriptions()
-    assert durable.line.usage.used_bytes == 0
+    assert durable.queue.usage.used_bytes == 0
 
 
 def test_messages_that_are_stored_meanwhile_come_behind_and_all_others_first() -> None:
@@ -134,7 +134,7 @@ def test_kept_messages_do_not_hold_what_a_selector_of_a_durable_subscriber_decod
     (durable,) = stage.broker.durable_subscriptions()
     forms = sum(delivery.message.forms_size() for delivery in late.deliveries)
     assert (
-        durable.line.usage.used_bytes == sum(delivery.message.size for delivery in late.deliveries) + forms > forms > 0
+        durable.queue.usage.used_bytes == sum(delivery.message.size for delivery in late.deliveries) + forms > forms > 0
     )
     late.acknowledges(late.out[-1])
     (topic,) = stage.broker.assembly.map.topics.values()
@@ -171,7 +171,7 @@ def test_a_purge_removes_also_what_would_come_in_a_later_slice() -> None:
     producer.sends(T, *numbers(MANY), persistent=False)
     late = subscribes(subscriber(stage))
     (durable,) = stage.broker.durable_subscriptions()
-    durable.line.purge()
+    durable.queue.purge()
     runs(stage, late)
     producer.sends(T, "new", persistent=False)
     assert late.out == ["new"]
@@ -184,9 +184,9 @@ def test_a_full_memory_leaves_the_rest_of_the_kept_messages_out() -> None:
         producer.sends(T, str(number), "x" * 400, persistent=False)
     late = subscribes(subscriber(stage))
     (durable,) = stage.broker.durable_subscriptions()
-    limit = durable.line.usage.limit_bytes
+    limit = durable.queue.usage.limit_bytes
     runs(stage, late)
-    assert limit * 9 // 10 < durable.line.usage.used_bytes <= limit * 11 // 10
+    assert limit * 9 // 10 < durable.queue.usage.used_bytes <= limit * 11 // 10
 
 
 def test_a_subscriber_who_may_read_less_than_at_the_beginning_gets_nothing_else_from_a_later_slice() -> None:

@@ -84,17 +84,17 @@ class Town:
         if not users_are_kept:
             forget_users(store)
         town = Town(store)
-        town.stage.broker.recover(store.recovered(), True, town.stage.now, store.facts)
+        town.stage.broker.recover(store.recovered(), True, town.stage.now, store.metadata)
         return town
 
 
 def forget_users(store: LateStore) -> None:
     """Make of the subscriptions what a broker wrote that did not keep their users."""
-    facts = store.facts[SUBSCRIPTIONS]
-    for key, value in facts.items():
+    metadata = store.metadata[SUBSCRIPTIONS]
+    for key, value in metadata.items():
         fields = json.loads(value)
         del fields["user"], fields["groups"]
-        facts[key] = json.dumps(fields).encode()
+        metadata[key] = json.dumps(fields).encode()
 
 
 def audit_lines(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -114,7 +114,7 @@ def test_a_durable_wildcard_gets_what_its_user_may_read_present_and_away(topic: 
     listener.acknowledges("3")
     listener.peer.leaves()
     town.sends(A_t="4", B_t="5")
-    assert town.stage.broker.durable_subscriptions()[0].line.waiting() == 1
+    assert town.stage.broker.durable_subscriptions()[0].queue.waiting() == 1
     assert town.takes(town.subscribes("alice", topic)) == ["4"]
 
 
@@ -133,7 +133,7 @@ def test_the_user_of_a_durable_wildcard_outlives_a_restart() -> None:
     town.subscribes("alice").peer.leaves()
     town = town.restarts()
     town.sends(A_t="1", B_t="2")
-    assert town.stage.broker.durable_subscriptions()[0].line.waiting() == 1
+    assert town.stage.broker.durable_subscriptions()[0].queue.waiting() == 1
     assert town.takes(town.subscribes("alice")) == ["1"]
 
 
@@ -199,10 +199,10 @@ def test_a_subscription_that_is_kept_without_a_user_loses_nothing_and_shows_noth
     town.sends(A_t="1")
     town = town.restarts(users_are_kept=False)
     town.sends(A_t="2", B_t="3")
-    assert town.stage.broker.durable_subscriptions()[0].line.waiting() == 3
+    assert town.stage.broker.durable_subscriptions()[0].queue.waiting() == 3
     assert town.takes(town.subscribes("alice")) == ["1", "2"]
     town.sends(B_t="4")
-    assert town.stage.broker.durable_subscriptions()[0].line.waiting() == 1
+    assert town.stage.broker.durable_subscriptions()[0].queue.waiting() == 1
 
 
 def test_without_an_access_list_nothing_is_asked_of_a_wildcard() -> None:

@@ -212,11 +212,11 @@ def test_kept_messages_of_a_late_consumer_are_looked_at_in_slices() -> None:
 
 @given(priorities=st.lists(st.integers(0, 9), min_size=1, max_size=40), over=st.integers(1, 20))
 def test_several_victims_at_once_are_those_that_one_after_the_other_would_be(priorities: list[int], over: int) -> None:
-    home = BrokerDestination(Destination(TOPIC, "T"), PolicyEntry(Destination(TOPIC, "T")), MemoryUsage(0))
+    destination = BrokerDestination(Destination(TOPIC, "T"), PolicyEntry(Destination(TOPIC, "T")), MemoryUsage(0))
     waiting: list[MessageReference] = []
     for number, priority in enumerate(priorities):
         message = text_message(Destination(TOPIC, "T"), number, b"x", priority=priority)
-        waiting.append(MessageReference(home, message, 0, number, 0))
+        waiting.append(MessageReference(destination, message, 0, number, 0))
     for kind in (OLDEST, LOWEST_PRIORITY):
         eviction = Eviction(EvictionPolicy(kind), None)
         left = list(waiting)

@@ -137,7 +137,7 @@ def test_to_begin_the_look_through_thousands_of_queues_takes_several_turns() -> 
     for number in range(QUEUES_PER_TURN + 1):
         producer.sends(f"queue://Q{number}", "a")
     stage.waits(31.0)
-    last = stage.broker.home_of(destination(f"queue://Q{QUEUES_PER_TURN}"))
+    last = stage.broker.find_destination(destination(f"queue://Q{QUEUES_PER_TURN}"))
     assert last is not None
     assert not last.is_searching()
     stage.runs()

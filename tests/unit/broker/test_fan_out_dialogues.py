@@ -74,7 +74,7 @@ def test_one_message_of_a_topic_goes_to_so_many_consumers_and_a_further_one_is_r
     assert stage.broker.steps - before == 1 + MAX_FAN_OUT // STEPS_OF_REQUEST
     assert {tuple(listener.out) for listener in listeners} == {("1",)}
     listeners[0].leaves()
-    assert late.consumes("topic://T").subscription.homes
+    assert late.consumes("topic://T").subscription.destinations
     with pytest.raises(ResourceAllocationError, match=FULL):
         late.consumes("topic://T")
 
@@ -155,7 +155,7 @@ def overfull(topic: str, count: int) -> Stage:
     stage = Stage()
     for number in range(count):
         terms = SubscriptionTerms("d", str(number), parse_destination(topic), HEAVY, False)
-        stage.store.put_fact(SUBSCRIPTIONS, terms.key.encode(), encode_terms(terms))
+        stage.store.put_metadata(SUBSCRIPTIONS, terms.key.encode(), encode_terms(terms))
     stage.syncs()
     return stage.restarts(clean=True)
 
@@ -278,7 +278,7 @@ def test_a_consumer_of_wildcards_whose_room_others_take_while_it_is_attached_is_
     assert isinstance(peer.closed_with, ResourceAllocationError)
     assert "has as many consumers" in caplog.text
     runs(stage)
-    assert len(listener.subscription.homes) == JOIN_STEPS
+    assert len(listener.subscription.destinations) == JOIN_STEPS
     assert caplog.text.count("is ended") == 1
 
 
@@ -324,16 +324,16 @@ def test_the_load_of_topics_is_nothing_when_everybody_has_left() -> None:
     peer.consumes("topic://ActiveMQ.Advisory.>")
     peer.consumes("topic://T", durable="s", selector="a = 1")
     peer.consumes("topic://*", durable="t")
-    home = next(home for home in stage.broker.assembly.map.all() if home.destination.name == "T")
-    assert home.load == 2 + 1 + (COPY_STEPS + 1) + COPY_STEPS
+    destination = next(destination for destination in stage.broker.assembly.map.all() if destination.name.name == "T")
+    assert destination.load == 2 + 1 + (COPY_STEPS + 1) + COPY_STEPS
     peer.leaves()
     runs(stage)
     again = stage.peer("a again", client_id="a")
     again.unsubscribes("s")
     again.unsubscribes("t")
     runs(stage)
-    assert home.load == 0
+    assert destination.load == 0
     assert stage.broker.assembly.map.wildcards.weight == 0
     assert stage.broker.assembly.map.wildcards.wild.is_empty()
     assert stage.broker.assembly.map.fan_out._weight == 0
-    assert all(home.load == 0 for home in stage.broker.assembly.map.all())
+    assert all(destination.load == 0 for destination in stage.broker.assembly.map.all())

@@ -18,9 +18,9 @@ def grouped(peer: Peer, group: str, *texts: str, sequence: int = 0) -> None:
 
 
 def owners(stage: Stage) -> dict[str, str]:
-    home = stage.broker.home_of(destination(QUEUE))
-    assert isinstance(home, Queue)
-    return home.group_owners()
+    queue = stage.broker.find_destination(destination(QUEUE))
+    assert isinstance(queue, Queue)
+    return queue.group_owners()
 
 
 def firsts(listener: Listener) -> list[str]:

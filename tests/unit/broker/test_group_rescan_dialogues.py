@@ -20,9 +20,9 @@ QUEUE = "queue://Q"
 
 
 def queue_of(stage: Stage) -> Queue:
-    home = stage.broker.home_of(destination(QUEUE))
-    assert isinstance(home, Queue)
-    return home
+    queue = stage.broker.find_destination(destination(QUEUE))
+    assert isinstance(queue, Queue)
+    return queue
 
 
 def looks(stage: Stage) -> int:

@@ -62,7 +62,7 @@ def test_what_a_topic_keeps_comes_in_slices_and_before_what_is_sent_meanwhile() 
 
 
 def kept_bytes(stage: Stage) -> int:
-    topic = next(home for home in stage.broker.assembly.map.all() if home.destination.name == "T")
+    topic = next(destination for destination in stage.broker.assembly.map.all() if destination.name.name == "T")
     assert topic.usage.used_bytes == 0
     memory = stage.broker.assembly.map._memory
     used: int = memory.kept.used_bytes

@@ -130,24 +130,24 @@ def test_the_wait_doubles_and_ends() -> None:
     failed = FailedLogins()
     now = 1000.0
     for _ in range(FREE_FAILURES - 1):
-        failed.failed("h", "u", now)
+        failed.count_failure("h", "u", now)
         assert failed.wait("h", "u", now) == 0
     waits = []
     for _ in range(9):
-        failed.failed("h", "u", now)
+        failed.count_failure("h", "u", now)
         waits.append(failed.wait("h", "u", now))
         now += waits[-1]
         assert failed.wait("h", "u", now) == 0
     assert waits == [1, 2, 4, 8, 16, 32, MAX_DELAY, MAX_DELAY, MAX_DELAY]
     assert failed.wait("h", "u", now + FORGET_AFTER + 1) == 0
-    failed.failed("h", "u", now + FORGET_AFTER + 1)
+    failed.count_failure("h", "u", now + FORGET_AFTER + 1)
     assert failed.wait("h", "u", now + FORGET_AFTER + 1) == 0, "a name that was quiet starts afresh"
 
 
 def test_neighbours_and_other_names_do_not_wait() -> None:
     failed = FailedLogins()
     for _ in range(20):
-        failed.failed("h", "u", 0.0)
+        failed.count_failure("h", "u", 0.0)
     assert failed.wait("h", "u", 0.0) > 0
     assert failed.wait("h", "other", 0.0) == 0
     assert failed.wait("h", None, 0.0) == 0
@@ -160,7 +160,7 @@ def test_ever_new_names_from_one_address_run_into_its_limit() -> None:
     for number in range(1000):
         if failed.wait("h", f"u{number}", 0.0) == 0:
             tried += 1
-            failed.failed("h", f"u{number}", 0.0)
+            failed.count_failure("h", f"u{number}", 0.0)
     assert tried == ADDRESS_FAILURES
     assert failed.wait("h", "anybody", ADDRESS_RECOVERY) == 0
     assert failed.wait("i", "anybody", 0.0) == 0
@@ -169,15 +169,15 @@ def test_ever_new_names_from_one_address_run_into_its_limit() -> None:
 def test_a_success_forgives_the_name_and_not_the_address() -> None:
     failed = FailedLogins()
     for number in range(ADDRESS_FAILURES):
-        failed.failed("h", f"u{number}", 0.0)
-        failed.succeeded("h", f"u{number}")
+        failed.count_failure("h", f"u{number}", 0.0)
+        failed.clear_failures("h", f"u{number}")
     assert failed.wait("h", "fresh", 0.0) > 0
 
 
 def test_the_tables_are_bounded() -> None:
     failed = FailedLogins()
     for number in range(3 * MAX_ENTRIES):
-        failed.failed(f"h{number}", "u" * 10_000, 0.0)
+        failed.count_failure(f"h{number}", "u" * 10_000, 0.0)
     assert len(failed) <= 2 * MAX_ENTRIES
 
 
@@ -213,7 +213,7 @@ class Counting:
 class Silent:
     """A connection that nobody talks to. Duck-typed to `ClientConnection`."""
 
-    def completed(self, token: int, error: SpanwireError | None) -> None:
+    def on_completed(self, token: int, error: SpanwireError | None) -> None:
         raise AssertionError("nothing was asked")
 
     def close_with(self, error: SpanwireError) -> None:

@@ -65,14 +65,14 @@ class Converter:
         self.taken.append(message)
         self.broker.output_progress(self.state, 0, self.now)
 
-    def told_to_pull(self) -> bool:
+    def switch_to_pull(self) -> bool:
         return False
 
     def dispatch_end(self) -> None: ...
 
     def close(self, reason: JmsError) -> None: ...
 
-    def completed(self, token: int, error: SpanwireError | None) -> None: ...
+    def on_completed(self, token: int, error: SpanwireError | None) -> None: ...
 
     def close_with(self, error: SpanwireError) -> None: ...
 

@@ -90,9 +90,9 @@ def test_what_was_taken_is_known_after_a_restart(topic: str) -> None:
     before, after = ProducerAudit(), ProducerAudit()
     for message in (copy(7, "A", topic=destination), copy(9, "A", "B", topic=destination)):
         take(before.copies, message)
-    for fact in before.audit_facts():
-        assert fact.value is not None
-        after.restore(fact.key, fact.value)
+    for metadata_record in before.audit_metadata():
+        assert metadata_record.value is not None
+        after.restore(metadata_record.key, metadata_record.value)
     assert after.copies.judge(copy(7, "A", "C", topic=destination)) == COPY
     assert after.copies.judge(copy(8, "A", topic=destination)) == NEW
     assert after.copies.judge(copy(9, "A", topic=destination)) == NEARER
@@ -102,9 +102,9 @@ def test_what_was_taken_is_known_after_a_restart(topic: str) -> None:
 def test_a_fact_that_cannot_be_read_is_left_out(key: bytes) -> None:
     audit = ProducerAudit()
     take(audit.copies, copy(1, "A"))
-    (fact,) = audit.audit_facts()
-    assert fact.value is not None
+    (metadata_record,) = audit.audit_metadata()
+    assert metadata_record.value is not None
     again = ProducerAudit()
-    again.restore(key, fact.value)
-    again.restore(fact.key, b"nonsense")
+    again.restore(key, metadata_record.value)
+    again.restore(metadata_record.key, b"nonsense")
     assert again.copies.entries() == []

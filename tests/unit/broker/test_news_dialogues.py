@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spanwire.broker.advisories.advisory_topics import MAX_UNHEARD
-from spanwire.broker.dispatch.destination_events import EXPIRED_NEWS
+from spanwire.broker.dispatch.destination_events import EXPIRED_ADVISORY
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.policy.dead_letter_strategy import DeadLetterStrategy
 from spanwire.broker.policy.policy_entry import AdvisoryPolicy, PolicyEntry
@@ -424,14 +424,14 @@ def test_a_destination_that_tells_nothing_is_of_the_plain_kind() -> None:
     stage = told(AdvisoryPolicy(full=True, fast_producers=True, dispatched=True, whole_messages=True))
     stage.peer("p").sends(QUEUE, "1")
     stage.peer("c").consumes(TOPIC)
-    assert type(stage.broker.home_of(destination(QUEUE))) is Queue
-    assert type(stage.broker.home_of(destination(TOPIC))) is Topic
+    assert type(stage.broker.find_destination(destination(QUEUE))) is Queue
+    assert type(stage.broker.find_destination(destination(TOPIC))) is Topic
 
 
 def test_advisory_topics_are_of_the_plain_kind_whatever_the_policy() -> None:
     stage = told(EVERYTHING)
     hears(stage, "Expired.Queue.Q")
-    assert type(stage.broker.home_of(destination("topic://ActiveMQ.Advisory.Expired.Queue.Q"))) is Topic
+    assert type(stage.broker.find_destination(destination("topic://ActiveMQ.Advisory.Expired.Queue.Q"))) is Topic
 
 
 def test_a_broker_without_advisories_tells_nothing() -> None:
@@ -443,7 +443,7 @@ def test_a_broker_without_advisories_tells_nothing() -> None:
     stage.peer("q").sends(QUEUE, "2")
     consumer.acknowledges("2")
     assert listener.takes() == []
-    assert type(stage.broker.home_of(destination(QUEUE))) is Queue
+    assert type(stage.broker.find_destination(destination(QUEUE))) is Queue
     assert isinstance(consumer.subscription, Subscription)
     assert consumer.subscription.consumer is consumer
 
@@ -473,7 +473,7 @@ def test_who_begins_to_listen_hears_what_nobody_had_listened_to(topic: str) -> N
     advisories = stage.broker.advisories
     assert advisories is not None
     for number in range(MAX_UNHEARD + 2):
-        assert not advisories.has_listeners(EXPIRED_NEWS, destination(f"queue://{number}"))
+        assert not advisories.has_listeners(EXPIRED_ADVISORY, destination(f"queue://{number}"))
     listener = hears(stage, topic)
     producer.sends(QUEUE, "2", expiration_ms=stage.now.wall_ms - 1)
     listener.peer.leaves()

@@ -34,7 +34,7 @@ class Observer:
     def __init__(self) -> None:
         self.told: list[tuple[int, int]] = []
 
-    def finished(self, count: int, passed: int) -> None:
+    def on_finished(self, count: int, passed: int) -> None:
         self.told.append((count, passed))
 
 
@@ -153,7 +153,7 @@ def test_a_purge_waits_while_the_disk_is_behind_with_its_removals() -> None:
     stage.syncs()
     store = stage.store.crash()
     again = Stage(store=store, memory_limit_bytes=20 * REMOVAL_BYTES * SLICE_MESSAGES)
-    again.broker.recover(store.recovered(), False, again.now, store.facts)
+    again.broker.recover(store.recovered(), False, again.now, store.metadata)
     observer = removes(again)
     for _ in range(20):
         again.waits(1.0)
@@ -324,7 +324,7 @@ def test_a_retried_message_is_where_it_belongs_after_a_restart_and_nowhere_else(
     stage.syncs()
     again = stage.restarts()
     assert left(again) == ["dead"]
-    assert again.broker.home_of(destination(DLQ)) is None or again.view(DLQ).pending == 0
+    assert again.broker.find_destination(destination(DLQ)) is None or again.view(DLQ).pending == 0
 
 
 def test_what_is_no_dead_letter_stays_in_the_queue() -> None:

@@ -178,7 +178,7 @@ def test_pages_asked_for_before_a_purge_are_void_even_when_they_are_answered_las
     again = stage.restarts()
     peer = again.peer("c")
     listener = peer.consumes(QUEUE)
-    queue = next(iter(listener.subscription.homes))
+    queue = next(iter(listener.subscription.destinations))
     assert isinstance(queue, Queue)
     queue.drop()
     fourth = array("q", [again.store.append(destination(QUEUE), peer.message(QUEUE, "4"))])

@@ -31,7 +31,7 @@ NONE = array("q")
 
 def reference(order: int, sequence: int = 0) -> MessageReference:
     """A message with a place in the order."""
-    return MessageReference(HOME, text_message(HOME.destination, order), sequence, order, 0)
+    return MessageReference(HOME, text_message(HOME.name, order), sequence, order, 0)
 
 
 def orders(line: PendingList) -> list[int]:
@@ -246,7 +246,7 @@ def test_the_holes_of_a_selective_queue_do_not_pile_up() -> None:
     late = stage.peer("l").consumes("queue://Q", selector="kind = 'c'")
     producer = stage.peer("p")
     producer.sends("queue://Q", "first", properties={"kind": "b"})
-    queue = next(iter(listener.subscription.homes))
+    queue = next(iter(listener.subscription.destinations))
     for _ in range(60_000):
         producer.sends("queue://Q", "x", properties={"kind": "a"})
         listener.acknowledges("x", count=1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spanwire.broker.metadata import PRODUCER_AUDIT, Fact
+from spanwire.broker.metadata import PRODUCER_AUDIT, MetadataRecord
 from spanwire.broker.persistence.producer_audit import AuditedProducer, ProducerAudit
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.ids import MessageId, ProducerId, TransactionId, parsed_producer_id
@@ -29,12 +29,12 @@ def knows(audit: ProducerAudit, number: int, sequence: int) -> bool:
     return audit.is_stored(MessageId(producer(number), sequence))
 
 
-def restored(facts: list[Fact]) -> ProducerAudit:
+def restored(metadata: list[MetadataRecord]) -> ProducerAudit:
     audit = ProducerAudit()
-    for fact in facts:
-        assert fact.table == PRODUCER_AUDIT
-        if fact.value is not None:
-            audit.restore(fact.key, fact.value)
+    for metadata_record in metadata:
+        assert metadata_record.table == PRODUCER_AUDIT
+        if metadata_record.value is not None:
+            audit.restore(metadata_record.key, metadata_record.value)
     return audit
 
 
@@ -81,11 +81,11 @@ def test_the_facts_bring_back_everything_and_what_is_found_behind_them_is_added(
     audit = ProducerAudit()
     sends(audit, 1, 1, 2)
     sends(audit, 2, 7)
-    back = restored(audit.audit_facts())
+    back = restored(audit.audit_metadata())
     assert [knows(back, 1, sequence) for sequence in (1, 2, 3)] == [True, True, False]
     assert knows(back, 2, 7)
     back.recovered_cancellation(str(producer(1)), 3)
-    back.recovered(plain_message(ORDERS, 8, connection_id=producer(2).connection_id))
+    back.on_recovered(plain_message(ORDERS, 8, connection_id=producer(2).connection_id))
     assert knows(back, 1, 3) and knows(back, 2, 8)
 
 
@@ -95,7 +95,7 @@ def test_facts_that_cannot_be_read_are_left_out() -> None:
     audit.restore(b"Pno producer", bytes(17))
     audit.restore(b"\xff\xff", b"\x01" + bytes(16))
     audit.restore(b"P" + str(producer(1)).encode(), b"\x02" + bytes(16))
-    assert audit.audit_facts() == []
+    assert audit.audit_metadata() == []
 
 
 def test_a_producer_id_is_read_back_from_its_text() -> None:
@@ -108,10 +108,10 @@ def test_a_producer_id_is_read_back_from_its_text() -> None:
 
 def test_committed_transactions_are_known_and_come_back() -> None:
     audit = ProducerAudit()
-    facts: list[Fact] = []
+    metadata: list[MetadataRecord] = []
     for value in (1, 2, 4):
-        facts = audit.committed(TransactionId("ID:c", value))
-    for known in (audit, restored(facts)):
+        metadata = audit.on_committed(TransactionId("ID:c", value))
+    for known in (audit, restored(metadata)):
         assert [known.was_committed(TransactionId("ID:c", value)) for value in (1, 2, 3, 4, 5)] == [
             True,
             True,
@@ -125,9 +125,12 @@ def test_committed_transactions_are_known_and_come_back() -> None:
 def test_transactions_of_connections_that_were_quiet_for_longest_are_discarded() -> None:
     audit = ProducerAudit(max_producers=2)
     for name in ("ID:a", "ID:b", "ID:a"):
-        audit.committed(TransactionId(name, 1))
-    facts = audit.committed(TransactionId("ID:c", 1))
-    assert [(fact.key, fact.value is None) for fact in facts] == [(b"TID:c", False), (b"TID:b", True)]
+        audit.on_committed(TransactionId(name, 1))
+    metadata = audit.on_committed(TransactionId("ID:c", 1))
+    assert [(metadata_record.key, metadata_record.value is None) for metadata_record in metadata] == [
+        (b"TID:c", False),
+        (b"TID:b", True),
+    ]
     assert audit.was_committed(TransactionId("ID:a", 1))
     assert not audit.was_committed(TransactionId("ID:b", 1))
 
@@ -144,7 +147,7 @@ def test_what_a_broker_forwards_again_is_known_by_its_number() -> None:
     sender, audit = ProducerAudit(identity=b"senders."), ProducerAudit()
     number = sender.number_of(ORDERS, 17)
     audit.came_over_link(over_link(number))
-    for known in (audit, restored(audit.audit_facts())):
+    for known in (audit, restored(audit.audit_metadata())):
         assert known.is_repeated_over_link(over_link(number, delivered_before=1), False)
         assert known.duplicates == 1
         assert not known.is_repeated_over_link(over_link(sender.number_of(ORDERS, 18), delivered_before=1), False)
@@ -157,7 +160,7 @@ def test_a_link_that_was_forgotten_for_another_is_noted_anew() -> None:
     for between in (over_link(other), by_id):
         for message in (over_link(one), between, over_link(one)):
             audit.came_over_link(message)
-        for known in (audit, restored(audit.audit_facts())):
+        for known in (audit, restored(audit.audit_metadata())):
             assert known.is_repeated_over_link(over_link(one, delivered_before=1), False)
             assert not known.is_repeated_over_link(over_link(other, delivered_before=1), False)
 
@@ -168,7 +171,7 @@ def test_numbers_of_two_links_in_turn_are_all_known() -> None:
     numbers = [sender.number_of(ORDERS, place) for place in (0xFFFF, 0x10000, 0x10001) for sender in senders]
     for number in numbers:
         audit.came_over_link(over_link(number))
-    for known in (audit, restored(audit.audit_facts())):
+    for known in (audit, restored(audit.audit_metadata())):
         assert all(known.is_repeated_over_link(over_link(number, delivered_before=1), False) for number in numbers)
 
 
@@ -203,9 +206,9 @@ def test_what_is_not_in_a_store_has_no_number_and_is_no_repetition() -> None:
 def test_a_store_that_has_been_used_keeps_its_numbers() -> None:
     first = ProducerAudit(identity=b"senders.")
     again = ProducerAudit(identity=b"another.")
-    for fact in first.audit_facts():
-        assert fact.value is not None
-        again.restore(fact.key, fact.value)
+    for metadata_record in first.audit_metadata():
+        assert metadata_record.value is not None
+        again.restore(metadata_record.key, metadata_record.value)
     assert again.number_of(ORDERS, 1) == first.number_of(ORDERS, 1)
 
 
@@ -213,7 +216,7 @@ def test_messages_of_other_brokers_say_nothing_about_producers() -> None:
     sender, audit = ProducerAudit(identity=b"senders."), ProducerAudit()
     number = sender.number_of(ORDERS, 17)
     message = over_link(number)
-    audit.recovered(message)
+    audit.on_recovered(message)
     assert not audit.is_stored(message.message_id)
     assert audit.is_repeated_over_link(over_link(number, delivered_before=3), False)
 
@@ -221,7 +224,7 @@ def test_messages_of_other_brokers_say_nothing_about_producers() -> None:
 def test_other_brokers_are_known_by_makers_where_that_is_asked_for() -> None:
     audit = ProducerAudit()
     audit.came_over_link(over_link(0))
-    for known in (audit, restored(audit.audit_facts())):
+    for known in (audit, restored(audit.audit_metadata())):
         assert known.is_repeated_over_link(over_link(0, delivered_before=1), True)
         assert not known.is_repeated_over_link(over_link(0, delivered_before=1), False)
         assert not known.is_repeated_over_link(over_link(0), True)

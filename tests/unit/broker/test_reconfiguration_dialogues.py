@@ -35,8 +35,8 @@ def test_existing_queues_have_the_new_limits_and_dead_letter_queues() -> None:
     listener.acknowledges("a", ack_type=POISON_ACK, count=1)
     stage.settle()
     assert stage.view("queue://DEAD").pending == 1
-    home = stage.broker.home_of(parse_destination(Q))
-    assert home is not None and home.usage.limit_bytes == 200
+    destination = stage.broker.find_destination(parse_destination(Q))
+    assert destination is not None and destination.usage.limit_bytes == 200
 
 
 def test_sends_that_waited_go_on_when_there_is_more_room() -> None:
@@ -138,8 +138,8 @@ def test_rights_are_asked_of_the_new_map() -> None:
 
 def tuned(stage: Stage, count: int, limit: int) -> int:
     """How many of the first queues have this limit of memory."""
-    homes = [stage.broker.home_of(parse_destination(f"queue://N{number}")) for number in range(count)]
-    return sum(home is not None and home.usage.limit_bytes == limit for home in homes)
+    destinations = [stage.broker.find_destination(parse_destination(f"queue://N{number}")) for number in range(count)]
+    return sum(destination is not None and destination.usage.limit_bytes == limit for destination in destinations)
 
 
 def turns_until_tuned(stage: Stage) -> int:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from spanwire.broker.plugins.discarding_plugin import DiscardingSettings
 from spanwire.broker.plugins.plugins import PluginSettings
 from spanwire.broker.plugins.redelivery_plugin import NO_MAXIMUM, RedeliveryEntry, RedeliveryPolicy, RedeliverySettings
-from spanwire.broker.scheduler.schedule import LINE, MAX_DELAY_MS, SchedulerSettings
+from spanwire.broker.scheduler.schedule import MAX_DELAY_MS, SCHEDULED_MESSAGES, SchedulerSettings
 from spanwire.model.acks import POISON_ACK, STANDARD_ACK
 from spanwire.model.destination import parse_destination
 from tests.support.dialogue.broker_dialogue import START_MS, Listener, Stage
@@ -79,8 +79,8 @@ def test_a_message_comes_back_after_each_failure_and_is_a_dead_letter_in_the_end
     if persistent:
         assert stage.view(DLQ).pending == 1
     assert stage.view(Q).pending == 0
-    assert stage.store.kept(LINE) == []
-    assert stage.store.facts.get(3, {}) == {}
+    assert stage.store.kept(SCHEDULED_MESSAGES) == []
+    assert stage.store.metadata.get(3, {}) == {}
 
 
 def test_temporary_queues_have_a_policy_of_their_own() -> None:
@@ -123,7 +123,7 @@ def test_an_acknowledged_redelivery_leaves_nothing_behind() -> None:
     stage.settle()
     assert stage.memory() == 0
     assert stage.store.kept(parse_destination(Q)) == []
-    assert stage.store.kept(LINE) == []
+    assert stage.store.kept(SCHEDULED_MESSAGES) == []
 
 
 def test_others_are_served_while_one_waits() -> None:
@@ -281,7 +281,7 @@ def test_at_every_instant_of_a_crash_there_is_one_of_it() -> None:
         passes(again, 10)
         assert other.takes() == ["a"], f"cut off at {position}"
         assert again.view(Q).pending == 1
-        assert again.store.kept(LINE) == []
+        assert again.store.kept(SCHEDULED_MESSAGES) == []
 
 
 def test_a_durable_subscriber_s_failure_is_redelivered_to_him_alone() -> None:
@@ -306,7 +306,7 @@ def test_what_a_deleted_subscription_should_get_again_is_gone() -> None:
     listener.leaves()
     peer.unsubscribes("sub")
     passes(stage, 10)
-    assert stage.store.kept(LINE) == []
+    assert stage.store.kept(SCHEDULED_MESSAGES) == []
     assert stage.memory() == 0
 
 
@@ -363,7 +363,7 @@ def test_in_a_transaction_it_is_a_dead_letter_at_once() -> None:
     peer.commits(1)
     stage.settle()
     assert stage.view(DLQ).pending == 1
-    assert stage.store.kept(LINE) == []
+    assert stage.store.kept(SCHEDULED_MESSAGES) == []
 
 
 def test_the_last_plugin_of_the_configuration_is_asked_first() -> None:
@@ -435,5 +435,5 @@ def out_at(listener: Listener) -> list[str]:
 def places(stage: Stage) -> list[str]:
     """The texts of all messages that the store has, wherever."""
     return [text_of(message) for name in (Q, DLQ) for message in stage.store.kept(parse_destination(name))] + [
-        text_of(message) for message in stage.store.kept(LINE)
+        text_of(message) for message in stage.store.kept(SCHEDULED_MESSAGES)
     ]

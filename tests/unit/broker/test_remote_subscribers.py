@@ -13,7 +13,7 @@ from spanwire.stores.memory import MemoryStore
 
 def opened(store: MemoryStore, *subscriptions: str) -> RemoteSubscribers:
     found = RemoteSubscribers(BrokerContext(store))
-    found.recover(dict(store.facts.get(REMOTE_SUBSCRIBERS, {})), set(subscriptions))
+    found.recover(dict(store.metadata.get(REMOTE_SUBSCRIBERS, {})), set(subscriptions))
     return found
 
 
@@ -29,7 +29,7 @@ def test_a_restart_keeps_the_subscribers_of_subscriptions_that_are_there_and_dis
     assert (again.of("one"), again.of("two")) == ({"s\u00fc\ud800"}, None)
     assert (again.serving("s1"), again.serving("s\u00fc\ud800")) == ([], ["one"])
     again.forget("one")
-    assert store.facts[REMOTE_SUBSCRIBERS] == {}
+    assert store.metadata[REMOTE_SUBSCRIBERS] == {}
     assert (again._behind, again._served_by) == ({}, {})
 
 
@@ -53,11 +53,11 @@ def test_more_subscribers_than_the_limit_are_not_kept_so_that_the_subscription_n
             found.add(name, subscriber)
         assert found.of(name) is None
     assert len("x" * 5_000) > MAX_SUBSCRIBER
-    assert len(store.facts[REMOTE_SUBSCRIBERS]) == MAX_SUBSCRIBERS
+    assert len(store.metadata[REMOTE_SUBSCRIBERS]) == MAX_SUBSCRIBERS
 
 
 def test_a_fact_that_nobody_wrote_stops_the_start() -> None:
     store = MemoryStore()
-    store.put_fact(REMOTE_SUBSCRIBERS, b"k", b"{")
+    store.put_metadata(REMOTE_SUBSCRIBERS, b"k", b"{")
     with pytest.raises(StoreError, match="cannot be read"):
         opened(store)

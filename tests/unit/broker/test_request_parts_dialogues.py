@@ -132,7 +132,7 @@ def test_a_durable_subscription_has_so_many_wildcards_as_all_topics_may_be_compa
     assert len(stage.broker.durable_subscriptions()) == 1
     changed.consumes(parts("topic://D.{}"), durable="names").leaves()
     stage.peer("p").sends("topic://D.1", "1")
-    assert [durable.line.waiting() for durable in stage.broker.durable_subscriptions()] == [1, 1]
+    assert [durable.queue.waiting() for durable in stage.broker.durable_subscriptions()] == [1, 1]
 
 
 def test_there_is_a_limit_to_the_wildcards_of_durable_subscriptions_with_several() -> None:
@@ -158,12 +158,12 @@ def test_a_consumer_of_many_wildcards_is_attached_in_slices_that_its_wildcards_s
     before = stage.broker.steps
     listener = stage.peer("c").consumes("topic://D.>," + ",".join(f"*.x{number}" for number in range(63)))
     assert stage.broker.steps - before <= JOIN_STEPS + 5
-    assert len(listener.subscription.homes) == JOIN_STEPS
+    assert len(listener.subscription.destinations) == JOIN_STEPS
     last = f"topic://D.{2 * JOIN_STEPS - 1}"
     stage.peer("p").sends(last, "at once")
     assert listener.out == ["at once"]
     runs(stage)
-    assert len(listener.subscription.homes) == 2 * JOIN_STEPS
+    assert len(listener.subscription.destinations) == 2 * JOIN_STEPS
     stage.peer("q").sends(last, "once")
     assert listener.out == ["at once", "once"]
 
@@ -185,7 +185,7 @@ def test_new_destinations_of_one_request_are_offered_to_consumers_in_slices_that
     assert stage.broker.steps - before <= 2 * JOIN_STEPS
     runs(stage)
     assert sum(len(listener.out) for listener in waiting) == 8
-    assert {len(listener.subscription.homes) for listener in waiting} == {8}
+    assert {len(listener.subscription.destinations) for listener in waiting} == {8}
 
 
 def test_consumers_that_are_still_being_attached_count_for_a_message_to_several_topics() -> None:
@@ -202,7 +202,7 @@ def test_consumers_that_are_still_being_attached_count_for_a_message_to_several_
     producer.sends("topic://W.x0", "3")
     assert {received(listener) for listener in waiting} == {fitting + 1}
     runs(stage)
-    assert {len(listener.subscription.homes) for listener in waiting} == {2 * fitting + 1}
+    assert {len(listener.subscription.destinations) for listener in waiting} == {2 * fitting + 1}
 
 
 def test_what_several_topics_keep_for_one_consumer_comes_in_slices_that_they_share() -> None:

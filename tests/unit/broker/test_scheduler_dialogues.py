@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 
 from spanwire.broker.dispatch.memory_usage import UsageLimits
 from spanwire.broker.ports import ADMIN, WRITE
-from spanwire.broker.routing.unscheduled import LOOKED_AT, MAX_TOLD
+from spanwire.broker.routing.unscheduled import LOOKED_AT, MAX_NAMED_PRODUCERS
 from spanwire.broker.scheduler import schedule
 from spanwire.broker.scheduler.schedule import (
     CRON,
     DELAY,
     JOB_ID,
-    LINE,
     MAX_REPEATED_BYTES_PER_SECOND,
     MIN_ENDLESS_PERIOD_MS,
     PERIOD,
     REPEAT,
+    SCHEDULED_MESSAGES,
     SchedulerSettings,
 )
 from spanwire.broker.scheduler.scheduler import MAX_DELIVERIES
@@ -84,8 +84,8 @@ def test_a_message_comes_after_its_delay_and_not_before(persistent: bool) -> Non
     listener.acknowledges("later")
     stage.settle()
     assert stage.memory() == 0
-    assert stage.store.kept(LINE) == []
-    assert stage.store.facts.get(3, {}) == {}
+    assert stage.store.kept(SCHEDULED_MESSAGES) == []
+    assert stage.store.metadata.get(3, {}) == {}
 
 
 def test_without_scheduler_support_the_properties_mean_nothing() -> None:
@@ -147,7 +147,7 @@ def test_a_message_comes_once_and_then_as_often_as_it_repeats_each_with_an_id_of
         came.extend([second + 1 for _ in listener.takes()])
     assert came == [1, 11, 21]
     assert len({str(delivery.message.message_id) for delivery in listener.deliveries}) == 3
-    assert stage.store.kept(LINE) == []
+    assert stage.store.kept(SCHEDULED_MESSAGES) == []
 
 
 def test_a_period_alone_is_a_delay_and_strings_are_numbers() -> None:
@@ -251,7 +251,7 @@ def test_what_cannot_be_understood_or_is_too_much_is_refused(properties: dict[st
         sender.begins(transaction)
     with pytest.raises(MessageFormatError):
         sender.sends(QUEUE, "x", properties=properties, transaction=transaction)
-    assert stage.store.kept(LINE) == []
+    assert stage.store.kept(SCHEDULED_MESSAGES) == []
 
 
 def test_what_expires_lives_as_long_after_its_delay_as_it_would_have_before() -> None:
@@ -363,7 +363,7 @@ def test_who_may_not_write_may_not_schedule_and_who_may_no_longer_is_not_deliver
     assert [str(message.destination) for message in stage.store.kept(destination("queue://ActiveMQ.DLQ"))] == [
         "queue://ActiveMQ.DLQ"
     ]
-    assert stage.store.kept(LINE) == []
+    assert stage.store.kept(SCHEDULED_MESSAGES) == []
 
 
 def test_a_message_to_a_temporary_queue_that_is_gone_is_a_dead_letter() -> None:
@@ -432,7 +432,7 @@ def test_a_transaction_that_would_be_too_much_is_rolled_back_at_its_commit() -> 
         sender.sends(QUEUE, text, properties={"AMQ_SCHEDULED_DELAY": 1_000}, transaction=1)
     with pytest.raises(ResourceAllocationError):
         sender.commits(1)
-    assert stage.store.kept(LINE) == []
+    assert stage.store.kept(SCHEDULED_MESSAGES) == []
     delayed(sender, "d", 1_000)
     comes_to_rest(stage)
     listener = listening(stage)
@@ -490,7 +490,7 @@ def test_a_crash_at_every_position_neither_loses_nor_repeats_a_time() -> None:
         listener = listening(after)
         after.settle()
         assert sorted(listener.takes()) == ["committed", "often", "often", "often", "often", "once"], position
-        assert after.store.kept(LINE) == []
+        assert after.store.kept(SCHEDULED_MESSAGES) == []
 
 
 @given(
@@ -520,7 +520,7 @@ def test_whatever_is_scheduled_comes_as_often_as_it_should_over_any_crashes(
     listener = listening(stage)
     comes_to_rest(stage)
     assert sorted(listener.takes()) == expected
-    assert stage.store.kept(LINE) == []
+    assert stage.store.kept(SCHEDULED_MESSAGES) == []
 
 
 def test_a_crash_before_the_send_is_safe_leaves_nothing_of_it() -> None:
@@ -531,8 +531,8 @@ def test_a_crash_before_the_send_is_safe_leaves_nothing_of_it() -> None:
     for position in range(before, stage.store.position()):
         after = stage.restarts(position=position, scheduler=ON)
         passes(after, 10)
-        assert after.store.kept(LINE) == []
-        assert after.store.facts.get(3, {}) == {}
+        assert after.store.kept(SCHEDULED_MESSAGES) == []
+        assert after.store.metadata.get(3, {}) == {}
 
 
 def test_a_job_whose_message_is_missing_is_forgotten_at_the_next_start(caplog: pytest.LogCaptureFixture) -> None:
@@ -541,7 +541,7 @@ def test_a_job_whose_message_is_missing_is_forgotten_at_the_next_start(caplog: p
     delayed(sender, "lost", 1_000)
     delayed(sender, "kept", 2_000)
     stage.settle()
-    stage.store.lose(LINE, 1)
+    stage.store.lose(SCHEDULED_MESSAGES, 1)
     listener = listening(stage)
     for _ in range(4):
         passes(stage, 1)
@@ -622,8 +622,8 @@ def test_scheduled_messages_are_removed_one_or_all_or_those_of_a_span_of_time(pe
     for _ in range(6):
         passes(stage, 1)
     assert consumer.takes() == []
-    assert stage.store.kept(LINE) == []
-    assert stage.store.facts.get(3, {}) == {}
+    assert stage.store.kept(SCHEDULED_MESSAGES) == []
+    assert stage.store.metadata.get(3, {}) == {}
 
 
 def test_without_the_right_admin_one_sees_and_removes_what_is_ones_own() -> None:
@@ -643,7 +643,7 @@ def test_without_the_right_admin_one_sees_and_removes_what_is_ones_own() -> None
     with pytest.raises(AuthorizationError):
         asks(theirs, "REMOVE", scheduledJobId=job)
     asks(theirs, "REMOVEALL")
-    assert len(stage.store.kept(LINE)) == 1
+    assert len(stage.store.kept(SCHEDULED_MESSAGES)) == 1
     authorizer.refused.add(("*", WRITE, MANAGEMENT))
     with pytest.raises(AuthorizationError):
         asks(ours, "REMOVEALL")
@@ -701,9 +701,9 @@ def test_what_mentions_a_delay_and_asks_for_none_is_no_warning(caplog: pytest.Lo
 
 def test_the_warnings_of_a_broker_are_limited(caplog: pytest.LogCaptureFixture) -> None:
     stage = Stage()
-    for number in range(MAX_TOLD + 5):
+    for number in range(MAX_NAMED_PRODUCERS + 5):
         delayed(stage.peer(f"p{number}"), "x", 5_000)
-    assert len(caplog.messages) == MAX_TOLD
+    assert len(caplog.messages) == MAX_NAMED_PRODUCERS
 
 
 def test_only_the_first_messages_of_a_producer_are_looked_at_for_a_delay(caplog: pytest.LogCaptureFixture) -> None:

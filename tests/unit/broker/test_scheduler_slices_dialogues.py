@@ -9,7 +9,7 @@ import pytest
 from spanwire.broker.connections.connection_job import JOB_STEPS
 from spanwire.broker.metadata import SCHEDULES
 from spanwire.broker.persistence.deferred_dispatch import DISPATCH_STEPS
-from spanwire.broker.scheduler.schedule import CRON_STEPS, LINE, SchedulerSettings
+from spanwire.broker.scheduler.schedule import CRON_STEPS, SCHEDULED_MESSAGES, SchedulerSettings
 from spanwire.broker.transactions.xa_transactions import LATER
 from spanwire.model.errors import JmsError, ResourceAllocationError
 from tests.support.dialogue.broker_dialogue import Peer, Stage
@@ -103,8 +103,8 @@ def test_many_scheduled_messages_are_committed_in_slices(persistent: bool) -> No
         entered += 1
     assert not persistent or entered >= MANY // DISPATCH_STEPS
     assert comes(stage) == TEXTS
-    assert len(stage.store.kept(LINE)) == 0
-    assert not stage.store.facts.get(SCHEDULES)
+    assert len(stage.store.kept(SCHEDULED_MESSAGES)) == 0
+    assert not stage.store.metadata.get(SCHEDULES)
 
 
 def test_commits_of_two_clients_do_not_schedule_more_than_the_broker_may_hold() -> None:
@@ -115,7 +115,7 @@ def test_commits_of_two_clients_do_not_schedule_more_than_the_broker_may_hold() 
     refusals = [fails_with(peer, token) for peer, token in zip((first, second), tokens, strict=True)]
     assert "" in refusals
     assert f"holds {MANY + 3} scheduled messages" in "".join(refusals)
-    assert len(stage.store.kept(LINE)) == MANY
+    assert len(stage.store.kept(SCHEDULED_MESSAGES)) == MANY
     assert room(stage) == 3
     assert (first.state.uncommitted.count, second.state.uncommitted.count) == (0, 0)
 
@@ -128,7 +128,7 @@ def test_the_schedule_of_a_connection_that_is_lost_is_whole(after: int) -> None:
     for _ in range(after):
         stage.runs()
     stage.syncs()
-    cut = len(stage.restarts(scheduler=SchedulerSettings()).store.kept(LINE))
+    cut = len(stage.restarts(scheduler=SchedulerSettings()).store.kept(SCHEDULED_MESSAGES))
     assert cut == (MANY if after == 30 else 0)
     peer.leaves()
     settles(stage)
@@ -220,7 +220,7 @@ def test_a_branch_with_more_than_fits_is_not_prepared_and_a_refused_commit_leave
     again = commits_branch(stage, peer)
     settles(stage)
     assert peer.is_answered(again)
-    assert len(stage.store.kept(LINE)) == MANY
+    assert len(stage.store.kept(SCHEDULED_MESSAGES)) == MANY
 
 
 def test_a_branch_that_is_rolled_back_while_it_is_prepared_schedules_nothing() -> None:
@@ -252,4 +252,4 @@ def test_the_calendar_counts_more_steps() -> None:
     assert gathers(stage, peer) >= (MANY + count * CRON_STEPS) // JOB_STEPS
     settles(stage)
     assert peer.is_answered(token)
-    assert len(stage.store.kept(LINE)) == count
+    assert len(stage.store.kept(SCHEDULED_MESSAGES)) == count

@@ -16,7 +16,7 @@ from tests.support.dialogue.broker_dialogue import Stage
 from tests.unit.broker.test_commit_dialogues import settles
 
 OUT = "queue://OUT"
-LINE = Destination(TRANSACTION, "staged-0")
+SCHEDULED_MESSAGES = Destination(TRANSACTION, "staged-0")
 
 
 def begun() -> tuple[Stage, Program]:
@@ -46,8 +46,8 @@ def test_what_is_staged_is_seen_by_nobody_before_its_commit() -> None:
     assert stage.memory() == 0
     assert program.commits(0, "0 0 2") == (2, False)
     assert listener.takes() == ["a", "b"]
-    assert stage.store.kept(LINE) == []
-    assert stage.store.facts[STAGED_BATCHES] == {}
+    assert stage.store.kept(SCHEDULED_MESSAGES) == []
+    assert stage.store.metadata[STAGED_BATCHES] == {}
 
 
 def test_a_commit_that_is_asked_for_again_is_answered_as_done() -> None:
@@ -101,12 +101,12 @@ def test_a_part_without_messages_leaves_nothing_in_the_store() -> None:
     assert answered(program.peer, token)
     program.stages(0, 1, "a")
     stage.settle()
-    assert list(stage.store.facts[STAGED_BATCHES]) == [b"q 0 1 0"]
+    assert list(stage.store.metadata[STAGED_BATCHES]) == [b"q 0 1 0"]
     stage = stage.restarts()
     program = again(program, stage)
     assert program.commits(0, "0 0 0", "1 0 1") == (1, False)
     assert program.asks("forget", query="q", epoch=1) == {"messages": 0}
-    assert stage.store.facts[STAGED_BATCHES] == {}
+    assert stage.store.metadata[STAGED_BATCHES] == {}
 
 
 def test_a_part_whose_line_is_not_in_the_store_is_forgotten_at_the_start(caplog: pytest.LogCaptureFixture) -> None:
@@ -115,16 +115,16 @@ def test_a_part_whose_line_is_not_in_the_store_is_forgotten_at_the_start(caplog:
     stage.settle()
     empty = b'{"epoch":1,"line":1,"destinations":[],"sends":[]}'
     lost = b'{"epoch":1,"line":2,"destinations":[[0,"OUT"]],"sends":[[0,3]]}'
-    stage.store.put_fact(STAGED_BATCHES, b"q 0 1 0", empty)
-    stage.store.put_fact(STAGED_BATCHES, b"q 0 2 0", lost)
+    stage.store.put_metadata(STAGED_BATCHES, b"q 0 1 0", empty)
+    stage.store.put_metadata(STAGED_BATCHES, b"q 0 2 0", lost)
     stage.syncs()
     stage = stage.restarts()
     assert "part q 0 2 0 of a batch has lost its messages in the store: stage it again" in caplog.text
     program = again(program, stage)
     program.asks("sinks")
-    assert list(stage.store.facts[STAGED_BATCHES]) == [b"q 0 0 0"]
+    assert list(stage.store.metadata[STAGED_BATCHES]) == [b"q 0 0 0"]
     stage = stage.restarts()
-    assert list(stage.store.facts[STAGED_BATCHES]) == [b"q 0 0 0"]
+    assert list(stage.store.metadata[STAGED_BATCHES]) == [b"q 0 0 0"]
     program = again(program, stage)
     with pytest.raises(Refused, match=r"incomplete: .* 0 of 3 messages of partition 2"):
         program.commits(0, "0 0 1", "1 0 0", "2 0 3")
@@ -183,7 +183,7 @@ def test_a_sink_is_for_one_target_through_restarts_until_it_is_forgotten() -> No
 
 def test_a_sink_that_was_begun_without_a_target_takes_the_first_that_is_named() -> None:
     stage, program = begun()
-    assert b"target" not in stage.store.facts[SINK_LEDGERS][b"q"]
+    assert b"target" not in stage.store.metadata[SINK_LEDGERS][b"q"]
     assert program.asks("begin", query="q", run="r1", target=OUT) == {"epoch": 1, "batch": -1}
     stage = stage.restarts()
     with pytest.raises(Refused, match="other-target"):
@@ -204,7 +204,7 @@ def test_a_zombie_can_neither_stage_nor_commit() -> None:
     zombie = Program(stage, "zombie")
     zombie.stages(0, 0, "old")
     assert program.asks("begin", query="q", run="r2") == {"epoch": 2, "batch": -1}
-    assert stage.store.kept(LINE) == []
+    assert stage.store.kept(SCHEDULED_MESSAGES) == []
     with pytest.raises(Refused, match="fenced: sink q is at epoch 2, for run r2 has it now: epoch 1 has ended"):
         zombie.commits(0, "0 0 1")
     with pytest.raises(ControlRefusal, match="fenced: sink q is at epoch 2"):
@@ -310,7 +310,7 @@ def test_what_was_not_answered_may_be_gone_after_a_crash_but_never_in_part() -> 
     program.stages(0, 0, "a", "b")
     for position in range(first, stage.store.position() + 1):
         after = stage.restarts(position=position)
-        staged = len(after.store.kept(LINE))
+        staged = len(after.store.kept(SCHEDULED_MESSAGES))
         assert staged in (0, 2)
         back = again(program, after)
         if staged == 0:
@@ -373,7 +373,7 @@ def test_a_message_that_is_missing_in_the_store_stops_the_commit() -> None:
     stage, program = begun()
     program.stages(0, 0, "a", "b")
     stage.settle()
-    stage.store.lose(LINE, 1)
+    stage.store.lose(SCHEDULED_MESSAGES, 1)
     with pytest.raises(Refused, match="incomplete: a message of part q 0 0 0 is missing in the store"):
         program.commits(0, "0 0 2")
     assert in_queue(stage) == []
@@ -383,10 +383,10 @@ def test_a_part_that_says_nothing_of_its_messages_is_read() -> None:
     stage, program = begun()
     program.stages(0, 0, "a", "b")
     stage.settle()
-    (key,) = stage.store.facts[STAGED_BATCHES]
-    fields = json.loads(stage.store.facts[STAGED_BATCHES][key])
+    (key,) = stage.store.metadata[STAGED_BATCHES]
+    fields = json.loads(stage.store.metadata[STAGED_BATCHES][key])
     assert fields.pop("plain") is True  # as a version wrote it that had no such word
-    stage.store.put_fact(STAGED_BATCHES, key, json.dumps(fields).encode())
+    stage.store.put_metadata(STAGED_BATCHES, key, json.dumps(fields).encode())
     stage.syncs()
     stage = stage.restarts()
     program = again(program, stage)
@@ -402,7 +402,7 @@ def test_a_part_that_cannot_be_read_stops_the_start() -> None:
     stage, program = begun()
     program.stages(0, 0, "a")
     stage.settle()
-    stage.store.put_fact(STAGED_BATCHES, b"q 0 0", b"{}")
+    stage.store.put_metadata(STAGED_BATCHES, b"q 0 0", b"{}")
     stage.syncs()
     with pytest.raises(StoreError, match="a staged batch in the store cannot be read"):
         stage.restarts()

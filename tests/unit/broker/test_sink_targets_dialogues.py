@@ -133,7 +133,7 @@ def test_a_commit_names_the_messages_that_were_sent(case: Case, persistent: bool
         program.commits(0, "0 0 5")
     assert program.commits(0, "0 0 4") == (4, False)
     assert program.commits(0, "0 0 4") == (0, True)
-    assert stage.store.facts[STAGED_BATCHES] == {}
+    assert stage.store.metadata[STAGED_BATCHES] == {}
     assert listener is None or listener.takes() == FEW
     case.check(stage, FEW)
 
@@ -152,7 +152,7 @@ def test_a_restart_between_staging_and_commit_changes_no_count(case: Case) -> No
     assert '"staged": 4' in program.body
     program.stages(0, 1, "next", to=case.sent_to)
     assert program.commits(0, "0 0 4", "1 0 1") == (5, False)
-    assert stage.store.facts[STAGED_BATCHES] == {}
+    assert stage.store.metadata[STAGED_BATCHES] == {}
     case.check(stage, [*FEW, "next"])
 
 
@@ -165,7 +165,7 @@ def test_what_is_aborted_is_counted_as_it_was_sent(case: Case) -> None:
     program.stages(1, 0, "next", to=case.sent_to)
     assert program.asks("abort", query="q", epoch=1, batch=0) == {"messages": 4}
     assert program.asks("forget", query="q", epoch=1) == {"messages": 1}
-    assert stage.store.facts[STAGED_BATCHES] == {}
+    assert stage.store.metadata[STAGED_BATCHES] == {}
     case.check(stage, [])
 
 
@@ -200,9 +200,9 @@ def test_a_part_of_an_earlier_version_has_as_many_messages_as_copies() -> None:
     program.asks("begin", query="q", run="r1")
     program.stages(0, 0, "a", "b")
     stage.settle()
-    (key, value), *_ = stage.store.facts[STAGED_BATCHES].items()
+    (key, value), *_ = stage.store.metadata[STAGED_BATCHES].items()
     assert value.endswith(b',"messages":2}')
-    stage.store.put_fact(STAGED_BATCHES, key, value.replace(b',"messages":2}', b"}"))
+    stage.store.put_metadata(STAGED_BATCHES, key, value.replace(b',"messages":2}', b"}"))
     stage.syncs()
     stage = stage.restarts()
     assert again(program, stage).commits(0, "0 0 2") == (2, False)

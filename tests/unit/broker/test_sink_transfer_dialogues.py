@@ -17,7 +17,7 @@ from tests.support.late_store import LateStore
 
 OUT = "queue://OUT"
 DLQ = "queue://ActiveMQ.DLQ"
-LINE = Destination(TRANSACTION, "staged-0")
+SCHEDULED_MESSAGES = Destination(TRANSACTION, "staged-0")
 
 
 def begun(*policies: PolicyEntry) -> tuple[Stage, Program]:
@@ -73,7 +73,7 @@ def test_a_commit_reads_nothing_and_keeps_nothing_in_memory() -> None:
     assert stage.memory() == 0
     view = stage.view(OUT)
     assert (view.pending, view.enqueued) == (2, 2)
-    assert stage.store.kept(LINE) == []
+    assert stage.store.kept(SCHEDULED_MESSAGES) == []
 
 
 def test_a_thousand_come_to_waiting_consumers_in_their_order_with_what_is_sent_behind() -> None:
@@ -214,18 +214,22 @@ def test_a_crash_before_or_after_the_commit_is_safe_leaves_all_of_it_in_one_plac
         assert again(program, found).commits(0, "0 0 2") == repeated
         assert all_of(found, found.peer("c").consumes(OUT)) == ["a"]
         assert all_of(found, found.peer("d").consumes("queue://B")) == ["b"]
-        assert found.store.kept(LINE) == []
+        assert found.store.kept(SCHEDULED_MESSAGES) == []
 
 
 def test_the_store_of_these_tests_passes_on_what_is_there_and_leaves_gaps_for_the_rest() -> None:
     store, queue = LateStore(), parse_destination(OUT)
     peer = Stage().peer("p")
-    first = [store.append(LINE, peer.message(OUT, text)) for text in "abc"]
-    store.remove(LINE, first[1])
-    transfers = [Transfer(LINE, [], queue), Transfer(LINE, [*first, 99], queue), Transfer(LINE, [], queue)]
+    first = [store.append(SCHEDULED_MESSAGES, peer.message(OUT, text)) for text in "abc"]
+    store.remove(SCHEDULED_MESSAGES, first[1])
+    transfers = [
+        Transfer(SCHEDULED_MESSAGES, [], queue),
+        Transfer(SCHEDULED_MESSAGES, [*first, 99], queue),
+        Transfer(SCHEDULED_MESSAGES, [], queue),
+    ]
     assert store.transfer_unit(transfers, [], []) == [1, 1, 5]
     assert store.sizes(queue, [2, 4]) == [0, 0]
     assert [text_of(message) for message in store.kept(queue)] == ["a", "c"]
-    assert store.kept(LINE) == []
+    assert store.kept(SCHEDULED_MESSAGES) == []
     found = store.crash(store.position())
     assert [text_of(message) for message in found.kept(queue)] == ["a", "c"]

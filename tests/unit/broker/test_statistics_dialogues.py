@@ -180,7 +180,7 @@ def test_the_first_message_may_be_on_the_disk() -> None:
     producer.sends("queue://B", "c", timestamp_ms=19)
     before.settle()
     stage = Stage(store=before.store.crash(), plugins=ON, statistics_format=JsonStatistics())
-    stage.broker.recover(stage.store.recovered(), True, stage.now, stage.store.facts)
+    stage.broker.recover(stage.store.recovered(), True, stage.now, stage.store.metadata)
     asking = Asking(stage)
     asked = {"ActiveMQ.Statistics.Destination.Include.First.Message.Timestamp": True}
     assert asking.asks("queue://ActiveMQ.Statistics.Destination*", **asked) == []

@@ -26,7 +26,7 @@ PRODUCER = ProducerId("ID:p", 1, 1)
 
 
 class SilentConnection:
-    def completed(self, token: int, error: SpanwireError | None) -> None: ...
+    def on_completed(self, token: int, error: SpanwireError | None) -> None: ...
 
     def close_with(self, error: SpanwireError) -> None: ...
 
@@ -34,7 +34,7 @@ class SilentConnection:
 class SilentConsumer:
     def dispatch(self, message: Message, sequence: int, redelivery_count: int) -> None: ...
 
-    def told_to_pull(self) -> bool:
+    def switch_to_pull(self) -> bool:
         return False
 
     def dispatch_end(self) -> None: ...
@@ -43,9 +43,9 @@ class SilentConsumer:
 
 
 def reference(number: int) -> MessageReference:
-    home = BrokerDestination(ORDERS, PolicyEntry(ORDERS), MemoryUsage(0))
+    destination = BrokerDestination(ORDERS, PolicyEntry(ORDERS), MemoryUsage(0))
     message = Message(4, b"x" * 100, 0, 0, 0, ORDERS, MessageId(PRODUCER, number), False, 4, 0, 0)
-    return MessageReference(home, message, 0, number, 0)
+    return MessageReference(destination, message, 0, number, 0)
 
 
 def test_an_acknowledged_message_is_not_kept_by_the_slot_it_left() -> None:

@@ -236,7 +236,7 @@ def test_a_durable_subscription_that_stays_away_is_deleted() -> None:
     assert again.takes() == ["a"]
     again.leaves()
     passes(stage, 9)
-    assert len(stage.store.facts) > 0
+    assert len(stage.store.metadata) > 0
     passes(stage, 3)
     later = peer.consumes("topic://T", durable="away")
     assert later.takes() == []  # another one: the message is gone with the first
@@ -254,12 +254,12 @@ def test_a_durable_subscription_has_its_whole_time_after_a_restart_and_is_gone_f
     store = stage.store.crash(-1)
     again = Stage(store=store, upkeep=settings)
     again.environment.time = stage.now
-    again.broker.recover(store.recovered(), True, again.now, store.facts)
+    again.broker.recover(store.recovered(), True, again.now, store.metadata)
     passes(again, 9)
-    assert any(store.facts.values())
+    assert any(store.metadata.values())
     passes(again, 3)
     again.settle()
-    assert not any(store.facts.values())
+    assert not any(store.metadata.values())
     assert again.store.crash().recovered() == []
 
 
@@ -283,12 +283,12 @@ def test_a_power_cut_amid_a_removal_leaves_it_whole_or_gone() -> None:
     before = stage.store.position()
     passes(stage, 15)
     assert not stage.has(QUEUE)
-    assert not any(stage.store.facts.values())
+    assert not any(stage.store.metadata.values())
     seen: set[bool] = set()
     for position in range(before, stage.store.position() + 1):
         again = stage.restarts(position=position)
         again.settle()
-        described = any(again.store.facts.values())
+        described = any(again.store.metadata.values())
         left = again.peer("d", "client").consumes("topic://T", durable="s")
         again.settle()
         assert left.takes() == (["a"] if described else [])

@@ -47,7 +47,7 @@ def test_consumers_of_wildcards_listen_at_so_many_destinations_and_no_more(kind:
     stage.peer("plain").consumes(f"{kind}://D.1")
     listeners[0].leaves()
     settle(stage)
-    assert stage.peer("next").consumes(f"{kind}://D.*").subscription.homes
+    assert stage.peer("next").consumes(f"{kind}://D.*").subscription.destinations
 
 
 def test_a_consumer_for_which_there_is_no_room_while_it_is_attached_is_ended_and_told_why(
@@ -66,7 +66,7 @@ def test_a_consumer_for_which_there_is_no_room_while_it_is_attached_is_ended_and
     assert isinstance(peer.closed_with, ResourceAllocationError)
     assert NARROWER in str(peer.closed_with)
     assert NARROWER in caplog.text
-    assert len(listener.subscription.homes) == JOIN_STEPS
+    assert len(listener.subscription.destinations) == JOIN_STEPS
 
 
 def test_a_consumer_that_needs_no_more_room_stays_where_there_is_none() -> None:
@@ -79,7 +79,7 @@ def test_a_consumer_that_needs_no_more_room_stays_where_there_is_none() -> None:
     listener = peer.consumes("queue://A.*")
     settle(stage)
     assert peer.closed_with is None
-    assert len(listener.subscription.homes) == 5
+    assert len(listener.subscription.destinations) == 5
 
 
 def test_a_new_destination_is_refused_where_too_many_wildcards_would_listen_and_nowhere_else() -> None:
@@ -165,12 +165,12 @@ def test_durable_subscriptions_get_messages_of_so_many_topics_together_and_no_mo
 
 
 def test_a_new_topic_counts_steps_for_the_durable_subscriptions_it_is_compared_with() -> None:
-    facts: dict[bytes, bytes] = {}
+    metadata: dict[bytes, bytes] = {}
     for number in range(MAX_DURABLE_SUBSCRIPTIONS):
         terms = SubscriptionTerms("app", str(number), Destination(TOPIC, f"*.{number}"), None, False)
-        facts[terms.key.encode()] = encode_terms(terms)
+        metadata[terms.key.encode()] = encode_terms(terms)
     stage = Stage()
-    stage.broker.recover([], True, stage.now, {SUBSCRIPTIONS: facts})
+    stage.broker.recover([], True, stage.now, {SUBSCRIPTIONS: metadata})
     peer = stage.peer("p")
     before = stage.broker.steps
     peer.creates("topic://T")

@@ -86,7 +86,7 @@ class Places:
         destination_map = self.stage.broker.assembly.map
         assert isinstance(destination_map, DestinationMap)
         subscriptions = {entry.subscription for entry in destination_map.patterns()}
-        assert destination_map.wildcards.attached == sum(len(one.homes) for one in subscriptions)
+        assert destination_map.wildcards.attached == sum(len(one.destinations) for one in subscriptions)
 
 
 @example(

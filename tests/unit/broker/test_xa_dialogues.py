@@ -26,7 +26,7 @@ from tests.support.dialogue.broker_dialogue import Listener, Peer, Stage
 IN = "queue://IN"
 OUT = "queue://OUT"
 X = XaTransactionId(4711, b"global", b"\x01")
-LINE = Destination(TRANSACTION, "0")
+SCHEDULED_MESSAGES = Destination(TRANSACTION, "0")
 
 
 class Manager:
@@ -132,7 +132,7 @@ def test_one_phase_commits_a_branch() -> None:
     token = manager.commits(one_phase=True)
     stage.syncs()
     assert (listener.takes(), manager.peer.is_answered(token)) == (["1", "2"], True)
-    assert stage.store.facts.get(XA_BRANCHES, {}) == {}
+    assert stage.store.metadata.get(XA_BRANCHES, {}) == {}
 
 
 def test_two_phases_commit_a_branch_in_one_unit() -> None:
@@ -145,8 +145,8 @@ def test_two_phases_commit_a_branch_in_one_unit() -> None:
     stage.syncs()
     assert manager.peer.is_answered(token)
     assert pending(stage, OUT) == 1
-    assert stage.store.kept(LINE) == []
-    assert stage.store.facts[XA_BRANCHES] == {}
+    assert stage.store.kept(SCHEDULED_MESSAGES) == []
+    assert stage.store.metadata[XA_BRANCHES] == {}
     assert manager.xa.prepared() == []
     assert listener.subscription.dispatched_count == 1
 
@@ -161,7 +161,7 @@ def test_a_prepared_branch_can_be_rolled_back() -> None:
     assert listener.subscription.dispatched_count == 2
     listener.leaves()
     assert stage.peer("d").consumes(IN).takes() == ["in", "next"]
-    assert (stage.store.kept(LINE), stage.store.facts[XA_BRANCHES]) == ([], {})
+    assert (stage.store.kept(SCHEDULED_MESSAGES), stage.store.metadata[XA_BRANCHES]) == ([], {})
 
 
 def test_what_a_prepared_branch_acknowledged_goes_to_nobody() -> None:
@@ -378,7 +378,7 @@ def test_a_prepared_branch_survives_a_power_cut_and_can_be_committed() -> None:
     again.syncs()
     assert manager.peer.is_answered(token)
     assert output.takes() == ["out"]
-    assert (again.store.kept(LINE), again.store.facts[XA_BRANCHES]) == ([], {})
+    assert (again.store.kept(SCHEDULED_MESSAGES), again.store.metadata[XA_BRANCHES]) == ([], {})
     assert [entry.sequences.tolist() for entry in again.store.recovered() if entry.destination.name == "IN"] == [[2]]
 
 
@@ -398,7 +398,7 @@ def test_a_prepared_branch_survives_a_power_cut_and_can_be_rolled_back() -> None
     reads(again)
     assert back.redelivery_counts() == [("in", 1), ("next", 2)]
     assert pending(again, OUT) == 0
-    assert (again.store.kept(LINE), again.store.facts[XA_BRANCHES]) == ([], {})
+    assert (again.store.kept(SCHEDULED_MESSAGES), again.store.metadata[XA_BRANCHES]) == ([], {})
 
 
 def test_a_second_step_while_the_first_reads_is_refused() -> None:
@@ -416,7 +416,7 @@ def test_a_second_step_while_the_first_reads_is_refused() -> None:
 def test_a_branch_whose_message_is_missing_is_not_committed_by_halves() -> None:
     stage, _, _ = in_doubt()
     again = stage.restarts()
-    again.store.lose(LINE, 1)
+    again.store.lose(SCHEDULED_MESSAGES, 1)
     manager = Manager(again.peer("r"))
     token = manager.commits()
     reads(again)
@@ -440,7 +440,7 @@ def test_a_prepare_is_one_unit_in_the_store() -> None:
 
 def test_messages_that_no_branch_describes_stay_and_their_line_is_not_used() -> None:
     stage, _, _ = in_doubt()
-    stage.store.discard_fact(XA_BRANCHES, X.key)
+    stage.store.discard_metadata(XA_BRANCHES, X.key)
     stage.syncs()
     again = stage.restarts()
     assert again.broker.xa.prepared() == []
@@ -508,7 +508,7 @@ def test_a_power_cut_at_any_position_leaves_all_or_nothing(end: Callable[[Manage
             again.syncs()
             after = (pending(again, IN), pending(again, OUT), len(again.broker.xa.prepared()))
             assert after == ((1, 1, 0) if end is Manager.commits else (2, 0, 0))
-        assert again.store.kept(LINE) == [] or doubt == 1
+        assert again.store.kept(SCHEDULED_MESSAGES) == [] or doubt == 1
     assert (2, 0, 1) in seen
     assert seen <= {(0, 0, 0), (1, 0, 0), (2, 0, 0), (2, 0, 1), (1, 1, 0)}
 
@@ -554,7 +554,7 @@ def test_a_record_reads_as_it_was_written() -> None:
     queue = parse_destination(OUT)
     record = BranchRecord(7, [queue, queue, topic, queue], [StoredAcks(topic, [1, 2, 9])])
     found = decode_record(encode_record(record))
-    assert (found.line, found.sends) == (7, [queue, queue, topic, queue])
+    assert (found.number, found.sends) == (7, [queue, queue, topic, queue])
     assert [(acks.destination, acks.sequences) for acks in found.acks] == [(topic, [1, 2, 9])]
 
 

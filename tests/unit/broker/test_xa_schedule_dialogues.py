@@ -11,7 +11,7 @@ import pytest
 
 from spanwire.broker.connections.xa_branch import BranchRecord, decode_record, encode_record
 from spanwire.broker.ports import WRITE, Principal
-from spanwire.broker.scheduler.schedule import LINE, SchedulerSettings
+from spanwire.broker.scheduler.schedule import SCHEDULED_MESSAGES, SchedulerSettings
 from spanwire.broker.transactions.xa_transactions import LATER, XA_OK
 from spanwire.model.errors import MessageFormatError, ResourceAllocationError, XaError
 from spanwire.model.ids import XaTransactionId
@@ -88,7 +88,7 @@ def test_a_branch_schedules_with_its_commit(one_phase: bool, stored: bool) -> No
     assert listener.takes() == ["a", "b"]
     listener.acknowledges("b")
     stage.settle()
-    assert stage.store.kept(LINE) == []
+    assert stage.store.kept(SCHEDULED_MESSAGES) == []
 
 
 @pytest.mark.parametrize("prepared", [True, False])
@@ -102,7 +102,7 @@ def test_a_branch_that_is_rolled_back_schedules_nothing(prepared: bool) -> None:
     passes(stage, 10)
     assert listener.takes() == []
     assert stage.memory() == 0
-    assert not any(stage.store.facts.values())
+    assert not any(stage.store.metadata.values())
 
 
 @pytest.mark.parametrize("persistent", [True, False])
@@ -177,7 +177,7 @@ def test_the_messages_are_delivered_with_the_rights_of_who_sent_them_and_not_of_
     authorizer = RecordingAuthorizer()
     again = Stage(scheduler=ON, store=store, authorizer=authorizer)
     again.environment.time = stage.now
-    again.broker.recover(store.recovered(), True, again.now, store.facts)
+    again.broker.recover(store.recovered(), True, again.now, store.metadata)
     manager = again.peer("r", user="manager")
     assert manager.is_answered(commits(again, manager))
     passes(again, 1)
@@ -204,7 +204,7 @@ def test_a_branch_that_schedules_more_than_the_broker_may_hold_is_not_prepared()
 
 
 def test_a_record_with_scheduled_messages_reads_as_it_was_written() -> None:
-    record = BranchRecord(3, [LINE, destination(QUEUE), LINE], [])
+    record = BranchRecord(3, [SCHEDULED_MESSAGES, destination(QUEUE), SCHEDULED_MESSAGES], [])
     record.sender = Principal("alice", frozenset({"a", "b"}))
     found = decode_record(encode_record(record))
     assert found.sends == record.sends

@@ -47,7 +47,7 @@ def directory(tmp_path: Path) -> Path:
         batch = journal.next_batch()
         while batch is not None:
             write_batch(disk, batch, False)
-            journal.completed(batch)
+            journal.on_completed(batch)
             batch = journal.next_batch()
     disk.close()
     return directory
@@ -239,7 +239,7 @@ def test_what_goes_out_comes_in(directory: Path, tmp_path: Path, capsys: pytest.
     assert "exists; name another file" in capsys.readouterr().err
     assert files(directory) == before
     assert main(["store", "import", str(tmp_path / "new"), str(target)]) == 0
-    assert capsys.readouterr().out.endswith("10 messages and 0 facts imported\n")
+    assert capsys.readouterr().out.endswith("10 messages and 0 metadata records imported\n")
     assert main(["store", "import", str(tmp_path / "new"), str(tmp_path / "missing")]) == 1
     assert main(["store", "check", str(tmp_path / "new")]) == 0
 

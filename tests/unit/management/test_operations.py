@@ -35,14 +35,14 @@ class Queues:
         if selector == "bad":
             raise InvalidSelectorError("bad")
         self.asked.append(("remove", destination.name, selector, limit))
-        observer.finished(3, 0)
+        observer.on_finished(3, 0)
 
     def retry(
         self, destination: Destination, selector: str | None, observer: OperationObserver, limit: int, now: Time
     ) -> None:
         self.asked.append(("retry", destination.name, selector, limit))
-        observer.finished(2, 1)
-        observer.finished(9, 9)  # only the first word counts
+        observer.on_finished(2, 1)
+        observer.on_finished(9, 9)  # only the first word counts
 
     def pause(self, destination: Destination, pause: bool, now: Time) -> int:
         self.asked.append(("pause" if pause else "resume", destination.name, None, 0))

@@ -32,7 +32,7 @@ class Broker:
 class Things:
     """Duck-typed to `spanwire.management.views.ViewedThings`."""
 
-    def homes(self) -> list[BrokerDestination]:
+    def destinations(self) -> list[BrokerDestination]:
         found: list[BrokerDestination] = []
         for name in ("A", "B", "GONE"):
             destination = Destination(QUEUE, name)
@@ -40,8 +40,8 @@ class Things:
         found[2].removed = True
         return found
 
-    def destination_view(self, home: BrokerDestination) -> DestinationView:
-        return DestinationView(home.destination.qualified_name, 1, 0, 5, 4, 4, 0, 2, 1, 100, 0)
+    def destination_view(self, destination: BrokerDestination) -> DestinationView:
+        return DestinationView(destination.name.qualified_name, 1, 0, 5, 4, 4, 0, 2, 1, 100, 0)
 
     def connection_views(self) -> list[ConnectionView]:
         return [ConnectionView("ID:c", "client", "user", "tcp://127.0.0.1:5", "stomp", 1, 1, slow=False)]

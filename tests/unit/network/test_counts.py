@@ -92,13 +92,13 @@ def test_a_message_that_may_go_back_later_is_held_back_for_replay() -> None:
     a.client().sends(Q, "moves")
     network.settles()
     first.leaves()
-    home = a.client().consumes(Q)
+    destination = a.client().consumes(Q)
     network.settles()
-    assert home.texts == []
+    assert destination.texts == []
     assert bridge_of(back).statistics().refusals.replay > 0
     network.environment.advance(1.1)
     network.runs_timers()
-    assert home.texts == ["moves"]
+    assert destination.texts == ["moves"]
 
 
 def test_a_message_that_the_remote_broker_cannot_take_counts_as_failed() -> None:

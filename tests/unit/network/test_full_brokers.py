@@ -13,9 +13,9 @@ BODY = "x" * 50_000
 
 
 def used(site: Site) -> int:
-    home = site.broker.home_of(parse_destination(Q))
-    assert home is not None
-    return home.usage.used_bytes
+    destination = site.broker.find_destination(parse_destination(Q))
+    assert destination is not None
+    return destination.usage.used_bytes
 
 
 def test_a_message_of_another_protocol_that_is_on_its_way_takes_room_once() -> None:

@@ -70,7 +70,7 @@ def test_a_bridge_that_comes_later_hears_of_consumers_that_are_there() -> None:
 
 
 def test_a_queue_that_listens_to_a_virtual_topic_is_demand_for_the_topic() -> None:
-    network, (a, z) = network_with(VirtualSettings(told_as_demand=True), True)
+    network, (a, z) = network_with(VirtualSettings(counts_as_demand=True), True)
     inbox = z.client().consumes("queue://Consumer.x.VirtualTopic.y")
     network.settles()
     a.client().sends("topic://VirtualTopic.y", "one")
@@ -78,7 +78,7 @@ def test_a_queue_that_listens_to_a_virtual_topic_is_demand_for_the_topic() -> No
     assert inbox.texts == ["one"]
 
 
-ON_CREATION = VirtualSettings((), (COMPOSITE,), None, told_as_demand=True, told_on_creation=True)
+ON_CREATION = VirtualSettings((), (COMPOSITE,), None, counts_as_demand=True, announced_on_creation=True)
 FORWARD = parse_destination("queue://include.bar.forward")
 
 
@@ -139,7 +139,7 @@ def came_meanwhile(network: Network, site: Site) -> list[str]:
 def test_a_durable_subscriber_behind_a_composite_topic_stays_demand_while_it_is_away(
     on_creation: bool, hops: int
 ) -> None:
-    virtual = VirtualSettings((), (TO_TOPIC,), None, told_as_demand=True, told_on_creation=on_creation)
+    virtual = VirtualSettings((), (TO_TOPIC,), None, counts_as_demand=True, announced_on_creation=on_creation)
     network, sites = network_with(virtual, True, hops)
     away(network, sites[-1])
     sites[0].client().sends(BAR, "one")
@@ -160,7 +160,7 @@ def test_a_durable_subscriber_behind_a_composite_topic_stays_demand_while_it_is_
 def test_a_bridge_that_comes_while_a_durable_subscriber_is_away_hears_of_it_with_demand_on_creation(
     on_creation: bool, arrived: list[str], restarted: bool
 ) -> None:
-    virtual = VirtualSettings((), (TO_TOPIC,), None, told_as_demand=True, told_on_creation=on_creation)
+    virtual = VirtualSettings((), (TO_TOPIC,), None, counts_as_demand=True, announced_on_creation=on_creation)
     network, (a, z) = network_with(virtual, True)
     (link,) = network.links
     link.enabled = False
@@ -177,7 +177,7 @@ def test_a_bridge_that_comes_while_a_durable_subscriber_is_away_hears_of_it_with
 
 @pytest.mark.parametrize("late", [True, False])
 def test_the_demand_of_a_durable_subscriber_ends_when_it_unsubscribes(late: bool) -> None:
-    virtual = VirtualSettings((), (TO_TOPIC,), None, told_as_demand=True, told_on_creation=True)
+    virtual = VirtualSettings((), (TO_TOPIC,), None, counts_as_demand=True, announced_on_creation=True)
     network, (a, z) = network_with(virtual, True)
     (link,) = network.links
     away(network, z)
@@ -205,7 +205,7 @@ def test_the_demand_of_a_durable_subscriber_ends_when_it_unsubscribes(late: bool
 def test_the_name_of_a_queue_tells_to_which_topic_it_listens(
     settings: VirtualTopic, queue: str, topic: str | None
 ) -> None:
-    found = VirtualRoutes(VirtualSettings((settings,), told_as_demand=True)).sources(
+    found = VirtualRoutes(VirtualSettings((settings,), counts_as_demand=True)).sources(
         parse_destination(f"queue://{queue}")
     )
     assert found == ([] if topic is None else [Destination(TOPIC, topic)])

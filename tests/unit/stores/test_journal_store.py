@@ -250,7 +250,7 @@ def test_the_writer_stops_at_the_first_error_of_a_sync_and_never_tries_again(num
         writer.hand_over(batch, 0)
         calls.run_one()
         if written and not failed:
-            journal.store.completed(batch)
+            journal.store.on_completed(batch)
     steps = journal.disk.steps
     writer.hand_over(Batch(9, 1, 0, 1, [b"x"], [], None, []), 0)
     writer.stop()

@@ -97,7 +97,7 @@ def write_all(opened: OpenedJournal, disk: FileDisk) -> None:
     batch = opened.journal.next_batch()
     while batch is not None:
         write_batch(disk, batch, True)
-        opened.journal.completed(batch)
+        opened.journal.on_completed(batch)
         batch = opened.journal.next_batch()
 
 
@@ -111,9 +111,11 @@ def test_the_contents_are_exactly_what_the_release_kept(name: str, disk: FileDis
 
 def test_the_facts_are_exactly_what_the_release_kept(name: str, disk: FileDisk) -> None:
     assert {
-        str(table): {base64.b64encode(key).decode(): hashlib.sha256(value).hexdigest() for key, value in facts.items()}
-        for table, facts in StoreContents(disk).facts.items()
-        if facts
+        str(table): {
+            base64.b64encode(key).decode(): hashlib.sha256(value).hexdigest() for key, value in metadata.items()
+        }
+        for table, metadata in StoreContents(disk).metadata.items()
+        if metadata
     } == expected_facts(name)
 
 

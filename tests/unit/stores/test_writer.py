@@ -31,7 +31,9 @@ class WriterDriver:
         self.told: list[object] = []
         self.writer = JournalWriter(
             self.disk,
-            lambda batch: self.calls.post(lambda: self.told.append(("written", self.journal.store.completed(batch)))),
+            lambda batch: self.calls.post(
+                lambda: self.told.append(("written", self.journal.store.on_completed(batch)))
+            ),
             lambda error: self.calls.post(lambda: self.told.append(str(error))),
             lambda spare, room: self.calls.post(lambda: self.told.append((spare, room))),
             sync,
@@ -269,7 +271,7 @@ class Answers:
         self.calls.post(lambda: self._written(batch, end))
 
     def _written(self, batch: Batch, end: int) -> None:
-        self.driver.store.completed(batch)
+        self.driver.store.on_completed(batch)
         self.written += 1
         self.end = end
 

@@ -226,7 +226,7 @@ def facts(journal: Path) -> dict[str, dict[str, str]]:
     """All facts in a copy of the store: table, key in base64, digest of the value."""
     if FORMAT_VERSION < 2:
         return {}
-    found = open_journal(FileDisk(journal), bytes(16)).recovery.facts()
+    found = open_journal(FileDisk(journal), bytes(16)).recovery.metadata()
     return {
         str(table): {base64.b64encode(key).decode(): hashlib.sha256(value).hexdigest() for key, value in kept.items()}
         for table, kept in found.items()

@@ -49,15 +49,15 @@ class Overview:
 
     def destination_views(self) -> list[DestinationView]:
         """Return all queues and topics, with advisory topics."""
-        return [destination_view(home, home.consumer_count) for home in self._map.all()]
+        return [destination_view(destination, destination.consumer_count) for destination in self._map.all()]
 
-    def homes(self) -> list[BrokerDestination]:
+    def destinations(self) -> list[BrokerDestination]:
         """Return all queues and topics by name, for callers that work in slices."""
         return sorted(self._map.all(), key=_name)
 
-    def destination_view(self, home: BrokerDestination) -> DestinationView:
+    def destination_view(self, destination: BrokerDestination) -> DestinationView:
         """Return the view of a queue or topic."""
-        return destination_view(home, home.consumer_count)
+        return destination_view(destination, destination.consumer_count)
 
     def durable_views(self, monotonic: float) -> list[DurableView]:
         """Return all durable subscriptions."""
@@ -77,19 +77,19 @@ class Overview:
 
     def statistics(self) -> BrokerStatistics:
         """Return totals over all destinations and durable subscriptions."""
-        homes = self._map.all()
+        destinations = self._map.all()
         durables = list(self._map.durables.values())
-        waiting_durably = sum([durable.line.waiting() + durable.line.in_flight for durable in durables])
+        waiting_durably = sum([durable.queue.waiting() + durable.queue.in_flight for durable in durables])
         in_flight = sum([queue.in_flight for queue in self._map.queues.values()])
         store_usage = self._context.store_usage
         return BrokerStatistics(
             connections=len(self._connections),
-            destinations=len(homes),
-            enqueued=sum([home.enqueued for home in homes]),
-            dequeued=sum([home.dequeued for home in homes]),
-            dispatched=sum([home.dispatched for home in homes]),
-            expired=sum([home.expired for home in homes]),
-            pending=sum([home.waiting() for home in homes]) + in_flight + waiting_durably,
+            destinations=len(destinations),
+            enqueued=sum([destination.enqueued for destination in destinations]),
+            dequeued=sum([destination.dequeued for destination in destinations]),
+            dispatched=sum([destination.dispatched for destination in destinations]),
+            expired=sum([destination.expired for destination in destinations]),
+            pending=sum([destination.waiting() for destination in destinations]) + in_flight + waiting_durably,
             memory_bytes=self._usage.used_bytes,
             memory_limit_bytes=self._usage.limit_bytes,
             parked_sends=sum([len(state.parked) for state in self._flow.parked]),
@@ -104,5 +104,5 @@ class Overview:
         )
 
 
-def _name(home: BrokerDestination) -> str:
-    return home.destination.qualified_name
+def _name(destination: BrokerDestination) -> str:
+    return destination.name.qualified_name

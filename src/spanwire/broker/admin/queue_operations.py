@@ -38,7 +38,7 @@ READ_POLL_SECONDS: Final = 0.02  # seconds between two checks of a page that the
 class OperationObserver(Protocol):
     """Gets the result of an operation."""
 
-    def finished(self, count: int, passed: int) -> None:
+    def on_finished(self, count: int, passed: int) -> None:
         """Take the result: ``count`` messages were processed, ``passed`` selected ones had to stay."""
         ...
 
@@ -132,49 +132,49 @@ class Retrying(Disposal):
 
     def dispose(self, queue: Queue, reference: MessageReference, prepared: Message) -> None:
         """Store and remove in one unit, then dispatch."""
-        homes = self._homes(prepared)
+        destinations = self._find_targets(prepared)
         copies: list[Message] = []
-        for _ in homes:
-            copies.append(prepared if len(homes) == 1 else prepared.twin())
-        sequences = self._store(homes, copies, queue, reference)
+        for _ in destinations:
+            copies.append(prepared if len(destinations) == 1 else prepared.twin())
+        sequences = self._store(destinations, copies, queue, reference)
         queue.in_flight += 1
-        queue.forgotten(reference)
-        for place, home in enumerate(homes):
-            home.accept(copies[place], sequences[place])
+        queue.forget(reference)
+        for index, destination in enumerate(destinations):
+            destination.accept(copies[index], sequences[index])
 
     def is_behind(self) -> bool:
         """Return True if the unsynced bytes are full: each message is stored again."""
         return self._unsynced.is_full()
 
-    def _homes(self, prepared: Message) -> list[BrokerDestination]:
+    def _find_targets(self, prepared: Message) -> list[BrokerDestination]:
         """Return the destination and the durable subscriptions it serves, without virtual destinations.
 
         A dead letter comes from the queue in which it died, so it was forwarded already.
         """
-        home = self._destinations.ensure_own(prepared.destination)
-        return [home, *home.durable_lines(prepared)]
+        destination = self._destinations.ensure_own(prepared.destination)
+        return [destination, *destination.durable_lines(prepared)]
 
     def _store(
-        self, homes: list[BrokerDestination], copies: list[Message], queue: Queue, reference: MessageReference
+        self, destinations: list[BrokerDestination], copies: list[Message], queue: Queue, reference: MessageReference
     ) -> list[int]:
         """Return the sequences of the copies, 0 for copies that are not stored."""
-        sequences = [0 for _ in homes]
+        sequences = [0 for _ in destinations]
         store = self._context.store
         if store is None:
             return sequences
         additions: list[tuple[Destination, Message]] = []
-        places: list[int] = []
-        for place, home in enumerate(homes):
-            if copies[place].persistent and home.destination.kind in (QUEUE, SUBSCRIPTION):
-                additions.append((home.destination, copies[place]))
-                places.append(place)
-                self._unsynced.add(copies[place].size)
-        removals = [(queue.destination, reference.sequence)] if reference.sequence > 0 else []
+        indexes: list[int] = []
+        for index, destination in enumerate(destinations):
+            if copies[index].persistent and destination.name.kind in (QUEUE, SUBSCRIPTION):
+                additions.append((destination.name, copies[index]))
+                indexes.append(index)
+                self._unsynced.add(copies[index].size)
+        removals = [(queue.name, reference.sequence)] if reference.sequence > 0 else []
         if additions:
-            for place, sequence in zip(places, self._context.units.append_unit(additions, removals, []), strict=True):
-                sequences[place] = sequence
+            for index, sequence in zip(indexes, self._context.units.append_unit(additions, removals, []), strict=True):
+                sequences[index] = sequence
         elif removals:
-            store.remove(queue.destination, reference.sequence)
+            store.remove(queue.name, reference.sequence)
         return sequences
 
 
@@ -252,7 +252,7 @@ class SelectiveWalk(Job, StoreReader, Alarm):
         for scan in self._scans:
             scan.close()
         self._scans.clear()
-        self._observer.finished(self._count, self._passed)
+        self._observer.on_finished(self._count, self._passed)
 
     def _in_memory(self, scan: ListScan, page: Page, budget: int) -> int:
         position = scan.position
@@ -260,20 +260,20 @@ class SelectiveWalk(Job, StoreReader, Alarm):
         end = scan.end(page, budget)
         references: list[MessageReference] = []
         prepared: list[Message] = []
-        index = start
-        while index < end and self._left > 0:
-            item = page.items[index]
+        paged_index = start
+        while paged_index < end and self._left > 0:
+            item = page.items[paged_index]
             if item is not None:
                 made = self._choose(item.message, item.redelivery_count)
                 if made is not None:
                     references.append(item)
                     prepared.append(made)
-                    page.items[index] = None
-            index += 1
-        position.offset = index
+                    page.items[paged_index] = None
+            paged_index += 1
+        position.offset = paged_index
         scan.pending_list.note_removed(page, len(references))
-        for place, reference in enumerate(references):
-            self._disposal.dispose(self._queue, reference, prepared[place])
+        for index, reference in enumerate(references):
+            self._disposal.dispose(self._queue, reference, prepared[index])
         return end - start
 
     def _unread(self, scan: ListScan, page: Page, paged_out: PagedOut, budget: int) -> int:
@@ -283,39 +283,45 @@ class SelectiveWalk(Job, StoreReader, Alarm):
         position = scan.position
         start = position.offset
         end = scan.end(page, budget)
-        index = start
-        while index < end and self._left > 0:
-            number = REMOVED if paged_out.numbers[index] == REMOVED else scan.pending_list.remove_paged_out(page, index)
+        paged_index = start
+        while paged_index < end and self._left > 0:
+            number = (
+                REMOVED
+                if paged_out.numbers[paged_index] == REMOVED
+                else scan.pending_list.remove_paged_out(page, paged_index)
+            )
             if number == NOT_STORED:
-                queue.discard(paged_out.kept.pop(index))
+                queue.discard(paged_out.kept.pop(paged_index))
             elif number != REMOVED and store is not None:
-                queue.removed_on_disk(number)
-                store.remove(queue.destination, number)
+                queue.note_removed(number)
+                store.remove(queue.name, number)
                 self._unsynced.add(REMOVAL_BYTES)
             if number != REMOVED:
                 self._count += 1
                 self._left -= 1
-            index += 1
-        position.offset = index
+            paged_index += 1
+        position.offset = paged_index
         return end - start
 
     def _ask(self, scan: ListScan, page: Page, paged_out: PagedOut) -> bool:
         """Read the next messages of a page. Return False if none are on the disk."""
         start = scan.position.offset
         end = self._queue.pending.extent(paged_out, start, scan.end(page, PAGE_MESSAGES)).end
-        self._read_indexes = [index for index in range(start, end) if paged_out.numbers[index] != REMOVED]
-        self._expected = [paged_out.numbers[index] for index in self._read_indexes]
+        self._read_indexes = [
+            paged_index for paged_index in range(start, end) if paged_out.numbers[paged_index] != REMOVED
+        ]
+        self._expected = [paged_out.numbers[paged_index] for paged_index in self._read_indexes]
         self._page_end = end
         self._page_read = page
         self._paged_out = paged_out
         sequences = [number for number in self._expected if number > 0]
         if sequences:
-            self._context.fetch(self, self._queue.destination, sequences)
+            self._context.fetch(self, self._queue.name, sequences)
             return True
         self._show([])
         return False
 
-    def fetched(self, request: int, messages: list[Message | None]) -> None:
+    def on_fetched(self, request: int, messages: list[Message | None]) -> None:
         """Take messages from the store."""
         self._queue.pending.note_read(messages)
         if not self._queue.removed and self._scans:
@@ -335,38 +341,38 @@ class SelectiveWalk(Job, StoreReader, Alarm):
         references: list[MessageReference] = []
         prepared: list[Message] = []
         read = 0
-        for place, index in enumerate(self._read_indexes):
-            number = self._expected[place]
+        for index, paged_index in enumerate(self._read_indexes):
+            number = self._expected[index]
             message: Message | None = None
             if number > 0:
                 message = messages[read]
                 read += 1
-            if index >= len(paged_out.numbers) or paged_out.numbers[index] != number or self._left <= 0:
+            if paged_index >= len(paged_out.numbers) or paged_out.numbers[paged_index] != number or self._left <= 0:
                 continue
-            found = self._waiting(paged_out, index, message)
+            found = self._waiting(paged_out, paged_index, message)
             made = None if found is None else self._choose(found.message, found.redelivery_count)
             if found is not None and made is not None:
-                self._take(scan, page, paged_out, index, found)
+                self._take(scan, page, paged_out, paged_index, found)
                 references.append(found)
                 prepared.append(made)
         scan.position.offset = min(self._page_end, len(page))
-        for place, reference in enumerate(references):
-            self._disposal.dispose(self._queue, reference, prepared[place])
+        for index, reference in enumerate(references):
+            self._disposal.dispose(self._queue, reference, prepared[index])
 
-    def _waiting(self, paged_out: PagedOut, index: int, message: Message | None) -> MessageReference | None:
-        """Return the message at ``index``: an unsynced one, or ``message`` from the store."""
-        if paged_out.numbers[index] == NOT_STORED:
-            return paged_out.kept[index]
+    def _waiting(self, paged_out: PagedOut, paged_index: int, message: Message | None) -> MessageReference | None:
+        """Return the message at ``paged_index``: an unsynced one, or ``message`` from the store."""
+        if paged_out.numbers[paged_index] == NOT_STORED:
+            return paged_out.kept[paged_index]
         if message is None:
             return None
-        return self._queue.from_disk(message, paged_out.numbers[index])
+        return self._queue.from_disk(message, paged_out.numbers[paged_index])
 
-    def _take(self, scan: ListScan, page: Page, paged_out: PagedOut, index: int, found: MessageReference) -> None:
+    def _take(self, scan: ListScan, page: Page, paged_out: PagedOut, paged_index: int, found: MessageReference) -> None:
         if found.sequence > 0:
-            self._queue.took_from_disk(found)
+            self._queue.note_taken(found)
         else:
-            paged_out.kept.pop(index)
-        scan.pending_list.remove_paged_out(page, index)
+            paged_out.kept.pop(paged_index)
+        scan.pending_list.remove_paged_out(page, paged_index)
 
     def _choose(self, message: Message, redelivery_count: int) -> Message | None:
         selector = self._selector
@@ -403,9 +409,11 @@ class Operations:
         """Return the queues that match a name or pattern, by name."""
         if not pattern.is_pattern:
             found = self._map.queue(pattern)
-            return [] if found is None else [found.destination]
-        homes = [home.destination for home in self._map.matching(pattern) if isinstance(home, Queue)]
-        return sorted(homes, key=_name_of)
+            return [] if found is None else [found.name]
+        destinations = [
+            destination.name for destination in self._map.matching(pattern) if isinstance(destination, Queue)
+        ]
+        return sorted(destinations, key=_name_of)
 
     def pause(self, destination: Destination, pause: bool, now: Time) -> int:
         """Stop or resume the dispatch of a queue and return the number of its pending messages.

@@ -118,30 +118,30 @@ class BrokerStatistics:
     disk_full: bool = False
 
 
-def destination_view(home: BrokerDestination, consumers: int) -> DestinationView:
+def destination_view(destination: BrokerDestination, consumers: int) -> DestinationView:
     """Return the view of a queue or topic."""
-    durables = home.durables if isinstance(home, Topic) else []
-    waiting = sum(_pending(durable) for durable in durables if durable.terms.topic == home.destination)
+    durables = destination.durables if isinstance(destination, Topic) else []
+    waiting = sum(_pending(durable) for durable in durables if durable.terms.topic == destination.name)
     return DestinationView(
-        destination=home.destination.qualified_name,
-        pending=home.waiting() + home.in_flight + waiting,
-        in_flight=home.in_flight,
-        enqueued=home.enqueued,
-        dequeued=home.dequeued,
-        dispatched=home.dispatched,
-        expired=home.expired,
+        destination=destination.name.qualified_name,
+        pending=destination.waiting() + destination.in_flight + waiting,
+        in_flight=destination.in_flight,
+        enqueued=destination.enqueued,
+        dequeued=destination.dequeued,
+        dispatched=destination.dispatched,
+        expired=destination.expired,
         consumers=consumers,
-        producers=home.producers,
-        memory_bytes=home.usage.used_bytes,
-        memory_limit_bytes=home.usage.limit_bytes,
-        paused=home.paused,
+        producers=destination.producers,
+        memory_bytes=destination.usage.used_bytes,
+        memory_limit_bytes=destination.usage.limit_bytes,
+        paused=destination.paused,
         durable_subscriptions=len(durables),
     )
 
 
 def durable_view(durable: DurableSubscription, monotonic: float) -> DurableView:
     """Return the view of a durable subscription."""
-    line = durable.line
+    queue = durable.queue
     terms = durable.terms
     return DurableView(
         client_id=terms.client_id,
@@ -152,15 +152,15 @@ def durable_view(durable: DurableSubscription, monotonic: float) -> DurableView:
         active=durable.active,
         away_s=None if durable.active else max(0, int(monotonic - durable.offline_since)),
         pending=_pending(durable),
-        in_flight=line.in_flight,
-        enqueued=line.enqueued,
-        dequeued=line.dequeued,
-        dispatched=line.dispatched,
+        in_flight=queue.in_flight,
+        enqueued=queue.enqueued,
+        dequeued=queue.dequeued,
+        dispatched=queue.dispatched,
     )
 
 
 def _pending(durable: DurableSubscription) -> int:
-    return durable.line.waiting() + durable.line.in_flight
+    return durable.queue.waiting() + durable.queue.in_flight
 
 
 def consumer_view(state: ConnectionState, subscription: Subscription) -> ConsumerView:

@@ -13,9 +13,9 @@ from spanwire.broker.dispatch.jobs import Job
 from spanwire.broker.topic.topic import Topic
 from spanwire.model.message import Message
 
-TOLD_AT_ONCE: Final = 50  # listeners of a topic; more listeners are served in slices
+DELIVERED_AT_ONCE: Final = 50  # listeners of a topic; more listeners are served in slices
 TELLING_STEPS: Final = 500  # listeners served in one slice; an advisory goes to all its listeners together
-MAX_UNTOLD: Final = 10_000  # queued advisories, some KiB each; beyond, the oldest goes out at once
+MAX_UNDELIVERED: Final = 10_000  # queued advisories, some KiB each; beyond, the oldest goes out at once
 
 
 class Handing(Protocol):
@@ -30,7 +30,7 @@ class Handing(Protocol):
         ...
 
 
-class Telling(Job):
+class AdvisoryDelivery(Job):
     """The queue of advisories that are delivered in slices.
 
     Forgotten topics are queued as well: their listeners are detached after the delivery of earlier advisories.
@@ -39,30 +39,30 @@ class Telling(Job):
     def __init__(self, handing: Handing, context: BrokerContext) -> None:
         self._handing: Final[Handing] = handing
         self._context: Final[BrokerContext] = context
-        self._untold: Final[deque[tuple[Topic, Message | None]]] = deque()
+        self._undelivered: Final[deque[tuple[Topic, Message | None]]] = deque()
 
-    def tell(self, topic: Topic, message: Message) -> None:
+    def deliver(self, topic: Topic, message: Message) -> None:
         """Deliver ``message``, at once if few listen and no earlier advisory is queued."""
-        if not self._untold and len(topic.subscriptions) <= TOLD_AT_ONCE:
+        if not self._undelivered and len(topic.subscriptions) <= DELIVERED_AT_ONCE:
             self._handing.hand(topic, message)
             return
         self._add(topic, message)
 
     def forget(self, topic: Topic) -> None:
         """Detach the listeners of the forgotten ``topic`` after the delivery of all queued advisories."""
-        if self._untold or len(topic.subscriptions) > TOLD_AT_ONCE:
+        if self._undelivered or len(topic.subscriptions) > DELIVERED_AT_ONCE:
             self._add(topic, None)
         else:
             self._handing.let_go(topic)
 
     def _add(self, topic: Topic, message: Message | None) -> None:
-        if len(self._untold) >= MAX_UNTOLD:
+        if len(self._undelivered) >= MAX_UNDELIVERED:
             self._next()
-        self._untold.append((topic, message))
+        self._undelivered.append((topic, message))
         self._context.schedule(self)
 
     def _next(self) -> int:
-        topic, message = self._untold.popleft()
+        topic, message = self._undelivered.popleft()
         steps = 1 + len(topic.subscriptions)
         if message is None:
             self._handing.let_go(topic)
@@ -73,6 +73,6 @@ class Telling(Job):
     def work(self) -> bool:
         """Do one slice and return True while advisories are queued."""
         steps = 0
-        while self._untold and steps < TELLING_STEPS:
+        while self._undelivered and steps < TELLING_STEPS:
             steps += self._next()
-        return len(self._untold) > 0
+        return len(self._undelivered) > 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.broker.dispatch.destination_events import EXPIRED_NEWS, NO_CONSUMER_NEWS
+from spanwire.broker.dispatch.destination_events import EXPIRED_ADVISORY, NO_CONSUMER_ADVISORY
 from spanwire.model.destination import ADVISORY_PREFIX, TOPIC, Destination
 from spanwire.model.ids import ConsumerId
 from spanwire.model.info import ConnectionInfo, ConsumerInfo
@@ -83,12 +83,12 @@ def standing_consumer(connection_id: str, queue: Destination) -> ConsumerInfo:
     return ConsumerInfo(ConsumerId(f"{connection_id}:{queue.name}", 0, 0), queue)
 
 
-def news_advisory(kind: str, destination: Destination) -> Destination:
+def message_advisory(kind: str, destination: Destination) -> Destination:
     """Return the topic for events of this kind about ``destination``.
 
     The two oldest kinds (expired, no consumer) make no difference between temporary and other destinations.
     """
-    old = kind == EXPIRED_NEWS or kind == NO_CONSUMER_NEWS
+    old = kind == EXPIRED_ADVISORY or kind == NO_CONSUMER_ADVISORY
     family = _family(destination) if old else _DESTINATION_TOPICS[destination.kind]
     return Destination(TOPIC, f"{ADVISORY_PREFIX}{kind}.{family}.{destination.name}")
 

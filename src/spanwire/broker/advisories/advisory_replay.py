@@ -58,7 +58,7 @@ class Replay(Job):
         self._destinations: Final[DestinationMap] = destinations
         self._subscription: Final[Subscription] = subscription
         self._context: Final[BrokerContext] = context
-        self._homes: Final[list[BrokerDestination]] = destinations.all()
+        self._all_destinations: Final[list[BrokerDestination]] = destinations.all()
         self._connections: Final[list[ConnectionState]] = connections
         self._of_kind: Final[dict[int, bool]] = {
             QUEUE: may_hear_of(wanted, "Queue"),
@@ -74,13 +74,13 @@ class Replay(Job):
             list(destinations.durables.values()) if self._of_virtual else []
         )
         self._next_durable = 0
-        self._next_home = 0
+        self._next_destination = 0
         self._next_connection = 0
-        self._links_told = False
+        self._links_published = False
         self._producers: list[ProducerInfo] = []  # of the current connection, the next producer last
         self._consumers: list[Subscription] = []
         self._looks = 0
-        self._told = 0
+        self._published = 0
 
     def work(self) -> bool:
         """Do one slice and return True while there is more to do."""
@@ -88,46 +88,46 @@ class Replay(Job):
         if subscription.removed:
             return False
         self._looks = LOOKS_PER_SLICE
-        self._told = 0
+        self._published = 0
         before = len(subscription.pending)
-        more = self._tell_of_destinations() or self._tell_of_durables() or self._tell_of_connections()
-        self._advisories.replayed(subscription, len(subscription.pending) - before)
+        more = self._publish_destinations() or self._publish_durables() or self._publish_connections()
+        self._advisories.allow_replayed(subscription, len(subscription.pending) - before)
         if subscription.started:
             subscription.drain(self._context.wall_ms)
         return more
 
     def _is_over(self) -> bool:
-        return self._told >= SLICE_MESSAGES or self._looks <= 0
+        return self._published >= SLICE_MESSAGES or self._looks <= 0
 
-    def _tell(self, topic_name: Destination, subject: object, properties: dict[str, object]) -> None:
-        if self._advisories.tell_one(self._subscription, topic_name, subject, properties):
-            self._told += 1
+    def _publish(self, topic_name: Destination, subject: object, properties: dict[str, object]) -> None:
+        if self._advisories.publish_to(self._subscription, topic_name, subject, properties):
+            self._published += 1
 
-    def _tell_of_destinations(self) -> bool:
+    def _publish_destinations(self) -> bool:
         """Return True while more destinations are left."""
         if not self._of_virtual and True not in self._of_kind.values():
-            self._next_home = len(self._homes)
-        while self._next_home < len(self._homes):
+            self._next_destination = len(self._all_destinations)
+        while self._next_destination < len(self._all_destinations):
             if self._is_over():
                 return True
-            home = self._homes[self._next_home]
-            self._next_home += 1
+            destination = self._all_destinations[self._next_destination]
+            self._next_destination += 1
             self._looks -= 1
-            if not home.removed and not home.destination.is_advisory:
-                self._tell_of_destination(home.destination)
-        if not self._links_told:
-            self._links_told = True
+            if not destination.removed and not destination.name.is_advisory:
+                self._publish_destination(destination.name)
+        if not self._links_published:
+            self._links_published = True
             self._advisories.replay_links(self._subscription)
         return False
 
-    def _tell_of_destination(self, destination: Destination) -> None:
+    def _publish_destination(self, destination: Destination) -> None:
         if self._of_kind[destination.kind]:
-            self._tell(destination_advisory(destination), self._advisories.destination_subject(destination), {})
+            self._publish(destination_advisory(destination), self._advisories.destination_subject(destination), {})
         if self._of_virtual:
             for source, info in self._advisories.standing_demand(destination):
-                self._tell(virtual_consumer_advisory(source), info, {"consumerCount": 1})
+                self._publish(virtual_consumer_advisory(source), info, {"consumerCount": 1})
 
-    def _tell_of_durables(self) -> bool:
+    def _publish_durables(self) -> bool:
         """Return True while more durable subscriptions are left."""
         while self._next_durable < len(self._durables):
             if self._is_over():
@@ -135,12 +135,12 @@ class Replay(Job):
             durable = self._durables[self._next_durable]
             self._next_durable += 1
             self._looks -= 1
-            if not durable.active and not durable.line.removed:
+            if not durable.active and not durable.queue.removed:
                 for source, info in self._advisories.standing_subscriber(durable.terms):
-                    self._tell(virtual_consumer_advisory(source), info, {"consumerCount": 0})
+                    self._publish(virtual_consumer_advisory(source), info, {"consumerCount": 0})
         return False
 
-    def _tell_of_connections(self) -> bool:
+    def _publish_connections(self) -> bool:
         """Return True while more connections are left."""
         if not (self._of_connections or self._of_producers or self._of_consumers):
             return False
@@ -150,9 +150,9 @@ class Replay(Job):
                     return True
                 self._looks -= 1
                 if self._producers:
-                    self._tell_of_producer(self._producers.pop())
+                    self._publish_producer(self._producers.pop())
                 else:
-                    self._tell_of_consumer(self._consumers.pop())
+                    self._publish_consumer(self._consumers.pop())
             if self._next_connection == len(self._connections):
                 return False
             if self._is_over():
@@ -165,7 +165,7 @@ class Replay(Job):
         if state.removed:
             return
         if self._of_connections:
-            self._tell(connection_advisory(), public(state.info), {})
+            self._publish(connection_advisory(), public(state.info), {})
         if self._of_producers:
             self._producers = list(state.producers.values())
             self._producers.reverse()
@@ -173,20 +173,20 @@ class Replay(Job):
             self._consumers = list(state.consumers.values())
             self._consumers.reverse()
 
-    def _tell_of_producer(self, info: ProducerInfo) -> None:
+    def _publish_producer(self, info: ProducerInfo) -> None:
         state = self._connections[self._next_connection - 1]
         if state.removed or state.producers.get(str(info.producer_id)) is not info:
             return
         if info.destination is None:
-            if self._advisories.tells_of_anonymous_producers:
-                self._tell(anonymous_producer_advisory(), info, {"producerCount": 0})
+            if self._advisories.advises_of_anonymous_producers:
+                self._publish(anonymous_producer_advisory(), info, {"producerCount": 0})
             return
         for part in info.destination.parts():
             if not part.is_advisory:
                 found = self._destinations.find(part)
-                self._tell(producer_advisory(part), info, {"producerCount": found.producers if found else 0})
+                self._publish(producer_advisory(part), info, {"producerCount": found.producers if found else 0})
 
-    def _tell_of_consumer(self, consumer: Subscription) -> None:
+    def _publish_consumer(self, consumer: Subscription) -> None:
         info = consumer.info
         if consumer.removed or info is self._subscription.info:
             return
@@ -198,10 +198,10 @@ class Replay(Job):
                 continue
             found = self._destinations.find(part)
             count = found.consumer_count if found else 0
-            self._tell(consumer_advisory(part), info, {"consumerCount": count})
+            self._publish(consumer_advisory(part), info, {"consumerCount": count})
             if self._of_virtual:
                 for source in self._destinations.virtual_sources(part):
-                    self._tell(virtual_consumer_advisory(source), behind(info, source), {"consumerCount": count})
+                    self._publish(virtual_consumer_advisory(source), behind(info, source), {"consumerCount": count})
 
 
 def may_hear_of(wanted: Destination, family: str) -> bool:

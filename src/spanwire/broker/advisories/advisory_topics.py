@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from spanwire.broker.advisories.advisory_delivery import Handing, Telling
+from spanwire.broker.advisories.advisory_delivery import AdvisoryDelivery, Handing
 from spanwire.broker.advisories.advisory_names import (
     anonymous_producer_advisory,
     behind,
@@ -18,7 +18,7 @@ from spanwire.broker.advisories.advisory_names import (
     destination_advisory,
     failed_forward_advisory,
     master_advisory,
-    news_advisory,
+    message_advisory,
     producer_advisory,
     public,
     standing_consumer,
@@ -26,7 +26,7 @@ from spanwire.broker.advisories.advisory_names import (
 )
 from spanwire.broker.destinations.destination_map import DestinationMap
 from spanwire.broker.dispatch.broker_context import BrokerContext
-from spanwire.broker.dispatch.destination_events import NEWS, News
+from spanwire.broker.dispatch.destination_events import MESSAGE_ADVISORIES, MessageAdvisories
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.dispatch.subscription import Subscription
@@ -49,7 +49,7 @@ REPLAYS_BEHIND: Final = 2  # further pending advisories allowed for each replaye
 logger = logging.getLogger(__name__)
 
 
-class Advisories(News, Handing):
+class Advisories(MessageAdvisories, Handing):
     """Publishes advisories to topics with listeners."""
 
     def __init__(
@@ -77,11 +77,11 @@ class Advisories(News, Handing):
         self._listeners: Final[dict[Subscription, int]] = {}  # with the number of pending advisories allowed to each
         self._ended: Subscription | None = None  # a listener that is being ended
         self._number = 0
-        self._told_patterns = False  # True once an advisory topic was made for a wildcard listener
+        self._has_pattern_listeners = False  # True once an advisory topic was made for a wildcard listener
         self._paths: Final[dict[str, tuple[str, ...]]] = {}  # broker paths of remote temporary destinations
         self._unheard: Final[dict[str, None]] = {}  # events without listeners since the last listener came
         self._links: Final[list[LinkedBroker]] = []
-        self._telling: Final[Telling] = Telling(self, context)
+        self._delivery: Final[AdvisoryDelivery] = AdvisoryDelivery(self, context)
 
     def listener_added(self, subscription: Subscription) -> None:
         """Note a new subscription that may listen to an advisory topic."""
@@ -108,7 +108,7 @@ class Advisories(News, Handing):
         """Publish the end of a connection."""
         self._publish(connection_advisory(), RemovedSubject(info.connection_id, info.connection_id), {})
 
-    def routed(self, destination: Destination, broker_path: tuple[str, ...]) -> None:
+    def note_route(self, destination: Destination, broker_path: tuple[str, ...]) -> None:
         """Note that the temporary ``destination``, about to be made, lies beyond the brokers of ``broker_path``."""
         self._paths[destination.qualified_name] = broker_path
 
@@ -163,9 +163,9 @@ class Advisories(News, Handing):
             self._publish(virtual_consumer_advisory(source), gone, {"consumerCount": 0})
         self._forget(consumer_advisory(destination))
         self._forget(producer_advisory(destination))
-        if self._told_patterns:
-            for kind in NEWS:
-                self._forget(news_advisory(kind, destination))
+        if self._has_pattern_listeners:
+            for kind in MESSAGE_ADVISORIES:
+                self._forget(message_advisory(kind, destination))
 
     def _forget(self, topic_name: Destination) -> None:
         topic = self._destinations.topic(topic_name)
@@ -176,7 +176,7 @@ class Advisories(News, Handing):
             if (wanted.is_composite or not wanted.is_pattern) and topic_name in wanted.parts():
                 return
         self._destinations.remove(topic_name)
-        self._telling.forget(topic)
+        self._delivery.forget(topic)
 
     def let_go(self, topic: Topic) -> None:
         """Detach the listeners of ``topic``, which is forgotten."""
@@ -263,27 +263,27 @@ class Advisories(News, Handing):
 
     def has_listeners(self, kind: str, about: Destination) -> bool:
         """Return True if events of this kind about ``about`` have listeners."""
-        return self._news_topic(kind, about) is not None
+        return self._message_topic(kind, about) is not None
 
-    def tell(self, kind: str, about: Destination, subject: object, properties: dict[str, object]) -> None:
+    def publish(self, kind: str, about: Destination, subject: object, properties: dict[str, object]) -> None:
         """Publish an event about a consumer, a producer or (None) the destination itself."""
-        topic = self._news_topic(kind, about)
+        topic = self._message_topic(kind, about)
         if topic is not None:
-            self._telling.tell(topic, self._message(topic.destination, subject, properties))
+            self._delivery.deliver(topic, self._message(topic.name, subject, properties))
 
-    def tell_of_message(
+    def publish_message(
         self, kind: str, about: Destination, message: Message, whole: bool, properties: dict[str, object]
     ) -> None:
         """Publish an event about a message."""
-        self.tell(kind, about, AdvisedMessage(message, whole), properties)
+        self.publish(kind, about, AdvisedMessage(message, whole), properties)
 
     def pass_on(self, kind: str, about: Destination, message: Message) -> None:
         """Hand the message itself to the listeners."""
-        topic = self._news_topic(kind, about)
+        topic = self._message_topic(kind, about)
         if topic is not None:
-            self._telling.tell(topic, self._readdressed(message, topic.destination))
+            self._delivery.deliver(topic, self._readdressed(message, topic.name))
 
-    def _news_topic(self, kind: str, about: Destination) -> Topic | None:
+    def _message_topic(self, kind: str, about: Destination) -> Topic | None:
         """Return the topic for events of this kind about ``about``, None without listeners.
 
         The absence of listeners is remembered, so that an expired message costs no more with many wildcard listeners.
@@ -294,7 +294,7 @@ class Advisories(News, Handing):
         key = f"{kind} {about.qualified_name}"
         if key in self._unheard:
             return None
-        topic = self._topic(news_advisory(kind, about))
+        topic = self._topic(message_advisory(kind, about))
         if topic is None:
             if len(self._unheard) >= MAX_UNHEARD:
                 self._unheard.clear()
@@ -315,16 +315,16 @@ class Advisories(News, Handing):
             return message_format.readdressed(message, destination)
 
     @property
-    def tells_of_anonymous_producers(self) -> bool:
+    def advises_of_anonymous_producers(self) -> bool:
         """True if producers without a destination cause advisories."""
         return self._anonymous_producers
 
     def replay_links(self, subscription: Subscription) -> None:
         """Send advisories about existing bridges to a new listener."""
         for link in self._links:
-            self.tell_one(subscription, bridge_advisory(), link, _bridge_properties(link))
+            self.publish_to(subscription, bridge_advisory(), link, _bridge_properties(link))
 
-    def replayed(self, subscription: Subscription, count: int) -> None:
+    def allow_replayed(self, subscription: Subscription, count: int) -> None:
         """Allow a new listener more pending advisories, after a replay of ``count`` advisories."""
         if subscription in self._listeners:
             self._listeners[subscription] += REPLAYS_BEHIND * count
@@ -341,7 +341,7 @@ class Advisories(News, Handing):
         if topic is not None:
             message = self._message(topic_name, subject, properties)
             message.broker_path = path
-            self._telling.tell(topic, message)
+            self._delivery.deliver(topic, message)
 
     def hand(self, topic: Topic, message: Message) -> None:
         """Hand ``message`` to the listeners.
@@ -360,7 +360,7 @@ class Advisories(News, Handing):
         too_many = 0
         for subscription, allowed in self._listeners.items():
             if len(subscription.pending) >= allowed + too_many:
-                waiting = sum([reference.home.destination.is_advisory for reference in subscription.pending])
+                waiting = sum([reference.destination.name.is_advisory for reference in subscription.pending])
                 if waiting >= allowed + too_many:
                     furthest = subscription
                     behind = waiting
@@ -391,7 +391,7 @@ class Advisories(News, Handing):
         return topic if topic.subscriptions else None
 
     def _make(self, topic_name: Destination, listeners: list[Subscription]) -> Topic:
-        self._told_patterns = True
+        self._has_pattern_listeners = True
         topic = self._destinations.create(topic_name)
         assert isinstance(topic, Topic)
         for subscription in listeners:
@@ -400,7 +400,7 @@ class Advisories(News, Handing):
                 self._destinations.wildcards.recount(subscription)
         return topic
 
-    def tell_one(
+    def publish_to(
         self, subscription: Subscription, topic_name: Destination, subject: object, properties: dict[str, object]
     ) -> bool:
         """Send an advisory to a single listener. Return False if the listener did not ask for the topic or may not read
@@ -416,7 +416,7 @@ class Advisories(News, Handing):
             topic = self._make(topic_name, self._destinations.pattern_subscriptions(topic_name))
         elif self._context.joins:
             self._context.complete_joins(topic)
-        if topic not in subscription.homes:
+        if topic not in subscription.destinations:
             return False
         message = self._message(topic_name, subject, properties)
         topic.hold(message)

@@ -9,17 +9,17 @@ from typing import Final
 
 from spanwire.broker.dispatch.arrival_times import ArrivalObserver
 from spanwire.broker.dispatch.destination_events import (
-    CONSUMED_NEWS,
+    CONSUMED_ADVISORY,
     CONSUMER_ID,
-    DELIVERED_NEWS,
+    DELIVERED_ADVISORY,
+    DISCARDED_ADVISORY,
     DISCARDED_COUNT,
-    DISCARDED_NEWS,
-    DISPATCHED_NEWS,
-    NO_CONSUMER_NEWS,
-    SLOW_CONSUMER_NEWS,
+    DISPATCHED_ADVISORY,
+    NO_CONSUMER_ADVISORY,
+    SLOW_CONSUMER_ADVISORY,
     DestinationObserver,
-    News,
-    tell_of_traffic,
+    MessageAdvisories,
+    publish_traffic,
 )
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.ports import MessageConsumer
@@ -36,8 +36,8 @@ class SlowConsumers:
     Each slow consumer is reported once until the queue has no pending messages.
     """
 
-    def __init__(self, news: News, about: Destination) -> None:
-        self._news: Final[News] = news
+    def __init__(self, advisories: MessageAdvisories, about: Destination) -> None:
+        self._advisories: Final[MessageAdvisories] = advisories
         self._about: Final[Destination] = about
         self._slow: dict[Subscription, None] = {}
 
@@ -53,13 +53,13 @@ class SlowConsumers:
                 self._slow[subscription] = None
             elif subscription.started and not subscription.pulls and not subscription.can_take():
                 self._slow[subscription] = None
-                tell_slow(self._news, self._about, subscription)
+                publish_slow(self._advisories, self._about, subscription)
 
 
-def tell_slow(news: News, about: Destination, subscription: Subscription) -> None:
+def publish_slow(advisories: MessageAdvisories, about: Destination, subscription: Subscription) -> None:
     """Publish that a consumer is slow."""
     info = subscription.info
-    news.tell(SLOW_CONSUMER_NEWS, about, info, {CONSUMER_ID: str(info.consumer_id)})
+    advisories.publish(SLOW_CONSUMER_ADVISORY, about, info, {CONSUMER_ID: str(info.consumer_id)})
 
 
 class QueueAdvisories(DestinationObserver):
@@ -69,11 +69,13 @@ class QueueAdvisories(DestinationObserver):
     about slow consumers are ``about`` the topic.
     """
 
-    def __init__(self, news: News, queue: Queue, about: Destination, arrivals: ArrivalObserver | None) -> None:
-        self._news: Final[News] = news
+    def __init__(
+        self, advisories: MessageAdvisories, queue: Queue, about: Destination, arrivals: ArrivalObserver | None
+    ) -> None:
+        self._advisories: Final[MessageAdvisories] = advisories
         self._queue: Final[Queue] = queue
         self._arrivals: Final[ArrivalObserver | None] = arrivals
-        self._slow: Final[SlowConsumers] = SlowConsumers(news, about)
+        self._slow: Final[SlowConsumers] = SlowConsumers(advisories, about)
 
     def before_accept(self, message: Message, sequence: int) -> None:
         """Publish the arrival and the lack of consumers."""
@@ -83,9 +85,9 @@ class QueueAdvisories(DestinationObserver):
         queue = self._queue
         asked = queue.policy.advisories
         if asked.delivered:
-            tell_of_traffic(self._news, DELIVERED_NEWS, queue, message)
+            publish_traffic(self._advisories, DELIVERED_ADVISORY, queue, message)
         if asked.no_consumers and not message.persistent and queue.consumer_count == 0:
-            self._news.pass_on(NO_CONSUMER_NEWS, queue.destination, message)
+            self._advisories.pass_on(NO_CONSUMER_ADVISORY, queue.name, message)
 
     def after_accept(self, message: Message, is_wanted: bool) -> None:
         """Publish slow consumers."""
@@ -99,7 +101,7 @@ class QueueAdvisories(DestinationObserver):
     def message_removed(self, message: Message) -> None:
         """Publish the consumption of a message."""
         if self._queue.policy.advisories.consumed:
-            tell_of_traffic(self._news, CONSUMED_NEWS, self._queue, message)
+            publish_traffic(self._advisories, CONSUMED_ADVISORY, self._queue, message)
 
     def message_discarded(self, subscription: Subscription, message: Message) -> None:
         """Do nothing: a queue discards no messages."""
@@ -111,8 +113,8 @@ class QueueAdvisories(DestinationObserver):
 class TopicAdvisories(DestinationObserver):
     """Publishes advisories about the messages and subscribers of a topic."""
 
-    def __init__(self, news: News, topic: Topic) -> None:
-        self._news: Final[News] = news
+    def __init__(self, advisories: MessageAdvisories, topic: Topic) -> None:
+        self._advisories: Final[MessageAdvisories] = advisories
         self._topic: Final[Topic] = topic
         self._slow: Final[dict[Subscription, None]] = {}
         self._discarded: Final[dict[Subscription, int]] = {}
@@ -128,9 +130,9 @@ class TopicAdvisories(DestinationObserver):
         asked = topic.policy.advisories
         if asked.no_consumers and not message.persistent and not is_wanted:
             if not any(durable.wants(message) for durable in topic.durables):
-                self._news.pass_on(NO_CONSUMER_NEWS, topic.destination, message)
+                self._advisories.pass_on(NO_CONSUMER_ADVISORY, topic.name, message)
         if asked.delivered:
-            tell_of_traffic(self._news, DELIVERED_NEWS, topic, message)
+            publish_traffic(self._advisories, DELIVERED_ADVISORY, topic, message)
 
     def _look_for_slow(self) -> None:
         """Report subscribers with more pending messages than a whole window; a subscriber that caught up is no longer
@@ -143,7 +145,7 @@ class TopicAdvisories(DestinationObserver):
                     del self._slow[subscription]
             elif subscription.prefetch_size > 1 and waiting > subscription.prefetch_size:
                 self._slow[subscription] = None
-                tell_slow(self._news, self._topic.destination, subscription)
+                publish_slow(self._advisories, self._topic.name, subscription)
 
     def sees_removals(self) -> bool:
         """Return False: a topic publishes no consumption."""
@@ -161,7 +163,7 @@ class TopicAdvisories(DestinationObserver):
                 CONSUMER_ID: str(subscription.info.consumer_id),
                 DISCARDED_COUNT: count,
             }
-            tell_of_traffic(self._news, DISCARDED_NEWS, self._topic, message, more)
+            publish_traffic(self._advisories, DISCARDED_ADVISORY, self._topic, message, more)
 
     def consumer_removed(self, subscription: Subscription) -> None:
         """Forget a removed subscriber."""
@@ -175,9 +177,9 @@ class AdvisedConsumer(MessageConsumer):
     Chosen once, when a consumer is added: a dispatch to any other consumer pays nothing for it.
     """
 
-    def __init__(self, consumer: MessageConsumer, news: News) -> None:
+    def __init__(self, consumer: MessageConsumer, advisories: MessageAdvisories) -> None:
         self._consumer: Final[MessageConsumer] = consumer
-        self._news: Final[News] = news
+        self._advisories: Final[MessageAdvisories] = advisories
         self.subscription: Subscription | None = None
 
     def dispatch(self, message: Message, sequence: int, redelivery_count: int) -> None:
@@ -186,10 +188,10 @@ class AdvisedConsumer(MessageConsumer):
         subscription = self.subscription
         if subscription is None:
             return
-        home = subscription.in_flight.newest().home
-        if home.policy.advisories.dispatched:
+        destination = subscription.in_flight.newest().destination
+        if destination.policy.advisories.dispatched:
             more: dict[str, object] = {CONSUMER_ID: str(subscription.info.consumer_id)}
-            tell_of_traffic(self._news, DISPATCHED_NEWS, home, message, more)
+            publish_traffic(self._advisories, DISPATCHED_ADVISORY, destination, message, more)
 
     def dispatch_end(self) -> None:
         """End a browse, or a pull without a message."""
@@ -199,6 +201,6 @@ class AdvisedConsumer(MessageConsumer):
         """End the consumer for ``reason``."""
         self._consumer.close(reason)
 
-    def told_to_pull(self) -> bool:
+    def switch_to_pull(self) -> bool:
         """Tell the client to pull its messages. Return False if the protocol has no such command."""
-        return self._consumer.told_to_pull()
+        return self._consumer.switch_to_pull()

@@ -23,15 +23,15 @@ MAX_TRANSACTIONS_PER_CONNECTION: Final = 1_000  # local transactions, and as man
 
 
 class ParkedSend:
-    """A send that waits for room in ``home``.
+    """A send that waits for room in ``destination``.
 
     The answer is withheld meanwhile. At ``deadline`` (monotonic seconds) the send is refused.
     """
 
-    __slots__ = ("deadline", "home", "message", "token")
+    __slots__ = ("deadline", "destination", "message", "token")
 
-    def __init__(self, home: BrokerDestination, message: Message, token: int, deadline: float) -> None:
-        self.home: Final[BrokerDestination] = home
+    def __init__(self, destination: BrokerDestination, message: Message, token: int, deadline: float) -> None:
+        self.destination: Final[BrokerDestination] = destination
         self.message: Final[Message] = message
         self.token: Final[int] = token
         self.deadline: Final[float] = deadline
@@ -83,7 +83,7 @@ class ConnectionState:
         if not self.parked or self.parked[-1].token != NO_TOKEN:
             return False
         last = self.parked.pop()
-        self.parked.append(ParkedSend(last.home, last.message, token, last.deadline))
+        self.parked.append(ParkedSend(last.destination, last.message, token, last.deadline))
         return True
 
     def may_pause_reading(self) -> bool:

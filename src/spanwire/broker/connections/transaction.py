@@ -8,7 +8,7 @@ from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.dispatch.subscription import Subscription
-from spanwire.broker.metadata import Fact
+from spanwire.broker.metadata import MetadataRecord
 from spanwire.broker.ports import Principal
 from spanwire.model.destination import Destination
 from spanwire.model.errors import JmsError, ResourceAllocationError
@@ -31,10 +31,10 @@ class Uncommitted:
 class TransactedSend:
     """A message for a resolved and authorised destination. ``usage`` counts the message until the transaction ends."""
 
-    __slots__ = ("home", "message", "usage")
+    __slots__ = ("destination", "message", "usage")
 
-    def __init__(self, home: BrokerDestination, message: Message, usage: MemoryUsage) -> None:
-        self.home: Final[BrokerDestination] = home
+    def __init__(self, destination: BrokerDestination, message: Message, usage: MemoryUsage) -> None:
+        self.destination: Final[BrokerDestination] = destination
         self.message: Final[Message] = message
         self.usage: Final[MemoryUsage] = usage
 
@@ -42,24 +42,24 @@ class TransactedSend:
 class TransactedAck:
     """References acknowledged in a transaction. Until the commit the references belong to the consumer.
 
-    The dispatch numbers are consecutive from ``place`` on, or listed in ``apart``. ``cause`` is the reason of a poison
+    The dispatch numbers are consecutive from ``index`` on, or listed in ``apart``. ``cause`` is the reason of a poison
     acknowledgement; ``kept`` holds the references that become dead letters. ``subscription`` is None after a restart of
     the broker.
     """
 
-    __slots__ = ("ack_type", "apart", "cause", "kept", "place", "references", "subscription")
+    __slots__ = ("ack_type", "apart", "cause", "index", "kept", "references", "subscription")
 
     def __init__(
         self,
         subscription: Subscription | None,
         references: list[MessageReference],
         ack_type: int,
-        place: int,
+        index: int,
         apart: list[int] | None,
         cause: str,
     ) -> None:
         self.subscription: Final[Subscription | None] = subscription
-        self.place: Final[int] = place
+        self.index: Final[int] = index
         self.apart: Final[list[int] | None] = apart
         self.references: Final[list[MessageReference]] = references
         self.ack_type: Final[int] = ack_type
@@ -69,7 +69,7 @@ class TransactedAck:
     def numbers(self) -> list[int]:
         """Return the dispatch number of each reference."""
         apart = self.apart
-        return list(range(self.place, self.place + len(self.references))) if apart is None else apart
+        return list(range(self.index, self.index + len(self.references))) if apart is None else apart
 
 
 class Stager(Protocol):
@@ -86,8 +86,8 @@ class Stager(Protocol):
         """
         ...
 
-    def keep(self, transaction: Transaction, facts: list[Fact]) -> None:
-        """Store the gathered messages and ``facts`` in one unit.
+    def keep(self, transaction: Transaction, metadata: list[MetadataRecord]) -> None:
+        """Store the gathered messages and ``metadata`` in one unit.
 
         Raises:
             JmsError: no change was stored.
@@ -104,9 +104,9 @@ class Transaction:
 
     The transaction's messages count in memory until its end. With ``is_repeated`` the transaction took effect earlier,
     on a connection that broke before the answer, and collects nothing. ``messages`` counts sent messages, ``sends`` has
-    an entry per copy. ``removals`` and ``facts`` are further changes of the store in the same unit. ``lettered`` is the
-    number of ``acks`` whose dead letters are among ``sends``. The broker never rolls back a ``prepared`` transaction.
-    With a ``stager`` the commit delivers no message.
+    an entry per copy. ``removals`` and ``metadata`` are further changes of the store in the same unit. ``lettered`` is
+    the number of ``acks`` whose dead letters are among ``sends``. The broker never rolls back a ``prepared``
+    transaction. With a ``stager`` the commit delivers no message.
     """
 
     def __init__(self, name: str, uncommitted: Uncommitted, is_repeated: bool) -> None:
@@ -123,7 +123,7 @@ class Transaction:
         self.messages = 0
         self.lettered = 0
         self.removals: list[tuple[Destination, int]] = []
-        self.facts: list[Fact] = []
+        self.metadata: list[MetadataRecord] = []
         self.sender: Principal | None = None  # scheduled messages are delivered with this user's rights
         self.stager: Stager | None = None
 

@@ -1,8 +1,8 @@
 """A branch of a distributed transaction, and its record in the message store between prepare and end.
 
-The store has the branch's sends in a destination of its own (``transaction://``). A fact names the final destinations
-and the messages that the branch acknowledged (`spanwire.broker.metadata.XA_BRANCHES`, with the branch's id as the key).
-Fact and messages are stored in one unit and removed in one unit.
+The store has the branch's sends in a destination of its own (``transaction://``). A metadata record names the final
+destinations and the messages that the branch acknowledged (`spanwire.broker.metadata.XA_BRANCHES`, with the branch's id
+as the key). Metadata record and messages are stored in one unit and removed in one unit.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class StoredAcks:
     """Messages of one destination that the branch acknowledged, by ascending sequence.
 
     After a restart ``redeliveries`` holds redelivery counts, ``first_order`` the dispatch order before all other
-    messages, and ``home`` the queue that counts the messages as in flight.
+    messages, and ``destination`` the queue that counts the messages as in flight.
     """
 
-    __slots__ = ("destination", "first_order", "home", "missing", "redeliveries", "sequences")
+    __slots__ = ("destination", "first_order", "missing", "queue", "redeliveries", "sequences")
 
     def __init__(self, destination: Destination, sequences: list[int]) -> None:
         self.destination: Final[Destination] = destination
@@ -37,7 +37,7 @@ class StoredAcks:
         self.redeliveries: Final[dict[int, int]] = {}
         self.missing: Final[set[int]] = set()  # sequences of messages that could not be read, not in flight any more
         self.first_order = 0
-        self.home: Queue | None = None
+        self.queue: Queue | None = None
 
 
 class BranchRecord:
@@ -48,10 +48,10 @@ class BranchRecord:
     delivered with the rights of ``sender``.
     """
 
-    __slots__ = ("acks", "line", "sender", "sends", "sequences")
+    __slots__ = ("acks", "number", "sender", "sends", "sequences")
 
     def __init__(self, line: int, sends: list[Destination], acks: list[StoredAcks]) -> None:
-        self.line: Final[int] = line
+        self.number: Final[int] = line
         self.sends: Final[list[Destination]] = sends
         self.acks: Final[list[StoredAcks]] = acks
         self.sequences: list[int] = []
@@ -59,7 +59,7 @@ class BranchRecord:
 
     def removals(self) -> list[tuple[Destination, int]]:
         """Return the messages of the branch's destination, for their removal."""
-        line = line_of(self.line)
+        line = branch_destination(self.number)
         return [(line, sequence) for sequence in self.sequences]
 
 
@@ -67,7 +67,7 @@ class Branch(Transaction):
     """A branch of a distributed transaction.
 
     ``siblings`` are the branches of the connection where ``user`` began the branch; None after the connection's end.
-    ``places`` are the branches of all connections that work in the branch. ``record`` is the stored record of a
+    ``tables`` are the branches of all connections that work in the branch. ``record`` is the stored record of a
     prepared branch. With ``on_disk`` the broker has restarted since, and the sends are in memory only once ``loaded``.
     ``finishing`` marks a branch with an unfinished prepare, commit or rollback.
     """
@@ -77,7 +77,7 @@ class Branch(Transaction):
         self.xid: Final[XaTransactionId] = xid
         self.user: Final[str] = user
         self.siblings: dict[bytes, Branch] | None = None
-        self.places: list[dict[bytes, Branch]] = []
+        self.tables: list[dict[bytes, Branch]] = []
         self.record: BranchRecord | None = None
         self.on_disk = False
         self.loaded = False
@@ -88,7 +88,7 @@ class Branch(Transaction):
         return not self.sends and not self.acks and self.refusal is None
 
 
-def line_of(number: int) -> Destination:
+def branch_destination(number: int) -> Destination:
     """Return the store's destination for the branch of this number."""
     return Destination(TRANSACTION, str(number))
 
@@ -101,7 +101,7 @@ class RecordDraft:
     """
 
     def __init__(self) -> None:
-        self._places: Final[dict[str, int]] = {}
+        self._indexes: Final[dict[str, int]] = {}
         self._named: Final[list[Destination]] = []
         self._sends: Final[list[str]] = []
         self._target = 0
@@ -110,10 +110,10 @@ class RecordDraft:
 
     def send(self, destination: Destination) -> None:
         """Add a message for ``destination``."""
-        place = self._place_of(destination)
-        if place != self._target:
+        index = self._index_of(destination)
+        if index != self._target:
             self._end_sends()
-            self._target = place
+            self._target = index
         self._count += 1
 
     def _end_sends(self) -> None:
@@ -123,7 +123,7 @@ class RecordDraft:
 
     def acknowledge(self, destination: Destination, sequences: list[int]) -> None:
         """Add acknowledged messages of one destination, by ascending sequence."""
-        place = self._place_of(destination)
+        index = self._index_of(destination)
         first = 0
         count = 0
         for sequence in sequences:
@@ -131,11 +131,11 @@ class RecordDraft:
                 count += 1
                 continue
             if count > 0:
-                self._acks.append(f"[{place},{first},{count}]")
+                self._acks.append(f"[{index},{first},{count}]")
             first = sequence
             count = 1
         if count > 0:
-            self._acks.append(f"[{place},{first},{count}]")
+            self._acks.append(f"[{index},{first},{count}]")
 
     def encoded(self, line: int, sender: Principal | None) -> bytes:
         """Return the record as JSON.
@@ -159,13 +159,13 @@ class RecordDraft:
             )
         return value
 
-    def _place_of(self, destination: Destination) -> int:
-        place = self._places.get(destination.qualified_name)
-        if place is None:
-            place = len(self._named)
-            self._places[destination.qualified_name] = place
+    def _index_of(self, destination: Destination) -> int:
+        index = self._indexes.get(destination.qualified_name)
+        if index is None:
+            index = len(self._named)
+            self._indexes[destination.qualified_name] = index
             self._named.append(destination)
-        return place
+        return index
 
 
 def encode_record(record: BranchRecord) -> bytes:
@@ -179,7 +179,7 @@ def encode_record(record: BranchRecord) -> bytes:
         draft.send(destination)
     for held in record.acks:
         draft.acknowledge(held.destination, held.sequences)
-    return draft.encoded(record.line, record.sender)
+    return draft.encoded(record.number, record.sender)
 
 
 def decode_record(value: bytes) -> BranchRecord:
@@ -196,13 +196,13 @@ def decode_record(value: bytes) -> BranchRecord:
         ack_runs: list[list[int]] = found["acks"]
         destinations = [_destination(entry) for entry in names]
         sends: list[Destination] = []
-        for place, count in send_runs:
-            sends.extend([destinations[place]] * count)
+        for index, count in send_runs:
+            sends.extend([destinations[index]] * count)
         acks: dict[int, StoredAcks] = {}
-        for place, first, count in ack_runs:
-            if place not in acks:
-                acks[place] = StoredAcks(destinations[place], [])
-            acks[place].sequences.extend(range(first, first + count))
+        for index, first, count in ack_runs:
+            if index not in acks:
+                acks[index] = StoredAcks(destinations[index], [])
+            acks[index].sequences.extend(range(first, first + count))
         record = BranchRecord(line, sends, list(acks.values()))
         if "user" in found:
             user: str = found["user"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from spanwire.broker.advisories.message_advisories import QueueAdvisories, TopicAdvisories
 from spanwire.broker.dispatch.arrival_times import ArrivalObserver
 from spanwire.broker.dispatch.broker_context import BrokerContext
-from spanwire.broker.dispatch.destination_events import News
+from spanwire.broker.dispatch.destination_events import MessageAdvisories
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.slow_consumer_strategy import SlowConsumerWatch
 from spanwire.broker.policy.policy_entry import PolicyEntry
@@ -19,17 +19,17 @@ from spanwire.broker.topic.topic import Topic
 from spanwire.model.destination import Destination
 
 
-def _news_for(policy: PolicyEntry, context: BrokerContext) -> News | None:
+def _advisories_for(policy: PolicyEntry, context: BrokerContext) -> MessageAdvisories | None:
     """Return the port for advisories of a destination with this policy, None if the policy asks for no advisories."""
-    return context.news if policy.advisories.is_of_messages() else None
+    return context.advisories if policy.advisories.is_of_messages() else None
 
 
 def new_queue(destination: Destination, policy: PolicyEntry, usage: MemoryUsage, context: BrokerContext) -> Queue:
     """Return a queue."""
     queue = Queue(destination, policy, usage, context)
-    news = _news_for(policy, context)
-    if news is not None:
-        queue.observer = QueueAdvisories(news, queue, destination, ArrivalObserver(queue.arrivals, context))
+    advisories = _advisories_for(policy, context)
+    if advisories is not None:
+        queue.observer = QueueAdvisories(advisories, queue, destination, ArrivalObserver(queue.arrivals, context))
     elif policy.queue.bridges is not None and policy.queue.bridges.replay_delay_ms > 0:
         queue.observer = ArrivalObserver(queue.arrivals, context)
     return queue
@@ -40,9 +40,9 @@ def new_durable_queue(
 ) -> Queue:
     """Return the queue of a durable subscription to ``topic`` (the first, if there are several)."""
     queue = Queue(destination, policy, usage, context)
-    news = _news_for(policy, context)
-    if news is not None:
-        queue.observer = QueueAdvisories(news, queue, topic, None)
+    advisories = _advisories_for(policy, context)
+    if advisories is not None:
+        queue.observer = QueueAdvisories(advisories, queue, topic, None)
     return queue
 
 
@@ -55,12 +55,12 @@ def new_topic(
     slow: SlowConsumerWatch | None,
 ) -> Topic:
     """Return a topic. Messages of advisory topics cause no advisories."""
-    news = None if destination.is_advisory else _news_for(policy, context)
+    advisories = None if destination.is_advisory else _advisories_for(policy, context)
     tuning = policy.topic
     is_plain = tuning.recovery is None and tuning.pending_limit is None and tuning.dispatch is None
-    if news is None and slow is None and is_plain:
+    if advisories is None and slow is None and is_plain:
         return Topic(destination, policy, usage, context)
     topic = PolicyTopic(destination, policy, usage, context, memory, slow)
-    if news is not None:
-        topic.observer = TopicAdvisories(news, topic)
+    if advisories is not None:
+        topic.observer = TopicAdvisories(advisories, topic)
     return topic

@@ -72,10 +72,10 @@ class DestinationMap:
 
     def all(self) -> list[BrokerDestination]:
         """Return all queues, then all topics, oldest first."""
-        homes: list[BrokerDestination] = []
-        homes.extend(self.queues.values())
-        homes.extend(self.topics.values())
-        return homes
+        destinations: list[BrokerDestination] = []
+        destinations.extend(self.queues.values())
+        destinations.extend(self.topics.values())
+        return destinations
 
     def create(self, destination: Destination) -> BrokerDestination:
         """Make a queue or topic.
@@ -114,13 +114,13 @@ class DestinationMap:
 
     def serve(self, durable: DurableSubscription) -> None:
         """Attach ``durable`` to all topics that the subscription covers by current rights, and to no others."""
-        homes = list(self.topics.values())
+        destinations = list(self.topics.values())
         if not durable.has_pattern:
-            homes = [self.topics[name] for name in durable.names if name in self.topics]
-        self._context.steps += len(homes) * max(1, len(durable.patterns)) // COMPARED_PER_STEP
-        for topic in homes:
+            destinations = [self.topics[name] for name in durable.names if name in self.topics]
+        self._context.steps += len(destinations) * max(1, len(durable.patterns)) // COMPARED_PER_STEP
+        for topic in destinations:
             before = topic in durable.topics
-            if durable.covers(topic.destination) == before:
+            if durable.covers(topic.name) == before:
                 continue
             if before:
                 topic.serve_no_more(durable)
@@ -155,7 +155,7 @@ class DestinationMap:
     def _note_swept(self, queue: Queue) -> None:
         if queue.policy.expire_messages_period_ms > 0:
             swept = self.swept.setdefault(queue.policy.expire_messages_period_ms, {})
-            swept[queue.destination.qualified_name] = queue
+            swept[queue.name.qualified_name] = queue
 
     def retune(self) -> None:
         """Apply changed policies to all destinations and durable subscriptions, in slices; the first slice is done now.
@@ -183,28 +183,30 @@ class DestinationMap:
         cost = 1 + self._policies.entry_count // POLICIES_PER_STEP
         left = max(1, RETUNING_STEPS // cost)
         for name in list(islice(self._untuned, left)):
-            home = self._untuned.pop(name)
+            destination = self._untuned.pop(name)
             left -= 1
-            _tune(home, self._policies.entry_for(home.destination))
-            self._count(home.policy, home.destination)
-            self._note_removable(home)
-            if isinstance(home, Queue):
-                self._note_swept(home)
+            _tune(destination, self._policies.entry_for(destination.name))
+            self._count(destination.policy, destination.name)
+            self._note_removable(destination)
+            if isinstance(destination, Queue):
+                self._note_swept(destination)
         while left > 0 and self._untuned_durables:
             durable = self._untuned_durables.pop()
             left -= 1
-            _tune(durable.line, self._policies.entry_for(durable.terms.topic.parts()[0]))
+            _tune(durable.queue, self._policies.entry_for(durable.terms.topic.parts()[0]))
 
     def reroute(self) -> None:
         """Apply changed virtual destinations."""
-        for home in self.all():
-            home.route = self._routes.find(home.destination)
-            home.fans_out = home.route is not None or home.durable_count > 0 or is_control(home.destination)
+        for destination in self.all():
+            destination.route = self._routes.find(destination.name)
+            destination.fans_out = (
+                destination.route is not None or destination.durable_count > 0 or is_control(destination.name)
+            )
         self.changes += 1
 
-    def _note_removable(self, home: BrokerDestination) -> None:
-        if home.policy.gc_inactive and not home.destination.is_temporary and not home.destination.is_advisory:
-            self.removable[home.destination.qualified_name] = home
+    def _note_removable(self, destination: BrokerDestination) -> None:
+        if destination.policy.gc_inactive and not destination.name.is_temporary and not destination.name.is_advisory:
+            self.removable[destination.name.qualified_name] = destination
 
     def slow_consumers(self, policy: PolicyEntry) -> SlowConsumerWatch | None:
         """Return the watch over slow consumers under ``policy``, None without a strategy for slow consumers."""
@@ -252,9 +254,9 @@ class DestinationMap:
             compared += self.comparisons(destination)
         check_compared(len(wanted), compared if self.wildcards.has_room() else 2 * compared)
 
-    def load_of(self, home: BrokerDestination) -> int:
-        """Return the steps that one message to ``home`` takes, with consumers that are still being attached."""
-        return self._context.load_of(home)
+    def load_of(self, destination: BrokerDestination) -> int:
+        """Return the steps that one message to ``destination`` takes, with consumers that are still being attached."""
+        return self._context.load_of(destination)
 
     def comparisons(self, destination: Destination) -> int:
         """Return the number of wildcards that a new destination is compared with."""
@@ -295,9 +297,9 @@ class DestinationMap:
         if not pattern.is_pattern:
             found = self.find(pattern)
             return [] if found is None else [found]
-        homes = self.of_kind(pattern)
-        self._context.steps += len(homes) // COMPARED_PER_STEP
-        return [home for home in homes if pattern.matches(home.destination)]
+        destinations = self.of_kind(pattern)
+        self._context.steps += len(destinations) // COMPARED_PER_STEP
+        return [destination for destination in destinations if pattern.matches(destination.name)]
 
     def count_of_kind(self, pattern: Destination) -> int:
         """Return the number of destinations that `matching` compares with ``pattern``."""
@@ -305,12 +307,12 @@ class DestinationMap:
 
     def of_kind(self, pattern: Destination) -> list[BrokerDestination]:
         """Return all queues if ``pattern`` is for queues, else all topics, oldest first."""
-        homes: list[BrokerDestination] = []
+        destinations: list[BrokerDestination] = []
         if pattern.is_queue:
-            homes.extend(self.queues.values())
+            destinations.extend(self.queues.values())
         else:
-            homes.extend(self.topics.values())
-        return homes
+            destinations.extend(self.topics.values())
+        return destinations
 
     def add_pattern(self, pattern: Destination, subscription: Subscription) -> None:
         """Offer every new destination under ``pattern`` to ``subscription``."""
@@ -339,9 +341,9 @@ class DestinationMap:
         return self.wildcards.subscriptions(destination)
 
 
-def _tune(home: BrokerDestination, policy: PolicyEntry) -> None:
-    home.policy = policy
-    home.usage.limit_bytes = policy.memory_limit_bytes
+def _tune(destination: BrokerDestination, policy: PolicyEntry) -> None:
+    destination.policy = policy
+    destination.usage.limit_bytes = policy.memory_limit_bytes
 
 
 def _counts(policy: PolicyEntry, destination: Destination) -> bool:

@@ -85,15 +85,15 @@ class Destinations(Attaching):
         if missing:
             self._map.check_room(missing)
 
-    def make_all(self, state: ConnectionState, destinations: list[Destination]) -> list[BrokerDestination]:
+    def make_all(self, state: ConnectionState, names: list[Destination]) -> list[BrokerDestination]:
         """Return all ``destinations``, in order, and make missing destinations. `check_all` has allowed the list."""
-        homes: list[BrokerDestination] = []
-        for destination in destinations:
+        destinations: list[BrokerDestination] = []
+        for destination in names:
             found = self._map.find(destination)
             if found is None and destination.is_temporary:
                 found = self._make_awaited(state, destination)
-            homes.append(found if found is not None else self._make(destination, state.connection_id))
-        return homes
+            destinations.append(found if found is not None else self._make(destination, state.connection_id))
+        return destinations
 
     def _make_awaited(self, state: ConnectionState, destination: Destination) -> BrokerDestination:
         """Make a temporary destination for a send that comes before the announcement, or after the removal, by its
@@ -120,7 +120,7 @@ class Destinations(Attaching):
         found = self._map.find(destination)
         return found if found is not None else self._make(destination, "")
 
-    def ensure_letters(self, destination: Destination, shared: Destination) -> BrokerDestination:
+    def ensure_dead_letter_destination(self, destination: Destination, shared: Destination) -> BrokerDestination:
         """Return a dead letter queue; the ``shared`` queue if there is no room for another destination."""
         if destination != shared and self._map.find(destination) is None:
             try:
@@ -180,7 +180,7 @@ class Destinations(Attaching):
         self._access.check_create(state, destination)
         self._map.check_room([destination])
         if self._advisories is not None:
-            self._advisories.routed(destination, broker_path)
+            self._advisories.note_route(destination, broker_path)
         self._own(state, destination)
 
     def _own(self, state: ConnectionState, destination: Destination) -> None:
@@ -202,27 +202,27 @@ class Destinations(Attaching):
                 raise DestinationDoesNotExistError(destination.qualified_name)
             raise InvalidDestinationError("Cannot use a Temporary destination from another Connection")
 
-    def remove_all(self, state: ConnectionState, destinations: list[Destination]) -> None:
+    def remove_all(self, state: ConnectionState, names: list[Destination]) -> None:
         """Remove destinations without consumers; missing destinations are no error.
 
         All are checked before the first is removed. Missing destinations are checked as well, so that a client without
         the right does not learn of their absence.
         """
-        homes: list[BrokerDestination] = []
-        for destination in destinations:
-            found = self._map.find(destination)
-            if not destination.is_temporary:
-                self._access.check_remove(state, destination)
+        destinations: list[BrokerDestination] = []
+        for name in names:
+            found = self._map.find(name)
+            if not name.is_temporary:
+                self._access.check_remove(state, name)
             elif found is not None:
-                self.check_owner(state, destination)
+                self.check_owner(state, name)
             if found is not None:
                 if found.consumer_count > 0:
-                    raise JmsError(f"Destination: {destination} still has an active subscription")
+                    raise JmsError(f"Destination: {name} still has an active subscription")
                 if found.cursors > 0:
-                    raise JmsError(f"Destination: {destination} still has a cursor: release it first")
-                homes.append(found)
-        for home in homes:
-            self._drop(home, state.connection_id)
+                    raise JmsError(f"Destination: {name} still has a cursor: release it first")
+                destinations.append(found)
+        for destination in destinations:
+            self._drop(destination, state.connection_id)
 
     def remove_own(self, destination: Destination) -> bool:
         """Remove a destination for an operator.
@@ -249,14 +249,14 @@ class Destinations(Attaching):
         self._drop(found, "")
         return True
 
-    def remove_idle(self, home: BrokerDestination) -> None:
+    def remove_idle(self, destination: BrokerDestination) -> None:
         """Remove an idle destination. Consumers of bridges are attached again to a new one of the same name."""
-        for subscription in home.attached():
-            home.detach(subscription)
-            del subscription.homes[home]
+        for subscription in destination.attached():
+            destination.detach(subscription)
+            del subscription.destinations[destination]
             self._map.wildcards.recount(subscription)
-            self._map.await_again(home.destination, subscription)
-        self._drop(home, "")
+            self._map.await_again(destination.name, subscription)
+        self._drop(destination, "")
 
     def disown(self, state: ConnectionState) -> list[BrokerDestination]:
         """Release the temporary destinations of a closed connection, and return the destinations for `drop_left`.
@@ -275,27 +275,27 @@ class Destinations(Attaching):
         state.temporary.clear()
         return left
 
-    def drop_left(self, home: BrokerDestination, connection_id: str) -> int:
+    def drop_left(self, destination: BrokerDestination, connection_id: str) -> int:
         """Remove a temporary destination without owner, unless already removed, and return the number of steps."""
-        if home.removed:
+        if destination.removed:
             return 0
-        self._drop(home, connection_id)
+        self._drop(destination, connection_id)
         return 1 if self._advisories is None else 1 + self._advisories.listener_count
 
-    def attach(self, home: BrokerDestination, subscription: Subscription) -> bool:
+    def attach(self, destination: BrokerDestination, subscription: Subscription) -> bool:
         """Attach a wildcard subscription to a destination that the user may read and, for a bridge, may forward.
 
         Returns:
             False if there is no room any more; the subscription is then ended.
         """
         network_filter = subscription.network_filter
-        if network_filter is not None and not network_filter.covers(home.destination):
+        if network_filter is not None and not network_filter.covers(destination.name):
             return True
-        if self._access.may_read(subscription.principal, home.destination):
-            if home not in subscription.homes and not home.has_room(subscription.weight):
-                _end(subscription, refusal(home.destination))
+        if self._access.may_read(subscription.principal, destination.name):
+            if destination not in subscription.destinations and not destination.has_room(subscription.weight):
+                _end(subscription, refusal(destination.name))
                 return False
-            attach(home, subscription)
+            attach(destination, subscription)
             self._map.wildcards.recount(subscription)
         return True
 
@@ -307,21 +307,21 @@ class Destinations(Attaching):
         """End the connection of a wildcard consumer that cannot be attached for lack of room."""
         _end(subscription, self._map.wildcards.refusal())
 
-    def _make(self, destination: Destination, connection_id: str) -> BrokerDestination:
+    def _make(self, name: Destination, connection_id: str) -> BrokerDestination:
         if self._context.observer is not None:
-            self._context.observer.destination_event("adding destination", destination.qualified_name)
-        home = self._map.create(destination)
+            self._context.observer.destination_event("adding destination", name.qualified_name)
+        destination = self._map.create(name)
         store = self._context.store
-        if store is not None and isinstance(home, Queue) and not destination.is_temporary:
-            store.add_destination(destination)
-        listeners = self._map.pattern_subscriptions(destination)
+        if store is not None and isinstance(destination, Queue) and not name.is_temporary:
+            store.add_destination(name)
+        listeners = self._map.pattern_subscriptions(name)
         if len(listeners) == 1:
-            self.attach(home, listeners[0])
+            self.attach(destination, listeners[0])
         elif listeners:
-            Joining(destination, [home], listeners, self, self._context).start()
+            Joining(name, [destination], listeners, self, self._context).start()
         if self._advisories is not None:
-            self._advisories.destination_added(destination, connection_id)
-        return home
+            self._advisories.destination_added(name, connection_id)
+        return destination
 
     def _drop_mirror(self, destination: Destination, connection_id: str) -> None:
         """Remove the topic of a mirrored queue with the queue, unless the topic is in use."""
@@ -329,24 +329,24 @@ class Destinations(Attaching):
         if topic is not None and topic.consumer_count == 0 and topic.producers == 0 and not topic.durables:
             self._drop(topic, connection_id)
 
-    def _drop(self, home: BrokerDestination, connection_id: str) -> None:
-        destination = home.destination
+    def _drop(self, destination: BrokerDestination, connection_id: str) -> None:
+        name = destination.name
         if self._context.observer is not None:
-            self._context.observer.destination_event("removing destination", destination.qualified_name)
-        home.removed = True
-        if isinstance(home, Queue):
-            home.drop()
-            if self._context.store is not None and not destination.is_temporary:
-                self._context.store.remove_destination(destination)
-        self._map.remove(destination)
-        if home.route is not None and home.route.mirror is not None:
-            self._drop_mirror(home.route.mirror.destination, connection_id)
-        self._awaited.pop(destination.qualified_name, None)
-        owner = self._owners.pop(destination.qualified_name, None)
+            self._context.observer.destination_event("removing destination", name.qualified_name)
+        destination.removed = True
+        if isinstance(destination, Queue):
+            destination.drop()
+            if self._context.store is not None and not name.is_temporary:
+                self._context.store.remove_destination(name)
+        self._map.remove(name)
+        if destination.route is not None and destination.route.mirror is not None:
+            self._drop_mirror(destination.route.mirror.destination, connection_id)
+        self._awaited.pop(name.qualified_name, None)
+        owner = self._owners.pop(name.qualified_name, None)
         if owner is not None:
-            owner.temporary.pop(destination.qualified_name, None)
+            owner.temporary.pop(name.qualified_name, None)
         if self._advisories is not None:
-            self._advisories.destination_removed(destination, connection_id)
+            self._advisories.destination_removed(name, connection_id)
 
 
 def _end(subscription: Subscription, reason: JmsError) -> None:
@@ -355,8 +355,8 @@ def _end(subscription: Subscription, reason: JmsError) -> None:
     subscription.output.close_with(reason)
 
 
-def attach(home: BrokerDestination, subscription: Subscription) -> None:
+def attach(destination: BrokerDestination, subscription: Subscription) -> None:
     """Attach ``subscription`` to a queue or topic, once."""
-    if home in subscription.homes:
+    if destination in subscription.destinations:
         return
-    home.attach(subscription)
+    destination.attach(subscription)

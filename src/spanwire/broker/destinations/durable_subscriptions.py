@@ -36,7 +36,7 @@ from spanwire.broker.topic.durable_subscription import (
     decode_principal,
     decode_terms,
     encode_terms,
-    line_of,
+    subscription_destination,
     subscription_key,
 )
 from spanwire.broker.topic.topic import Topic
@@ -76,9 +76,9 @@ class DurableSubscriptions:
         self._advisories: Final[Advisories | None] = advisories
         self.remote_subscribers: Final[RemoteSubscribers] = RemoteSubscribers(context)
 
-    def lines(self) -> list[Queue]:
+    def queues(self) -> list[Queue]:
         """Return the queues of all subscriptions."""
-        return [durable.line for durable in self._map.durables.values()]
+        return [durable.queue for durable in self._map.durables.values()]
 
     def claim(self, state: ConnectionState, info: ConsumerInfo, selector: Selector | None) -> DurableSubscription:
         """Return the durable subscription for a new consumer, found or made.
@@ -150,7 +150,7 @@ class DurableSubscriptions:
             self._check_right(state, durable, READ, "read from")
         durable.principal = principal
         durable.is_checked = False
-        self._context.metadata.put_fact(SUBSCRIPTIONS, _key(durable.terms), encode_terms(durable.terms, principal))
+        self._context.metadata.put_metadata(SUBSCRIPTIONS, _key(durable.terms), encode_terms(durable.terms, principal))
         if durable.has_pattern:
             self._map.serve(durable)
 
@@ -187,8 +187,8 @@ class DurableSubscriptions:
 
     def _make(self, terms: SubscriptionTerms, principal: Principal, selector: Selector | None) -> DurableSubscription:
         store = self._context.store
-        line = line_of(terms)
-        self._context.metadata.put_fact(SUBSCRIPTIONS, _key(terms), encode_terms(terms, principal))
+        line = subscription_destination(terms)
+        self._context.metadata.put_metadata(SUBSCRIPTIONS, _key(terms), encode_terms(terms, principal))
         if store is not None:
             store.add_destination(line)
         return self._enter(terms, principal, selector, line)
@@ -220,14 +220,14 @@ class DurableSubscriptions:
 
         Pending messages that the user may not read stay in the queue.
         """
-        line = durable.line
+        line = durable.queue
         if line.waiting() + line.withheld + line.in_flight == 0 and not line.is_held:
             durable.is_checked = True
         elif durable.has_pattern and not durable.is_checked:
             subscription.read_only(ReadableMessages(durable))
         durable.connection_id = subscription.info.consumer_id.connection_id
         durable.active = True
-        durable.line.attach(subscription)
+        durable.queue.attach(subscription)
         if subscription.info.retroactive and line.waiting() == 0 and not line.is_held:
             self._recover_kept(durable)
 
@@ -238,9 +238,9 @@ class DurableSubscriptions:
         Messages that the subscriber had before are included. The store does not keep these copies.
         """
         messages: list[Message] = []
-        for home in durable.topics:
-            assert isinstance(home, Topic)
-            messages.extend(home.kept_messages())
+        for destination in durable.topics:
+            assert isinstance(destination, Topic)
+            messages.extend(destination.kept_messages())
         if messages:
             DurableRecovery(durable, messages, self._context).start()
 
@@ -249,7 +249,7 @@ class DurableSubscriptions:
         durable = self._map.durables.get(
             subscription_key(subscription.client_id, subscription.info.subscription_name or "")
         )
-        if durable is not None and durable.line in subscription.homes:
+        if durable is not None and durable.queue in subscription.destinations:
             durable.active = False
             durable.offline_since = self._context.monotonic
 
@@ -270,7 +270,7 @@ class DurableSubscriptions:
     def pending(self, client_id: str, name: str) -> int:
         """Return the number of unacknowledged messages of a subscription, 0 if no such subscription exists."""
         found = self._map.durables.get(subscription_key(client_id, name))
-        return 0 if found is None else found.line.waiting() + found.line.in_flight
+        return 0 if found is None else found.queue.waiting() + found.queue.in_flight
 
     def remove(self, client_id: str, name: str, connection_id: str = "") -> None:
         """Delete a subscription of any client; ``connection_id`` names the connection that asks.
@@ -303,8 +303,8 @@ class DurableSubscriptions:
             for durable in self._map.durables.values()
             if not durable.active
             and durable.offline_since <= since
-            and durable.line.in_flight == 0
-            and durable.line.cursors == 0
+            and durable.queue.in_flight == 0
+            and durable.queue.cursors == 0
         ]
         for durable in gone[:at_most]:
             logger.info(
@@ -318,32 +318,34 @@ class DurableSubscriptions:
 
     def _delete(self, durable: DurableSubscription, connection_id: str) -> None:
         store = self._context.store
-        durable.line.removed = True
-        durable.line.drop()
+        durable.queue.removed = True
+        durable.queue.drop()
         key = durable.terms.key
         del self._map.durables[key]
         self._map.fan_out.leave(durable)
         self.remote_subscribers.forget(key)
-        self._context.metadata.discard_fact(SUBSCRIPTIONS, _key(durable.terms))
+        self._context.metadata.discard_metadata(SUBSCRIPTIONS, _key(durable.terms))
         if store is not None:
-            store.remove_destination(durable.line.destination)
+            store.remove_destination(durable.queue.name)
         self._map.serve_no_more(durable)
         if self._advisories is not None:
             self._advisories.subscription_removed(durable.terms, connection_id)
 
-    def recover(self, facts: dict[int, dict[bytes, bytes]], lines: list[RecoveredDestination], clean: bool) -> None:
+    def recover(
+        self, metadata: dict[int, dict[bytes, bytes]], subscriptions: list[RecoveredDestination], clean: bool
+    ) -> None:
         """Restore subscriptions from the store. A crash amid unsubscribing leaves a queue without a description; remove
         the queue.
         """
-        for value in facts.get(SUBSCRIPTIONS, {}).values():
+        for value in metadata.get(SUBSCRIPTIONS, {}).values():
             terms = decode_terms(value)
             selector = None if terms.selector is None else parse_selector(terms.selector)
-            self._enter(terms, decode_principal(value), selector, line_of(terms))
-        self.remote_subscribers.recover(facts.get(REMOTE_SUBSCRIBERS, {}), set(self._map.durables))
-        for entry in lines:
+            self._enter(terms, decode_principal(value), selector, subscription_destination(terms))
+        self.remote_subscribers.recover(metadata.get(REMOTE_SUBSCRIBERS, {}), set(self._map.durables))
+        for entry in subscriptions:
             durable = self._map.durables.get(entry.destination.name)
             if durable is not None:
-                durable.line.recover(entry, clean)
+                durable.queue.recover(entry, clean)
                 durable.is_checked = False  # rights may have changed meanwhile
             elif self._context.store is not None:
                 self._context.store.remove_destination(entry.destination)
@@ -355,7 +357,7 @@ def _key(terms: SubscriptionTerms) -> bytes:
 
 
 def _check_cursors(durable: DurableSubscription) -> None:
-    if durable.line.cursors > 0:
+    if durable.queue.cursors > 0:
         raise JmsError(
             f"Durable subscription {printable(durable.terms.name)} of client {printable(durable.terms.client_id)} "
             f"still has a cursor: release it first"

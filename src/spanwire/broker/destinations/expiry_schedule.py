@@ -63,9 +63,9 @@ class ExpirySweep:
         if queues is not None:
             found.extend(queues.values())
         for durable in self._map.durables.values():
-            if durable.line.policy.expire_messages_period_ms == period_ms:
+            if durable.queue.policy.expire_messages_period_ms == period_ms:
                 if self._active_durables or not durable.active:
-                    found.append(durable.line)
+                    found.append(durable.queue)
         if self._to_look_through:
             waiting = set(self._to_look_through)
             found = [queue for queue in found if queue not in waiting]

@@ -128,11 +128,11 @@ class FanOutRoom:
                 f"wildcards bring as much work to a new topic as they may (half of {_COUNTED}): name topics, or use "
                 f"fewer wildcards"
             )
-        for home in self._context.crowded:
-            if pattern.matches(home.destination):
-                more = weight - _saved(home, replaced)
-                if more > 0 and not home.has_room(more):
-                    raise refusal(home.destination)
+        for destination in self._context.crowded:
+            if pattern.matches(destination.name):
+                more = weight - _saved(destination, replaced)
+                if more > 0 and not destination.has_room(more):
+                    raise refusal(destination.name)
 
     def _load_of_new(self, topic: Destination, replaced: DurableSubscription | None) -> int:
         """Return the load of ``topic`` at its creation."""

@@ -44,10 +44,10 @@ class UpkeepSettings:
 class IdleMark:
     """The time since when a destination has been idle, and its traffic until then."""
 
-    __slots__ = ("home", "since", "traffic")
+    __slots__ = ("destination", "since", "traffic")
 
-    def __init__(self, home: BrokerDestination, since: float, traffic: int) -> None:
-        self.home: Final[BrokerDestination] = home
+    def __init__(self, destination: BrokerDestination, since: float, traffic: int) -> None:
+        self.destination: Final[BrokerDestination] = destination
         self.since: Final[float] = since
         self.traffic: Final[int] = traffic
 
@@ -102,7 +102,7 @@ class Upkeep:
         if self._to_look_at:
             return
         removable = self._map.removable
-        for name in [name for name, mark in self._marks.items() if removable.get(name) is not mark.home]:
+        for name in [name for name, mark in self._marks.items() if removable.get(name) is not mark.destination]:
             del self._marks[name]
         self._to_look_at = list(removable.values())
         self._to_look_at.reverse()
@@ -114,46 +114,46 @@ class Upkeep:
         for _ in range(min(MAX_LOOKED_AT, len(self._to_look_at))):
             if removed == MAX_REMOVED:
                 return
-            home = self._to_look_at.pop()
-            if home.removed or not self._is_unused(home):
+            destination = self._to_look_at.pop()
+            if destination.removed or not self._is_unused(destination):
                 continue
             if most > 0 and self._removed >= most:
                 self._to_look_at.clear()
                 return
             removed += 1
             self._removed += 1
-            self._remove(home)
+            self._remove(destination)
 
-    def _is_unused(self, home: BrokerDestination) -> bool:
-        """Return True if ``home`` has been idle for its time: no users now, no users or messages since the mark."""
-        name = home.destination.qualified_name
-        if not is_idle(home):
+    def _is_unused(self, destination: BrokerDestination) -> bool:
+        """Return True if ``destination`` has been idle for its time: no users or messages since the mark."""
+        name = destination.name.qualified_name
+        if not is_idle(destination):
             self._marks.pop(name, None)
             return False
         now = self._context.monotonic
-        traffic = home.enqueued + home.visits
+        traffic = destination.enqueued + destination.visits
         mark = self._marks.get(name)
-        if mark is None or mark.home is not home or mark.traffic != traffic:
-            self._marks[name] = IdleMark(home, now, traffic)
+        if mark is None or mark.destination is not destination or mark.traffic != traffic:
+            self._marks[name] = IdleMark(destination, now, traffic)
             return False
-        return now - mark.since >= home.policy.inactive_timeout_ms / 1000
+        return now - mark.since >= destination.policy.inactive_timeout_ms / 1000
 
-    def _remove(self, home: BrokerDestination) -> None:
-        logger.info("%s: unused for %d ms: removed", home.destination, home.policy.inactive_timeout_ms)
-        self._marks.pop(home.destination.qualified_name, None)
-        self._destinations.remove_idle(home)
+    def _remove(self, destination: BrokerDestination) -> None:
+        logger.info("%s: unused for %d ms: removed", destination.name, destination.policy.inactive_timeout_ms)
+        self._marks.pop(destination.name.qualified_name, None)
+        self._destinations.remove_idle(destination)
 
 
-def is_idle(home: BrokerDestination) -> bool:
-    """Return True if ``home`` has no consumers, browsers, producers or messages.
+def is_idle(destination: BrokerDestination) -> bool:
+    """Return True if ``destination`` has no consumers, browsers, producers or messages.
 
     Depending on the policy, consumers of bridges do not count.
     """
-    if home.producers > 0 or home.visitors > 0 or home.withheld > 0 or home.waiting() > 0:
+    if destination.producers > 0 or destination.visitors > 0 or destination.withheld > 0 or destination.waiting() > 0:
         return False
-    if home.in_flight > 0 or home.paused or home.is_searching() or home.durable_count > 0:
+    if destination.in_flight > 0 or destination.paused or destination.is_searching() or destination.durable_count > 0:
         return False
-    subscriptions = home.attached()
-    if not home.policy.gc_with_network_consumers:
+    subscriptions = destination.attached()
+    if not destination.policy.gc_with_network_consumers:
         return not subscriptions
     return all(subscription.info.network_subscription for subscription in subscriptions)

@@ -1,7 +1,7 @@
 """Durable subscribers of other brokers, for which bridges of this broker keep durable subscriptions here.
 
 A bridge learns of each subscriber behind its subscription, and ends the subscription with the last subscriber. Links
-break and brokers restart meanwhile, so the store has a fact for each subscriber
+break and brokers restart meanwhile, so the store has a metadata record for each subscriber
 (`spanwire.broker.metadata.REMOTE_SUBSCRIBERS`).
 """
 
@@ -64,13 +64,13 @@ class RemoteSubscribers:
         for subscriber in list(self._behind.get(subscription, ())):
             self._discard(subscription, subscriber)
 
-    def recover(self, facts: dict[bytes, bytes], subscriptions: set[str]) -> None:
-        """Restore the subscribers of ``subscriptions`` from the store and discard other facts.
+    def recover(self, metadata: dict[bytes, bytes], subscriptions: set[str]) -> None:
+        """Restore the subscribers of ``subscriptions`` from the store and discard other metadata records.
 
         Raises:
-            StoreError: a fact cannot be decoded.
+            StoreError: a metadata record cannot be decoded.
         """
-        for key, value in facts.items():
+        for key, value in metadata.items():
             try:
                 subscription, subscriber = json.loads(value)
             except (ValueError, TypeError):
@@ -81,11 +81,11 @@ class RemoteSubscribers:
             if subscription in subscriptions:
                 self._enter(subscription, subscriber)
             else:
-                self._context.metadata.discard_fact(REMOTE_SUBSCRIBERS, key)
+                self._context.metadata.discard_metadata(REMOTE_SUBSCRIBERS, key)
 
     def _put(self, subscription: str, subscriber: str) -> None:
         value = json.dumps([subscription, subscriber]).encode("ascii")
-        self._context.metadata.put_fact(REMOTE_SUBSCRIBERS, _key(subscription, subscriber), value)
+        self._context.metadata.put_metadata(REMOTE_SUBSCRIBERS, _key(subscription, subscriber), value)
         self._enter(subscription, subscriber)
 
     def _enter(self, subscription: str, subscriber: str) -> None:
@@ -105,7 +105,7 @@ class RemoteSubscribers:
             served_by.discard(subscription)
             if not served_by:
                 del self._served_by[subscriber]
-        self._context.metadata.discard_fact(REMOTE_SUBSCRIBERS, _key(subscription, subscriber))
+        self._context.metadata.discard_metadata(REMOTE_SUBSCRIBERS, _key(subscription, subscriber))
 
 
 def _key(subscription: str, subscriber: str) -> bytes:

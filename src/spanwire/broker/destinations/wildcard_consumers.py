@@ -39,7 +39,7 @@ class WildcardConsumers:
         self._numbers: Final[dict[Subscription, int]] = {}  # numbers in the index, ascending with the age
         self._by_number: Final[dict[int, Subscription]] = {}
         self._next_number = 0
-        self._places: Final[dict[Subscription, int]] = {}  # destinations of each, as counted in ``attached``
+        self._counted: Final[dict[Subscription, int]] = {}  # destinations of each, as counted in ``attached``
         self._count = 0
         self.weight = 0  # weight of all with topics: the largest load of a new topic
         self.wild: Final[WildWeights] = WildWeights()  # such weights without bridges waiting for a removed topic
@@ -67,11 +67,11 @@ class WildcardConsumers:
 
     def recount(self, subscription: Subscription) -> None:
         """Update the number of destinations of ``subscription``; a subscription without wildcards does not count."""
-        before = self._places.get(subscription)
+        before = self._counted.get(subscription)
         if before is not None:
-            places = len(subscription.homes)
-            self._places[subscription] = places
-            self.attached += places - before
+            count = len(subscription.destinations)
+            self._counted[subscription] = count
+            self.attached += count - before
 
     def add(self, pattern: Destination, subscription: Subscription) -> None:
         """Offer every new destination under ``pattern`` to ``subscription``."""
@@ -88,7 +88,7 @@ class WildcardConsumers:
         if pattern.is_pattern and not pattern.is_queue and front_of(pattern) not in counted:
             self.wild.add([pattern], subscription.weight)
         self._count += 1
-        self._places.setdefault(subscription, 0)
+        self._counted.setdefault(subscription, 0)
         self.recount(subscription)
 
     def remove(self, subscription: Subscription) -> bool:
@@ -104,7 +104,7 @@ class WildcardConsumers:
         if _wants_topics(entries):
             self.weight -= subscription.weight
         self.wild.add(_wild(entries), -subscription.weight)
-        self.attached -= self._places.pop(subscription)
+        self.attached -= self._counted.pop(subscription)
         return True
 
     def listens(self, subscription: Subscription, destination: Destination) -> bool:

@@ -22,8 +22,8 @@ CONSUMERS_PER_STEP: Final = 16  # attached consumers that cost one step more, fo
 class Attaching(Protocol):
     """Attaches wildcard subscriptions to destinations that their users may read."""
 
-    def attach(self, home: BrokerDestination, subscription: Subscription) -> bool:
-        """Attach ``subscription`` to ``home``, once. Return False if there was no room; the subscription is ended."""
+    def attach(self, destination: BrokerDestination, subscription: Subscription) -> bool:
+        """Attach ``subscription`` to ``destination``, once. Return False without room: the subscription is ended."""
         ...
 
     def has_room(self) -> bool:
@@ -41,16 +41,16 @@ class Joining(Job):
     def __init__(
         self,
         pattern: Destination,
-        homes: list[BrokerDestination],
+        destinations: list[BrokerDestination],
         subscriptions: list[Subscription],
         attaching: Attaching,
         context: BrokerContext,
     ) -> None:
-        """Take many ``homes`` with one subscription for ``pattern``, or one destination that all ``subscriptions``
-        match.
+        """Take many ``destinations`` with one subscription for ``pattern``, or one destination that all
+        ``subscriptions`` match.
         """
         self._pattern: Final[Destination] = pattern
-        self._homes: Final[list[BrokerDestination]] = homes
+        self._destinations: Final[list[BrokerDestination]] = destinations
         self._subscriptions: Final[list[Subscription]] = subscriptions
         self._attaching: Final[Attaching] = attaching
         self._context: Final[BrokerContext] = context
@@ -68,14 +68,18 @@ class Joining(Job):
                 self._subscriptions[0].joins += 1
         self._context.first_slices += self.steps - before
 
-    def load_for(self, home: BrokerDestination) -> int:
-        """Return the steps that one message to ``home`` takes for consumers that are not attached yet."""
+    def load_for(self, destination: BrokerDestination) -> int:
+        """Return the steps that one message to ``destination`` takes for consumers that are not attached yet."""
         if self._by_pattern:
             subscription = self._subscriptions[0]
-            if subscription.removed or home in subscription.homes or not self._pattern.matches(home.destination):
+            if (
+                subscription.removed
+                or destination in subscription.destinations
+                or not self._pattern.matches(destination.name)
+            ):
                 return 0
             return subscription.weight
-        if home is not self._homes[0]:
+        if destination is not self._destinations[0]:
             return 0
         load = 0
         for subscription in self._subscriptions[self._next :]:
@@ -89,23 +93,23 @@ class Joining(Job):
         begin = self.steps
         end = begin + JOIN_STEPS
         first = self._next
-        count = len(self._homes) if self._by_pattern else len(self._subscriptions)
+        count = len(self._destinations) if self._by_pattern else len(self._subscriptions)
         while self._next < count and self.steps < end:
             if self._next > first and self._context.first_slices >= JOIN_STEPS:
                 break  # else each further topic with retained messages would leave a job of its own
-            home = self._homes[self._next if self._by_pattern else 0]
+            destination = self._destinations[self._next if self._by_pattern else 0]
             subscription = self._subscriptions[0 if self._by_pattern else self._next]
             self._next += 1
             self.steps += 1
-            if home.removed or subscription.removed:
+            if destination.removed or subscription.removed:
                 continue
-            if not self._by_pattern or self._pattern.matches(home.destination):
-                if is_limited and home not in subscription.homes and not self._attaching.has_room():
+            if not self._by_pattern or self._pattern.matches(destination.name):
+                if is_limited and destination not in subscription.destinations and not self._attaching.has_room():
                     self._attaching.end(subscription)
                     self._next = count
                     break
-                self.steps += home.consumer_count // CONSUMERS_PER_STEP
-                if not self._attach(home, subscription) and self._by_pattern:
+                self.steps += destination.consumer_count // CONSUMERS_PER_STEP
+                if not self._attach(destination, subscription) and self._by_pattern:
                     self._next = count
         self._context.steps += self.steps - begin
         more = self._next < count and not (self._by_pattern and self._subscriptions[0].removed)
@@ -115,24 +119,24 @@ class Joining(Job):
                 self._subscriptions[0].joins -= 1
         return more
 
-    def _attach(self, home: BrokerDestination, subscription: Subscription) -> bool:
+    def _attach(self, destination: BrokerDestination, subscription: Subscription) -> bool:
         before = self._context.steps
-        if not self._attaching.attach(home, subscription):
+        if not self._attaching.attach(destination, subscription):
             return False
         self.steps += self._context.steps - before  # steps for retained messages of a topic
         self._context.steps = before
-        if subscription.started and home in subscription.busy:
-            home.fill()
+        if subscription.started and destination in subscription.busy:
+            destination.fill()
         return True
 
-    def complete(self, home: BrokerDestination) -> None:
-        """Attach all missing consumers to ``home`` now."""
+    def complete(self, destination: BrokerDestination) -> None:
+        """Attach all missing consumers to ``destination`` now."""
         if not self._by_pattern:
-            if home is self._homes[0]:
+            if destination is self._destinations[0]:
                 for subscription in self._subscriptions[self._next :]:
                     if not subscription.removed:
-                        self._attach(home, subscription)
+                        self._attach(destination, subscription)
                 self._next = len(self._subscriptions)
-        elif not self._subscriptions[0].removed and self._pattern.matches(home.destination):
-            if not self._attach(home, self._subscriptions[0]):
-                self._next = len(self._homes)
+        elif not self._subscriptions[0].removed and self._pattern.matches(destination.name):
+            if not self._attach(destination, self._subscriptions[0]):
+                self._next = len(self._destinations)

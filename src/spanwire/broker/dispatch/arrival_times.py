@@ -46,7 +46,7 @@ class Arrivals:
         self._before = now
         self._last_sequence = 0
 
-    def came(self, sequence: int, order: int, now: float) -> None:
+    def note_arrival(self, sequence: int, order: int, now: float) -> None:
         """Record the arrival of a message.
 
         ``order`` is the dispatch order of the next message without a sequence.
@@ -89,7 +89,7 @@ class ArrivalObserver(DestinationObserver):
     def before_accept(self, message: Message, sequence: int) -> None:
         """Record the time of a message."""
         if self._arrivals is not None:
-            self._arrivals.came(sequence, self._context.last_order() + 1, self._context.monotonic)
+            self._arrivals.note_arrival(sequence, self._context.last_order() + 1, self._context.monotonic)
 
     def after_accept(self, message: Message, is_wanted: bool) -> None:
         """Do nothing."""

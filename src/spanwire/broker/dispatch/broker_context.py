@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Final, Protocol
 
 from spanwire.broker.dispatch.destination import BrokerDestination
-from spanwire.broker.dispatch.destination_events import News
+from spanwire.broker.dispatch.destination_events import MessageAdvisories
 from spanwire.broker.dispatch.jobs import Alarm, Job, StoreReader
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.message_reference import MessageReference
@@ -42,12 +42,12 @@ class ConsumerRemover(Protocol):
 class PendingJoin(Protocol):
     """A wildcard subscription whose consumers are attached to destinations in slices."""
 
-    def load_for(self, home: BrokerDestination) -> int:
-        """Return the steps that one message to ``home`` takes for consumers that are not attached yet."""
+    def load_for(self, destination: BrokerDestination) -> int:
+        """Return the steps that one message to ``destination`` takes for consumers that are not attached yet."""
         ...
 
-    def complete(self, home: BrokerDestination) -> None:
-        """Attach at once to ``home`` all matching consumers that are not attached yet."""
+    def complete(self, destination: BrokerDestination) -> None:
+        """Attach at once to ``destination`` all matching consumers that are not attached yet."""
         ...
 
 
@@ -78,7 +78,7 @@ class BrokerContext:
         self.formats: Final[MessageFormats | None] = formats
         self.dead_letter_handler: DeadLetterHandler | None = None
         self.observer: EventObserver | None = None
-        self.news: News | None = None  # None on a broker without advisories
+        self.advisories: MessageAdvisories | None = None  # None on a broker without advisories
         self.remover: ConsumerRemover | None = None
         self.joins: Final[list[PendingJoin]] = []  # unfinished
         self.crowded: Final[dict[BrokerDestination, None]] = {}  # topics with more than half of their consumer limit
@@ -112,7 +112,7 @@ class BrokerContext:
     def fetch(self, reader: StoreReader, destination: Destination, sequences: list[int]) -> int:
         """Request messages from the store.
 
-        A later turn calls ``reader.fetched`` with the messages and the returned request number.
+        A later turn calls ``reader.on_fetched`` with the messages and the returned request number.
         """
         assert self.store is not None
         self._request += 1
@@ -150,17 +150,17 @@ class BrokerContext:
         for alarm in due:
             alarm.wake()
 
-    def complete_joins(self, home: BrokerDestination) -> None:
-        """Attach all pending consumers to ``home`` before ``home`` dispatches a message."""
+    def complete_joins(self, destination: BrokerDestination) -> None:
+        """Attach all pending consumers to ``destination`` before ``destination`` dispatches a message."""
         for join in self.joins:
-            join.complete(home)
+            join.complete(destination)
 
-    def load_of(self, home: BrokerDestination) -> int:
-        """Return the steps that one message to ``home`` takes, with consumers that are still being attached."""
-        load = home.load
-        if self.joins and not home.destination.is_queue:
+    def load_of(self, destination: BrokerDestination) -> int:
+        """Return the steps that one message to ``destination`` takes, with consumers that are still being attached."""
+        load = destination.load
+        if self.joins and not destination.name.is_queue:
             for join in self.joins:
-                load += join.load_for(home)
+                load += join.load_for(destination)
         return load
 
     def is_scheduled(self, job: Job) -> bool:
@@ -197,4 +197,4 @@ class BrokerContext:
         if self.dead_letter_handler is not None:
             self.dead_letter_handler.dead_letter(reference, cause)
         else:
-            reference.home.settled(reference)
+            reference.destination.settle(reference)

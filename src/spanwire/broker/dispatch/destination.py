@@ -5,7 +5,13 @@ from __future__ import annotations
 from spanwire.broker.dispatch.fan_out import COPY_STEPS
 from spanwire.broker.dispatch.jobs import Alarm, Job, StoreReader
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
-from spanwire.broker.dispatch.message_reference import TOLD, TOLD_BUT_FIRST, UNTOLD, MessageHolder, MessageReference
+from spanwire.broker.dispatch.message_reference import (
+    REPORTED,
+    REPORTED_BUT_FIRST,
+    UNREPORTED,
+    MessageHolder,
+    MessageReference,
+)
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.dispatch.virtual_route import VirtualRoute
 from spanwire.broker.policy.policy_entry import PolicyEntry
@@ -108,15 +114,15 @@ class QueueBase(BrokerDestination, Job, StoreReader, Alarm):
         """True: the dead letter strategy of the policy decides."""
         return True
 
-    def note_left(self, reference: MessageReference) -> None:
+    def note_departure(self, reference: MessageReference) -> None:
         """Count a delivery to a former consumer that saw the message, unless the consumer reported the delivery."""
-        if reference.told != TOLD:
+        if reference.reported != REPORTED:
             self.note_redelivery(reference)
 
-    def note_told(self, reference: MessageReference) -> None:
+    def note_reported(self, reference: MessageReference) -> None:
         """Count a delivery that the consumer repeats by itself and reports."""
-        if reference.told == UNTOLD:
-            reference.told = TOLD if reference.redelivery_count > 0 else TOLD_BUT_FIRST
+        if reference.reported == UNREPORTED:
+            reference.reported = REPORTED if reference.redelivery_count > 0 else REPORTED_BUT_FIRST
         self.note_redelivery(reference)
 
     def discard(self, reference: MessageReference) -> None:

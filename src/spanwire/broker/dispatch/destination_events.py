@@ -14,19 +14,20 @@ from spanwire.model.destination import SCHEDULE, SUBSCRIPTION, Destination
 from spanwire.model.info import ProducerInfo
 from spanwire.model.message import Message
 
-EXPIRED_NEWS: Final = "Expired"
-DEAD_LETTER_NEWS: Final = "MessageDLQd"
-NO_CONSUMER_NEWS: Final = "NoConsumer"
-SLOW_CONSUMER_NEWS: Final = "SlowConsumer"
-FAST_PRODUCER_NEWS: Final = "FastProducer"
-DISCARDED_NEWS: Final = "MessageDiscarded"
-FULL_NEWS: Final = "FULL"
-DELIVERED_NEWS: Final = "MessageDelivered"
-CONSUMED_NEWS: Final = "MessageConsumed"
-DISPATCHED_NEWS: Final = "MessageDispatched"
-NEWS: Final = (
-    EXPIRED_NEWS, DEAD_LETTER_NEWS, NO_CONSUMER_NEWS, SLOW_CONSUMER_NEWS, FAST_PRODUCER_NEWS, DISCARDED_NEWS,
-    FULL_NEWS, DELIVERED_NEWS, CONSUMED_NEWS, DISPATCHED_NEWS,
+EXPIRED_ADVISORY: Final = "Expired"
+DEAD_LETTER_ADVISORY: Final = "MessageDLQd"
+NO_CONSUMER_ADVISORY: Final = "NoConsumer"
+SLOW_CONSUMER_ADVISORY: Final = "SlowConsumer"
+FAST_PRODUCER_ADVISORY: Final = "FastProducer"
+DISCARDED_ADVISORY: Final = "MessageDiscarded"
+FULL_ADVISORY: Final = "FULL"
+DELIVERED_ADVISORY: Final = "MessageDelivered"
+CONSUMED_ADVISORY: Final = "MessageConsumed"
+DISPATCHED_ADVISORY: Final = "MessageDispatched"
+MESSAGE_ADVISORIES: Final = (
+    EXPIRED_ADVISORY, DEAD_LETTER_ADVISORY, NO_CONSUMER_ADVISORY, SLOW_CONSUMER_ADVISORY, FAST_PRODUCER_ADVISORY,
+    DISCARDED_ADVISORY,
+    FULL_ADVISORY, DELIVERED_ADVISORY, CONSUMED_ADVISORY, DISPATCHED_ADVISORY,
 )  # fmt: skip
 
 MESSAGE_ID: Final = "orignalMessageId"
@@ -38,18 +39,18 @@ USAGE_NAME: Final = "usageName"
 USAGE_COUNT: Final = "usageCount"
 
 
-class News(Protocol):
+class MessageAdvisories(Protocol):
     """Publishes advisory messages. Without listeners no message is built."""
 
     def has_listeners(self, kind: str, about: Destination) -> bool:
         """Return True if a consumer listens to advisories of this kind about a destination."""
         ...
 
-    def tell(self, kind: str, about: Destination, subject: object, properties: dict[str, object]) -> None:
+    def publish(self, kind: str, about: Destination, subject: object, properties: dict[str, object]) -> None:
         """Publish an advisory about a consumer, a producer or (``subject`` None) the destination itself."""
         ...
 
-    def tell_of_message(
+    def publish_message(
         self, kind: str, about: Destination, message: Message, whole: bool, properties: dict[str, object]
     ) -> None:
         """Publish an advisory about a message. With ``whole`` the advisory includes the message's body."""
@@ -91,61 +92,75 @@ class DestinationObserver(Protocol):
         ...
 
 
-def told_name(home: MessageHolder, message: Message) -> Destination:
-    """Return the destination that an advisory about a message of ``home`` names.
+def advised_destination(destination: MessageHolder, message: Message) -> Destination:
+    """Return the destination that an advisory about a message of ``destination`` names.
 
     For a durable subscription the destination is the topic, for the scheduler the final destination of the message.
     """
-    return message.destination if home.destination.kind in (SUBSCRIPTION, SCHEDULE) else home.destination
+    return message.destination if destination.name.kind in (SUBSCRIPTION, SCHEDULE) else destination.name
 
 
-def tell_expired(news: News, home: MessageHolder, message: Message) -> None:
+def publish_expired(advisories: MessageAdvisories, destination: MessageHolder, message: Message) -> None:
     """Publish an advisory about an expired message. The policy cannot turn the advisory off."""
-    about = told_name(home, message)
-    if not news.has_listeners(EXPIRED_NEWS, about):
+    about = advised_destination(destination, message)
+    if not advisories.has_listeners(EXPIRED_ADVISORY, about):
         return
-    news.tell_of_message(
-        EXPIRED_NEWS,
+    advisories.publish_message(
+        EXPIRED_ADVISORY,
         about,
         message,
-        home.policy.advisories.whole_messages,
+        destination.policy.advisories.whole_messages,
         {MESSAGE_ID: str(message.message_id)},
     )
 
 
-def tell_dead_letter(news: News, home: MessageHolder, message: Message) -> None:
+def publish_dead_letter(advisories: MessageAdvisories, destination: MessageHolder, message: Message) -> None:
     """Publish an advisory about a new dead letter. The policy cannot turn the advisory off."""
-    news.tell_of_message(DEAD_LETTER_NEWS, told_name(home, message), message, home.policy.advisories.whole_messages, {})
+    advisories.publish_message(
+        DEAD_LETTER_ADVISORY,
+        advised_destination(destination, message),
+        message,
+        destination.policy.advisories.whole_messages,
+        {},
+    )
 
 
-def tell_of_traffic(
-    news: News, kind: str, home: MessageHolder, message: Message, more: dict[str, object] | None = None
+def publish_traffic(
+    advisories: MessageAdvisories,
+    kind: str,
+    destination: MessageHolder,
+    message: Message,
+    more: dict[str, object] | None = None,
 ) -> None:
     """Publish an advisory about a message that was delivered, dispatched, consumed or discarded.
 
     ``more`` holds further properties of the advisory.
     """
-    about = told_name(home, message)
-    if not news.has_listeners(kind, about):
+    about = advised_destination(destination, message)
+    if not advisories.has_listeners(kind, about):
         return
     properties: dict[str, object] = {MESSAGE_ID: str(message.message_id), DESTINATION: about.qualified_name}
     if more is not None:
         properties.update(more)
-    news.tell_of_message(kind, about, message, home.policy.advisories.whole_messages, properties)
+    advisories.publish_message(kind, about, message, destination.policy.advisories.whole_messages, properties)
 
 
-def tell_full(news: News, home: MessageHolder, message: Message, producer: ProducerInfo | None) -> None:
+def publish_full(
+    advisories: MessageAdvisories, destination: MessageHolder, message: Message, producer: ProducerInfo | None
+) -> None:
     """Publish advisories about a send that finds no memory: the destination is full, the producer too fast.
 
     ``producer`` is None for a producer that was never announced.
     """
-    told = home.policy.advisories
-    about = told_name(home, message)
+    settings = destination.policy.advisories
+    about = advised_destination(destination, message)
     if about.is_advisory:
         return
-    if told.full:
+    if settings.full:
         usage_name = f"Main:memory:{about.qualified_name}:memory"
-        news.tell(FULL_NEWS, about, None, {USAGE_NAME: usage_name, USAGE_COUNT: LongNumber(home.usage.used_bytes)})
-    if told.fast_producers:
+        advisories.publish(
+            FULL_ADVISORY, about, None, {USAGE_NAME: usage_name, USAGE_COUNT: LongNumber(destination.usage.used_bytes)}
+        )
+    if settings.fast_producers:
         info = producer if producer is not None else ProducerInfo(message.message_id.producer_id, about)
-        news.tell(FAST_PRODUCER_NEWS, about, info, {PRODUCER_ID: str(info.producer_id)})
+        advisories.publish(FAST_PRODUCER_ADVISORY, about, info, {PRODUCER_ID: str(info.producer_id)})

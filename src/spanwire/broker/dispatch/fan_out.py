@@ -25,8 +25,8 @@ def selector_steps(selector: str | None) -> int:
     if selector is None:
         return 0
     steps = 1 + len(selector) // CHARACTERS_PER_STEP
-    for place, part in enumerate(selector.split("'")):
-        if place % 2 == 0:  # the other parts are between quotes
+    for index, part in enumerate(selector.split("'")):
+        if index % 2 == 0:  # the other parts are between quotes
             for operator in OPERATORS:
                 steps += part.count(operator)
     return steps

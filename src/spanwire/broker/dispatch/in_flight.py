@@ -92,23 +92,23 @@ class InFlight:
     def take_run(self, producer_id: ProducerId, sequences: list[int]) -> list[MessageReference]:
         """Remove and return the oldest references as far as they match this producer and these sequences."""
         references = self.references
-        place = self.first
+        index = self.first
         end = len(references)
         for sequence in sequences:
-            if place == end:
+            if index == end:
                 break
-            message_id = references[place].message.message_id
+            message_id = references[index].message.message_id
             if message_id.sequence != sequence or message_id.text_view is not None:
                 break
             maker = message_id.producer_id
             if maker is not producer_id and maker != producer_id:
                 break
-            if references[place] is GONE:
+            if references[index] is GONE:
                 break
-            place += 1
-        taken = references[self.first : place]
+            index += 1
+        taken = references[self.first : index]
         if taken:
-            self._drop_front(place, len(taken))
+            self._drop_front(index, len(taken))
         return taken
 
     def take_range(self, first: MessageId | None, last: MessageId) -> list[MessageReference]:
@@ -210,8 +210,8 @@ class InFlight:
         slots = [GONE] * (following - lowest)
         for position in range(self.first, len(self.references)):
             slots[self._number(position) - lowest] = self.references[position]
-        for place, number in enumerate(numbers):
-            slots[number - lowest] = references[place]
+        for index, number in enumerate(numbers):
+            slots[number - lowest] = references[index]
         self.references = slots
         self._numbers = []
         self._base = lowest
@@ -222,8 +222,8 @@ class InFlight:
         for position in range(self.first, len(self.references)):
             if self.references[position] is not GONE:
                 out[self._number(position)] = self.references[position]
-        for place, reference in enumerate(references):
-            out[numbers[place]] = reference
+        for index, reference in enumerate(references):
+            out[numbers[index]] = reference
         self._numbers = sorted(out)
         self.references = [out[number] for number in self._numbers]
         self._base = following - len(self.references)

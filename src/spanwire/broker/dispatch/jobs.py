@@ -1,7 +1,7 @@
 """Ports of work that goes on in later turns. `BrokerContext` calls the objects back.
 
 Each class inherits the ports that it uses. A port is a trait, since a compiled class has one plain base; and not a
-`typing.Protocol`, whose metaclass makes ``isinstance(home, Queue)`` 25 times as slow in the pure build.
+`typing.Protocol`, whose metaclass makes ``isinstance(destination, Queue)`` 25 times as slow in the pure build.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class StoreReader:
     """Takes the messages of reads that `BrokerContext.fetch` requested."""
 
     @abstractmethod
-    def fetched(self, request: int, messages: list[Message | None]) -> None:
+    def on_fetched(self, request: int, messages: list[Message | None]) -> None:
         """Take the store's answer to a read."""
 
 

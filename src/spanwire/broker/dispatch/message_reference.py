@@ -10,9 +10,9 @@ from spanwire.model.destination import Destination
 from spanwire.model.message import Message
 
 # Values of `MessageReference.told`: the deliveries that the consumer has reported.
-UNTOLD: Final = 0
-TOLD_BUT_FIRST: Final = 1  # clients do not report the first rollback of a message's first delivery
-TOLD: Final = 2
+UNREPORTED: Final = 0
+REPORTED_BUT_FIRST: Final = 1  # clients do not report the first rollback of a message's first delivery
+REPORTED: Final = 2
 
 SETTLED_TOGETHER: Final = 8  # references; below this number the check for a common destination does not pay
 
@@ -25,7 +25,7 @@ class MessageHolder:
     """
 
     def __init__(self, destination: Destination, policy: PolicyEntry, usage: MemoryUsage) -> None:
-        self.destination: Final[Destination] = destination
+        self.name: Final[Destination] = destination
         self.policy: PolicyEntry = policy
         self.usage: Final[MemoryUsage] = MemoryUsage(policy.memory_limit_bytes, usage)
         self.dispatched = 0
@@ -63,24 +63,24 @@ class MessageHolder:
             self.usage.add(size - message.forms_counted)
             message.forms_counted = size
 
-    def settled(self, reference: MessageReference) -> None:
+    def settle(self, reference: MessageReference) -> None:
         """Remove ``reference`` after the consumer has finished with the message, also from the store."""
 
-    def settled_all(self, references: list[MessageReference]) -> None:
+    def settle_all(self, references: list[MessageReference]) -> None:
         """Settle all ``references`` in this order."""
         for reference in references:
-            self.settled(reference)
+            self.settle(reference)
 
-    def forgotten(self, reference: MessageReference) -> None:
+    def forget(self, reference: MessageReference) -> None:
         """Remove ``reference`` from memory. The store already has the transaction that settled the message."""
 
-    def given_back(self, references: list[MessageReference]) -> None:
+    def take_back(self, references: list[MessageReference]) -> None:
         """Take back ``references``, unacknowledged by a consumer that left."""
 
-    def note_left(self, reference: MessageReference) -> None:
+    def note_departure(self, reference: MessageReference) -> None:
         """Count a delivery to a consumer that left, if the holder counts deliveries."""
 
-    def note_told(self, reference: MessageReference) -> None:
+    def note_reported(self, reference: MessageReference) -> None:
         """Count a delivery that the consumer repeats by itself and reports, if the holder counts deliveries."""
 
     def note_redelivery(self, reference: MessageReference) -> None:
@@ -111,26 +111,28 @@ class MessageReference:
     consumer counts itself.
     """
 
-    __slots__ = ("home", "message", "order", "redelivery_count", "sequence", "told")
+    __slots__ = ("destination", "message", "order", "redelivery_count", "reported", "sequence")
 
-    def __init__(self, home: MessageHolder, message: Message, sequence: int, order: int, redelivery_count: int) -> None:
-        self.home: Final[MessageHolder] = home
+    def __init__(
+        self, destination: MessageHolder, message: Message, sequence: int, order: int, redelivery_count: int
+    ) -> None:
+        self.destination: Final[MessageHolder] = destination
         self.message: Final[Message] = message
         self.sequence: Final[int] = sequence
         self.order: Final[int] = order
         self.redelivery_count = redelivery_count
-        self.told = UNTOLD
+        self.reported = UNREPORTED
 
 
 def settle_all(references: list[MessageReference]) -> None:
     """Settle ``references`` in this order. Many references of one destination are settled together."""
     if len(references) >= SETTLED_TOGETHER:
-        home = references[0].home
-        if all(reference.home is home for reference in references):
-            home.settled_all(references)
+        destination = references[0].destination
+        if all(reference.destination is destination for reference in references):
+            destination.settle_all(references)
             return
     for reference in references:
-        reference.home.settled(reference)
+        reference.destination.settle(reference)
 
 
 class MessageCondition(Protocol):

@@ -33,11 +33,11 @@ class WatchedConsumer:
     ``slow_count`` 0 means no suspicion; ``progress`` changes with each acknowledgement.
     """
 
-    __slots__ = ("is_slow", "line", "marks", "progress", "since", "slow_count", "subscription")
+    __slots__ = ("is_slow", "marks", "progress", "queue", "since", "slow_count", "subscription")
 
-    def __init__(self, subscription: Subscription, line: BrokerDestination | None, now: float) -> None:
+    def __init__(self, subscription: Subscription, queue: BrokerDestination | None, now: float) -> None:
         self.subscription: Final[Subscription] = subscription
-        self.line: Final[BrokerDestination | None] = line  # the durable subscription; None for other consumers
+        self.queue: Final[BrokerDestination | None] = queue  # the durable subscription; None for other consumers
         self.is_slow = False
         self.slow_count = 0
         self.marks = 0
@@ -82,15 +82,15 @@ class SlowConsumerWatch(Job, Alarm):
         self._checks = False  # this pass is a check, not only a look
         self._armed = False
 
-    def join(self, subscription: Subscription, home: BrokerDestination) -> None:
-        """Watch a consumer that is attached to ``home``."""
+    def join(self, subscription: Subscription, destination: BrokerDestination) -> None:
+        """Watch a consumer that is attached to ``destination``."""
         if subscription.info.network_subscription and self._strategy.ignore_network_consumers:
             return
         if subscription.info.browser or subscription in self._watched:
             return
         now = self._context.monotonic
-        line = home if home.destination.kind == SUBSCRIPTION else None
-        self._watched[subscription] = WatchedConsumer(subscription, line, now)
+        queue = destination if destination.name.kind == SUBSCRIPTION else None
+        self._watched[subscription] = WatchedConsumer(subscription, queue, now)
         if not self._armed:
             self._check_due = now + self._period
             self._arm()
@@ -158,12 +158,12 @@ class SlowConsumerWatch(Job, Alarm):
             watched.since = self._context.monotonic
         elif self._strategy.ignore_idle_consumers and subscription.dispatched_count == 0:
             watched.since = self._context.monotonic  # a consumer without messages owes no acknowledgement
-        line = watched.line
-        if line is not None and not self._by_acks and not subscription.pulls:
+        queue = watched.queue
+        if queue is not None and not self._by_acks and not subscription.pulls:
             room = subscription.prefetch_size + subscription.in_flight.extension - subscription.dispatched_count
             if room > 0:
                 watched.is_slow = False
-            elif not watched.is_slow and line.waiting() > 0:
+            elif not watched.is_slow and queue.waiting() > 0:
                 watched.suspect()
 
     def _is_doomed(self, watched: WatchedConsumer) -> bool:

@@ -71,7 +71,7 @@ class Subscription:
         self.leaving = False  # the connection has ended; no further dispatch
         self.left = False  # removed, and all messages given back
         self.discarding = False  # pending messages are being discarded
-        self.homes: Final[dict[MessageHolder, None]] = {}
+        self.destinations: Final[dict[MessageHolder, None]] = {}
         self.shared: Final[bool] = info.destination.is_pattern or info.destination.is_composite
         self.busy: Final[dict[MessageHolder, None]] = {}  # destinations with pending messages, if ``shared``
         self.pending: Final[deque[MessageReference]] = _pending_of(info.destination)
@@ -129,7 +129,7 @@ class Subscription:
         message = reference.message
         matches = self.values.matches(selector, message, reference.redelivery_count)
         if message.properties_cache is not None:
-            reference.home.count_forms(message)
+            reference.destination.count_forms(message)
         return matches
 
     def group_sequence(self, message: Message) -> int:
@@ -149,7 +149,7 @@ class Subscription:
         message = reference.message
         self.consumer.dispatch(message, reference.order, reference.redelivery_count)
         if message.converted is not None:
-            reference.home.count_forms(message)
+            reference.destination.count_forms(message)
         self.output.add(message.size)
 
     def drain(self, wall_ms: int) -> None:
@@ -157,10 +157,10 @@ class Subscription:
         pending = self.pending
         while pending and self.can_take():
             reference = pending.popleft()
-            home = reference.home
+            destination = reference.destination
             if reference.message.is_expired(wall_ms):
-                home.expired += 1
-                home.release(reference.message)
+                destination.expired += 1
+                destination.release(reference.message)
                 continue
-            home.dispatched += 1
+            destination.dispatched += 1
             self.dispatch(reference)

@@ -64,7 +64,7 @@ class VirtualRoutes:
         self._topics: tuple[VirtualTopic, ...] = ()
         self._composites: tuple[CompositeDestination, ...] = ()
         self._mirrored: MirroredQueues | None = None
-        self._told_as_demand: Final[bool] = settings.told_as_demand
+        self._counts_as_demand: Final[bool] = settings.counts_as_demand
         self._selectors: dict[str, Selector] = {}
         self.replace(settings)
 
@@ -87,7 +87,7 @@ class VirtualRoutes:
     def sources(self, destination: Destination) -> list[Destination]:
         """Return the virtual destinations that forward to ``destination``, as far as other brokers are told of them."""
         found: list[Destination] = []
-        if not self._told_as_demand or destination.is_pattern or destination.is_temporary:
+        if not self._counts_as_demand or destination.is_pattern or destination.is_temporary:
             return found
         for composite in self._composites:
             for forward in composite.forward_to:
@@ -139,10 +139,10 @@ def awaited(listening: Destination, wanted: Destination) -> Destination | None:
     """
     parts: list[str] = []
     elements = wanted.elements
-    for place, part in enumerate(listening.elements):
-        asked = elements[place] if place < len(elements) else ""
+    for index, part in enumerate(listening.elements):
+        asked = elements[index] if index < len(elements) else ""
         if asked == ">":
-            parts.extend(listening.elements[place:])
+            parts.extend(listening.elements[index:])
             break
         if asked == "*":
             parts.append(part)
@@ -166,8 +166,8 @@ def _listened_to(settings: VirtualTopic, queue: Destination) -> Destination | No
     parts = name.split(".")
     if len(parts) <= len(segments):
         return None
-    for place, segment in enumerate(segments):
-        if segment not in ("*", parts[place]):
+    for index, segment in enumerate(segments):
+        if segment not in ("*", parts[index]):
             return None
     topic = Destination(TOPIC, ".".join(parts[len(segments) :]))
     return topic if not topic.is_pattern and settings.destination.matches(topic) else None

@@ -12,7 +12,7 @@ from array import array
 from typing import Final
 
 from spanwire.broker.exactly_once.reserved_messages import ReservedMessages, runs_of, sequences_of
-from spanwire.broker.metadata import CURSORS, Fact
+from spanwire.broker.metadata import CURSORS, MetadataRecord
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.request_errors import FENCED, NOT_HELD, ControlRefusal, refusal, unreadable
 from spanwire.model.destination import QUEUE, SUBSCRIPTION, Destination
@@ -68,7 +68,7 @@ class Cursor:
             raise refusal(NOT_HELD, f"{what} are gone up to {held.first}: they were acknowledged or released")
         raise refusal(NOT_HELD, f"{what} are not reserved, what it holds ends at {held.end}")
 
-    def fact(self, without: int = 0) -> Fact:
+    def metadata_record(self, without: int = 0) -> MetadataRecord:
         """Return the record for the store, as if the ``without`` oldest messages were no longer reserved."""
         held = self.held
         fields: dict[str, object] = {
@@ -84,7 +84,9 @@ class Cursor:
             "from": held.first + without,
             "held": runs_of(held.sequences[without:]),
         }
-        return Fact(CURSORS, self.name.encode("utf-8"), json.dumps(fields, separators=(",", ":")).encode("ascii"))
+        return MetadataRecord(
+            CURSORS, self.name.encode("utf-8"), json.dumps(fields, separators=(",", ":")).encode("ascii")
+        )
 
     def row(self) -> dict[str, object]:
         """Return the cursor for an operator's list."""
@@ -105,7 +107,7 @@ def decode_cursor(key: bytes, value: bytes) -> Cursor:
     """Return the cursor of a record.
 
     Raises:
-        StoreError: ``value`` does not come from `Cursor.fact`.
+        StoreError: ``value`` does not come from `Cursor.metadata_record`.
     """
     try:
         found = json.loads(value)

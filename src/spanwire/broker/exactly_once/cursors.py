@@ -17,7 +17,7 @@ from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.exactly_once.cursor import Cursor, decode_cursor, with_past
 from spanwire.broker.exactly_once.reservation import Reservation, put_back
 from spanwire.broker.exactly_once.reserved_messages import MAX_RESERVED, ReservedMessages
-from spanwire.broker.metadata import CURSORS, Fact, check_fact
+from spanwire.broker.metadata import CURSORS, MetadataRecord, check_metadata
 from spanwire.broker.persistence.recovered import Expirations, RecoveredDestination
 from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes
 from spanwire.broker.ports import ADMIN
@@ -86,17 +86,17 @@ class Cursors:
             JmsError: the request is refused.
         """
         self._check_store()
-        line = Destination(SUBSCRIPTION, subscription_key(client_id, subscription))
-        durable = self._map.durables.get(line.name)
+        source = Destination(SUBSCRIPTION, subscription_key(client_id, subscription))
+        durable = self._map.durables.get(source.name)
         if durable is None:
             raise refusal(UNKNOWN, f"client {client_id} has no durable subscription {subscription}: subscribe first")
-        self._check(state, line)
-        cursor = self._known(state, name, line)
+        self._check(state, source)
+        cursor = self._known(state, name, source)
         if cursor is None:
-            cursor = Cursor(name, line, f"{durable.terms.topic} ({client_id}, {subscription})", exclusive)
+            cursor = Cursor(name, source, f"{durable.terms.topic} ({client_id}, {subscription})", exclusive)
         queue = cursor.source
         if queue is None:
-            queue = durable.line
+            queue = durable.queue
         return self._opened(state, cursor, queue, run, exclusive)
 
     def _known(self, state: ConnectionState, name: str, source: Destination) -> Cursor | None:
@@ -131,10 +131,10 @@ class Cursors:
         after.run = run
         after.user = state.principal.name
         after.held = cursor.held
-        fact = _fitting(after)
+        metadata_record = _fitting(after)
         if cursor.name not in self._cursors:
             self._make_room()
-        self._put(fact)
+        self._put(metadata_record)
         self._cursors[cursor.name] = cursor
         if cursor.released or cursor.epoch == 0:
             queue.cursors += 1
@@ -170,7 +170,7 @@ class Cursors:
             raise refusal(UNKNOWN, f"{cursor.shown} of cursor {name} was removed: release the cursor")
         reservation = Reservation(queue, cursor.held, self._context, self._unsynced, self._flow)
         if not queue.paused and reservation.take(at_most, at_most_bytes) > 0:
-            self._put(cursor.fact())
+            self._put(cursor.metadata_record())
         elif not reservation.has_room and len(cursor.held) == 0:
             raise refusal(LIMIT, f"the store has no room for what is not persistent in {cursor.shown}: ask again later")
         return cursor
@@ -261,16 +261,16 @@ class Cursors:
         assert queue is not None
         count = end - held.first
         removals = [(cursor.destination, sequence) for sequence in held.part(held.first, end)]
-        self._context.units.append_unit([], removals, [cursor.fact(count)])
+        self._context.units.append_unit([], removals, [cursor.metadata_record(count)])
         self._unsynced.add(REMOVAL_BYTES * count)
         queue.in_flight -= count
         for sequence in held.drop(end):
-            queue.removed_on_disk(sequence)
+            queue.note_removed(sequence)
 
-    def _put(self, fact: Fact) -> None:
-        assert fact.value is not None
-        self._context.metadata.put_fact(fact.table, fact.key, fact.value)
-        self._unsynced.add(len(fact.value))
+    def _put(self, metadata_record: MetadataRecord) -> None:
+        assert metadata_record.value is not None
+        self._context.metadata.put_metadata(metadata_record.table, metadata_record.key, metadata_record.value)
+        self._unsynced.add(len(metadata_record.value))
 
     def _make_room(self) -> None:
         """Forget the oldest released cursor if the table is full: released cursors serve only for refusals."""
@@ -279,7 +279,7 @@ class Cursors:
         for cursor in self._cursors.values():
             if cursor.released:
                 del self._cursors[cursor.name]
-                self._context.metadata.discard_fact(CURSORS, cursor.name.encode("utf-8"))
+                self._context.metadata.discard_metadata(CURSORS, cursor.name.encode("utf-8"))
                 return
         raise refusal(LIMIT, f"the broker has {MAX_CURSORS} cursors already: release those that nobody needs")
 
@@ -301,7 +301,9 @@ class Cursors:
         durable = self._map.durables.get(source.name)
         return [source] if durable is None else durable.terms.topic.parts()
 
-    def recover(self, facts: dict[bytes, bytes], recovered: list[RecoveredDestination]) -> list[RecoveredDestination]:
+    def recover(
+        self, metadata: dict[bytes, bytes], recovered: list[RecoveredDestination]
+    ) -> list[RecoveredDestination]:
         """Restore cursors from their records.
 
         Returns:
@@ -310,10 +312,10 @@ class Cursors:
         Raises:
             StoreError: a record cannot be decoded.
         """
-        if not facts:
+        if not metadata:
             return recovered
         by_source: dict[str, list[Cursor]] = {}
-        for key, value in facts.items():
+        for key, value in metadata.items():
             cursor = decode_cursor(key, value)
             self._cursors[cursor.name] = cursor
             by_source.setdefault(cursor.destination.qualified_name, []).append(cursor)
@@ -356,23 +358,23 @@ class Cursors:
             cursor.source = queue
             queue.cursors += 1
             queue.visitors += 1
-            queue.taken_away(len(cursor.held))
+            queue.note_reserved(len(cursor.held))
             queue.reserve(cursor.exclusive)
 
     def _source_of(self, source: Destination) -> Queue | None:
         if source.kind != SUBSCRIPTION:
             return self._destinations.recovered(source)
         durable = self._map.durables.get(source.name)
-        return None if durable is None else durable.line
+        return None if durable is None else durable.queue
 
 
-def _fitting(after: Cursor) -> Fact:
+def _fitting(after: Cursor) -> MetadataRecord:
     """Return the new record of a cursor.
 
     Raises:
         ResourceAllocationError: the record is too large.
     """
-    fact = after.fact()
-    assert fact.value is not None
-    check_fact(fact.key, fact.value)
-    return fact
+    metadata_record = after.metadata_record()
+    assert metadata_record.value is not None
+    check_metadata(metadata_record.key, metadata_record.value)
+    return metadata_record

@@ -40,15 +40,15 @@ class PartDraft:
         """Add ``count`` copies for ``destination``."""
         if destination is not self._last:
             name = destination.qualified_name
-            place = self._places.get(name)
-            if place is None:
-                place = len(self._names)
-                self._places[name] = place
+            index = self._places.get(name)
+            if index is None:
+                index = len(self._names)
+                self._places[name] = index
                 self._names.append(json.dumps([destination.kind, destination.name], separators=(",", ":")))
-            if place != self._target and self._count > 0:
+            if index != self._target and self._count > 0:
                 self._runs.append(f"[{self._target},{self._count}]")
                 self._count = 0
-            self._target = place
+            self._target = index
             self._last = destination
         self._count += count
 

@@ -67,7 +67,7 @@ class RangeReader(BrowserDestination):
     def __init__(
         self, cursor: Cursor, queue: Queue, asked: Range, subscription: Subscription, context: BrokerContext
     ) -> None:
-        super().__init__(queue.destination, queue.policy, queue.usage)
+        super().__init__(queue.name, queue.policy, queue.usage)
         self._cursor: Final[Cursor] = cursor
         self._queue: Final[Queue] = queue
         self._asked: Final[Range] = asked
@@ -79,7 +79,7 @@ class RangeReader(BrowserDestination):
         self._reading: list[int] = []  # sequences being read; the numbers end before ``_next``
         self._request = 0
         self._ended = False
-        subscription.homes[self] = None
+        subscription.destinations[self] = None
 
     def fill(self) -> None:
         """Show as many messages as the browser's window takes; at the end send one end-of-browse mark."""
@@ -115,16 +115,16 @@ class RangeReader(BrowserDestination):
         sequences = cursor.held.part(start, min(self._asked.end, start + PAGE_MESSAGES))
         size = 0
         count = 0
-        for octets in self._context.store_usage.sizes(self.destination, sequences):
+        for octets in self._context.store_usage.sizes(self.name, sequences):
             size += octets
             if count > 0 and size > PAGE_BYTES:
                 break
             count += 1
         self._reading = sequences[:count]
         self._next = start + count
-        self._request = self._context.fetch(self, self.destination, self._reading)
+        self._request = self._context.fetch(self, self.name, self._reading)
 
-    def fetched(self, request: int, messages: list[Message | None]) -> None:
+    def on_fetched(self, request: int, messages: list[Message | None]) -> None:
         """Take a page from the store, without messages acknowledged meanwhile."""
         if request != self._request:
             return

@@ -24,7 +24,7 @@ from spanwire.broker.exactly_once.sink import NO_BATCH, PartKey
 from spanwire.broker.exactly_once.sink_commit import CommitFollower, Committed, PartName, SinkCommit
 from spanwire.broker.exactly_once.sinks import Sinks
 from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes
-from spanwire.broker.request_errors import LIMIT, MALFORMED, ControlRefusal, refusal, told, word_of
+from spanwire.broker.request_errors import LIMIT, MALFORMED, ControlRefusal, refusal, refusal_of, word_of
 from spanwire.broker.reserved_destinations import check_apart, is_control
 from spanwire.broker.routing.message_router import MessageRouter
 from spanwire.broker.routing.message_takers import ControlTaker
@@ -80,7 +80,7 @@ class Request:
         """Return a property with such a name, empty if absent."""
         return self.name(name) if self.text(name) else ""
 
-    def line(self, name: str) -> str:
+    def parameter(self, name: str) -> str:
         """Return a part of a subscription's name: one line, valid in the name of a destination."""
         found = self.text(name)
         if found:
@@ -115,12 +115,12 @@ class Postponed(Alarm):
     def __init__(self, context: BrokerContext, unsynced: UnsyncedBytes) -> None:
         self._context: Final[BrokerContext] = context
         self._unsynced: Final[UnsyncedBytes] = unsynced
-        self._line: Final[deque[Request]] = deque()
+        self._postponed: Final[deque[Request]] = deque()
         self.control: Control | None = None
 
     def waits(self) -> bool:
         """Return True if writing requests must wait."""
-        return self._unsynced.is_full() or len(self._line) > 0
+        return self._unsynced.is_full() or len(self._postponed) > 0
 
     def add(self, request: Request) -> None:
         """Let a request wait.
@@ -128,19 +128,19 @@ class Postponed(Alarm):
         Raises:
             ControlRefusal: too many requests of the connection wait.
         """
-        if sum([1 for waiting in self._line if waiting.state is request.state]) >= MAX_POSTPONED:
+        if sum([1 for waiting in self._postponed if waiting.state is request.state]) >= MAX_POSTPONED:
             raise refusal(LIMIT, f"the disk is behind, and {MAX_POSTPONED} requests wait for it: try again later")
-        if not self._line:
+        if not self._postponed:
             self._context.wake_at(self, self._context.monotonic + POLL_SECONDS)
-        self._line.append(request)
+        self._postponed.append(request)
 
     def wake(self) -> None:
         """Carry out waiting requests as long as the disk has room."""
-        while self._line and not self._unsynced.is_full():
-            request = self._line.popleft()
+        while self._postponed and not self._unsynced.is_full():
+            request = self._postponed.popleft()
             if self.control is not None:
                 self.control.go_on(request)
-        if self._line:
+        if self._postponed:
             self._context.wake_at(self, self._context.monotonic + POLL_SECONDS)
 
 
@@ -229,7 +229,7 @@ class Control(ControlTaker, CommitFollower):
                 return
             answer = self._carry_out(request)
         except JmsError as error:
-            self._refuse(request, told(error))
+            self._refuse(request, refusal_of(error))
             return
         if answer is not None:
             self._answer(request, answer)
@@ -280,7 +280,7 @@ class Control(ControlTaker, CommitFollower):
         exclusive = request.flag("exclusive")
         if request.text("queue"):
             return self._cursors.open_on_queue(request.state, name, queue_of(request.text("queue")), run, exclusive)
-        client_id, subscription = request.line("clientId"), request.line("subscription")
+        client_id, subscription = request.parameter("clientId"), request.parameter("subscription")
         if not client_id or not subscription:
             raise refusal(MALFORMED, "open needs queue, or clientId and subscription")
         return self._cursors.open_on_subscription(request.state, name, client_id, subscription, run, exclusive)
@@ -358,7 +358,7 @@ class Control(ControlTaker, CommitFollower):
         try:
             self._answer(request, _committed(commit.finish(request.state)))
         except JmsError as error:
-            self._refuse(request, told(error))
+            self._refuse(request, refusal_of(error))
         for waiting in self._deferred.pop(commit.sink.query, ()):
             self._do(waiting, False)
 

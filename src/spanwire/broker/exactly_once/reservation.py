@@ -59,7 +59,7 @@ class Reservation:
                 break
         came = len(self._held) - before
         if came > 0:
-            self._queue.taken_away(came)
+            self._queue.note_reserved(came)
         return came
 
     def _take_from(self, scan: ListScan, list_index: int) -> bool:
@@ -90,7 +90,7 @@ class Reservation:
         return self.has_room
 
     def _sizes(self, sequences: list[int]) -> list[int]:
-        return self._context.store_usage.sizes(self._queue.destination, sequences)
+        return self._context.store_usage.sizes(self._queue.name, sequences)
 
     def _hold(self, sequence: int, order: int, list_index: int, due_ms: int) -> None:
         self._held.add(sequence, order, list_index, due_ms)
@@ -128,10 +128,10 @@ class Reservation:
         if sequence == 0:
             store = self._context.store
             assert store is not None
-            sequence = store.append(self._queue.destination, reference.message)
+            sequence = store.append(self._queue.name, reference.message)
             self._unsynced.add(reference.message.size)
             if reference.redelivery_count > 0:
-                store.note_redelivery(self._queue.destination, sequence, reference.redelivery_count)
+                store.note_redelivery(self._queue.name, sequence, reference.redelivery_count)
         self._queue.pending.note_deliveries(sequence, reference.redelivery_count)
         return sequence
 
@@ -179,5 +179,5 @@ def put_back(queue: Queue, held: ReservedMessages, context: BrokerContext) -> No
         count = queue.pending.redelivery_count(sequence) + 1
         queue.pending.note_deliveries(sequence, count)
         if store is not None:
-            store.note_redelivery(queue.destination, sequence, count)
-    queue.came_back(held.sequences)
+            store.note_redelivery(queue.name, sequence, count)
+    queue.dispatch_released(held.sequences)

@@ -12,7 +12,7 @@ from array import array
 from typing import Final
 
 from spanwire.broker.exactly_once.part_draft import PartDraft
-from spanwire.broker.metadata import SINK_LEDGERS, STAGED_BATCHES, Fact
+from spanwire.broker.metadata import SINK_LEDGERS, STAGED_BATCHES, MetadataRecord
 from spanwire.broker.persistence.recovered import RecoveredDestination
 from spanwire.broker.request_errors import FENCED, MALFORMED, OTHER_TARGET, refusal, unreadable
 from spanwire.model.destination import QUEUE, SUBSCRIPTION, TOPIC, TRANSACTION, Destination
@@ -69,18 +69,18 @@ class Part:
             self.priorities.append(found.priorities.get(sequence, DEFAULT_PRIORITY))
             self.dues.append(dues.get(sequence, 0))
 
-    def fact(self, draft: PartDraft, is_plain: bool, messages: int) -> Fact:
+    def metadata_record(self, draft: PartDraft, is_plain: bool, messages: int) -> MetadataRecord:
         """Return the record for the store once ``draft`` has all copies of ``messages`` messages."""
-        return Fact(STAGED_BATCHES, self.name, draft.encoded(self.epoch, self.number, is_plain, messages))
+        return MetadataRecord(STAGED_BATCHES, self.name, draft.encoded(self.epoch, self.number, is_plain, messages))
 
     @property
     def name(self) -> bytes:
         """The key of the record."""
         return self.key.text.encode("ascii")
 
-    def end(self) -> Fact:
+    def end(self) -> MetadataRecord:
         """Return the record that deletes the part's record."""
-        return Fact(STAGED_BATCHES, self.name, None)
+        return MetadataRecord(STAGED_BATCHES, self.name, None)
 
 
 class Sink:
@@ -130,14 +130,16 @@ class Sink:
         """Return the number of staged messages, each counted once."""
         return sum([part.messages for part in self.parts.values()])
 
-    def fact(self, epoch: int, run: str, past_runs: list[str], batch: int, target: str) -> Fact:
+    def metadata_record(self, epoch: int, run: str, past_runs: list[str], batch: int, target: str) -> MetadataRecord:
         """Return the record for the store, with the values of the arguments."""
         fields: dict[str, object] = {
             "epoch": epoch, "run": run, "past": past_runs, "batch": batch, "user": self.user,
         }  # fmt: skip
         if target:  # without a target the record stays as in earlier versions
             fields["target"] = target
-        return Fact(SINK_LEDGERS, self.query.encode("ascii"), json.dumps(fields, separators=(",", ":")).encode("ascii"))
+        return MetadataRecord(
+            SINK_LEDGERS, self.query.encode("ascii"), json.dumps(fields, separators=(",", ":")).encode("ascii")
+        )
 
     def row(self) -> dict[str, object]:
         """Return the sink for an operator's list."""
@@ -160,7 +162,7 @@ def decode_sink(key: bytes, value: bytes) -> Sink:
     """Return the sink of a record.
 
     Raises:
-        StoreError: ``value`` does not come from `Sink.fact`.
+        StoreError: ``value`` does not come from `Sink.metadata_record`.
     """
     try:
         found = json.loads(value)
@@ -185,7 +187,7 @@ def decode_part(key: bytes, value: bytes) -> Part:
     """Return the part of a record.
 
     Raises:
-        StoreError: ``value`` does not come from `Part.fact`.
+        StoreError: ``value`` does not come from `Part.metadata_record`.
     """
     try:
         query, batch, partition, attempt = key.decode("ascii").split(" ")

@@ -127,16 +127,16 @@ class SinkCommit(StoreReader):
         named = {part.key.text for part in self.parts}
         left = [part for part in ended if part.key.text not in named]
         moved = [part for part in ended if part.key.text in named]
-        fact = sink.fact(sink.epoch, sink.run, sink.past_runs, self.batch, sink.target)
+        metadata_record = sink.metadata_record(sink.epoch, sink.run, sink.past_runs, self.batch, sink.target)
         transfers = [run.transfer() for run in transfer.runs]
-        firsts = self._sinks.transfer_staged(transfers, transfer.orphans, moved, fact)
+        firsts = self._sinks.transfer_staged(transfers, transfer.orphans, moved, metadata_record)
         for index, run in enumerate(transfer.runs):
             run.first = firsts[index]
         sink.batch = self.batch
         if left:  # a crash before this leaves parts that the next commit removes
             self._sinks.store_unit(StoreUnit(), left, [])
-        self._sinks.ended(sink, ended)
-        self._router.withhold(transfer.waiting(store.position(), self._usage))
+        self._sinks.on_ended(sink, ended)
+        self._router.withhold(transfer.reply(store.position(), self._usage))
         return Committed(sum([part.messages for part in self.parts]), False)
 
     def _find_targets(self, part: Part, targets: dict[str, BrokerDestination | None]) -> None:
@@ -161,7 +161,7 @@ class SinkCommit(StoreReader):
             self._next = 0
         return False
 
-    def fetched(self, request: int, messages: list[Message | None]) -> None:
+    def on_fetched(self, request: int, messages: list[Message | None]) -> None:
         """Take messages from the store."""
         self._found.extend(messages)
         size = sum([message.size for message in messages if message is not None])
@@ -184,16 +184,16 @@ class SinkCommit(StoreReader):
         unit = StoreUnit()
         size = 0
         for entry in sends:
-            if entry.home.persists(entry.message):
-                entry.line = unit.add(entry.home.destination, entry.message)
-                entry.sequence = entry.line.count - 1
+            if entry.destination.persists(entry.message):
+                entry.additions = unit.add(entry.destination.name, entry.message)
+                entry.sequence = entry.additions.count - 1
                 size += entry.message.size
         ended = [part for part in sink.parts.values() if part.key.batch <= self.batch]
-        fact = sink.fact(sink.epoch, sink.run, sink.past_runs, self.batch, sink.target)
-        self._sinks.store_unit(unit, ended, [fact])
+        metadata_record = sink.metadata_record(sink.epoch, sink.run, sink.past_runs, self.batch, sink.target)
+        self._sinks.store_unit(unit, ended, [metadata_record])
         self._unsynced.add(size)
         sink.batch = self.batch
-        self._sinks.ended(sink, ended)
+        self._sinks.on_ended(sink, ended)
         self._router.withhold(PendingReply(store.position(), state.output, NO_TOKEN, sends))
         return Committed(sum([part.messages for part in self.parts]), False)
 
@@ -215,7 +215,7 @@ class SinkCommit(StoreReader):
         """Return the destination of a copy, None if the durable subscription is gone."""
         if target.kind == SUBSCRIPTION:
             durable = self._map.durables.get(target.name)
-            return None if durable is None else durable.line
+            return None if durable is None else durable.queue
         return self._destinations.ensure_own(target)
 
 

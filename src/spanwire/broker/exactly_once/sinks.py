@@ -26,7 +26,7 @@ from spanwire.broker.exactly_once.sink import (
     decode_sink,
     staging_destination,
 )
-from spanwire.broker.metadata import SINK_LEDGERS, STAGED_BATCHES, Fact
+from spanwire.broker.metadata import SINK_LEDGERS, STAGED_BATCHES, MetadataRecord
 from spanwire.broker.persistence.recovered import RecoveredDestination
 from spanwire.broker.persistence.store_unit import StoreUnit
 from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes
@@ -96,14 +96,14 @@ class Sinks:
         if run != sink.run:
             past = with_past(sink.run, sink.past_runs)
             parts = list(sink.parts.values())
-            self.store_unit(StoreUnit(), parts, [sink.fact(sink.epoch + 1, run, past, sink.batch, kept)])
+            self.store_unit(StoreUnit(), parts, [sink.metadata_record(sink.epoch + 1, run, past, sink.batch, kept)])
             sink.epoch += 1
             sink.run = run
             sink.past_runs = past
             sink.target = kept
-            self.ended(sink, parts)
+            self.on_ended(sink, parts)
         elif kept != sink.target:
-            self.store_unit(StoreUnit(), [], [sink.fact(sink.epoch, run, sink.past_runs, sink.batch, kept)])
+            self.store_unit(StoreUnit(), [], [sink.metadata_record(sink.epoch, run, sink.past_runs, sink.batch, kept)])
             sink.target = kept
         return sink
 
@@ -140,7 +140,7 @@ class Sinks:
         if query not in self._sinks:
             return 0
         sink = self.current(state, query, epoch)
-        count = self._drop(sink, list(sink.parts.values()), [Fact(SINK_LEDGERS, query.encode("ascii"), None)])
+        count = self._drop(sink, list(sink.parts.values()), [MetadataRecord(SINK_LEDGERS, query.encode("ascii"), None)])
         del self._sinks[query]
         return count
 
@@ -197,14 +197,14 @@ class Sinks:
         Raises:
             JmsError: the message is refused.
         """
-        destination = send.home.destination
+        destination = send.destination.name
         if destination.qualified_name not in staging.checked:
             staging.checked.add(destination.qualified_name)
-            self._check_target(staging.state, send.home)
-        self._flow.check_commit(send.home, send.message)
+            self._check_target(staging.state, send.destination)
+        self._flow.check_commit(send.destination, send.message)
 
-    def keep(self, staging: Staging, transaction: Transaction, facts: list[Fact]) -> None:
-        """Store the messages of ``staging``, and ``facts``, as one unit.
+    def keep(self, staging: Staging, transaction: Transaction, metadata: list[MetadataRecord]) -> None:
+        """Store the messages of ``staging``, and ``metadata``, as one unit.
 
         Raises:
             JmsError: the part is refused.
@@ -215,15 +215,17 @@ class Sinks:
         part = staging.part
         if key.batch <= sink.batch or part is None:
             staging.drop()
-            if facts:
-                self._context.units.append_unit([], [], facts)
+            if metadata:
+                self._context.units.append_unit([], [], metadata)
             return
         if sink.parts.get(key.text, part) is not part or part.draft is not staging.base:
             raise refusal(MALFORMED, f"part {key.text} was changed on another connection: stage it as another attempt")
         self._check_room(sink, key, len(staging.targets), staging.bytes)
         is_plain = part.is_plain and staging.is_plain
         messages = part.messages + transaction.messages
-        take_unit(self._context.units, staging.unit, [part.fact(staging.draft, is_plain, messages), *facts])
+        take_unit(
+            self._context.units, staging.unit, [part.metadata_record(staging.draft, is_plain, messages), *metadata]
+        )
         for line in staging.unit.targets():  # one, or none
             part.sequences.extend(range(line.first, line.first + line.count))
         part.messages = messages
@@ -256,15 +258,15 @@ class Sinks:
         if self._parts >= MAX_PARTS and key.text not in sink.parts:
             raise refusal(LIMIT, f"{MAX_PARTS} parts of batches are staged already: commit or abort some")
 
-    def _check_target(self, state: ConnectionState, home: BrokerDestination) -> None:
+    def _check_target(self, state: ConnectionState, destination: BrokerDestination) -> None:
         """Check the right to stage messages for a destination. The right on a topic includes its subscriptions."""
-        destination = home.destination
-        if destination.kind == SUBSCRIPTION:
+        name = destination.name
+        if name.kind == SUBSCRIPTION:
             return
-        if destination.kind != QUEUE and destination.kind != TOPIC:
-            raise refusal(MALFORMED, f"nothing can be staged for {destination}: only for queues and topics that stay")
-        if not self._access.may_administer(state, destination):
-            self._access.refuse(state, f"administer: {destination}", " (staging needs that)")
+        if name.kind != QUEUE and name.kind != TOPIC:
+            raise refusal(MALFORMED, f"nothing can be staged for {name}: only for queues and topics that stay")
+        if not self._access.may_administer(state, name):
+            self._access.refuse(state, f"administer: {name}", " (staging needs that)")
 
     def _take_number(self) -> int:
         """Return the number of an unused staging destination. The store never forgets a number, hence the reuse."""
@@ -273,29 +275,29 @@ class Sinks:
         self._numbers_used += 1
         return self._numbers_used - 1
 
-    def store_unit(self, unit: StoreUnit, parts: list[Part], facts: list[Fact]) -> None:
-        """Store ``unit`` and ``facts`` and remove ``parts``, in one unit; `ended` must follow."""
-        ends: list[Fact] = []
+    def store_unit(self, unit: StoreUnit, parts: list[Part], metadata: list[MetadataRecord]) -> None:
+        """Store ``unit`` and ``metadata`` and remove ``parts``, in one unit; `on_ended` must follow."""
+        ends: list[MetadataRecord] = []
         for part in parts:
             unit.remove_all(staging_destination(part.number), part.sequences)
             ends.append(part.end())
-        take_unit(self._context.units, unit, [*ends, *facts])
+        take_unit(self._context.units, unit, [*ends, *metadata])
 
     def transfer_staged(
         self,
         transfers: list[Transfer],
         gone: list[tuple[Destination, int]],
         parts: list[Part],
-        fact: Fact,
+        metadata_record: MetadataRecord,
     ) -> list[int]:
-        """Move the messages of ``parts`` to their queues without rewriting them, in one unit; `ended` must follow.
+        """Move the messages of ``parts`` to their queues without rewriting them, in one unit; `on_ended` must follow.
 
         Args:
             gone: messages without a subscription any more, to be removed.
         """
-        return self._context.units.transfer_unit(transfers, gone, [*[part.end() for part in parts], fact])
+        return self._context.units.transfer_unit(transfers, gone, [*[part.end() for part in parts], metadata_record])
 
-    def ended(self, sink: Sink, parts: list[Part]) -> int:
+    def on_ended(self, sink: Sink, parts: list[Part]) -> int:
         """Forget ``parts`` after their removal from the store, and return the number of messages."""
         count = 0
         for part in parts:
@@ -306,10 +308,10 @@ class Sinks:
         self._parts -= len(parts)
         return count
 
-    def _drop(self, sink: Sink, parts: list[Part], facts: list[Fact]) -> int:
-        if parts or facts:
-            self.store_unit(StoreUnit(), parts, facts)
-        return self.ended(sink, parts)
+    def _drop(self, sink: Sink, parts: list[Part], metadata: list[MetadataRecord]) -> int:
+        if parts or metadata:
+            self.store_unit(StoreUnit(), parts, metadata)
+        return self.on_ended(sink, parts)
 
     def store(self) -> MessageStore:
         """Return the store.
@@ -388,7 +390,7 @@ class Sinks:
             logger.error("part %s of a batch has lost its messages in the store: stage it again", part.key.text)
         else:
             logger.info("part %s of a batch has no messages: it is forgotten", part.key.text)
-        self._context.metadata.discard_fact(STAGED_BATCHES, part.name)
+        self._context.metadata.discard_metadata(STAGED_BATCHES, part.name)
 
     def _keep_unknown(self, entry: RecoveredDestination) -> int:
         """Log staged messages without a record, a sign of damage, and return the number of the staging destination."""
@@ -440,25 +442,25 @@ class Staging(Stager):
             return 0
         begin = len(self.targets)
         end = min(len(transaction.sends), begin + at_most)
-        for place in range(begin, end):
-            self._add(transaction.sends[place])
+        for index in range(begin, end):
+            self._add(transaction.sends[index])
         return end - begin
 
     def _add(self, send: TransactedSend) -> None:
         self._sinks.check_send(self, send)
         message = send.message
         self.unit.add(self._staging, message)
-        self.draft.add(send.home.destination)
-        self.targets.append(send.home.destination)
+        self.draft.add(send.destination.name)
+        self.targets.append(send.destination.name)
         self.priorities.append(min(max(message.priority, 0), MAX_PRIORITY))
         self.dues.append(max(message.expiration_ms, 0))
         self.bytes += message.size
         if not message.persistent or message.redelivery_count > 0:
             self.is_plain = False
 
-    def keep(self, transaction: Transaction, facts: list[Fact]) -> None:
-        """Store the gathered messages, and ``facts``; see `Stager.keep`."""
-        self._sinks.keep(self, transaction, facts)
+    def keep(self, transaction: Transaction, metadata: list[MetadataRecord]) -> None:
+        """Store the gathered messages, and ``metadata``; see `Stager.keep`."""
+        self._sinks.keep(self, transaction, metadata)
 
     def drop(self) -> None:
         """Forget what was gathered; see `Stager.drop`."""

@@ -24,7 +24,7 @@ LEAST_STRETCH: Final = (
     8  # average messages of a stretch (consecutive, for one queue): each stretch takes 80 bytes in the store
 )
 FEW_STRETCHES: Final = 64  # stretches that cost little at any length
-RELEASE: Final = 0  # token of a transfer; any value but NO_TOKEN calls `Arrivals.completed`
+RELEASE: Final = 0  # token of a transfer; any value but NO_TOKEN calls `Arrivals.on_completed`
 
 
 class StoredRun:
@@ -52,7 +52,7 @@ class StoredRun:
 
     def transfer(self) -> Transfer:
         """Return the transfer for the store."""
-        return Transfer(staging_destination(self.part.number), self.sequences, self.queue.destination)
+        return Transfer(staging_destination(self.part.number), self.sequences, self.queue.name)
 
     @property
     def size(self) -> int:
@@ -113,16 +113,16 @@ class StagedTransfer:
             if 0 in store.sizes(staging_destination(part.number), part.sequences):
                 raise missing(part)
 
-    def waiting(self, position: int, usage: MemoryUsage) -> PendingReply:
+    def reply(self, position: int, usage: MemoryUsage) -> PendingReply:
         """Return the action that appends the messages to their queues once the store reaches ``position``.
 
         Until then no other message may overtake them.
         """
         for run in self.runs:
             run.queue.withheld += 1
-        waiting = PendingReply(position, ConnectionOutput(Arrivals(self.runs), [], usage), RELEASE, None)
-        waiting.homes = [run.queue for run in self.runs]
-        return waiting
+        reply = PendingReply(position, ConnectionOutput(Arrivals(self.runs), [], usage), RELEASE, None)
+        reply.destinations = [run.queue for run in self.runs]
+        return reply
 
 
 class Arrivals(ClientConnection):
@@ -131,7 +131,7 @@ class Arrivals(ClientConnection):
     def __init__(self, runs: list[StoredRun]) -> None:
         self._runs: Final[list[StoredRun]] = runs
 
-    def completed(self, token: int, error: SpanwireError | None) -> None:
+    def on_completed(self, token: int, error: SpanwireError | None) -> None:
         """Append the messages, unless the store has failed."""
         if error is not None:
             return

@@ -29,15 +29,15 @@ class Part:
     """The dispatches of one answer.
 
     ``messages`` is in reverse order. The part waits for ``ahead`` other parts, each the predecessor at one of
-    ``homes``.
+    ``destinations``.
     """
 
-    __slots__ = ("ahead", "homes", "messages", "waiting")
+    __slots__ = ("ahead", "destinations", "messages", "reply")
 
-    def __init__(self, waiting: PendingReply, homes: dict[BrokerDestination, None]) -> None:
-        self.waiting: Final[PendingReply] = waiting
-        self.homes: Final[dict[BrokerDestination, None]] = homes
-        self.messages: Final[list[WithheldMessage]] = [] if waiting.messages is None else waiting.messages
+    def __init__(self, reply: PendingReply, destinations: dict[BrokerDestination, None]) -> None:
+        self.reply: Final[PendingReply] = reply
+        self.destinations: Final[dict[BrokerDestination, None]] = destinations
+        self.messages: Final[list[WithheldMessage]] = [] if reply.messages is None else reply.messages
         self.ahead = 0
 
 
@@ -51,52 +51,54 @@ class DeferredDispatch(Job):
     def __init__(self, dispatcher: Dispatcher, context: BrokerContext) -> None:
         self._dispatcher: Final[Dispatcher] = dispatcher
         self._context: Final[BrokerContext] = context
-        self._lines: Final[dict[BrokerDestination, deque[Part]]] = {}
+        self._parts: Final[dict[BrokerDestination, deque[Part]]] = {}
         self._ready: Final[deque[Part]] = deque()
         self.steps = 0
 
     @property
     def is_busy(self) -> bool:
         """True while messages are not dispatched yet."""
-        return len(self._lines) > 0
+        return len(self._parts) > 0
 
-    def take(self, waiting: PendingReply) -> None:
-        """Dispatch the messages of ``waiting``, then send the answer.
+    def take(self, reply: PendingReply) -> None:
+        """Dispatch the messages of ``reply``, then send the answer.
 
         Both happen now, or in slices behind messages that may not be overtaken.
         """
-        messages = waiting.messages
+        messages = reply.messages
         if messages is not None:
-            if len(messages) > DISPATCH_STEPS or (self._lines and self._concerns_any(messages)):
-                homes = waiting.homes if waiting.homes is not None else [entry.home for entry in messages]
-                self._enter(waiting, dict.fromkeys(homes))
+            if len(messages) > DISPATCH_STEPS or (self._parts and self._concerns_any(messages)):
+                destinations = (
+                    reply.destinations if reply.destinations is not None else [entry.destination for entry in messages]
+                )
+                self._enter(reply, dict.fromkeys(destinations))
                 return
             for entry in messages:
                 self._dispatcher.release_one(entry)
-        elif waiting.homes is not None and self._lines:
-            for home in waiting.homes:
-                if home in self._lines:
-                    self._enter(waiting, dict.fromkeys(waiting.homes))
+        elif reply.destinations is not None and self._parts:
+            for destination in reply.destinations:
+                if destination in self._parts:
+                    self._enter(reply, dict.fromkeys(reply.destinations))
                     return
-        answer(waiting, None)
+        answer(reply, None)
 
     def _concerns_any(self, messages: list[WithheldMessage]) -> bool:
         for entry in messages:
-            if entry.home in self._lines:
+            if entry.destination in self._parts:
                 return True
         return False
 
-    def _enter(self, waiting: PendingReply, homes: dict[BrokerDestination, None]) -> None:
-        part = Part(waiting, homes)
+    def _enter(self, reply: PendingReply, destinations: dict[BrokerDestination, None]) -> None:
+        part = Part(reply, destinations)
         part.messages.reverse()  # dispatch releases each message, so that freeing takes slices, too
-        for home in homes:
-            line = self._lines.get(home)
-            if line is None:
-                line = deque()
-                self._lines[home] = line
-            elif line:
+        for destination in destinations:
+            parts = self._parts.get(destination)
+            if parts is None:
+                parts = deque()
+                self._parts[destination] = parts
+            elif parts:
                 part.ahead += 1
-            line.append(part)
+            parts.append(part)
         if part.ahead == 0:
             self._ready.append(part)
             self._context.schedule(self)
@@ -118,7 +120,7 @@ class DeferredDispatch(Job):
                 raise
             if is_done:
                 self._leave(part)
-                answer(part.waiting, None)
+                answer(part.reply, None)
             else:
                 self._ready.append(part)
         return len(self._ready) > 0
@@ -140,13 +142,13 @@ class DeferredDispatch(Job):
 
     def _leave(self, part: Part) -> None:
         """Remove ``part`` from the queues of its destinations and start parts without a predecessor."""
-        for home in part.homes:
-            line = self._lines[home]
-            line.popleft()
-            if not line:
-                del self._lines[home]
+        for destination in part.destinations:
+            parts = self._parts[destination]
+            parts.popleft()
+            if not parts:
+                del self._parts[destination]
                 continue
-            following = line[0]
+            following = parts[0]
             following.ahead -= 1
             if following.ahead == 0:
                 self._ready.append(following)

@@ -10,9 +10,9 @@ blocked or not persistent is unknown and passes on repetition. Sequences below a
 *Bounded.* At most `MAX_PRODUCERS` producers and `DEFAULT_DEPTH` sequences of each. Beyond the limit the producer
 without recent sends is forgotten, and repetitions of its sends would pass.
 
-*Durable.* The store copies the audit into its journal from time to time (`ProducerAudit.audit_facts`). The newest copy,
-with the messages and cancellations after the copy, restores the audit. A committed transaction is a fact in the unit of
-its commit.
+*Durable.* The store copies the audit into its journal from time to time (`ProducerAudit.audit_metadata`). The newest
+copy, with the messages and cancellations after the copy, restores the audit. A committed transaction is a metadata
+record in the unit of its commit.
 
 *Links.* A broker that forwards a message out of its store adds a number, unique among the messages of all stores
 (`ProducerAudit.number_of`). After a break of the link unanswered messages are forwarded again, flagged as redelivered.
@@ -22,9 +22,9 @@ that was only once in the store of its sender. Other brokers send no numbers. If
 (``auditNetworkProducers``), their messages are compared by sender, queue and message id, which is correct as long as no
 queue of the sender holds two messages of one id.
 
-Keys of the facts, one letter and a name in UTF-8: ``P`` and the producer id, ``T`` and the connection id of local
-transactions, ``L`` and the upper bits of a link's numbers in hexadecimal, or the ids of a broker and a producer with
-the queue between the two. For the values see ``sequence_window.py``. ``C`` and a name of `NetworkCopies` for topic
+Keys of the metadata records, one letter and a name in UTF-8: ``P`` and the producer id, ``T`` and the connection id of
+local transactions, ``L`` and the upper bits of a link's numbers in hexadecimal, or the ids of a broker and a producer
+with the queue between the two. For the values see ``sequence_window.py``. ``C`` and a name of `NetworkCopies` for topic
 messages that arrived over links. ``I`` alone: random octets that distinguish this store's numbers from the numbers of
 other stores.
 """
@@ -37,7 +37,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from spanwire.broker.metadata import MAX_KEY_BYTES, PRODUCER_AUDIT, Fact
+from spanwire.broker.metadata import MAX_KEY_BYTES, PRODUCER_AUDIT, MetadataRecord
 from spanwire.broker.persistence.network_copies import NetworkCopies
 from spanwire.broker.persistence.sequence_window import DEFAULT_DEPTH, MAX_DEPTH, SequenceWindow, decoded_window
 from spanwire.broker.ports import AuditSource
@@ -108,7 +108,7 @@ class ProducerAudit(AuditSource):
             found = self._producers.get(producer_id)
             if found is None:
                 found = AuditedProducer(producer_id, SequenceWindow(message_id.sequence, self._depth))
-                self._place(found)
+                self._insert(found)
                 return found
             found.producer_id = producer_id  # equal ids; next time the identical object
             known = found
@@ -134,7 +134,7 @@ class ProducerAudit(AuditSource):
         self._count(message_id)
         return True
 
-    def _place(self, audited: AuditedProducer) -> None:
+    def _insert(self, audited: AuditedProducer) -> None:
         """Add a producer and make room: the oldest is forgotten, unless the producer has sent since its last turn."""
         producers = self._producers
         while len(producers) >= self._max:
@@ -147,17 +147,17 @@ class ProducerAudit(AuditSource):
                 oldest.producer_id = _NOBODY
         producers[audited.producer_id] = audited
 
-    def committed(self, transaction_id: TransactionId) -> list[Fact]:
-        """Record the commit of a transaction and return the facts to store with the commit."""
+    def on_committed(self, transaction_id: TransactionId) -> list[MetadataRecord]:
+        """Record the commit of a transaction and return the metadata records to store with the commit."""
         name = transaction_id.connection_id
         forgotten = _note(self._transactions, name, transaction_id.value, self._depth, self._max)
-        facts: list[Fact] = []
+        metadata: list[MetadataRecord] = []
         key = _key(TRANSACTIONS, name)
         if len(key) <= MAX_KEY_BYTES:
-            facts.append(Fact(PRODUCER_AUDIT, key, self._transactions[name].encoded()))
+            metadata.append(MetadataRecord(PRODUCER_AUDIT, key, self._transactions[name].encoded()))
         for old in forgotten:
-            facts.append(Fact(PRODUCER_AUDIT, _key(TRANSACTIONS, old), None))
-        return facts
+            metadata.append(MetadataRecord(PRODUCER_AUDIT, _key(TRANSACTIONS, old), None))
+        return metadata
 
     def was_committed(self, transaction_id: TransactionId) -> bool:
         """Return True if the transaction was committed before."""
@@ -215,25 +215,25 @@ class ProducerAudit(AuditSource):
             self._count(message.message_id)
         return found
 
-    def audit_facts(self) -> list[Fact]:
-        """Return all facts for the store."""
-        facts: list[Fact] = []
+    def audit_metadata(self) -> list[MetadataRecord]:
+        """Return all metadata records for the store."""
+        metadata: list[MetadataRecord] = []
         if self._identity:
-            facts.append(Fact(PRODUCER_AUDIT, IDENTITY.encode(), self._identity))
+            metadata.append(MetadataRecord(PRODUCER_AUDIT, IDENTITY.encode(), self._identity))
         for producer_id, audited in self._producers.items():
-            _add_fact(facts, PRODUCER, str(producer_id), audited.window)
+            _add_metadata(metadata, PRODUCER, str(producer_id), audited.window)
         for name, window in self._transactions.items():
-            _add_fact(facts, TRANSACTIONS, name, window)
+            _add_metadata(metadata, TRANSACTIONS, name, window)
         for name, window in self._links.items():
-            _add_fact(facts, LINK, name, window)
+            _add_metadata(metadata, LINK, name, window)
         for name, value in self.copies.entries():
             key = _key(COPIES, name)
             if len(key) <= MAX_KEY_BYTES:
-                facts.append(Fact(PRODUCER_AUDIT, key, value))
-        return facts
+                metadata.append(MetadataRecord(PRODUCER_AUDIT, key, value))
+        return metadata
 
     def restore(self, key: bytes, value: bytes) -> None:
-        """Restore a fact of an earlier run. An unreadable fact is ignored, at the risk of accepted repetitions."""
+        """Restore a metadata record of an earlier run. An unreadable one is ignored: repetitions may be accepted."""
         try:
             text = key.decode("utf-8", "surrogatepass")
         except UnicodeDecodeError:
@@ -252,14 +252,14 @@ class ProducerAudit(AuditSource):
         if kind == PRODUCER:
             producer_id = parsed_producer_id(name)
             if producer_id is not None:
-                self._place(AuditedProducer(producer_id, window))
+                self._insert(AuditedProducer(producer_id, window))
         elif kind == TRANSACTIONS and len(self._transactions) < self._max:
             self._transactions[name] = window
         elif kind == LINK and len(self._links) < self._max:
             self._noted = None
             self._links[name] = window
 
-    def recovered(self, message: Message) -> None:
+    def on_recovered(self, message: Message) -> None:
         """Record a message that was written after the newest copy.
 
         Forwarded messages do not count for their producer: the producer may repeat to this broker a send that only
@@ -331,11 +331,11 @@ def _note(table: dict[str, SequenceWindow], name: str, sequence: int, depth: int
     return forgotten
 
 
-def _add_fact(facts: list[Fact], kind: str, name: str, window: SequenceWindow) -> None:
+def _add_metadata(metadata: list[MetadataRecord], kind: str, name: str, window: SequenceWindow) -> None:
     key = _key(kind, name)
     value = window.encoded()
     if value and len(key) <= MAX_KEY_BYTES:  # a longer name is known only until the broker stops
-        facts.append(Fact(PRODUCER_AUDIT, key, value))
+        metadata.append(MetadataRecord(PRODUCER_AUDIT, key, value))
 
 
 def _key(kind: str, name: str) -> bytes:

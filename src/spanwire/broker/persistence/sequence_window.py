@@ -57,8 +57,8 @@ class SequenceWindow:
         """Mark ``sequence`` as unseen."""
         if self.holds(sequence):
             bits = self._bits_now()
-            place = sequence % self._depth
-            bits[place >> 3] = bits[place >> 3] & (_ALL ^ 1 << (place & 7))
+            index = sequence % self._depth
+            bits[index >> 3] = bits[index >> 3] & (_ALL ^ 1 << (index & 7))
 
     def holds(self, sequence: int) -> bool:
         """Return True if ``sequence`` is known as seen."""
@@ -67,8 +67,8 @@ class SequenceWindow:
         bits = self._bits
         if bits is None:
             return True
-        place = sequence % self._depth
-        return bits[place >> 3] >> (place & 7) & 1 != 0
+        index = sequence % self._depth
+        return bits[index >> 3] >> (index & 7) & 1 != 0
 
     @property
     def lowest(self) -> int:
@@ -105,8 +105,8 @@ class SequenceWindow:
             self._bits = bytearray(len(bits))
         else:
             for skipped in range(self.highest + 1, sequence):
-                place = skipped % depth
-                bits[place >> 3] = bits[place >> 3] & (_ALL ^ 1 << (place & 7))
+                index = skipped % depth
+                bits[index >> 3] = bits[index >> 3] & (_ALL ^ 1 << (index & 7))
         self.highest = sequence
         self._mark(sequence)
 
@@ -120,8 +120,8 @@ class SequenceWindow:
 
     def _mark(self, sequence: int) -> None:
         bits = self._bits_now()
-        place = sequence % self._depth
-        bits[place >> 3] = bits[place >> 3] | 1 << (place & 7)
+        index = sequence % self._depth
+        bits[index >> 3] = bits[index >> 3] | 1 << (index & 7)
 
     def _bits_now(self) -> bytearray:
         """Return the bits, created from the plain range on the first call."""
@@ -130,8 +130,8 @@ class SequenceWindow:
             depth = self._depth
             bits = bytearray((depth + 7) >> 3)
             for sequence in range(self.lowest, self.highest + 1):
-                place = sequence % depth
-                bits[place >> 3] = bits[place >> 3] | 1 << (place & 7)
+                index = sequence % depth
+                bits[index >> 3] = bits[index >> 3] | 1 << (index & 7)
             self._bits = bits
         return bits
 
@@ -159,9 +159,9 @@ def decoded_window(value: bytes, depth: int) -> SequenceWindow | None:
     if seen == (1 << count) - 1:
         window.highest = lowest + gap + count - 1
         return window
-    for place in range(1, count):
-        if seen >> place & 1:
-            window.add(lowest + gap + place)
+    for index in range(1, count):
+        if seen >> index & 1:
+            window.add(lowest + gap + index)
     return window
 
 

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.broker.metadata import Fact, check_fact
+from spanwire.broker.metadata import MetadataRecord, check_metadata
 from spanwire.model.destination import Destination
 from spanwire.model.message import Message
 
 ALIGNMENT: Final = 8  # bytes; a store may round up each message to a multiple
 
 
-class UnitLine:
+class UnitAdditions:
     """The messages of a unit for one destination.
 
-    ``place`` is the index of the destination in the unit, ``count`` the number of messages so far. Once the store has
+    ``index`` is the index of the destination in the unit, ``count`` the number of messages so far. Once the store has
     the unit, ``first`` is the sequence of the first message; the sequences of the others follow.
     """
 
-    __slots__ = ("count", "destination", "first", "place")
+    __slots__ = ("count", "destination", "first", "index")
 
-    def __init__(self, destination: Destination, place: int) -> None:
+    def __init__(self, destination: Destination, index: int) -> None:
         self.destination: Final[Destination] = destination
-        self.place: Final[int] = place
+        self.index: Final[int] = index
         self.count = 0
         self.first = 0
 
@@ -41,58 +41,68 @@ class StoreUnit:
     """Additions and removals that a store applies atomically (`UnitStore.append_gathered`).
 
     The store changes only when the complete unit is appended. ``messages[i]`` with the bytes ``payloads[i]`` belongs to
-    ``lines[i]``. ``message_bytes`` is the total size with each message rounded up; ``expiring`` is the number of
-    expiring messages. ``facts`` belong to single messages; ``fact_bytes`` is their total size, rounded up as well.
+    ``all_additions[i]``. ``message_bytes`` is the total size with each message rounded up; ``expiring`` is the number
+    of expiring messages. ``metadata`` belong to single messages; ``metadata_bytes`` is their total size, rounded up as
+    well.
     """
 
     __slots__ = (
-        "_by_name", "_last", "_removals_by_name", "_removed", "expiring", "fact_bytes", "facts", "lines",
-        "message_bytes", "messages", "payloads",
+        "_by_name",
+        "_last",
+        "_removals_by_name",
+        "_removed",
+        "additions_of",
+        "expiring",
+        "message_bytes",
+        "messages",
+        "metadata",
+        "metadata_bytes",
+        "payloads",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self.messages: Final[list[Message]] = []
         self.payloads: Final[list[bytes]] = []
-        self.lines: Final[list[UnitLine]] = []
+        self.additions_of: Final[list[UnitAdditions]] = []
         self.message_bytes = 0
         self.expiring = 0
-        self.facts: Final[list[Fact]] = []
-        self.fact_bytes = 0
-        self._by_name: Final[dict[str, UnitLine]] = {}
+        self.metadata: Final[list[MetadataRecord]] = []
+        self.metadata_bytes = 0
+        self._by_name: Final[dict[str, UnitAdditions]] = {}
         self._removals_by_name: Final[dict[str, UnitRemovals]] = {}
-        self._last: UnitLine | None = None
+        self._last: UnitAdditions | None = None
         self._removed = 0
 
-    def add(self, destination: Destination, message: Message) -> UnitLine:
+    def add(self, destination: Destination, message: Message) -> UnitAdditions:
         """Add ``message``. Its index in the returned line is the line's ``count`` before the call."""
-        line = self._last
-        if line is None or line.destination is not destination:
+        additions = self._last
+        if additions is None or additions.destination is not destination:
             name = destination.qualified_name
-            line = self._by_name.get(name)
-            if line is None:
-                line = UnitLine(destination, len(self._by_name))
-                self._by_name[name] = line
-            self._last = line
-        line.count += 1
+            additions = self._by_name.get(name)
+            if additions is None:
+                additions = UnitAdditions(destination, len(self._by_name))
+                self._by_name[name] = additions
+            self._last = additions
+        additions.count += 1
         payload = message.encoded()
         self.messages.append(message)
         self.payloads.append(payload)
-        self.lines.append(line)
+        self.additions_of.append(additions)
         self.message_bytes += (len(payload) + ALIGNMENT - 1) & -ALIGNMENT
         if message.expiration_ms > 0:
             self.expiring += 1
-        return line
+        return additions
 
-    def add_fact(self, fact: Fact) -> None:
-        """Add a fact.
+    def add_metadata(self, metadata_record: MetadataRecord) -> None:
+        """Add a metadata record.
 
         Raises:
-            ResourceAllocationError: the fact is too long.
+            ResourceAllocationError: the metadata record is too long.
         """
-        value = b"" if fact.value is None else fact.value
-        check_fact(fact.key, value)
-        self.facts.append(fact)
-        self.fact_bytes += (len(fact.key) + len(value) + ALIGNMENT - 1) & -ALIGNMENT
+        value = b"" if metadata_record.value is None else metadata_record.value
+        check_metadata(metadata_record.key, value)
+        self.metadata.append(metadata_record)
+        self.metadata_bytes += (len(metadata_record.key) + len(value) + ALIGNMENT - 1) & -ALIGNMENT
 
     def remove(self, destination: Destination, sequence: int) -> None:
         """Remove a stored message."""
@@ -118,7 +128,10 @@ class StoreUnit:
 
     def additions(self) -> list[tuple[Destination, Message]]:
         """Return all additions."""
-        return [(line.destination, message) for line, message in zip(self.lines, self.messages, strict=True)]
+        return [
+            (additions.destination, message)
+            for additions, message in zip(self.additions_of, self.messages, strict=True)
+        ]
 
     def removed(self) -> list[tuple[Destination, int]]:
         """Return all removals."""
@@ -126,20 +139,20 @@ class StoreUnit:
 
     def take(self, sequences: list[int]) -> None:
         """Record the sequences that the store assigned. The sequences of a line are consecutive."""
-        for line, sequence in zip(reversed(self.lines), reversed(sequences), strict=True):
-            line.first = sequence
+        for additions, sequence in zip(reversed(self.additions_of), reversed(sequences), strict=True):
+            additions.first = sequence
 
     @property
     def size(self) -> int:
-        """The number of messages added and removed, and of facts."""
-        return len(self.messages) + self._removed + len(self.facts)
+        """The number of messages added and removed, and of metadata records."""
+        return len(self.messages) + self._removed + len(self.metadata)
 
     def is_empty(self) -> bool:
         """Return True if the unit changes nothing."""
-        return not self.messages and not self._removals_by_name and not self.facts
+        return not self.messages and not self._removals_by_name and not self.metadata
 
-    def targets(self) -> list[UnitLine]:
-        """Return each line of ``lines`` once."""
+    def targets(self) -> list[UnitAdditions]:
+        """Return each line of ``all_additions`` once."""
         return list(self._by_name.values())
 
     def removals(self) -> list[UnitRemovals]:

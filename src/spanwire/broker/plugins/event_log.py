@@ -114,9 +114,9 @@ class LoggedConsumer(MessageConsumer):
         self._log.write("ending consumer", self._name, str(reason))
         self._consumer.close(reason)
 
-    def told_to_pull(self) -> bool:
+    def switch_to_pull(self) -> bool:
         """Switch the client to pull mode."""
-        return self._consumer.told_to_pull()
+        return self._consumer.switch_to_pull()
 
 
 class LoggedDeaths(DeathRule):

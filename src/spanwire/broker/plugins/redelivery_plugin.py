@@ -107,7 +107,7 @@ class BrokerRedelivery(DeathRule):
 
     def fate(self, reference: MessageReference, cause: str) -> int:
         """Return `LATER` while the policy allows a redelivery. Expired messages are not redelivered."""
-        if cause == EXPIRED or reference.home.destination.kind == SCHEDULE:
+        if cause == EXPIRED or reference.destination.name.kind == SCHEDULE:
             return KEEP
         policy = self._policy(reference)
         if policy is None:
@@ -122,23 +122,23 @@ class BrokerRedelivery(DeathRule):
         policy = self._policy(reference)
         if policy is None or not self._context.store_usage.has_room():
             return False
-        home = reference.home
+        destination = reference.destination
         count = reference.redelivery_count
         delay_ms = self._delay_ms(policy, count)
-        redelivery = Redelivery(home.destination, count + 1, reference.message.broker_path)
+        redelivery = Redelivery(destination.name, count + 1, reference.message.broker_path)
         try:
             copy = self._copy(reference.message, delay_ms)
             job = self._scheduler.schedule.redelivery(copy, OWN, self._context.wall_ms + delay_ms, redelivery)
         except (JmsError, ProtocolError) as error:
-            logger.warning("a message of %s is not redelivered: %s", home.destination, error)
+            logger.warning("a message of %s is not redelivered: %s", destination.name, error)
             return False
-        removals = [(home.destination, reference.sequence)] if reference.sequence > 0 else []
+        removals = [(destination.name, reference.sequence)] if reference.sequence > 0 else []
         self._scheduler.bring_back(job, copy, removals)
-        home.forgotten(reference)
+        destination.forget(reference)
         return True
 
     def _policy(self, reference: MessageReference) -> RedeliveryPolicy | None:
-        destination = reference.home.destination
+        destination = reference.destination.name
         if destination.kind == SUBSCRIPTION:
             destination = reference.message.destination
         for entry in self._entries:

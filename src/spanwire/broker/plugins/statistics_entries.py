@@ -36,24 +36,24 @@ class DestinationEntries:
         """Return the first entries of every answer."""
         return {"brokerName": (STRING_VALUE, self.broker_name), "brokerId": (STRING_VALUE, self.broker_id)}
 
-    def entries(self, home: BrokerDestination) -> Entries:
+    def entries(self, destination: BrokerDestination) -> Entries:
         """Return all entries for one destination, without the time of the first message."""
         found = self.begin()
-        found["destinationName"] = (STRING_VALUE, home.destination.qualified_name)
-        in_flight = home.in_flight
-        found["size"] = (LONG_VALUE, home.waiting() + in_flight)
-        found["enqueueCount"] = (LONG_VALUE, home.enqueued)
-        found["dequeueCount"] = (LONG_VALUE, home.dequeued)
-        found["dispatchCount"] = (LONG_VALUE, home.dispatched)
-        found["expiredCount"] = (LONG_VALUE, home.expired)
+        found["destinationName"] = (STRING_VALUE, destination.name.qualified_name)
+        in_flight = destination.in_flight
+        found["size"] = (LONG_VALUE, destination.waiting() + in_flight)
+        found["enqueueCount"] = (LONG_VALUE, destination.enqueued)
+        found["dequeueCount"] = (LONG_VALUE, destination.dequeued)
+        found["dispatchCount"] = (LONG_VALUE, destination.dispatched)
+        found["expiredCount"] = (LONG_VALUE, destination.expired)
         found["inflightCount"] = (LONG_VALUE, in_flight)
-        cached = home.paged_in()
+        cached = destination.paged_in()
         found["messagesCached"] = (LONG_VALUE, cached)
-        found["averageMessageSize"] = (LONG_VALUE, _average(home.usage.used_bytes, cached + in_flight))
-        _add_memory(found, home.usage)
+        found["averageMessageSize"] = (LONG_VALUE, _average(destination.usage.used_bytes, cached + in_flight))
+        _add_memory(found, destination.usage)
         _add_times(found)
-        found["consumerCount"] = (LONG_VALUE, home.consumer_count)
-        found["producerCount"] = (LONG_VALUE, home.producers)
+        found["consumerCount"] = (LONG_VALUE, destination.consumer_count)
+        found["producerCount"] = (LONG_VALUE, destination.producers)
         return found
 
 
@@ -80,24 +80,24 @@ class BrokerEntries:
         """Count from now on."""
         self._resets = True
 
-    def entries(self, homes: list[BrokerDestination], connections: list[ConnectionState]) -> Entries:
-        """Return all entries for the broker, as totals over ``homes``."""
+    def entries(self, destinations: list[BrokerDestination], connections: list[ConnectionState]) -> Entries:
+        """Return all entries for the broker, as totals over ``destinations``."""
         found = self._start.begin()
-        in_flight = sum([home.in_flight for home in homes])
+        in_flight = sum([destination.in_flight for destination in destinations])
         counted = {
-            "enqueueCount": sum([home.enqueued for home in homes]),
-            "dequeueCount": sum([home.dequeued for home in homes]),
-            "dispatchCount": sum([home.dispatched for home in homes]),
-            "expiredCount": sum([home.expired for home in homes]),
+            "enqueueCount": sum([destination.enqueued for destination in destinations]),
+            "dequeueCount": sum([destination.dequeued for destination in destinations]),
+            "dispatchCount": sum([destination.dispatched for destination in destinations]),
+            "expiredCount": sum([destination.expired for destination in destinations]),
         }
         if self._resets:
             self._resets = False
             self._baseline.update(counted)
-        found["size"] = (LONG_VALUE, sum([home.waiting() for home in homes]) + in_flight)
+        found["size"] = (LONG_VALUE, sum([destination.waiting() for destination in destinations]) + in_flight)
         for name in COUNTERS:
             found[name] = (LONG_VALUE, max(0, counted[name] - self._baseline.get(name, 0)))
         found["inflightCount"] = (LONG_VALUE, in_flight)
-        cached = sum([home.paged_in() for home in homes])
+        cached = sum([destination.paged_in() for destination in destinations])
         found["averageMessageSize"] = (LONG_VALUE, _average(self._usage.used_bytes, cached + in_flight))
         found["messagesCached"] = (LONG_VALUE, cached)
         _add_memory(found, self._usage)

@@ -63,7 +63,7 @@ class Request:
         self.reply_to: Final[Destination] = reply_to
         self.correlation_id: Final[str | None] = correlation_id
         self.parts: Final[deque[Destination]] = deque()
-        self.homes: Final[deque[BrokerDestination]] = deque()
+        self.destinations: Final[deque[BrokerDestination]] = deque()
         self.subscriptions: Final[deque[Subscription]] = deque()
         self.client_ids: Final[dict[str, str | None]] = {}  # by connection
         self.first_timestamp = False
@@ -169,7 +169,7 @@ class StatisticsRequests(Job, StoreReader, Alarm):
         """
         while request.parts:
             part = request.parts.popleft()
-            request.homes.extend(self._map.matching(part))
+            request.destinations.extend(self._map.matching(part))
             if part.is_pattern:
                 return
 
@@ -203,12 +203,12 @@ class StatisticsRequests(Job, StoreReader, Alarm):
             request = self._requests[0]
             try:
                 while left > 0 and self._has_more(request):
-                    if request.parts and not request.homes:
+                    if request.parts and not request.destinations:
                         self._look_up(request)
                         return refusal
                     left -= 1
                     if not self._may_hear_next(request):
-                        request.homes.popleft()
+                        request.destinations.popleft()
                     elif not self._answer_next(request):
                         return refusal
             except JmsError as error:  # the client is gone or may not write there
@@ -222,7 +222,7 @@ class StatisticsRequests(Job, StoreReader, Alarm):
     def _has_more(self, request: Request) -> bool:
         return (
             request.begins_with_broker
-            or len(request.homes) > 0
+            or len(request.destinations) > 0
             or len(request.parts) > 0
             or len(request.subscriptions) > 0
             or request.ends_with_null
@@ -230,9 +230,9 @@ class StatisticsRequests(Job, StoreReader, Alarm):
 
     def _may_hear_next(self, request: Request) -> bool:
         """Return True if the user may get the next answer."""
-        if request.begins_with_broker or not request.homes:
+        if request.begins_with_broker or not request.destinations:
             return True
-        about = request.homes[0].destination
+        about = request.destinations[0].name
         asked = Destination(QUEUE if about.is_queue else TOPIC, f"{OF_DESTINATIONS}.{about.name}")
         return self._access.may_send(request.own.principal, asked)
 
@@ -245,7 +245,7 @@ class StatisticsRequests(Job, StoreReader, Alarm):
         entries = self._entries(request)
         if entries is None:
             return False
-        about_consumer = not request.begins_with_broker and not request.homes and len(request.subscriptions) > 0
+        about_consumer = not request.begins_with_broker and not request.destinations and len(request.subscriptions) > 0
         correlation_id = None if about_consumer else request.correlation_id  # as ActiveMQ answers
         self._number += 1
         wall_ms = self._context.wall_ms
@@ -259,8 +259,8 @@ class StatisticsRequests(Job, StoreReader, Alarm):
             return False
         if request.begins_with_broker:
             request.begins_with_broker = False
-        elif request.homes:
-            request.homes.popleft()
+        elif request.destinations:
+            request.destinations.popleft()
             self._asked = None
         elif request.subscriptions:
             request.subscriptions.popleft()
@@ -271,23 +271,23 @@ class StatisticsRequests(Job, StoreReader, Alarm):
     def _entries(self, request: Request) -> dict[str, PropertyValue] | None:
         """Return the entries of the next answer, empty at the end of a list, None while a message is read."""
         if request.begins_with_broker:
-            homes = self._map.all()
-            self._context.steps += len(homes) // COMPARED_PER_STEP
-            return self._broker_entries.entries(homes, self._connections.all())
-        if request.homes:
-            return self._about(request.homes[0], request.first_timestamp)
+            destinations = self._map.all()
+            self._context.steps += len(destinations) // COMPARED_PER_STEP
+            return self._broker_entries.entries(destinations, self._connections.all())
+        if request.destinations:
+            return self._about(request.destinations[0], request.first_timestamp)
         if request.subscriptions:
             subscription = request.subscriptions[0]
             client_id = request.client_ids.get(subscription.info.consumer_id.connection_id)
             return subscription_entries(self._destination_entries, subscription, client_id)
         return {}
 
-    def _about(self, home: BrokerDestination, first_timestamp: bool) -> dict[str, PropertyValue] | None:
-        if not first_timestamp or not isinstance(home, Queue):
-            return self._destination_entries.entries(home)
-        if not self._knows_oldest(home):
+    def _about(self, destination: BrokerDestination, first_timestamp: bool) -> dict[str, PropertyValue] | None:
+        if not first_timestamp or not isinstance(destination, Queue):
+            return self._destination_entries.entries(destination)
+        if not self._knows_oldest(destination):
             return None
-        entries = self._destination_entries.entries(home)
+        entries = self._destination_entries.entries(destination)
         if self._oldest is not None:
             entries["firstMessageTimestamp"] = (LONG_VALUE, self._oldest.timestamp_ms)
         return entries
@@ -301,12 +301,12 @@ class StatisticsRequests(Job, StoreReader, Alarm):
             if message is None:
                 self._asked = queue
                 self._waits = True
-                self._context.fetch(self, queue.destination, [sequence])
+                self._context.fetch(self, queue.name, [sequence])
                 return False
             self._oldest = message
         return True
 
-    def fetched(self, request: int, messages: list[Message | None]) -> None:
+    def on_fetched(self, request: int, messages: list[Message | None]) -> None:
         """Take the oldest message from the store, None if it was removed meanwhile."""
         self._oldest = messages[0]
         self._waits = False

@@ -42,7 +42,7 @@ class PolicyMap:
                 return True
         return False
 
-    def tells_of_dispatches(self) -> bool:
+    def advises_of_dispatches(self) -> bool:
         """Return True if a destination publishes advisories about dispatches."""
         return any(entry.advisories.dispatched for entry in self._entries)
 

@@ -75,13 +75,13 @@ class MirroredQueues:
 class VirtualSettings:
     """All virtual destinations of one broker. By default the topics ``VirtualTopic.>`` are virtual.
 
-    With ``told_as_demand`` other brokers learn of consumers behind virtual destinations (ActiveMQ's
-    useVirtualDestSubs). With ``told_on_creation`` each queue behind a virtual destination counts as a consumer
+    With ``counts_as_demand`` other brokers learn of consumers behind virtual destinations (ActiveMQ's
+    useVirtualDestSubs). With ``announced_on_creation`` each queue behind a virtual destination counts as a consumer
     (ActiveMQ's useVirtualDestSubsOnCreation).
     """
 
     topics: tuple[VirtualTopic, ...] = (VirtualTopic(),)
     composites: tuple[CompositeDestination, ...] = ()
     mirrored: MirroredQueues | None = None
-    told_as_demand: bool = False
-    told_on_creation: bool = False
+    counts_as_demand: bool = False
+    announced_on_creation: bool = False

@@ -30,7 +30,7 @@ class BridgeCondition(MessageCondition):
         self._context: Final[BrokerContext] = context
         self._subscription: Final[Subscription] = subscription
         self._policies: Final[dict[str, BridgePolicy]] = {}
-        self._homes: Final[dict[str, QueueBase]] = {}
+        self._destinations: Final[dict[str, QueueBase]] = {}
         self._consumers: Final[dict[str, QueueConsumers]] = {}
         self._arrivals: Final[dict[str, Arrivals]] = {}
         self._alarms: Final[dict[str, float]] = {}  # by queue: monotonic time of the last alarm set
@@ -41,18 +41,18 @@ class BridgeCondition(MessageCondition):
 
     def add(self, queue: QueueBase, consumers: QueueConsumers, policy: BridgePolicy, arrivals: Arrivals | None) -> None:
         """Note that the subscription consumes from ``queue``, beside the other ``consumers``."""
-        name = queue.destination.qualified_name
+        name = queue.name.qualified_name
         self._policies[name] = policy
-        self._homes[name] = queue
+        self._destinations[name] = queue
         self._consumers[name] = consumers
         if arrivals is not None:
             self._arrivals[name] = arrivals
 
     def forget(self, queue: QueueBase) -> None:
         """Note that the subscription no longer consumes from ``queue``."""
-        name = queue.destination.qualified_name
+        name = queue.name.qualified_name
         self._policies.pop(name, None)
-        self._homes.pop(name, None)
+        self._destinations.pop(name, None)
         self._consumers.pop(name, None)
         self._arrivals.pop(name, None)
         self._alarms.pop(name, None)
@@ -61,14 +61,14 @@ class BridgeCondition(MessageCondition):
     @property
     def queues(self) -> list[str]:
         """Names of the queues from which the subscription consumes."""
-        return list(self._homes)
+        return list(self._destinations)
 
     def lets_through(self, reference: MessageReference) -> bool:
         """Return True if the bridge may have the message now. If a wait would help, an alarm wakes the queue later."""
         message = reference.message
         name = message.destination.qualified_name
         policy = self._policies.get(name)
-        queue = self._homes.get(name)
+        queue = self._destinations.get(name)
         path = message.broker_path
         if policy is None or queue is None:
             return self._filter.passes(path)
@@ -107,12 +107,12 @@ class BridgeCondition(MessageCondition):
             self._filter.refusals.rate += 1
             self._is_closed = True
             self._subscription.started = False
-            for queue in self._homes.values():
+            for queue in self._destinations.values():
                 self._wake_at(queue, self._window_end)
 
     def resume(self, queue: QueueBase) -> bool:
         """Act on an alarm of ``queue``. Return True if refused messages may be forwarded now."""
-        name = queue.destination.qualified_name
+        name = queue.name.qualified_name
         if self._is_closed and self._context.monotonic >= self._window_end:
             self._is_closed = False
             self._subscription.started = not self._subscription.removed
@@ -123,7 +123,7 @@ class BridgeCondition(MessageCondition):
 
     def _wake_at(self, queue: QueueBase, due: float) -> None:
         """Set an alarm for ``queue``, unless an earlier alarm is set. Each alarm leads to the next."""
-        name = queue.destination.qualified_name
+        name = queue.name.qualified_name
         alarm = self._alarms.get(name, FAR_OFF)
         if alarm <= self._context.monotonic or due < alarm:
             self._alarms[name] = due

@@ -115,15 +115,15 @@ class BrowserDestination(MessageHolder, Job, StoreReader):
     An acknowledgement releases memory only. Subclasses show messages in `fill`.
     """
 
-    def settled(self, reference: MessageReference) -> None:
+    def settle(self, reference: MessageReference) -> None:
         """Release an acknowledged message."""
         self.release(reference.message)
 
-    def forgotten(self, reference: MessageReference) -> None:
+    def forget(self, reference: MessageReference) -> None:
         """Release a message acknowledged in a transaction."""
         self.release(reference.message)
 
-    def given_back(self, references: list[MessageReference]) -> None:
+    def take_back(self, references: list[MessageReference]) -> None:
         """Release messages without an acknowledgement of the reader."""
         for reference in references:
             self.release(reference.message)
@@ -146,7 +146,7 @@ class Browse(BrowserDestination):
     """
 
     def __init__(self, queue: Queue, subscription: Subscription, context: BrokerContext) -> None:
-        super().__init__(queue.destination, queue.policy, queue.usage)
+        super().__init__(queue.name, queue.policy, queue.usage)
         self._queue: Final[Queue] = queue
         self._context: Final[BrokerContext] = context
         self._subscription: Final[Subscription] = subscription
@@ -162,7 +162,7 @@ class Browse(BrowserDestination):
         self._is_removed = False
         queue.visitors += 1
         queue.visits += 1
-        subscription.homes[self] = None
+        subscription.destinations[self] = None
 
     def _begin(self) -> list[ListBrowse]:
         """Retain the messages in flight, so that their bodies count as memory while the browser needs them."""
@@ -199,7 +199,7 @@ class Browse(BrowserDestination):
                 continue
             self._dispatched[subscription] = total
             for reference in subscription.in_flight.out_of_last(new):
-                if reference.home is self._queue:
+                if reference.destination is self._queue:
                     self._note_dispatched(reference)
 
     def _note_dispatched(self, reference: MessageReference) -> None:
@@ -361,14 +361,14 @@ class Browse(BrowserDestination):
         self._make_ready([])
         self._read_page = read_page
         self._sequences = sequences
-        self._request = self._context.fetch(self, self.destination, sequences)
+        self._request = self._context.fetch(self, self.name, sequences)
         return True
 
     def _add(self, ready: list[Shown], message: Message, redelivery_count: int) -> None:
         self.hold(message)
         ready.append(Shown(message, redelivery_count))
 
-    def fetched(self, request: int, messages: list[Message | None]) -> None:
+    def on_fetched(self, request: int, messages: list[Message | None]) -> None:
         """Take a page of messages from the store."""
         if request != self._request:
             return

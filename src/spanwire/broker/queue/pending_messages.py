@@ -256,7 +256,7 @@ class PendingMessages:
         At most ``most`` bytes by the store's records, or one message.
         """
         numbers = [number for number in paged_out.numbers[start:end] if number > 0]
-        sizes = self._context.store_usage.sizes(self._queue.destination, numbers)
+        sizes = self._context.store_usage.sizes(self._queue.name, numbers)
         size = sum(sizes)
         if size <= most:
             return ReadExtent(end, size)
@@ -296,10 +296,10 @@ class PendingMessages:
             self._load(read, [])
             return True
         page.reading = True
-        self._reads[self._context.fetch(self._queue, self._queue.destination, sequences)] = read
+        self._reads[self._context.fetch(self._queue, self._queue.name, sequences)] = read
         return False
 
-    def fetched(self, request: int, messages: list[Message | None]) -> None:
+    def on_fetched(self, request: int, messages: list[Message | None]) -> None:
         """Take the store's answer to a read. An answer to a forgotten read is ignored."""
         read = self._reads.pop(request, None)
         if read is not None:
@@ -323,7 +323,7 @@ class PendingMessages:
                 message = messages[read_count]
                 read_count += 1
                 if message is None:
-                    logger.error("message %d of %s is missing in the store; it is skipped", number, queue.destination)
+                    logger.error("message %d of %s is missing in the store; it is skipped", number, queue.name)
                 elif self._is_too_late_for(message, number):
                     self._drop(number)
                 else:
@@ -333,7 +333,7 @@ class PendingMessages:
                     message.holders += 1
                     reference = MessageReference(queue, message, number, order, self.redelivery_count(number))
                     self.forget(number)
-                    if message.group_id is not None and queue.destination.kind != SUBSCRIPTION:
+                    if message.group_id is not None and queue.name.kind != SUBSCRIPTION:
                         self.grouped = True
             items.append(reference)
         queue.usage.add(held)
@@ -346,14 +346,14 @@ class PendingMessages:
         Such a message was stored for want of memory. A delivery before a crash is possible, unless a cursor had
         reserved the message.
         """
-        if message.persistent or sequence > self._uncertain_through or self._queue.destination.kind != QUEUE:
+        if message.persistent or sequence > self._uncertain_through or self._queue.name.kind != QUEUE:
             return False
         return not self._certain.holds(sequence)
 
     def _drop(self, sequence: int) -> None:
         store = self._context.store
         if store is not None:
-            store.remove(self._queue.destination, sequence)
+            store.remove(self._queue.name, sequence)
         self.forget(sequence)
 
     def redelivery_count(self, sequence: int) -> int:
@@ -384,7 +384,7 @@ class PendingMessages:
         through = self._uncertain_through
         if through == 0 or store is None:
             return
-        destination = self._queue.destination
+        destination = self._queue.name
         for pending_list in self.lists:
             for page in pending_list.snapshot(pending_list.count):
                 paged_out = page.paged_out

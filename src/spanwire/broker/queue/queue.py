@@ -15,7 +15,7 @@ from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.destination import QueueBase
 from spanwire.broker.dispatch.destination_events import DestinationObserver
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
-from spanwire.broker.dispatch.message_reference import UNTOLD, MessageReference
+from spanwire.broker.dispatch.message_reference import UNREPORTED, MessageReference
 from spanwire.broker.dispatch.slow_consumer_strategy import SlowConsumerWatch
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.persistence.recovered import RecoveredDestination
@@ -60,7 +60,7 @@ class Queue(QueueBase):
         self._returning = 0  # jobs that put messages in front of others: returns of former consumers, retained messages
         self._reserved = False  # True while an exclusive cursor is open: consumers get no messages
         self._shared: Final[dict[Subscription, None]] = {}  # consumers of other destinations as well
-        self._told_shared = False  # each shared consumer knows that messages are pending here
+        self._shared_notified = False  # each shared consumer knows that messages are pending here
         self.observer: DestinationObserver | None = None  # set if the policy asks for advisories or arrival times
 
     def persists(self, message: Message) -> bool:
@@ -69,7 +69,7 @@ class Queue(QueueBase):
         A durable subscription without an active subscriber stores all messages, since memory would not keep them for
         long.
         """
-        kind = self.destination.kind
+        kind = self.name.kind
         if kind == SUBSCRIPTION:
             return message.persistent or not self._consumers.all
         return message.persistent and kind == QUEUE
@@ -88,14 +88,14 @@ class Queue(QueueBase):
             self._use_groups()
         self._dispatcher.accept(message, sequence)
         if self._shared:
-            self._tell_shared()
+            self._notify_shared()
         if self.observer is not None:
             self.observer.after_accept(message, False)
 
-    def _tell_shared(self) -> None:
+    def _notify_shared(self) -> None:
         """Have shared consumers return to this queue as soon as they can take messages."""
-        if not self._told_shared and (self.pending.waiting() > 0 or self.is_held):
-            self._told_shared = True
+        if not self._shared_notified and (self.pending.waiting() > 0 or self.is_held):
+            self._shared_notified = True
             for subscription in self._shared:
                 subscription.busy[self] = None
 
@@ -103,7 +103,7 @@ class Queue(QueueBase):
         """Return True if no message is pending or returns. The next such message alerts shared consumers again."""
         if self.pending.waiting() > 0 or self.is_held:
             return False
-        self._told_shared = False
+        self._shared_notified = False
         return True
 
     def takes_stored(self) -> bool:
@@ -127,20 +127,20 @@ class Queue(QueueBase):
             self.start_expiry()
         self._dispatcher.note_paged_in()
         if self._shared:
-            self._tell_shared()
+            self._notify_shared()
         self.fill()
 
     def _store_redeliveries(self, sequence: int, count: int) -> None:
         """Store possible deliveries by another broker, so that the count survives a restart."""
         store = self._context.store
         if store is not None:
-            store.note_redelivery(self.destination, sequence, count)
+            store.note_redelivery(self.name, sequence, count)
 
     def recover(self, found: RecoveredDestination, clean: bool) -> None:
         """Append the messages of the store; ``clean`` is False after a crash."""
         self.pending.recover(found, clean)
         if self._shared:
-            self._tell_shared()
+            self._notify_shared()
 
     def note_uncertain(self) -> None:
         """Store, before an orderly stop, that messages of a crashed run may have been delivered then."""
@@ -160,7 +160,7 @@ class Queue(QueueBase):
         self.visits += 1
         add_condition(self, subscription, self._consumers, self.arrivals, self._context)
         self._consumers.attach(subscription)
-        subscription.homes[self] = None
+        subscription.destinations[self] = None
         if subscription.shared:
             self._shared[subscription] = None
             if self.pending.waiting() > 0 or self.is_held:
@@ -231,7 +231,7 @@ class Queue(QueueBase):
 
     def _use_groups(self) -> None:
         """Respect message groups from now on. A durable subscription has one consumer and needs none."""
-        if self._selective.groups is None and self.destination.kind != SUBSCRIPTION:
+        if self._selective.groups is None and self.name.kind != SUBSCRIPTION:
             self._selective.use_groups(self.policy.queue.groups)
             self._choose_dispatcher()
 
@@ -245,11 +245,11 @@ class Queue(QueueBase):
                 if self._dispatcher is not before:
                     self._context.schedule(self)
 
-    def fetched(self, request: int, messages: list[Message | None]) -> None:
+    def on_fetched(self, request: int, messages: list[Message | None]) -> None:
         """Take the store's answer to a read: a page, or expired messages for the dead letter queue."""
-        if self._expiry.fetched(request, messages):
+        if self._expiry.on_fetched(request, messages):
             return
-        self.pending.fetched(request, messages)
+        self.pending.on_fetched(request, messages)
         if self.pending.grouped:
             self._use_groups()
         self._dispatcher.note_paged_in()
@@ -257,33 +257,33 @@ class Queue(QueueBase):
             self._context.schedule(self)
         self.fill()
 
-    def settled(self, reference: MessageReference) -> None:
+    def settle(self, reference: MessageReference) -> None:
         """Remove an acknowledged, expired or dead message from memory and from the store."""
         if reference.sequence > 0:
             store = self._context.store
             assert store is not None
-            store.remove(self.destination, reference.sequence)
-        self.forgotten(reference)
+            store.remove(self.name, reference.sequence)
+        self.forget(reference)
 
-    def settled_all(self, references: list[MessageReference]) -> None:
+    def settle_all(self, references: list[MessageReference]) -> None:
         """Remove many acknowledged messages of one consumer, with one call of the store.
 
         They are removed one by one if an observer must see each removal before the next one.
         """
         if self.observer is not None and self.observer.sees_removals():
             for reference in references:
-                self.settled(reference)
+                self.settle(reference)
             return
         sequences = [reference.sequence for reference in references if reference.sequence > 0]
         if sequences:
             store = self._context.store
             assert store is not None
-            store.remove_all(self.destination, sequences)
+            store.remove_all(self.name, sequences)
         self.in_flight -= len(references)
         self.dequeued += len(references)
         self.release_all(references)
 
-    def forgotten(self, reference: MessageReference) -> None:
+    def forget(self, reference: MessageReference) -> None:
         """Remove a dispatched message from memory only."""
         self.in_flight -= 1
         self.dequeued += 1
@@ -291,7 +291,7 @@ class Queue(QueueBase):
         if self.observer is not None:
             self.observer.message_removed(reference.message)
 
-    def given_back(self, references: list[MessageReference]) -> None:
+    def take_back(self, references: list[MessageReference]) -> None:
         """Return a former consumer's messages to their old positions."""
         if not references:
             return
@@ -301,10 +301,10 @@ class Queue(QueueBase):
                 self.release(reference.message)
             return
         for reference in references:
-            reference.told = UNTOLD
+            reference.reported = UNREPORTED
         self.pending.put_back(references)
         if self._shared:
-            self._tell_shared()
+            self._notify_shared()
 
     def accept_earlier(self, references: list[MessageReference]) -> None:
         """Add messages, held and not stored, by ascending order in front of the messages of higher orders."""
@@ -312,7 +312,7 @@ class Queue(QueueBase):
             self.enqueued += len(references)
             self.pending.put_back(references)
             if self._shared:
-                self._tell_shared()
+                self._notify_shared()
 
     @property
     def is_held(self) -> bool:
@@ -324,7 +324,7 @@ class Queue(QueueBase):
         self._returning += 1
         self._choose_dispatcher()
         if self._shared:
-            self._tell_shared()
+            self._notify_shared()
 
     def let_go(self) -> None:
         """Resume dispatch after all older messages have come."""
@@ -338,7 +338,7 @@ class Queue(QueueBase):
         if reference.sequence > 0:
             store = self._context.store
             assert store is not None
-            store.note_redelivery(self.destination, reference.sequence, reference.redelivery_count)
+            store.note_redelivery(self.name, reference.sequence, reference.redelivery_count)
 
     def expire(self, reference: MessageReference) -> None:
         """Dead-letter an expired message, just removed from the pending list."""
@@ -349,7 +349,7 @@ class Queue(QueueBase):
     def discard(self, reference: MessageReference) -> None:
         """Remove a message, just removed from the pending list, without a dead letter."""
         self.in_flight += 1
-        self.settled(reference)
+        self.settle(reference)
 
     @property
     def paused(self) -> bool:
@@ -374,18 +374,18 @@ class Queue(QueueBase):
             self._choose_dispatcher()
             self.fill()
 
-    def taken_away(self, count: int) -> None:
+    def note_reserved(self, count: int) -> None:
         """Count ``count`` messages in flight: a cursor moved them from the pending lists to the store alone."""
         self.in_flight += count
         self.dispatched += count
 
-    def came_back(self, sequences: array[int]) -> None:
+    def dispatch_released(self, sequences: array[int]) -> None:
         """Dispatch messages again after their release by a cursor. The messages are pending again."""
         self.pending.note_released(sequences)
         self.in_flight -= len(sequences)
         self._context.schedule(self)
         if self._shared:
-            self._tell_shared()
+            self._notify_shared()
         self.fill()
 
     def purge(self) -> int:
@@ -469,7 +469,7 @@ class Queue(QueueBase):
             for reference in consumer.subscription.in_flight.all_out():
                 if len(in_flight) >= at_most:
                     return in_flight
-                if reference.home is self:
+                if reference.destination is self:
                     in_flight.append(reference)
         return in_flight
 
@@ -477,12 +477,12 @@ class Queue(QueueBase):
         """Return a reference to a paged-out message, read from the store by a separate reader."""
         return MessageReference(self, message, sequence, 0, self.pending.redelivery_count(sequence))
 
-    def took_from_disk(self, reference: MessageReference) -> None:
+    def note_taken(self, reference: MessageReference) -> None:
         """Account for a message of `from_disk` that the reader removes from the pending list."""
         self.hold(reference.message)
         self.pending.forget(reference.sequence)
 
-    def removed_on_disk(self, sequence: int) -> None:
+    def note_removed(self, sequence: int) -> None:
         """Account for a paged-out message, removed unread by a separate reader."""
         self.pending.forget(sequence)
         self.dequeued += 1

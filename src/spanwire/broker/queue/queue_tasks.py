@@ -6,7 +6,7 @@ from typing import Final
 
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.destination import QueueBase
-from spanwire.broker.dispatch.destination_events import EXPIRED_NEWS
+from spanwire.broker.dispatch.destination_events import EXPIRED_ADVISORY
 from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.queue.page import (
     MAX_PAGE_MESSAGES,
@@ -185,7 +185,7 @@ class ExpiryScan:
         if self._page_bytes == UNBOUNDED or store is None:
             return found
         numbers = [paged_out.numbers[index] for index in found]
-        sizes = self._context.store_usage.sizes(self._queue.destination, numbers)
+        sizes = self._context.store_usage.sizes(self._queue.name, numbers)
         for index in range(len(found)):
             if sizes[index] > self._page_bytes and (index > 0 or is_begun):
                 self._page_bytes = 0
@@ -199,32 +199,32 @@ class ExpiryScan:
         assert store is not None
         if self._reads_expired():
             self.pending += len(due)
-            self._reads[self._context.fetch(queue, queue.destination, due)] = due
+            self._reads[self._context.fetch(queue, queue.name, due)] = due
             return
         for sequence in due:
             self._pending.forget(sequence)
             queue.expired += 1
             queue.dequeued += 1
-            store.remove(queue.destination, sequence)
+            store.remove(queue.name, sequence)
 
     def _reads_expired(self) -> bool:
         """Return True if expired messages must be read: for dead letters or for an advisory."""
         if self._leaves_letters():
             return True
-        news = self._context.news
-        if self._queue.destination.kind == SUBSCRIPTION:
+        advisories = self._context.advisories
+        if self._queue.name.kind == SUBSCRIPTION:
             return False  # an advisory names the topic, which only the message knows
-        return news is not None and news.has_listeners(EXPIRED_NEWS, self._queue.destination)
+        return advisories is not None and advisories.has_listeners(EXPIRED_ADVISORY, self._queue.name)
 
     def _leaves_letters(self) -> bool:
         strategy = self._queue.policy.dead_letter
-        return strategy.process_expired and strategy.target(self._queue.destination) is not None
+        return strategy.process_expired and strategy.target(self._queue.name) is not None
 
     def _lacks_room(self) -> bool:
         """Return True if the disk has no room for dead letters. Expired messages then stay pending."""
         return not self._context.store_usage.has_room() and self._leaves_letters()
 
-    def fetched(self, request: int, messages: list[Message | None]) -> bool:
+    def on_fetched(self, request: int, messages: list[Message | None]) -> bool:
         """Take expired messages from the store. Return False if ``request`` belongs to another reader."""
         due = self._reads.pop(request, None)
         if due is None:
@@ -309,7 +309,7 @@ class Purge:
             elif number != REMOVED and store is not None:
                 self._pending.forget(number)
                 queue.dequeued += 1
-                store.remove(queue.destination, number)
+                store.remove(queue.name, number)
 
 
 class QueueRemoval:
@@ -317,22 +317,22 @@ class QueueRemoval:
 
     def __init__(self, queue: QueueBase, pending: PendingMessages) -> None:
         self._queue: Final[QueueBase] = queue
-        self._pieces: Final[list[Page]] = pending.clear()  # last page first: `work` pops from the end
-        self._pieces.reverse()
+        self._pages: Final[list[Page]] = pending.clear()  # last page first: `work` pops from the end
+        self._pages.reverse()
 
     def is_under_way(self) -> bool:
         """Return True if messages are left."""
-        return len(self._pieces) > 0
+        return len(self._pages) > 0
 
     def work(self) -> bool:
         """Run one slice. Return False if no message is left. Stored messages of paged-out pages need no release."""
         budget = MAX_PAGE_MESSAGES
-        while self._pieces and budget > 0:
-            page = self._pieces.pop()
+        while self._pages and budget > 0:
+            page = self._pages.pop()
             paged_out = page.paged_out
             gone = page.items if paged_out is None else [*paged_out.kept.values(), *page.returned]
             for reference in gone:
                 if reference is not None:
                     self._queue.release(reference.message)
             budget -= len(gone) + 1
-        return len(self._pieces) > 0
+        return len(self._pages) > 0

@@ -290,7 +290,7 @@ class SelectiveDispatch(Dispatcher):
         A durable subscription has one consumer and no groups.
         """
         group = reference.message.group_id
-        if group is None or self._queue.destination.kind == SUBSCRIPTION:
+        if group is None or self._queue.name.kind == SUBSCRIPTION:
             return True
         groups = self.groups
         if groups is None:

@@ -84,7 +84,7 @@ class Acknowledgements:
         """
         if ack_type != REDELIVERED_ACK:
             for reference in subscription.in_flight.take_shown(last if ack_type == INDIVIDUAL_ACK else first, last):
-                reference.home.settled(reference)
+                reference.destination.settle(reference)
             self._consumer_registry.refill(subscription)
             if self._flow.parked:
                 self._flow.unpark()
@@ -117,7 +117,7 @@ class Acknowledgements:
             return True
         if ack_type == REDELIVERED_ACK:
             for reference in subscription.in_flight.in_range(first, last):
-                reference.home.note_told(reference)
+                reference.destination.note_reported(reference)
             return True
         return False
 
@@ -139,17 +139,17 @@ class Acknowledgements:
     def _settle(self, references: list[MessageReference], ack_type: int, cause: str) -> None:
         """Remove acknowledged messages from queue and store; poisoned or expired messages become dead letters."""
         if ack_type == POISON_ACK or ack_type == EXPIRED_ACK:
-            self._bury(references, EXPIRED if ack_type == EXPIRED_ACK else cause)
+            self._send_to_dlq(references, EXPIRED if ack_type == EXPIRED_ACK else cause)
             return
         settle_all(references)
 
-    def _bury(self, references: list[MessageReference], cause: str) -> None:
+    def _send_to_dlq(self, references: list[MessageReference], cause: str) -> None:
         """Turn the references into dead letters."""
         for reference in references:
-            home = reference.home
+            destination = reference.destination
             if cause == EXPIRED:
-                home.expired += 1
-            if home.leaves_dead_letters:
+                destination.expired += 1
+            if destination.leaves_dead_letters:
                 self._context.dead_letter(reference, cause)
             else:
-                home.settled(reference)
+                destination.settle(reference)

@@ -51,14 +51,14 @@ class Leaving(Job):
         self._returned = 0  # consumers whose messages are back
         self._detached = 0  # consumers detached from their destinations
         self._emptied = 0  # consumers without pending messages
-        self._told = 0  # consumers whose removal was published
+        self._published = 0  # consumers whose removal was published
         self.steps = 0
         for subscription in subscriptions:
             if not subscription.shared and subscription.dispatched_count > 0:
-                for home in subscription.homes:
-                    if isinstance(home, Queue):
-                        home.hold_back()
-                        self._held[subscription] = home
+                for destination in subscription.destinations:
+                    if isinstance(destination, Queue):
+                        destination.hold_back()
+                        self._held[subscription] = destination
 
     def start(self) -> None:
         """Do the first slice now."""
@@ -81,8 +81,8 @@ class Leaving(Job):
                 self._detach()
             elif self._emptied < len(self._subscriptions):
                 self._empty(left)
-            elif self._told < len(self._subscriptions):
-                self._tell()
+            elif self._published < len(self._subscriptions):
+                self._publish()
             else:
                 return False
         return True
@@ -99,8 +99,8 @@ class Leaving(Job):
         if not returning.is_over:
             return
         subscription.left = True
-        while subscription.homes and not subscription.shared:
-            self._leave_one(subscription.homes)
+        while subscription.destinations and not subscription.shared:
+            self._leave_one(subscription.destinations)
         returning.let_go()
         held = self._held.pop(subscription, None)
         if held is not None:
@@ -112,50 +112,54 @@ class Leaving(Job):
         """Detach one consumer from one destination, with all other removed consumers that have no message of the
         destination.
         """
-        homes = self._subscriptions[self._detached].homes
-        if homes:
-            self._leave_one(homes)
+        destinations = self._subscriptions[self._detached].destinations
+        if destinations:
+            self._leave_one(destinations)
         else:
             self._detached += 1
 
-    def _leave_one(self, homes: dict[MessageHolder, None]) -> None:
-        home, _ = homes.popitem()
-        homes[home] = None
+    def _leave_one(self, destinations: dict[MessageHolder, None]) -> None:
+        destination, _ = destinations.popitem()
+        destinations[destination] = None
         self.steps += 1
-        if isinstance(home, BrowserDestination):
-            home.abandon()
-        elif isinstance(home, BrokerDestination):
-            self._detach_from(home)
-        homes.pop(home, None)
+        if isinstance(destination, BrowserDestination):
+            destination.abandon()
+        elif isinstance(destination, BrokerDestination):
+            self._detach_from(destination)
+        destinations.pop(destination, None)
 
-    def _detach_from(self, home: BrokerDestination) -> None:
-        self.steps += home.consumer_count // CONSUMERS_PER_STEP
-        gone = home.detach_left()
+    def _detach_from(self, destination: BrokerDestination) -> None:
+        self.steps += destination.consumer_count // CONSUMERS_PER_STEP
+        gone = destination.detach_left()
         self.steps += len(gone)
         for one in gone:
-            one.homes.pop(home, None)
-        if home.destination.is_advisory and home.consumer_count == 0 and self._map.find(home.destination) is home:
-            self._map.remove(home.destination)  # consumers make advisory topics, one for each temporary destination
+            one.destinations.pop(destination, None)
+        if (
+            destination.name.is_advisory
+            and destination.consumer_count == 0
+            and self._map.find(destination.name) is destination
+        ):
+            self._map.remove(destination.name)  # consumers make advisory topics, one for each temporary destination
 
     def _empty(self, at_most: int) -> None:
         pending = self._subscriptions[self._emptied].pending
         for _ in range(min(at_most, len(pending))):
             reference: MessageReference = pending.popleft()
-            reference.home.release(reference.message)
+            reference.destination.release(reference.message)
             self.steps += 1
         if not pending:
             self._emptied += 1
 
-    def _tell(self) -> None:
-        info = self._subscriptions[self._told].info
-        self._told += 1
+    def _publish(self) -> None:
+        info = self._subscriptions[self._published].info
+        self._published += 1
         advisories = self._advisories
         if advisories is None or info.browser:
             return
         for part in info.destination.parts():
             self.steps += 1 + advisories.listener_count
-            home = self._map.find(part)
-            advisories.consumer_removed(info, part, 0 if home is None else home.consumer_count)
+            destination = self._map.find(part)
+            advisories.consumer_removed(info, part, 0 if destination is None else destination.consumer_count)
 
 
 def _delivered_count(references: list[MessageReference], last_delivered_sequence: int) -> int:

@@ -110,7 +110,7 @@ class ConsumerRegistry(ConsumerRemover):
         named = [part for part in parts if not part.is_pattern]
         self._destinations.check_all(state, named)  # before any change of a durable subscription
         durable = None if info.subscription_name is None else self._durables.claim(state, info, selector)
-        homes = self._destinations.make_all(state, named)
+        destinations = self._destinations.make_all(state, named)
         if durable is not None:
             selector = None  # the subscription's queue has only messages that the selector lets through
         subscription = self._made(state, info, consumer, selector, automatic)
@@ -121,12 +121,12 @@ class ConsumerRegistry(ConsumerRemover):
         if automatic:
             state.automatic.append(subscription)
         if info.browser:
-            self._browse(state, homes[0], subscription)
+            self._browse(state, destinations[0], subscription)
         elif durable is not None:
             self._durables.attach(durable, subscription)
             self._announce(subscription, parts)
         else:
-            self._attach(subscription, parts, homes)
+            self._attach(subscription, parts, destinations)
         return subscription
 
     def _made(
@@ -140,10 +140,10 @@ class ConsumerRegistry(ConsumerRemover):
         """Return the subscription, with events for dispatches if a policy asks for such events. Browsers consume no
         messages.
         """
-        news = self._context.news
-        if news is None or info.browser or not self._policies.tells_of_dispatches():
+        advisories = self._context.advisories
+        if advisories is None or info.browser or not self._policies.advises_of_dispatches():
             return Subscription(info, consumer, state.output, state.principal, selector, self._values, automatic)
-        teller = AdvisedConsumer(consumer, news)
+        teller = AdvisedConsumer(consumer, advisories)
         made = Subscription(info, teller, state.output, state.principal, selector, self._values, automatic)
         teller.subscription = made
         return made
@@ -159,7 +159,7 @@ class ConsumerRegistry(ConsumerRemover):
         chosen = self._chosen_prefetch(subscription.info, destination)
         if chosen > 0:
             subscription.prefetch_size = chosen
-        elif chosen == 0 and subscription.consumer.told_to_pull():
+        elif chosen == 0 and subscription.consumer.switch_to_pull():
             subscription.prefetch_size = 0
             subscription.pulls = True
 
@@ -194,24 +194,26 @@ class ConsumerRegistry(ConsumerRemover):
         if is_control(parts[0]):
             self._ranges.check(state, info.selector)
 
-    def _browse(self, state: ConnectionState, home: BrokerDestination, subscription: Subscription) -> None:
-        if is_control(home.destination):
+    def _browse(self, state: ConnectionState, destination: BrokerDestination, subscription: Subscription) -> None:
+        if is_control(destination.name):
             self._ranges.begin(state, subscription)
             return
-        assert isinstance(home, Queue)
-        Browse(home, subscription, self._context)
+        assert isinstance(destination, Queue)
+        Browse(destination, subscription, self._context)
 
-    def _attach(self, subscription: Subscription, parts: list[Destination], homes: list[BrokerDestination]) -> None:
-        for home in homes:
-            attach(home, subscription)
+    def _attach(
+        self, subscription: Subscription, parts: list[Destination], destinations: list[BrokerDestination]
+    ) -> None:
+        for destination in destinations:
+            attach(destination, subscription)
         by_kind: dict[bool, list[BrokerDestination]] = {}  # one list for all wildcards: there are many destinations
         for part in parts:
             if part.is_pattern:
                 self._map.add_pattern(part, subscription)
                 if part.is_queue not in by_kind:
                     by_kind[part.is_queue] = self._map.of_kind(part)
-                homes = by_kind[part.is_queue]
-                Joining(part, homes, [subscription], self._destinations, self._context).start()
+                destinations = by_kind[part.is_queue]
+                Joining(part, destinations, [subscription], self._destinations, self._context).start()
         self._announce(subscription, parts)
 
     def _announce(self, subscription: Subscription, parts: list[Destination]) -> None:
@@ -221,8 +223,8 @@ class ConsumerRegistry(ConsumerRemover):
             self._advisories.listener_added(subscription)
 
     def _count(self, part: Destination) -> int:
-        home = self._map.find(part)
-        return 0 if home is None else home.consumer_count
+        destination = self._map.find(part)
+        return 0 if destination is None else destination.consumer_count
 
     def start(self, subscription: Subscription) -> None:
         """Let dispatch to ``subscription`` begin."""
@@ -236,8 +238,8 @@ class ConsumerRegistry(ConsumerRemover):
         if subscription.shared:
             self._refill_shared(subscription)
             return
-        for home in subscription.homes:
-            home.fill()
+        for destination in subscription.destinations:
+            destination.fill()
 
     def refill_all(self, state: ConnectionState) -> None:
         """Refill the consumers of a connection that accepts output again."""
@@ -248,11 +250,11 @@ class ConsumerRegistry(ConsumerRemover):
 
     def _refill_shared(self, subscription: Subscription) -> None:
         """Fill from a few destinations with messages at once; the other destinations have their turns in slices."""
-        if self.refilled(subscription, REFILLS_AT_ONCE) and not subscription.refilling:
+        if self.fill_some(subscription, REFILLS_AT_ONCE) and not subscription.refilling:
             subscription.refilling = True
             self._context.schedule(Refilling(subscription, self))
 
-    def refilled(self, subscription: Subscription, at_most: int) -> bool:
+    def fill_some(self, subscription: Subscription, at_most: int) -> bool:
         """Fill from at most ``at_most`` of the destinations with messages for ``subscription``.
 
         Destinations with further messages go to the end of the row.
@@ -261,13 +263,13 @@ class ConsumerRegistry(ConsumerRemover):
             True if the subscription can take more and other destinations are left.
         """
         others = len(subscription.busy)
-        for home in list(islice(subscription.busy, at_most)):
+        for destination in list(islice(subscription.busy, at_most)):
             if not subscription.can_take():
                 return False
-            home.fill()
+            destination.fill()
             others -= 1
-            if subscription.busy.pop(home, True) is None and not home.confirms_idle():
-                subscription.busy[home] = None
+            if subscription.busy.pop(destination, True) is None and not destination.confirms_idle():
+                subscription.busy[destination] = None
         return others > 0 and subscription.can_take()
 
     def set_prefetch(self, subscription: Subscription, prefetch_size: int) -> None:
@@ -372,7 +374,7 @@ class Refilling(Job):
     def work(self) -> bool:
         """Do one slice. Return False after one round, or when the consumer can take no more."""
         subscription = self._subscription
-        more = not subscription.removed and self._consumer_registry.refilled(subscription, REFILLS_IN_SLICE)
+        more = not subscription.removed and self._consumer_registry.fill_some(subscription, REFILLS_IN_SLICE)
         self._left -= REFILLS_IN_SLICE
         if more and self._left > 0:
             return True
@@ -383,5 +385,9 @@ class Refilling(Job):
 def _is_searching(subscription: Subscription) -> bool:
     """Return True if a message for the subscription may turn up without a further send."""
     is_durable = subscription.info.subscription_name is not None  # its queue may be held and empty, thus not busy
-    homes = subscription.busy if subscription.shared and not is_durable else subscription.homes
-    return subscription.refilling or subscription.joins > 0 or any(home.is_searching() for home in homes)
+    destinations = subscription.busy if subscription.shared and not is_durable else subscription.destinations
+    return (
+        subscription.refilling
+        or subscription.joins > 0
+        or any(destination.is_searching() for destination in destinations)
+    )

@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 from spanwire.broker.destinations.destinations import Destinations
 from spanwire.broker.dispatch.broker_context import BrokerContext, DeadLetterHandler
-from spanwire.broker.dispatch.destination_events import tell_dead_letter, tell_expired
+from spanwire.broker.dispatch.destination_events import publish_dead_letter, publish_expired
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.message_reference import MessageHolder, MessageReference
 from spanwire.broker.persistence.reply_queue import WithheldMessage
@@ -61,7 +61,7 @@ class DeadLetters(DeadLetterHandler):
         self._destinations: Final[Destinations] = destinations
         self._formats: Final[MessageFormats] = formats
         self._unsynced: Final[UnsyncedBytes] = unsynced
-        self._detentions: Final[dict[Queue, DeferredDeadLetters]] = {}
+        self._deferred: Final[dict[Queue, DeferredDeadLetters]] = {}
         self._detained = 0
         self.rules: Final[list[DeathRule]] = []  # the first verdict other than KEEP counts
 
@@ -72,63 +72,63 @@ class DeadLetters(DeadLetterHandler):
         one unit; while the disk has no room the original stays. Dead advisories leave no copy: their own advisories
         would have no end.
         """
-        home = reference.home
-        if home.destination.is_advisory:
-            home.settled(reference)
+        destination = reference.destination
+        if destination.name.is_advisory:
+            destination.settle(reference)
             return
         for rule in self.rules:
             fate = rule.fate(reference, cause)
             if fate == DROP:
-                home.settled(reference)
-                self._tell_expired(home, reference.message, cause)
+                destination.settle(reference)
+                self._publish_expired(destination, reference.message, cause)
                 return
             if fate == LATER:
                 if reference.sequence > 0 and not self._context.store_usage.has_room():
-                    assert isinstance(home, Queue)
-                    self._detain(home, reference, cause)
+                    assert isinstance(destination, Queue)
+                    self._detain(destination, reference, cause)
                     return
                 if rule.deliver_later(reference, cause):
                     return
                 break
-        if self._bury(reference, cause):
-            self._tell_expired(home, reference.message, cause)
+        if self._send_to_dlq(reference, cause):
+            self._publish_expired(destination, reference.message, cause)
 
-    def _bury(self, reference: MessageReference, cause: str) -> bool:
+    def _send_to_dlq(self, reference: MessageReference, cause: str) -> bool:
         """Apply the policy and return False if the disk has no room yet."""
-        home = reference.home
+        destination = reference.destination
         if reference.sequence == 0:
-            self._keep_transient(home, reference.message, cause)
-            home.settled(reference)
+            self._keep_transient(destination, reference.message, cause)
+            destination.settle(reference)
             return True
-        if self._target(home, reference.message, cause) is None:
-            home.settled(reference)
+        if self._target(destination, reference.message, cause) is None:
+            destination.settle(reference)
             return True
         if not self._context.store_usage.has_room():
-            assert isinstance(home, Queue)
-            self._detain(home, reference, cause)
+            assert isinstance(destination, Queue)
+            self._detain(destination, reference, cause)
             return False
         letters = self._letters(reference, cause)
-        sequences = self._context.units.append_unit(_additions(letters), [(home.destination, reference.sequence)], [])
-        home.forgotten(reference)
+        sequences = self._context.units.append_unit(_additions(letters), [(destination.name, reference.sequence)], [])
+        destination.forget(reference)
         self._accept(letters, sequences)
-        self._tell_kept(home, reference.message)
+        self._publish_dead_letter(destination, reference.message)
         return True
 
     def is_behind(self) -> bool:
         """Return True if too many bytes wait for the disk; see `DeadLetterHandler.is_behind`."""
         return self._unsynced.is_full()
 
-    def dead_on_arrival(self, home: MessageHolder, message: Message, cause: str) -> None:
+    def dead_on_arrival(self, destination: MessageHolder, message: Message, cause: str) -> None:
         """Keep a copy of a message that expired before its arrival at the destination."""
-        if not self._is_dropped(MessageReference(home, message, 0, 0, message.redelivery_count), cause):
-            self._keep_transient(home, message, cause)
-        self._tell_expired(home, message, cause)
+        if not self._is_dropped(MessageReference(destination, message, 0, 0, message.redelivery_count), cause):
+            self._keep_transient(destination, message, cause)
+        self._publish_expired(destination, message, cause)
 
-    def _keep_transient(self, home: MessageHolder, message: Message, cause: str) -> None:
+    def _keep_transient(self, destination: MessageHolder, message: Message, cause: str) -> None:
         """Keep a copy of a message without a record in the store. On a full disk the copy stays in memory only, like
         the message.
         """
-        letters = self._letters(MessageReference(home, message, 0, 0, 0), cause)
+        letters = self._letters(MessageReference(destination, message, 0, 0, 0), cause)
         if not letters:
             return
         store = self._context.store
@@ -137,26 +137,26 @@ class DeadLetters(DeadLetterHandler):
             additions = _additions(letters)
             sequences = self._context.units.append_unit(additions, [], []) if additions else []
         self._accept(letters, sequences)
-        self._tell_kept(home, message)
+        self._publish_dead_letter(destination, message)
 
-    def tell_committed(self, reference: MessageReference, cause: str, kept: bool) -> None:
+    def publish_committed(self, reference: MessageReference, cause: str, kept: bool) -> None:
         """Publish the advisories for a dead message whose transaction took effect.
 
         ``kept`` says that `letters` returned a copy.
         """
         if kept:
-            self._tell_kept(reference.home, reference.message)
-        self._tell_expired(reference.home, reference.message, cause)
+            self._publish_dead_letter(reference.destination, reference.message)
+        self._publish_expired(reference.destination, reference.message, cause)
 
-    def _tell_kept(self, home: MessageHolder, message: Message) -> None:
-        news = self._context.news
-        if news is not None:
-            tell_dead_letter(news, home, message)
+    def _publish_dead_letter(self, destination: MessageHolder, message: Message) -> None:
+        advisories = self._context.advisories
+        if advisories is not None:
+            publish_dead_letter(advisories, destination, message)
 
-    def _tell_expired(self, home: MessageHolder, message: Message, cause: str) -> None:
-        news = self._context.news
-        if news is not None and cause == EXPIRED:
-            tell_expired(news, home, message)
+    def _publish_expired(self, destination: MessageHolder, message: Message, cause: str) -> None:
+        advisories = self._context.advisories
+        if advisories is not None and cause == EXPIRED:
+            publish_expired(advisories, destination, message)
 
     def letters(self, reference: MessageReference, cause: str) -> list[WithheldMessage]:
         """Return the copies of a dead message, with cause and original destination, for a unit of the caller.
@@ -174,15 +174,17 @@ class DeadLetters(DeadLetterHandler):
         return False
 
     def _letters(self, reference: MessageReference, cause: str) -> list[WithheldMessage]:
-        home = reference.home
-        target = self._target(home, reference.message, cause)
+        destination = reference.destination
+        target = self._target(destination, reference.message, cause)
         if target is None:
             return []
-        strategy = home.policy.dead_letter
-        place = self._destinations.ensure_letters(target, Destination(QUEUE, strategy.queue_name))
-        copy = self._copy(reference.message, place.destination, strategy, cause)
-        letters = [WithheldMessage(place, copy, 0)]
-        for line in place.durable_lines(copy):
+        strategy = destination.policy.dead_letter
+        dead_letter_queue = self._destinations.ensure_dead_letter_destination(
+            target, Destination(QUEUE, strategy.queue_name)
+        )
+        copy = self._copy(reference.message, dead_letter_queue.name, strategy, cause)
+        letters = [WithheldMessage(dead_letter_queue, copy, 0)]
+        for line in dead_letter_queue.durable_lines(copy):
             letters.append(WithheldMessage(line, copy.twin(), 0))
         return letters
 
@@ -193,25 +195,25 @@ class DeadLetters(DeadLetterHandler):
         """
         stored = 0
         for letter in letters:
-            home = letter.home
+            destination = letter.destination
             sequence = 0
-            if sequences and isinstance(home, Queue):
+            if sequences and isinstance(destination, Queue):
                 sequence = sequences[stored]
                 stored += 1
                 self._unsynced.add(letter.message.size)
-            home.accept(letter.message, sequence)
+            destination.accept(letter.message, sequence)
 
     def room_changed(self) -> None:
         """Continue with the messages that had no room for their dead letters."""
         self._detained = 0
-        for home, deferred in list(self._detentions.items()):
-            if home.removed or len(deferred) == 0:
-                del self._detentions[home]
+        for destination, deferred in list(self._deferred.items()):
+            if destination.removed or len(deferred) == 0:
+                del self._deferred[destination]
             else:
                 self._detained += len(deferred)
                 self._context.schedule(deferred)
 
-    def _detain(self, home: Queue, reference: MessageReference, cause: str) -> None:
+    def _detain(self, destination: Queue, reference: MessageReference, cause: str) -> None:
         """Set a message aside until the disk has room.
 
         Beyond `MAX_DETAINED` a message stays in the store alone and returns with the next start. A poisoned message is
@@ -219,8 +221,8 @@ class DeadLetters(DeadLetterHandler):
         """
         redelivery_count = reference.redelivery_count
         if cause != EXPIRED:
-            home.note_redelivery(reference)
-        home.release(reference.message)
+            destination.note_redelivery(reference)
+        destination.release(reference.message)
         if self._detained >= MAX_DETAINED:
             return
         self._detained += 1
@@ -234,24 +236,24 @@ class DeadLetters(DeadLetterHandler):
                 "%d messages wait to become dead letters; further ones stay in the store until the next start",
                 MAX_DETAINED,
             )
-        deferred = self._detentions.get(home)
+        deferred = self._deferred.get(destination)
         if deferred is None:
-            deferred = DeferredDeadLetters(home, self._context, self)
-            self._detentions[home] = deferred
+            deferred = DeferredDeadLetters(destination, self._context, self)
+            self._deferred[destination] = deferred
         deferred.add(reference.sequence, cause, redelivery_count)
 
-    def _target(self, home: MessageHolder, message: Message, cause: str) -> Destination | None:
+    def _target(self, destination: MessageHolder, message: Message, cause: str) -> Destination | None:
         """Return the destination of the copy, None if the policy drops the message."""
-        strategy = home.policy.dead_letter
-        if home.destination.is_advisory:
+        strategy = destination.policy.dead_letter
+        if destination.name.is_advisory:
             return None
         if (cause == EXPIRED and not strategy.process_expired) or (
             not message.persistent and not strategy.process_non_persistent
         ):
             return None
-        if home.destination.kind == SUBSCRIPTION:
-            return strategy.target(message.destination, home.destination.name.partition(":")[2])
-        return strategy.target(home.destination)
+        if destination.name.kind == SUBSCRIPTION:
+            return strategy.target(message.destination, destination.name.name.partition(":")[2])
+        return strategy.target(destination.name)
 
     def _copy(self, message: Message, target: Destination, strategy: DeadLetterStrategy, cause: str) -> Message:
         message_format = self._formats.format(message.format_id)
@@ -280,8 +282,8 @@ def _additions(letters: list[WithheldMessage]) -> list[tuple[Destination, Messag
     """Return the copies that the store keeps."""
     additions: list[tuple[Destination, Message]] = []
     for letter in letters:
-        if isinstance(letter.home, Queue):
-            additions.append((letter.home.destination, letter.message))
+        if isinstance(letter.destination, Queue):
+            additions.append((letter.destination.name, letter.message))
     return additions
 
 

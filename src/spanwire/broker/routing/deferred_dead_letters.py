@@ -32,8 +32,8 @@ class DeferredDeadLetters(Job, StoreReader):
     The queue counts the messages as in flight.
     """
 
-    def __init__(self, home: Queue, context: BrokerContext, dead_letter_handler: DeadLetterHandler) -> None:
-        self._home: Final[Queue] = home
+    def __init__(self, destination: Queue, context: BrokerContext, dead_letter_handler: DeadLetterHandler) -> None:
+        self._destination: Final[Queue] = destination
         self._context: Final[BrokerContext] = context
         self._dead_letter_handler: Final[DeadLetterHandler] = dead_letter_handler
         self._waiting: Final[deque[DeadMessage]] = deque()
@@ -47,30 +47,30 @@ class DeferredDeadLetters(Job, StoreReader):
         self._waiting.append(DeadMessage(sequence, cause, redelivery_count))
 
     def work(self) -> bool:
-        """Read the next page if there is room now; `fetched` continues."""
-        if self._home.removed:
+        """Read the next page if there is room now; `on_fetched` continues."""
+        if self._destination.removed:
             self._waiting.clear()
         store = self._context.store
         if store is None or not self._waiting or self._read or not self._context.store_usage.has_room():
             return False
         while self._waiting and len(self._read) < PAGE_MESSAGES:
             self._read.append(self._waiting.popleft())
-        self._context.fetch(self, self._home.destination, [dead.sequence for dead in self._read])
+        self._context.fetch(self, self._destination.name, [dead.sequence for dead in self._read])
         return False
 
-    def fetched(self, request: int, messages: list[Message | None]) -> None:
+    def on_fetched(self, request: int, messages: list[Message | None]) -> None:
         """Turn the messages of a page into dead letters. The store quarantines unreadable messages."""
         page = self._read
         self._read = []
-        home = self._home
-        for place, message in enumerate(messages):
-            dead = page[place]
-            if home.removed:
+        destination = self._destination
+        for index, message in enumerate(messages):
+            dead = page[index]
+            if destination.removed:
                 break
             if message is None:
-                home.in_flight -= 1
+                destination.in_flight -= 1
                 continue
-            home.hold(message)
-            reference = MessageReference(home, message, dead.sequence, 0, dead.redelivery_count)
+            destination.hold(message)
+            reference = MessageReference(destination, message, dead.sequence, 0, dead.redelivery_count)
             self._dead_letter_handler.dead_letter(reference, dead.cause)
         self._context.schedule(self)

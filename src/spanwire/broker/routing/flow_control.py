@@ -16,7 +16,7 @@ from spanwire.broker.connections.connection_state import MAX_PARKED_BYTES, Conne
 from spanwire.broker.destinations.destination_map import DestinationMap
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.destination import BrokerDestination
-from spanwire.broker.dispatch.destination_events import tell_full
+from spanwire.broker.dispatch.destination_events import publish_full
 from spanwire.broker.dispatch.memory_usage import RESUME_SHARE, MemoryUsage, UsageLimits
 from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes
 from spanwire.broker.ports import NO_TOKEN
@@ -87,99 +87,102 @@ class FlowControl:
         """Set the lowest store mark of all policies, in percent of the store's limit."""
         self._lowest_store_mark = lowest
 
-    def obstacle(self, home: BrokerDestination, message: Message) -> int:
+    def obstacle(self, destination: BrokerDestination, message: Message) -> int:
         """Return the reason for ``message`` to wait, `ROOM` if there is no obstacle."""
-        if self._has_store and home.persists(message):
+        if self._has_store and destination.persists(message):
             if self._store_is_tight or self._unsynced.is_full():
-                return self._store_obstacle(home)
+                return self._store_obstacle(destination)
             return ROOM
-        if home.usage.takes(message.size) or not home.has_takers():
+        if destination.usage.takes(message.size) or not destination.has_takers():
             return ROOM
-        return self._memory_obstacle(home, message)
+        return self._memory_obstacle(destination, message)
 
-    def _store_obstacle(self, home: BrokerDestination) -> int:
+    def _store_obstacle(self, destination: BrokerDestination) -> int:
         if not self._has_disk_room:
             return DISK
         limit = self._limits.store_bytes
-        if limit > 0 and self._store_bytes * 100 >= limit * home.policy.store_usage_high_water_mark:
+        if limit > 0 and self._store_bytes * 100 >= limit * destination.policy.store_usage_high_water_mark:
             return STORE
         return BEHIND if self._unsynced.is_full() else ROOM
 
-    def has_reserve(self, state: ConnectionState, home: BrokerDestination, message: Message) -> bool:
+    def has_reserve(self, state: ConnectionState, destination: BrokerDestination, message: Message) -> bool:
         """Return True if another broker forwards ``message``, and the reserve of memory for forwarded messages has
         room.
         """
-        return state.forwards and home.usage.takes_forwarded(len(message.broker_path))
+        return state.forwards and destination.usage.takes_forwarded(len(message.broker_path))
 
-    def _memory_obstacle(self, home: BrokerDestination, message: Message) -> int:
-        if not home.policy.producer_flow_control:
-            news = self._context.news
-            if news is not None:
-                tell_full(news, home, message, None)
-            if self.may_spill(home):
+    def _memory_obstacle(self, destination: BrokerDestination, message: Message) -> int:
+        if not destination.policy.producer_flow_control:
+            advisories = self._context.advisories
+            if advisories is not None:
+                publish_full(advisories, destination, message, None)
+            if self.may_spill(destination):
                 return ROOM
-            whole = home.usage.parent
+            whole = destination.usage.parent
             if whole is not None and whole.takes(message.size):
                 return ROOM
-            if home.make_room(message.size):
+            if destination.make_room(message.size):
                 return ROOM
-        return MEMORY if home.usage.takes_ever(message.size) else TOO_LARGE
+        return MEMORY if destination.usage.takes_ever(message.size) else TOO_LARGE
 
-    def spills(self, home: BrokerDestination) -> bool:
-        """Return True if non-persistent messages of ``home`` go to the store now.
+    def spills(self, destination: BrokerDestination) -> bool:
+        """Return True if non-persistent messages of ``destination`` go to the store now.
 
         Memory is above the high-water mark, and the queue is without flow control.
         """
-        return home.usage.is_above(home.policy.cursor_memory_high_water_mark) and self.may_spill(home)
+        return destination.usage.is_above(destination.policy.cursor_memory_high_water_mark) and self.may_spill(
+            destination
+        )
 
-    def may_spill(self, home: BrokerDestination) -> bool:
-        """Return True if the store takes non-persistent messages of ``home``."""
-        if not self._has_store or not keeps_messages(home):
+    def may_spill(self, destination: BrokerDestination) -> bool:
+        """Return True if the store takes non-persistent messages of ``destination``."""
+        if not self._has_store or not keeps_messages(destination):
             return False
         limit = self._limits.temporary_bytes
         if limit > 0 and self._store_bytes >= limit:
             return False
-        return self._store_obstacle(home) == ROOM
+        return self._store_obstacle(destination) == ROOM
 
-    def check_transacted(self, home: BrokerDestination, message: Message) -> None:
+    def check_transacted(self, destination: BrokerDestination, message: Message) -> None:
         """Check that a transaction can hold ``message``. Such a send cannot wait: the commit would wait behind the
         send.
 
         Raises:
             ResourceAllocationError: there is no room.
         """
-        stored = self._has_store and home.persists(message)
+        stored = self._has_store and destination.persists(message)
         reason = MEMORY
-        if self.usage_in_transaction(home, message).takes(message.size):
+        if self.usage_in_transaction(destination, message).takes(message.size):
             if not stored or not self._store_is_tight:
                 return
-            reason = self._store_obstacle(home)
+            reason = self._store_obstacle(destination)
             if reason == ROOM or reason == BEHIND:
                 return
-        news = self._context.news
-        if news is not None and reason == MEMORY:
-            tell_full(news, home, message, None)
+        advisories = self._context.advisories
+        if advisories is not None and reason == MEMORY:
+            publish_full(advisories, destination, message, None)
         raise ResourceAllocationError(
-            f"{self._refusal(home, message, reason)}. The transaction cannot hold more; commit smaller ones, raise the "
+            f"{self._refusal(destination, message, reason)}. "
+            "The transaction cannot hold more; commit smaller ones, raise the "
             f"limit or consume faster"
         )
 
-    def usage_in_transaction(self, home: BrokerDestination, message: Message) -> MemoryUsage:
+    def usage_in_transaction(self, destination: BrokerDestination, message: Message) -> MemoryUsage:
         """Return the memory usage that counts ``message`` while a transaction holds the message.
 
         The limit of the destination does not apply to messages for the store, nor without flow control.
         """
-        whole = home.usage.parent
-        if whole is None or (home.policy.producer_flow_control and not (message.persistent and self._has_store)):
-            return home.usage
+        whole = destination.usage.parent
+        if whole is None or (destination.policy.producer_flow_control and not (message.persistent and self._has_store)):
+            return destination.usage
         return whole
 
-    def check_commit(self, home: BrokerDestination, message: Message) -> None:
+    def check_commit(self, destination: BrokerDestination, message: Message) -> None:
         """Raise `ResourceAllocationError` if the store has no room for a message of a transaction."""
-        if self._store_is_tight and home.persists(message):
-            reason = self._store_obstacle(home)
+        if self._store_is_tight and destination.persists(message):
+            reason = self._store_obstacle(destination)
             if reason == DISK or reason == STORE:
-                raise ResourceAllocationError(self._refusal(home, message, reason))
+                raise ResourceAllocationError(self._refusal(destination, message, reason))
 
     def refresh(self) -> None:
         """Ask the store for its size."""
@@ -191,7 +194,7 @@ class FlowControl:
         self._store_is_tight = full or not self._has_disk_room
 
     def park(
-        self, state: ConnectionState, home: BrokerDestination, message: Message, token: int, obstacle: int
+        self, state: ConnectionState, destination: BrokerDestination, message: Message, token: int, obstacle: int
     ) -> bool:
         """Let ``message`` wait for room.
 
@@ -201,20 +204,20 @@ class FlowControl:
         Raises:
             ResourceAllocationError: the message must not wait.
         """
-        self._tell_full(state, home, message, obstacle)
+        self._publish_full(state, destination, message, obstacle)
         if obstacle == TOO_LARGE:
             raise ResourceAllocationError(
-                f"a message of {message.size} bytes to {home.destination} is larger than memoryUsage: send smaller "
+                f"a message of {message.size} bytes to {destination.name} is larger than memoryUsage: send smaller "
                 f"ones, send it persistent, or raise memoryUsage"
             )
-        if self._fails_at_once(state, home) and obstacle >= MEMORY and obstacle != TURN:
-            raise ResourceAllocationError(self._refusal(home, message, obstacle))
-        self._check_parked(state, home, message)
+        if self._fails_at_once(state, destination) and obstacle >= MEMORY and obstacle != TURN:
+            raise ResourceAllocationError(self._refusal(destination, message, obstacle))
+        self._check_parked(state, destination, message)
         now = self._context.monotonic
         if not state.parked:
             self.parked.append(state)
-        deadline = self._deadline(state, home)
-        state.parked.append(ParkedSend(home, message, token, deadline))
+        deadline = self._deadline(state, destination)
+        state.parked.append(ParkedSend(destination, message, token, deadline))
         state.parked_bytes += message.size
         self._parked_bytes += message.size
         self._due = min(self._due, deadline)
@@ -223,22 +226,24 @@ class FlowControl:
         if self._is_parking_full(state) and state.may_pause_reading():
             state.reading_paused = True
         if obstacle >= MEMORY and obstacle != TURN:
-            self._warn(state, home, message, obstacle)
+            self._warn(state, destination, message, obstacle)
         return token == NO_TOKEN
 
-    def _tell_full(self, state: ConnectionState, home: BrokerDestination, message: Message, obstacle: int) -> None:
-        news = self._context.news
-        if news is not None and (obstacle == MEMORY or obstacle == TOO_LARGE):
-            tell_full(news, home, message, state.producers.get(str(message.message_id.producer_id)))
+    def _publish_full(
+        self, state: ConnectionState, destination: BrokerDestination, message: Message, obstacle: int
+    ) -> None:
+        advisories = self._context.advisories
+        if advisories is not None and (obstacle == MEMORY or obstacle == TOO_LARGE):
+            publish_full(advisories, destination, message, state.producers.get(str(message.message_id.producer_id)))
 
-    def _fails_at_once(self, state: ConnectionState, home: BrokerDestination) -> bool:
+    def _fails_at_once(self, state: ConnectionState, destination: BrokerDestination) -> bool:
         if state.forwards:  # messages of another broker wait: the broker has no user to report to
             return False
-        fails = home.policy.send_fail_if_no_space
+        fails = destination.policy.send_fail_if_no_space
         return self._limits.fail_if_no_space if fails is None else fails
 
-    def _deadline(self, state: ConnectionState, home: BrokerDestination) -> float:
-        after_ms = home.policy.send_fail_after_ms
+    def _deadline(self, state: ConnectionState, destination: BrokerDestination) -> float:
+        after_ms = destination.policy.send_fail_after_ms
         if after_ms < 0:
             after_ms = self._limits.fail_after_ms
         return self._context.monotonic + after_ms / 1000 if after_ms > 0 and not state.forwards else NEVER
@@ -248,10 +253,11 @@ class FlowControl:
             return state.parked_bytes >= self._max_parked_bytes
         return state.parked_bytes >= MAX_PARKED_BYTES or self._parked_bytes >= self._max_parked_bytes
 
-    def _check_parked(self, state: ConnectionState, home: BrokerDestination, message: Message) -> None:
+    def _check_parked(self, state: ConnectionState, destination: BrokerDestination, message: Message) -> None:
         if self._is_parking_full(state) and not state.may_pause_reading():
             raise ResourceAllocationError(
-                f"{self._refusal(home, message, MEMORY)}. {len(state.parked)} sends of this connection wait already; "
+                f"{self._refusal(destination, message, MEMORY)}. "
+                f"{len(state.parked)} sends of this connection wait already; "
                 f"consume from it, raise memoryUsage or slow the producer down"
             )
 
@@ -310,36 +316,36 @@ class FlowControl:
 
         The destination that made the send wait may be the target of a virtual destination.
         """
-        if not self._takes_again(state, parked.home, parked.message):
+        if not self._takes_again(state, parked.destination, parked.message):
             return False
         for part in parked.message.destination.parts():
-            for home in self._map.matching(part):
-                if not self._takes_again(state, home, parked.message):
+            for destination in self._map.matching(part):
+                if not self._takes_again(state, destination, parked.message):
                     return False
         return True
 
-    def _takes_again(self, state: ConnectionState, home: BrokerDestination, message: Message) -> bool:
-        """Return True if ``home`` takes a message again. Full memory stays full until `RESUME_SHARE` is reached
+    def _takes_again(self, state: ConnectionState, destination: BrokerDestination, message: Message) -> bool:
+        """Return True if ``destination`` takes a message again. Full memory stays full until `RESUME_SHARE` is reached
         (hysteresis).
         """
-        if home.removed:
+        if destination.removed:
             return True
-        obstacle = self.obstacle(home, message)
-        if (obstacle == ROOM or obstacle == MEMORY) and self.has_reserve(state, home, message):
+        obstacle = self.obstacle(destination, message)
+        if (obstacle == ROOM or obstacle == MEMORY) and self.has_reserve(state, destination, message):
             return True
         if obstacle != ROOM and obstacle != TOO_LARGE:  # TOO_LARGE did not hold at the time of the send
             return False
-        return not (self._needs_memory(home, message) and home.usage.is_above(RESUME_SHARE))
+        return not (self._needs_memory(destination, message) and destination.usage.is_above(RESUME_SHARE))
 
-    def _needs_memory(self, home: BrokerDestination, message: Message) -> bool:
+    def _needs_memory(self, destination: BrokerDestination, message: Message) -> bool:
         """Return True if ``message`` will stay in memory: the store does not take the message, and a subscription needs
         the copy.
         """
-        if isinstance(home, Topic):
-            return home.has_takers()
-        if not home.policy.producer_flow_control:
+        if isinstance(destination, Topic):
+            return destination.has_takers()
+        if not destination.policy.producer_flow_control:
             return False
-        return not (self._has_store and home.persists(message))
+        return not (self._has_store and destination.persists(message))
 
     def next_timeout(self) -> float | None:
         """Return the monotonic seconds at which to call `run`; 0.0 while connections wait for their turn."""
@@ -373,36 +379,36 @@ class FlowControl:
             state.parked.extend(kept)
             for parked in expired:
                 self._drop(state, parked)
-                text = self._refusal(parked.home, parked.message, self._reason(parked), late=True)
-                tell(state, parked.token, ResourceAllocationError(text))
+                text = self._refusal(parked.destination, parked.message, self._reason(parked), late=True)
+                reply(state, parked.token, ResourceAllocationError(text))
         for parked in state.parked:
             self._due = min(self._due, parked.deadline)
         if state.parked:
             first = state.parked[0]
-            obstacle = self.obstacle(first.home, first.message)
+            obstacle = self.obstacle(first.destination, first.message)
             if obstacle == DISK or obstacle == STORE:
                 self._due = min(self._due, now + ROOM_POLL_SECONDS)
             if MEMORY <= obstacle <= DISK:
-                self._warn(state, first.home, first.message, obstacle)
+                self._warn(state, first.destination, first.message, obstacle)
 
     def _reason(self, parked: ParkedSend) -> int:
-        reason = self.obstacle(parked.home, parked.message)
+        reason = self.obstacle(parked.destination, parked.message)
         return MEMORY if reason == ROOM else reason
 
-    def _warn(self, state: ConnectionState, home: BrokerDestination, message: Message, obstacle: int) -> None:
+    def _warn(self, state: ConnectionState, destination: BrokerDestination, message: Message, obstacle: int) -> None:
         """Log a warning, once for each destination and interval."""
-        interval = home.policy.blocked_producer_warning_interval_ms / 1000
+        interval = destination.policy.blocked_producer_warning_interval_ms / 1000
         if interval <= 0:
             return
         now = self._context.monotonic
-        name = home.destination.qualified_name
+        name = destination.name.qualified_name
         last = self._warned.get(name)
         if last is None or last + interval <= now:
             self._warned[name] = last = now
             logger.warning(
                 "producer flow control: sends to %s wait: %s; connection %s of %s holds %d of %d connections' sends",
                 name,
-                self._limit(home, message, obstacle),
+                self._limit(destination, message, obstacle),
                 state.connection_id,
                 state.info.remote_address,
                 len(state.parked),
@@ -410,40 +416,40 @@ class FlowControl:
             )
         self._due = min(self._due, last + interval)
 
-    def _limit(self, home: BrokerDestination, message: Message, obstacle: int) -> str:
+    def _limit(self, destination: BrokerDestination, message: Message, obstacle: int) -> str:
         """Describe the limit that is reached."""
         if obstacle == DISK:
             return "the disk of the store has no room"
         if obstacle == STORE:
-            percent = home.policy.store_usage_high_water_mark
+            percent = destination.policy.store_usage_high_water_mark
             return f"{percent} % of storeUsage, {self._limits.store_bytes} bytes, are in use"
-        level = home.usage.full_level(message.size)
+        level = destination.usage.full_level(message.size)
         name = "memoryUsage" if level.parent is None else "memoryLimit"
         return f"{name} of {level.limit_bytes} bytes is reached"
 
-    def _refusal(self, home: BrokerDestination, message: Message, obstacle: int, late: bool = False) -> str:
+    def _refusal(self, destination: BrokerDestination, message: Message, obstacle: int, late: bool = False) -> str:
         """Return the text of a refusal, in ActiveMQ's words."""
         if obstacle == DISK:
             what = "Persistent store is Full, the disk has no room"
         elif obstacle == STORE:
-            percent = home.policy.store_usage_high_water_mark
+            percent = destination.policy.store_usage_high_water_mark
             what = f"Persistent store is Full, {percent}% of {self._limits.store_bytes}"
         elif late:
             what = "Usage Manager Memory Limit Wait Timeout"
         else:
-            return f"Usage Manager Memory Limit reached on {home.destination}. {ADVICE}"
+            return f"Usage Manager Memory Limit reached on {destination.name}. {ADVICE}"
         producer = message.message_id.producer_id
-        return f"{what}. Stopping producer ({producer}) to prevent flooding {home.destination}. {ADVICE}"
+        return f"{what}. Stopping producer ({producer}) to prevent flooding {destination.name}. {ADVICE}"
 
 
-def keeps_messages(home: BrokerDestination) -> bool:
-    """Return True if the store keeps messages of ``home``: a permanent queue, a durable subscription, the scheduler."""
-    kind = home.destination.kind
+def keeps_messages(destination: BrokerDestination) -> bool:
+    """Return True if the store keeps messages of ``destination``: a queue, durable subscription or the scheduler."""
+    kind = destination.name.kind
     return kind == QUEUE or kind == SUBSCRIPTION or kind == SCHEDULE
 
 
-def tell(state: ConnectionState, token: int, error: JmsError | None) -> None:
+def reply(state: ConnectionState, token: int, error: JmsError | None) -> None:
     """Answer a send that had waited. A send without a wish for an answer gets a refusal all the same."""
     if token != NO_TOKEN or error is not None:
-        state.output.connection.completed(token, error)
+        state.output.connection.on_completed(token, error)
         state.output.mark_dirty()

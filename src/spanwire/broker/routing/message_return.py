@@ -19,17 +19,17 @@ class Returning:
     """Returns references to their destinations.
 
     The application may have seen the first ``seen`` references. Each counts as a delivery, unless the consumer
-    announced deliveries (``told``), or the message of a bridge is flagged as redelivered already.
+    announced deliveries (``reported``), or the message of a bridge is flagged as redelivered already.
     """
 
-    def __init__(self, references: list[MessageReference], seen: int, told: bool, bridge: bool) -> None:
+    def __init__(self, references: list[MessageReference], seen: int, reported: bool, bridge: bool) -> None:
         self._references: Final[list[MessageReference]] = references
         self._seen: Final[int] = seen
-        self._told: Final[bool] = told
+        self._reported: Final[bool] = reported
         self._bridge: Final[bool] = bridge
         self._noted = 0
-        self._homes: list[MessageHolder] = []
-        self._by_home: Final[dict[MessageHolder, list[MessageReference]]] = {}
+        self._destinations: list[MessageHolder] = []
+        self._by_destination: Final[dict[MessageHolder, list[MessageReference]]] = {}
         self._next = 0  # index in the references of the current destination
         self._grouped = False
         self._held: Final[list[Queue]] = []
@@ -38,7 +38,7 @@ class Returning:
     @property
     def is_over(self) -> bool:
         """True once all references are back."""
-        return self._grouped and self._noted == self._seen and not self._homes
+        return self._grouped and self._noted == self._seen and not self._destinations
 
     def go_on(self, at_most: int) -> int:
         """Return about ``at_most`` references, or all if there are no more, and give the number of steps."""
@@ -52,46 +52,46 @@ class Returning:
             self._note(self._references[self._noted])
             self._noted += 1
             steps += 1
-        while steps < at_most and self._homes:
-            home = self._homes[-1]
-            own = self._by_home[home]
+        while steps < at_most and self._destinations:
+            destination = self._destinations[-1]
+            own = self._by_destination[destination]
             part = own[self._next : self._next + at_most - steps]
-            home.given_back(part)
+            destination.take_back(part)
             steps += 1 + len(part)
             self._next += len(part)
             if self._next >= len(own):
                 self._next = 0
-                self.returned.append(self._homes.pop())
+                self.returned.append(self._destinations.pop())
         return steps
 
     def _group(self, hold: bool) -> None:
         self._grouped = True
         for reference in self._references:
-            own = self._by_home.get(reference.home)
+            own = self._by_destination.get(reference.destination)
             if own is None:
-                self._by_home[reference.home] = [reference]
+                self._by_destination[reference.destination] = [reference]
             else:
                 own.append(reference)
-        self._homes = list(reversed(self._by_home))
-        for home, own in self._by_home.items():
-            if hold and isinstance(home, Queue):
-                home.hold_back()
-                self._held.append(home)
+        self._destinations = list(reversed(self._by_destination))
+        for destination, own in self._by_destination.items():
+            if hold and isinstance(destination, Queue):
+                destination.hold_back()
+                self._held.append(destination)
                 own.sort(key=_order_of)
 
     def _note(self, reference: MessageReference) -> None:
-        home = reference.home
+        destination = reference.destination
         if self._bridge and reference.redelivery_count > 0:
             return  # a link that breaks often must not poison a flagged message
-        if self._told:
-            home.note_left(reference)
+        if self._reported:
+            destination.note_departure(reference)
         else:
-            home.note_redelivery(reference)
+            destination.note_redelivery(reference)
 
     def let_go(self) -> None:
         """End the pause of the queues and dispatch: all references are back."""
-        for home in self._held:
-            home.let_go()
+        for destination in self._held:
+            destination.let_go()
         self._held.clear()
         for returned in self.returned:
             returned.fill()

@@ -22,7 +22,7 @@ from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes
 from spanwire.broker.ports import NO_TOKEN
 from spanwire.broker.reserved_destinations import check_apart, is_control
 from spanwire.broker.routing.dead_letters import EXPIRED, DeadLetters
-from spanwire.broker.routing.flow_control import MEMORY, ROOM, TURN, FlowControl, ParkedSender, tell
+from spanwire.broker.routing.flow_control import MEMORY, ROOM, TURN, FlowControl, ParkedSender, reply
 from spanwire.broker.routing.message_takers import ControlTaker, DelayedSender
 from spanwire.broker.routing.unscheduled import LOOKED_AT, Unscheduled
 from spanwire.broker.routing.virtual_destinations import Target, VirtualDestinations
@@ -46,7 +46,7 @@ class MessageRouter(ParkedSender, Dispatcher):
         destinations: Destinations,
         formats: MessageFormats,
         access: AccessControl,
-        waiting: ReplyQueue,
+        reply: ReplyQueue,
         unsynced: UnsyncedBytes,
         dead_letters: DeadLetters,
         flow: FlowControl,
@@ -58,7 +58,7 @@ class MessageRouter(ParkedSender, Dispatcher):
         self._destinations: Final[Destinations] = destinations
         self._formats: Final[MessageFormats] = formats
         self._access: Final[AccessControl] = access
-        self._waiting: Final[ReplyQueue] = waiting
+        self._replies: Final[ReplyQueue] = reply
         self._unsynced: Final[UnsyncedBytes] = unsynced
         self._dead_letters: Final[DeadLetters] = dead_letters
         self._flow: Final[FlowControl] = flow
@@ -84,25 +84,25 @@ class MessageRouter(ParkedSender, Dispatcher):
                 self._unscheduled.look(message)
         elif delayed.concerns(message):
             return self._send_later(delayed, state, message, transaction, token)
-        destination = message.destination
-        home = self._map.find(destination)
-        if home is None or destination.is_composite or home.fans_out:
+        name = message.destination
+        destination = self._map.find(name)
+        if destination is None or name.is_composite or destination.fans_out:
             return self._send_to_many(state, message, transaction, token)
-        self._access.check_write(state, home.destination)
+        self._access.check_write(state, destination.name)
         if transaction is not None:
             transaction.messages += 1
-            self._gather(transaction, home, message)
+            self._gather(transaction, destination, message)
             return True
-        obstacle = self._flow.obstacle(home, message)
-        if (obstacle != ROOM or state.parked) and not self._passes(state, home, message, obstacle):
-            return self._flow.park(state, home, message, token, obstacle if obstacle != ROOM else TURN)
-        return self._deliver(state, home, message, token)
+        obstacle = self._flow.obstacle(destination, message)
+        if (obstacle != ROOM or state.parked) and not self._passes(state, destination, message, obstacle):
+            return self._flow.park(state, destination, message, token, obstacle if obstacle != ROOM else TURN)
+        return self._deliver(state, destination, message, token)
 
-    def _passes(self, state: ConnectionState, home: BrokerDestination, message: Message, obstacle: int) -> bool:
+    def _passes(self, state: ConnectionState, destination: BrokerDestination, message: Message, obstacle: int) -> bool:
         """Return True if another broker forwards ``message``, and the reserve of memory for forwarded messages has
         room.
         """
-        return obstacle == MEMORY and not state.parked and self._flow.has_reserve(state, home, message)
+        return obstacle == MEMORY and not state.parked and self._flow.has_reserve(state, destination, message)
 
     def _send_later(
         self,
@@ -115,10 +115,10 @@ class MessageRouter(ParkedSender, Dispatcher):
         if transaction is None:
             return delayed.take(state, message, token)
         transaction.messages += 1
-        home = delayed.home_of(state, message)
-        if home is not None:
+        destination = delayed.destination_of(state, message)
+        if destination is not None:
             transaction.sender = state.principal
-            self._gather(transaction, home, message)
+            self._gather(transaction, destination, message)
         return True
 
     def _send_to_many(
@@ -130,16 +130,16 @@ class MessageRouter(ParkedSender, Dispatcher):
             return True
         targets = self.targets(state, message)
         if state.parked and transaction is None and targets:
-            return self._flow.park(state, targets[0].home, message, token, TURN)
+            return self._flow.park(state, targets[0].destination, message, token, TURN)
         if transaction is not None:
             transaction.messages += 1
             for target, copy in zip(targets, self.copies(targets, message), strict=True):
-                self._gather(transaction, target.home, copy)
+                self._gather(transaction, target.destination, copy)
             return True
         for target in targets:
-            obstacle = self._flow.obstacle(target.home, message)
-            if obstacle != ROOM and not self._passes(state, target.home, message, obstacle):
-                return self._flow.park(state, target.home, message, token, obstacle)
+            obstacle = self._flow.obstacle(target.destination, message)
+            if obstacle != ROOM and not self._passes(state, target.destination, message, obstacle):
+                return self._flow.park(state, target.destination, message, token, obstacle)
         return self._deliver_all(state, targets, self.copies(targets, message), token)
 
     def send_over_link(self, state: ConnectionState, message: Message, token: int) -> bool:
@@ -163,36 +163,38 @@ class MessageRouter(ParkedSender, Dispatcher):
     def _is_audited(self, topic: Destination) -> bool:
         if topic.is_advisory:
             return False  # each broker publishes its own advisories
-        home = self._map.find(topic)
-        return home is None or home.policy.topic.audits_copies
+        destination = self._map.find(topic)
+        return destination is None or destination.policy.topic.audits_copies
 
     def _send_to_bridges(self, state: ConnectionState, message: Message, token: int) -> bool:
         """Take a `NEARER` copy, for the bridges of this broker and their durable subscriptions only."""
-        targets = [target for target in self.targets(state, message) if self._leads_on(target.home)]
+        targets = [target for target in self.targets(state, message) if self._leads_on(target.destination)]
         for target in targets:
-            obstacle = self._flow.obstacle(target.home, message)
-            if (obstacle != ROOM or state.parked) and not self._passes(state, target.home, message, obstacle):
-                return self._flow.park(state, target.home, message, token, obstacle if obstacle != ROOM else TURN)
+            obstacle = self._flow.obstacle(target.destination, message)
+            if (obstacle != ROOM or state.parked) and not self._passes(state, target.destination, message, obstacle):
+                return self._flow.park(
+                    state, target.destination, message, token, obstacle if obstacle != ROOM else TURN
+                )
         self._deliver_to_bridges(state, targets, message)
         return not message.persistent or self.answer_when_stored(state, token)
 
-    def _leads_on(self, home: BrokerDestination) -> bool:
+    def _leads_on(self, destination: BrokerDestination) -> bool:
         """Return True for a topic, and for the queue of a bridge's durable subscription."""
-        if isinstance(home, Topic):
+        if isinstance(destination, Topic):
             return True
-        durable = self._map.durables.get(home.destination.name) if home.destination.kind == SUBSCRIPTION else None
+        durable = self._map.durables.get(destination.name.name) if destination.name.kind == SUBSCRIPTION else None
         return durable is not None and durable.terms.name.startswith(BRIDGE_DURABLE_PREFIX)
 
     def _deliver_to_bridges(self, state: ConnectionState, targets: list[Target], message: Message) -> None:
-        lines: list[Target] = []
+        expanded: list[Target] = []
         copies: list[Message] = []
         for target, copy in zip(targets, self.copies(targets, message), strict=True):
-            if isinstance(target.home, Topic):
-                target.home.accept_for_bridges(copy)
+            if isinstance(target.destination, Topic):
+                target.destination.accept_for_bridges(copy)
             else:
-                lines.append(target)
+                expanded.append(target)
                 copies.append(copy)
-        self._deliver_all(state, lines, copies, NO_TOKEN)
+        self._deliver_all(state, expanded, copies, NO_TOKEN)
 
     def is_repeated(self, state: ConnectionState, message: Message) -> bool:
         """Return True if the store has the message already: a client repeats its sends after a reconnect. Only answer
@@ -202,10 +204,12 @@ class MessageRouter(ParkedSender, Dispatcher):
             return self._audit.is_repeated_over_link(message, state.info.audit_makers)
         return message.persistent and self._audit.is_repeated(message.message_id)
 
-    def _gather(self, transaction: Transaction, home: BrokerDestination, message: Message) -> None:
+    def _gather(self, transaction: Transaction, destination: BrokerDestination, message: Message) -> None:
         """Keep ``message`` for the commit."""
-        self._flow.check_transacted(home, message)
-        transaction.add_send(TransactedSend(home, message, self._flow.usage_in_transaction(home, message)))
+        self._flow.check_transacted(destination, message)
+        transaction.add_send(
+            TransactedSend(destination, message, self._flow.usage_in_transaction(destination, message))
+        )
 
     def targets(self, state: ConnectionState, message: Message) -> list[Target]:
         """Return the queues and topics that get the message in the end.
@@ -213,17 +217,17 @@ class MessageRouter(ParkedSender, Dispatcher):
         Raises:
             JmsError: a target is refused, or is the control destination: requests are taken at the send.
         """
-        homes = self._resolve(state, message.destination)
-        if any(home.fans_out for home in homes):
-            targets = self._virtual.expand(state, homes, message)
+        destinations = self._resolve(state, message.destination)
+        if any(destination.fans_out for destination in destinations):
+            targets = self._virtual.expand(state, destinations, message)
             self._context.steps += len(targets)
             for target in targets:
-                if target.home.fans_out:
-                    check_apart(target.home.destination)
+                if target.destination.fans_out:
+                    check_apart(target.destination.name)
             return targets
-        if len(homes) > 1:
-            self._check_fan_out(message.destination, homes)
-        return [Target(home, home.destination) for home in homes]
+        if len(destinations) > 1:
+            self._check_fan_out(message.destination, destinations)
+        return [Target(destination, destination.name) for destination in destinations]
 
     def copies(self, targets: list[Target], message: Message) -> list[Message]:
         """Return the message for each target, with the address of the target."""
@@ -248,13 +252,13 @@ class MessageRouter(ParkedSender, Dispatcher):
         others: list[WithheldMessage] = []
         has_store = self._context.store is not None
         for target, copy in zip(targets, copies, strict=True):
-            home = target.home
-            to_store = has_store and home.persists(copy) and not copy.is_expired(self._context.wall_ms)
-            (stored if to_store else others).append(WithheldMessage(home, copy, 0))
+            destination = target.destination
+            to_store = has_store and destination.persists(copy) and not copy.is_expired(self._context.wall_ms)
+            (stored if to_store else others).append(WithheldMessage(destination, copy, 0))
         if stored:
             self._store_together(state, stored)
         for entry in others:
-            self._deliver(state, entry.home, entry.message, NO_TOKEN)
+            self._deliver(state, entry.destination, entry.message, NO_TOKEN)
         if not copies or not copies[0].persistent or not (stored or copies[0].is_expired(self._context.wall_ms)):
             return True
         return self.answer_when_stored(state, token)
@@ -263,18 +267,18 @@ class MessageRouter(ParkedSender, Dispatcher):
         store = self._context.store
         assert store is not None
         if len(copies) == 1:
-            sequences = [store.append(copies[0].home.destination, copies[0].message)]
+            sequences = [store.append(copies[0].destination.name, copies[0].message)]
         elif all(entry.message.shares_bytes(copies[0].message) for entry in copies):
             sequences = self._context.units.append_shared(
-                [entry.home.destination for entry in copies], copies[0].message
+                [entry.destination.name for entry in copies], copies[0].message
             )
         else:
             additions: list[tuple[Destination, Message]] = []
             for entry in copies:
-                additions.append((entry.home.destination, entry.message))
+                additions.append((entry.destination.name, entry.message))
             sequences = self._context.units.append_unit(additions, [], [])
         for entry, sequence in zip(copies, sequences, strict=True):
-            self._stored(state, entry.home, entry.message, sequence, NO_TOKEN)
+            self._stored(state, entry.destination, entry.message, sequence, NO_TOKEN)
 
     def answer_when_stored(self, state: ConnectionState, token: int) -> bool:
         """Return True if all earlier writes to the store are safe; else the answer to ``token`` waits for the store."""
@@ -282,17 +286,17 @@ class MessageRouter(ParkedSender, Dispatcher):
         if token == NO_TOKEN or store is None:
             return True
         position = store.position()
-        if self._waiting.is_stored(position):
+        if self._replies.is_stored(position):
             return True
-        self._waiting.add(PendingReply(position, state.output, token, None))
+        self._replies.add(PendingReply(position, state.output, token, None))
         return False
 
-    def _resolve(self, state: ConnectionState, destination: Destination) -> list[BrokerDestination]:
+    def _resolve(self, state: ConnectionState, name: Destination) -> list[BrokerDestination]:
         """Return the physical destinations, each once. Destinations are made only after all are allowed."""
         wanted: dict[str, Destination] = {}
         compared = 0
         looked = 0
-        for part in destination.parts():
+        for part in name.parts():
             if part.is_pattern and part.is_temporary:
                 raise DestinationDoesNotExistError(part.qualified_name)  # other connections' are private
             if not part.is_pattern or part.is_advisory:
@@ -302,26 +306,26 @@ class MessageRouter(ParkedSender, Dispatcher):
             looked += 1
             compared += self._map.count_of_kind(part)
             check_compared(looked, compared)
-            for home in self._map.matching(part):
-                if not home.destination.is_advisory:
+            for destination in self._map.matching(part):
+                if not destination.name.is_advisory:
                     if len(wanted) >= MAX_WILDCARD_TARGETS:
                         raise ResourceAllocationError(
-                            f"a message to {destination} would be copied to more than {MAX_WILDCARD_TARGETS} "
+                            f"a message to {name} would be copied to more than {MAX_WILDCARD_TARGETS} "
                             f"destinations: send to a narrower wildcard"
                         )
-                    self._access.check_write(state, home.destination)
-                    wanted[home.destination.qualified_name] = home.destination
+                    self._access.check_write(state, destination.name)
+                    wanted[destination.name.qualified_name] = destination.name
         self._context.steps += len(wanted)
         return self._destinations.ensure_all(state, list(wanted.values()), True)
 
-    def _check_fan_out(self, destination: Destination, homes: list[BrokerDestination]) -> None:
-        """Raise `ResourceAllocationError` if one message to all ``homes`` would take too many steps."""
+    def _check_fan_out(self, name: Destination, destinations: list[BrokerDestination]) -> None:
+        """Raise `ResourceAllocationError` if one message to all ``destinations`` would take too many steps."""
         steps = 0
-        for home in homes:
-            steps += self._context.load_of(home) + home.copy_steps
+        for destination in destinations:
+            steps += self._context.load_of(destination) + destination.copy_steps
         if steps > MAX_STEPS_OF_SEND:
             raise ResourceAllocationError(
-                f"a message to {destination} would be handed to more than {MAX_FAN_OUT} consumers: "
+                f"a message to {name} would be handed to more than {MAX_FAN_OUT} consumers: "
                 f"send to fewer destinations at once"
             )
 
@@ -330,14 +334,14 @@ class MessageRouter(ParkedSender, Dispatcher):
         error: JmsError | None = None
         done = True
         try:
-            if parked.home.destination.kind == SCHEDULE and self.delayed is not None:
+            if parked.destination.name.kind == SCHEDULE and self.delayed is not None:
                 done = self.delayed.keep(state, parked.message, parked.token)
             else:
                 done = self._take_parked(state, parked)
         except JmsError as refused:
             error = refused
         if done or error is not None:
-            tell(state, parked.token, error)
+            reply(state, parked.token, error)
 
     def _take_parked(self, state: ConnectionState, parked: ParkedSend) -> bool:
         message = parked.message
@@ -348,25 +352,25 @@ class MessageRouter(ParkedSender, Dispatcher):
             done = self._deliver_all(state, targets, self.copies(targets, message), parked.token)
         else:
             if verdict == NEARER:
-                targets = [target for target in self.targets(state, message) if self._leads_on(target.home)]
+                targets = [target for target in self.targets(state, message) if self._leads_on(target.destination)]
                 self._deliver_to_bridges(state, targets, message)
             done = not message.persistent or self.answer_when_stored(state, parked.token)
         if audited:
             self._audit.copies.note(message)
         return done
 
-    def home_again(self, destination: Destination) -> BrokerDestination | None:
+    def find_or_create(self, destination: Destination) -> BrokerDestination | None:
         """Return the destination for a returning message, None if the destination is removed for good."""
         if destination.kind == SUBSCRIPTION:
             durable = self._map.durables.get(destination.name)
-            return None if durable is None else durable.line
+            return None if durable is None else durable.queue
         return self._map.find(destination) if destination.is_temporary else self._destinations.ensure_own(destination)
 
     def hand_in(self, state: ConnectionState, message: Message) -> bool:
         """Deliver a message of the broker's own, without an answer. Return False if there is no room now."""
         targets = self.targets(state, message)
         for target in targets:
-            if self._flow.obstacle(target.home, message) != ROOM:
+            if self._flow.obstacle(target.destination, message) != ROOM:
                 return False
         self._deliver_all(state, targets, self.copies(targets, message), NO_TOKEN)
         return True
@@ -376,78 +380,78 @@ class MessageRouter(ParkedSender, Dispatcher):
         store = self._context.store
         targets = self.targets(state, message)
         sends = [
-            WithheldMessage(target.home, copy, 0)
+            WithheldMessage(target.destination, copy, 0)
             for target, copy in zip(targets, self.copies(targets, message), strict=True)
         ]
         position = 0 if store is None else store.position()
-        if store is None or self._waiting.is_stored(position):
+        if store is None or self._replies.is_stored(position):
             for entry in sends:
-                self._deliver(state, entry.home, entry.message, NO_TOKEN)
+                self._deliver(state, entry.destination, entry.message, NO_TOKEN)
         else:
             self.withhold(PendingReply(position, state.output, NO_TOKEN, sends))
 
-    def _deliver(self, state: ConnectionState, home: BrokerDestination, message: Message, token: int) -> bool:
+    def _deliver(self, state: ConnectionState, destination: BrokerDestination, message: Message, token: int) -> bool:
         if message.expiration_ms > 0 and message.is_expired(self._context.wall_ms):
-            self._expired(home, message)
+            self._expired(destination, message)
             return not message.persistent or self.answer_when_stored(state, token)
-        if self._context.store is not None and home.persists(message):
-            return self._store(state, home, message, token)
-        if not home.policy.producer_flow_control and self._flow.spills(home):
-            return self._store(state, home, message, NO_TOKEN)
-        if home.withheld > 0:
+        if self._context.store is not None and destination.persists(message):
+            return self._store(state, destination, message, token)
+        if not destination.policy.producer_flow_control and self._flow.spills(destination):
+            return self._store(state, destination, message, NO_TOKEN)
+        if destination.withheld > 0:
             store = self._context.store
             position = 0 if store is None else store.position()
-            self.withhold(PendingReply(position, state.output, NO_TOKEN, [WithheldMessage(home, message, 0)]))
+            self.withhold(PendingReply(position, state.output, NO_TOKEN, [WithheldMessage(destination, message, 0)]))
         else:
-            home.accept(message, 0)
+            destination.accept(message, 0)
         return True
 
-    def _expired(self, home: BrokerDestination, message: Message) -> None:
-        home.expired += 1
-        self._dead_letters.dead_on_arrival(home, message, EXPIRED)
+    def _expired(self, destination: BrokerDestination, message: Message) -> None:
+        destination.expired += 1
+        self._dead_letters.dead_on_arrival(destination, message, EXPIRED)
 
-    def withhold(self, waiting: PendingReply) -> None:
-        """Dispatch the messages of ``waiting`` when the store has reached the position. No later message overtakes."""
-        if waiting.messages is not None:
-            for entry in waiting.messages:
-                entry.home.withheld += 1
-                entry.home.hold(entry.message)
+    def withhold(self, reply: PendingReply) -> None:
+        """Dispatch the messages of ``reply`` when the store has reached the position. No later message overtakes."""
+        if reply.messages is not None:
+            for entry in reply.messages:
+                entry.destination.withheld += 1
+                entry.destination.hold(entry.message)
         if self._context.store is None:
-            self.deferred.take(waiting)
+            self.deferred.take(reply)
         else:
-            self._waiting.add(waiting)
+            self._replies.add(reply)
 
-    def expect(self, waiting: PendingReply) -> None:
+    def expect(self, reply: PendingReply) -> None:
         """Withhold messages that memory and destinations count already."""
-        self._waiting.add(waiting)
+        self._replies.add(reply)
 
     def release_one(self, entry: WithheldMessage) -> None:
         """Dispatch one message for `Dispatcher.release_one`."""
-        home = entry.home
+        destination = entry.destination
         message = entry.message
-        sequence = entry.sequence if entry.line is None else entry.line.first + entry.sequence
-        home.withheld -= 1
-        if not home.removed:
-            if not message.is_expired(self._context.wall_ms) or home.destination.kind == SCHEDULE:
-                home.accept(message, sequence)  # the lifetime of a scheduled message begins with its delivery
+        sequence = entry.sequence if entry.additions is None else entry.additions.first + entry.sequence
+        destination.withheld -= 1
+        if not destination.removed:
+            if not message.is_expired(self._context.wall_ms) or destination.name.kind == SCHEDULE:
+                destination.accept(message, sequence)  # the lifetime of a scheduled message begins with its delivery
             elif sequence == 0:
-                self._expired(home, message)
+                self._expired(destination, message)
             else:
-                home.enqueued += 1
-                home.hold(message)
-                home.expire(MessageReference(home, message, sequence, 0, 0))
+                destination.enqueued += 1
+                destination.hold(message)
+                destination.expire(MessageReference(destination, message, sequence, 0, 0))
         if entry.usage is None:
-            home.release(message)
+            destination.release(message)
         else:
             entry.usage.add(-message.size)
 
-    def _store(self, state: ConnectionState, home: BrokerDestination, message: Message, token: int) -> bool:
+    def _store(self, state: ConnectionState, destination: BrokerDestination, message: Message, token: int) -> bool:
         store = self._context.store
         assert store is not None
-        return self._stored(state, home, message, store.append(home.destination, message), token)
+        return self._stored(state, destination, message, store.append(destination.name, message), token)
 
     def _stored(
-        self, state: ConnectionState, home: BrokerDestination, message: Message, sequence: int, token: int
+        self, state: ConnectionState, destination: BrokerDestination, message: Message, sequence: int, token: int
     ) -> bool:
         """Dispatch a stored message, now or once the message is safe on disk."""
         store = self._context.store
@@ -457,8 +461,10 @@ class MessageRouter(ParkedSender, Dispatcher):
             self._audit.came_over_link(message)
         else:
             state.audited = self._audit.stored(state.audited, message.message_id)
-        if home.policy.dispatch_before_sync and home.withheld == 0:
-            home.accept(message, sequence)
+        if destination.policy.dispatch_before_sync and destination.withheld == 0:
+            destination.accept(message, sequence)
             return self.answer_when_stored(state, token)
-        self.withhold(PendingReply(store.position(), state.output, token, [WithheldMessage(home, message, sequence)]))
+        self.withhold(
+            PendingReply(store.position(), state.output, token, [WithheldMessage(destination, message, sequence)])
+        )
         return token == NO_TOKEN

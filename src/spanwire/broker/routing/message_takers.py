@@ -21,7 +21,7 @@ class DelayedSender(Protocol):
         """Take ``message`` in place of `MessageRouter.send`, with the same result."""
         ...
 
-    def home_of(self, state: ConnectionState, message: Message) -> BrokerDestination | None:
+    def destination_of(self, state: ConnectionState, message: Message) -> BrokerDestination | None:
         """Return the destination that keeps ``message`` until the commit, None if the message takes no part in the
         transaction.
         """

@@ -43,12 +43,12 @@ class ProducerRegistry:
         if info.destination is None and self._advisories is not None:
             self._advisories.anonymous_producer_added(info)
         for part in parts:
-            home = self._map.find(part)
-            if home is not None:
-                home.producers += 1
-                home.visits += 1
+            destination = self._map.find(part)
+            if destination is not None:
+                destination.producers += 1
+                destination.visits += 1
                 if self._advisories is not None:
-                    self._advisories.producer_added(info, part, home.producers)
+                    self._advisories.producer_added(info, part, destination.producers)
 
     def _parts(self, state: ConnectionState, info: ProducerInfo) -> list[Destination]:
         """Return the physical destinations of the producer. All are checked before the first is made."""
@@ -72,15 +72,17 @@ class ProducerRegistry:
         if info.destination is None:
             if self._advisories is not None:
                 self._advisories.anonymous_producer_removed(info)
-            return self._telling()
+            return self._delivery()
         parts = info.destination.parts()
         for part in parts:
-            home = self._map.find(part)
-            if home is not None and home.producers > 0:  # a removed and recreated destination counts from 0
-                home.producers -= 1
+            destination = self._map.find(part)
+            if (
+                destination is not None and destination.producers > 0
+            ):  # a removed and recreated destination counts from 0
+                destination.producers -= 1
                 if self._advisories is not None:
-                    self._advisories.producer_removed(info, part, home.producers)
-        return len(parts) * self._telling()
+                    self._advisories.producer_removed(info, part, destination.producers)
+        return len(parts) * self._delivery()
 
-    def _telling(self) -> int:
+    def _delivery(self) -> int:
         return 1 if self._advisories is None else 1 + self._advisories.listener_count

@@ -17,7 +17,7 @@ from spanwire.model.errors import JmsError, ProtocolError
 from spanwire.model.message import Message
 
 LOOKED_AT: Final = 16  # messages of a producer; the first is often only a test
-MAX_TOLD: Final = 100  # producers named by one run of the broker; more would fill the log
+MAX_NAMED_PRODUCERS: Final = 100  # producers named by one run of the broker; more would fill the log
 
 logger = logging.getLogger(__name__)
 
@@ -27,21 +27,21 @@ class Unscheduled:
 
     def __init__(self, formats: MessageFormats) -> None:
         self._formats: Final[MessageFormats] = formats
-        self._told: Final[set[str]] = set()
+        self._named: Final[set[str]] = set()
 
     def look(self, message: Message) -> None:
         """Examine one of the first messages of a producer."""
-        if message.raw.find(MARK) < 0 or len(self._told) >= MAX_TOLD:
+        if message.raw.find(MARK) < 0 or len(self._named) >= MAX_NAMED_PRODUCERS:
             return
         producer = str(message.message_id.producer_id)
-        if producer in self._told:
+        if producer in self._named:
             return
         try:
             if not asks(self._formats.properties(message)):
                 return
         except (JmsError, ProtocolError):
             return  # the next reader of the properties refuses the message
-        self._told.add(producer)
+        self._named.add(producer)
         logger.warning(
             "producer %s sends messages to %s that ask for a delay, and this broker has no scheduler: they are "
             'delivered at once; write schedulerSupport="true" at <broker>',

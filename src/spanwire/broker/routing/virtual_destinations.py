@@ -40,10 +40,12 @@ class Target:
     ``address`` None leaves JMSDestination as sent. A copy ``via`` a mirror looks as if sent to the mirror.
     """
 
-    __slots__ = ("address", "home", "via")
+    __slots__ = ("address", "destination", "via")
 
-    def __init__(self, home: BrokerDestination, address: Destination | None, via: Destination | None = None) -> None:
-        self.home: Final[BrokerDestination] = home
+    def __init__(
+        self, destination: BrokerDestination, address: Destination | None, via: Destination | None = None
+    ) -> None:
+        self.destination: Final[BrokerDestination] = destination
         self.address: Final[Destination | None] = address
         self.via: Final[Destination | None] = via
 
@@ -72,8 +74,8 @@ class VirtualDestinations:
         self._made = 0  # destinations created for the current message
         self._compared = 0  # wildcards that these were compared with
 
-    def expand(self, state: ConnectionState, homes: list[BrokerDestination], message: Message) -> list[Target]:
-        """Return all physical targets of a message to ``homes``, in the order of the settings.
+    def expand(self, state: ConnectionState, destinations: list[BrokerDestination], message: Message) -> list[Target]:
+        """Return all physical targets of a message to ``destinations``, in the order of the settings.
 
         Raises:
             JmsError: a target is refused; destinations of the settings may have been made by then.
@@ -82,29 +84,29 @@ class VirtualDestinations:
         self._steps = 0
         self._made = 0
         self._compared = 0
-        if len(homes) == 1 and homes[0].route is None:
-            self._steps = -self._load_of(homes[0])  # room for these was checked when the consumers came
-        for home in homes:
-            self._follow(state, home, message, Target(home, home.destination), targets, [])
+        if len(destinations) == 1 and destinations[0].route is None:
+            self._steps = -self._load_of(destinations[0])  # room for these was checked when the consumers came
+        for destination in destinations:
+            self._follow(state, destination, message, Target(destination, destination.name), targets, [])
         return targets
 
     def _follow(
         self,
         state: ConnectionState,
-        home: BrokerDestination,
+        destination: BrokerDestination,
         message: Message,
         target: Target,
         targets: list[Target],
         path: list[BrokerDestination],
     ) -> None:
-        route = home.route
+        route = destination.route
         if route is None:
             self._add(target, message, targets)
             return
-        self._look(home.destination, 1)
-        if home in path or len(path) >= MAX_HOPS:
+        self._look(destination.name, 1)
+        if destination in path or len(path) >= MAX_HOPS:
             return
-        path.append(home)
+        path.append(destination)
         mirror = route.mirror
         if mirror is not None:
             topic = self._ensure(mirror.destination)
@@ -132,8 +134,8 @@ class VirtualDestinations:
         if selector is not None and not self._values.matches(selector, message, message.redelivery_count):
             return
         self._access.check_write(state, forward.destination)
-        home = self._ensure(forward.destination)
-        self._follow(state, home, message, _target(home, forward.keeps_address, via), targets, path)
+        destination = self._ensure(forward.destination)
+        self._follow(state, destination, message, _target(destination, forward.keeps_address, via), targets, path)
 
     def _listen(
         self,
@@ -147,15 +149,15 @@ class VirtualDestinations:
         settings = rule.settings
         if settings.local and message.broker_path:
             return
-        for home in self._audience(rule):
-            if settings.selector_aware and not self._is_wanted(home, message):
+        for destination in self._audience(rule):
+            if settings.selector_aware and not self._is_wanted(destination, message):
                 continue
-            if settings.drop_on_resource_limit and self._flow.obstacle(home, message) != ROOM:
+            if settings.drop_on_resource_limit and self._flow.obstacle(destination, message) != ROOM:
                 continue
-            if not self._access.may_write(state, home.destination):
+            if not self._access.may_write(state, destination.name):
                 continue
             keeps = not settings.set_original_destination
-            self._follow(state, home, message, _target(home, keeps, via), targets, path)
+            self._follow(state, destination, message, _target(destination, keeps, via), targets, path)
 
     def _audience(self, rule: ListeningRule) -> list[BrokerDestination]:
         """Return the listening queues, searched again after queues came or went."""
@@ -219,30 +221,30 @@ class VirtualDestinations:
             )
         return self._destinations.ensure_own(destination)
 
-    def _is_wanted(self, home: BrokerDestination, message: Message) -> bool:
-        if not isinstance(home, Queue):
+    def _is_wanted(self, destination: BrokerDestination, message: Message) -> bool:
+        if not isinstance(destination, Queue):
             return False
-        reference = MessageReference(home, message, 0, 0, message.redelivery_count)
-        for subscription in home.attached():
-            self._look(home.destination, subscription.weight)
+        reference = MessageReference(destination, message, 0, 0, message.redelivery_count)
+        for subscription in destination.attached():
+            self._look(destination.name, subscription.weight)
             if subscription.accepts(reference):
                 return True
         return False
 
     def _add(self, target: Target, message: Message, targets: list[Target]) -> None:
         """Add the destination and its durable subscriptions."""
-        home = target.home
-        self._look(home.destination, self._load_of(home) + home.copy_steps)
-        for line in home.durable_lines(message):
+        destination = target.destination
+        self._look(destination.name, self._load_of(destination) + destination.copy_steps)
+        for line in destination.durable_lines(message):
             targets.append(Target(line, target.address, target.via))
         targets.append(target)
 
-    def _load_of(self, home: BrokerDestination) -> int:
-        """Return the steps that the consumers of ``home`` count for.
+    def _load_of(self, destination: BrokerDestination) -> int:
+        """Return the steps that the consumers of ``destination`` count for.
 
         Durable subscriptions from the store may be more than there is room for, and still get their messages.
         """
-        return min(self._map.load_of(home), MAX_FAN_OUT)
+        return min(self._map.load_of(destination), MAX_FAN_OUT)
 
     def _look(self, destination: Destination, steps: int) -> None:
         """Count the steps of one message on all its routes, including routes that end without a copy."""
@@ -255,5 +257,5 @@ class VirtualDestinations:
             )
 
 
-def _target(home: BrokerDestination, keeps_address: bool, via: Destination | None) -> Target:
-    return Target(home, None if keeps_address else home.destination, via)
+def _target(destination: BrokerDestination, keeps_address: bool, via: Destination | None) -> Target:
+    return Target(destination, None if keeps_address else destination.name, via)

@@ -39,7 +39,7 @@ class Cron:
             raise MessageFormatError(
                 f"the cron entry {text[:40]!r} has {len(fields)} fields: write minute, hour, day, month and weekday"
             )
-        numbers = [_numbers(text, fields[place], place) for place in range(FIELDS)]
+        numbers = [_numbers(text, fields[index], index) for index in range(FIELDS)]
         self.text: Final[str] = text
         self._minutes: Final[list[int]] = numbers[0]
         self._hours: Final[list[int]] = numbers[1]
@@ -90,17 +90,17 @@ class Cron:
                 low = middle + 1
             else:
                 high = middle
-        for place in range(low, len(self._hours) * len(self._minutes)):
-            local = self._time_of(day, place)
+        for index in range(low, len(self._hours) * len(self._minutes)):
+            local = self._time_of(day, index)
             wall_ms = _wall_ms(local, zone)
             if wall_ms > after_ms and _is_real(local, wall_ms, zone):
                 return wall_ms
         return 0
 
-    def _time_of(self, day: date, place: int) -> datetime:
-        """Return the fitting time number ``place`` of ``day``, by local clocks."""
+    def _time_of(self, day: date, index: int) -> datetime:
+        """Return the fitting time number ``index`` of ``day``, by local clocks."""
         count = len(self._minutes)
-        return datetime.combine(day, time(self._hours[place // count], self._minutes[place % count]))
+        return datetime.combine(day, time(self._hours[index // count], self._minutes[index % count]))
 
 
 def _next_month(day: date) -> date:
@@ -123,33 +123,33 @@ def _is_any(field: str) -> bool:
     return field == "*" or field == "?"
 
 
-def _numbers(text: str, field: str, place: int) -> list[int]:
+def _numbers(text: str, field: str, index: int) -> list[int]:
     """Return the numbers of a field, ascending."""
     listed, slash, step_text = field.partition("/")
     found: set[int] = set()
     for part in listed.split(","):
         if _is_any(part):
-            found.update(range(LOWEST[place], min(HIGHEST[place], 6 if place == FIELDS - 1 else HIGHEST[place]) + 1))
+            found.update(range(LOWEST[index], min(HIGHEST[index], 6 if index == FIELDS - 1 else HIGHEST[index]) + 1))
             continue
         low, dash, high = part.partition("-")
-        first = _number(text, low, place)
-        found.update(range(first, (_number(text, high, place) if dash else first) + 1))
+        first = _number(text, low, index)
+        found.update(range(first, (_number(text, high, index) if dash else first) + 1))
     step = 1
     if slash:
         if not (step_text.isascii() and step_text.isdecimal() and len(step_text) <= 2 and int(step_text) > 0):
-            raise MessageFormatError(f"the {NAMES[place]} of the cron entry {text[:40]!r} has no step behind its slash")
+            raise MessageFormatError(f"the {NAMES[index]} of the cron entry {text[:40]!r} has no step behind its slash")
         step = int(step_text)
     numbers = sorted(number for number in found if number % step == 0)
     if not numbers:
-        raise MessageFormatError(f"the {NAMES[place]} of the cron entry {text[:40]!r} fits nothing")
+        raise MessageFormatError(f"the {NAMES[index]} of the cron entry {text[:40]!r} fits nothing")
     return numbers
 
 
-def _number(text: str, digits: str, place: int) -> int:
+def _number(text: str, digits: str, index: int) -> int:
     if digits.isascii() and digits.isdecimal() and len(digits) <= 2:
         number = int(digits)
-        if LOWEST[place] <= number <= HIGHEST[place]:
+        if LOWEST[index] <= number <= HIGHEST[index]:
             return number
     raise MessageFormatError(
-        f"the {NAMES[place]} of the cron entry {text[:40]!r} is not between {LOWEST[place]} and {HIGHEST[place]}"
+        f"the {NAMES[index]} of the cron entry {text[:40]!r} is not between {LOWEST[index]} and {HIGHEST[index]}"
     )

@@ -4,9 +4,9 @@ A message is scheduled by properties (ActiveMQ, "Delay and Schedule Message Deli
 ``AMQ_SCHEDULED_PERIOD`` in milliseconds, ``AMQ_SCHEDULED_REPEAT`` (below 0: without end), ``AMQ_SCHEDULED_CRON``.
 OpenWire has no field for the delivery delay of JMS 2; ``AMQ_SCHEDULED_DELAY`` carries the delay.
 
-The store keeps the messages under the destination `LINE` and each job as a record of table SCHEDULES, keyed by the
-job's number. The number links both: the store has the number in place of the message's expiration, and the message's
-own bytes keep the expiration. Memory has jobs without messages, unless the broker has no store.
+The store keeps the messages under the destination `SCHEDULED_MESSAGES` and each job as a record of table SCHEDULES,
+keyed by the job's number. The number links both: the store has the number in place of the message's expiration, and the
+message's own bytes keep the expiration. Memory has jobs without messages, unless the broker has no store.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.jobs import StoreReader
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.message_formats import MessageFormats
-from spanwire.broker.metadata import SCHEDULES, Fact
+from spanwire.broker.metadata import SCHEDULES, MetadataRecord
 from spanwire.broker.persistence.recovered import RecoveredDestination
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.ports import Principal
@@ -38,7 +38,7 @@ REPEAT: Final = "AMQ_SCHEDULED_REPEAT"
 CRON: Final = "AMQ_SCHEDULED_CRON"
 JOB_ID: Final = "scheduledJobId"
 
-LINE: Final = Destination(SCHEDULE, "jobs")
+SCHEDULED_MESSAGES: Final = Destination(SCHEDULE, "jobs")
 DEFAULT_MAX_REPEAT: Final = 1_000  # maxSchedulerRepeatAllowed of ActiveMQ
 MAX_REPEAT: Final = 10_000  # copies of one message; the largest maxSchedulerRepeatAllowed
 MAX_JOBS: Final = 100_000  # jobs of one broker: each takes some 1 KiB of memory beside its message on the disk
@@ -62,10 +62,10 @@ class SchedulerSettings:
 class Redelivery:
     """The redelivery of a failed message (`spanwire.broker.plugins.redelivery_plugin`).
 
-    ``home`` is the destination or durable subscription for the return, ``count`` the next redelivery count.
+    ``destination`` is the destination or durable subscription for the return, ``count`` the next redelivery count.
     """
 
-    home: Destination
+    destination: Destination
     count: int
     broker_path: tuple[str, ...]
 
@@ -122,7 +122,7 @@ class Job:
         self.sequence = 0
         self.message: Message | None = None
 
-    def fact(self, due_ms: int, repeat: int) -> Fact:
+    def metadata_record(self, due_ms: int, repeat: int) -> MetadataRecord:
         """Return the record for the store, with the next time and the remaining repetitions."""
         value: dict[str, object] = {
             "id": self.job_id,
@@ -138,21 +138,21 @@ class Job:
         }
         redelivery = self.redelivery
         if redelivery is not None:
-            value["home"] = [redelivery.home.kind, redelivery.home.name]
+            value["home"] = [redelivery.destination.kind, redelivery.destination.name]
             value["redeliveries"] = redelivery.count
             value["path"] = list(redelivery.broker_path)
-        return Fact(SCHEDULES, str(self.number).encode("ascii"), json.dumps(value).encode("ascii"))
+        return MetadataRecord(SCHEDULES, str(self.number).encode("ascii"), json.dumps(value).encode("ascii"))
 
-    def end(self) -> Fact:
+    def end(self) -> MetadataRecord:
         """Return the record that deletes the job's record."""
-        return Fact(SCHEDULES, str(self.number).encode("ascii"), None)
+        return MetadataRecord(SCHEDULES, str(self.number).encode("ascii"), None)
 
 
 def decode_job(key: bytes, value: bytes) -> Job:
     """Return the job of a record.
 
     Raises:
-        StoreError: ``value`` does not come from `Job.fact`.
+        StoreError: ``value`` does not come from `Job.metadata_record`.
     """
     try:
         found = json.loads(value)
@@ -191,7 +191,7 @@ class Schedule(BrokerDestination, StoreReader):
     def __init__(
         self, settings: SchedulerSettings, policy: PolicyEntry, usage: MemoryUsage, formats: MessageFormats
     ) -> None:
-        super().__init__(LINE, policy, usage)
+        super().__init__(SCHEDULED_MESSAGES, policy, usage)
         self._settings: Final[SchedulerSettings] = settings
         self._formats: Final[MessageFormats] = formats
         self.jobs: Final[dict[int, Job]] = {}
@@ -335,7 +335,7 @@ class Schedule(BrokerDestination, StoreReader):
             found.append(job)
         return found
 
-    def recover(self, facts: dict[bytes, bytes], line: RecoveredDestination | None) -> list[int]:
+    def recover(self, metadata: dict[bytes, bytes], recovered: RecoveredDestination | None) -> list[int]:
         """Restore jobs from their records.
 
         Returns:
@@ -343,26 +343,26 @@ class Schedule(BrokerDestination, StoreReader):
         """
         sequences: dict[int, int] = {}
         orphans: list[int] = []
-        if line is not None:
-            numbered = dict(zip(line.expirations.sequences, line.expirations.wall_ms, strict=True))
-            for sequence in line.sequences:
+        if recovered is not None:
+            numbered = dict(zip(recovered.expirations.sequences, recovered.expirations.wall_ms, strict=True))
+            for sequence in recovered.sequences:
                 number = numbered.get(sequence, 0)
-                if str(number).encode("ascii") in facts:
+                if str(number).encode("ascii") in metadata:
                     sequences[number] = sequence
                 else:
                     orphans.append(sequence)
-        for key, value in facts.items():
+        for key, value in metadata.items():
             job = decode_job(key, value)
             self._last_number = max(self._last_number, job.number)
             if job.number in sequences:
                 self.enter(job, sequences[job.number], None)
         return orphans
 
-    def without_message(self, facts: dict[bytes, bytes]) -> list[bytes]:
+    def without_message(self, metadata: dict[bytes, bytes]) -> list[bytes]:
         """Return the keys of recovered records without a message in the store."""
-        return [key for key in facts if int(key) not in self.jobs]
+        return [key for key in metadata if int(key) not in self.jobs]
 
-    def fetched(self, request: int, messages: list[Message | None]) -> None:
+    def on_fetched(self, request: int, messages: list[Message | None]) -> None:
         """Take an answer of the store."""
         self._answers.append((request, messages))
 
@@ -385,7 +385,7 @@ class Plans(BrokerDestination):
     """
 
     def __init__(self, schedule: Schedule, principal: Principal) -> None:
-        super().__init__(LINE, schedule.policy, schedule.usage)
+        super().__init__(SCHEDULED_MESSAGES, schedule.policy, schedule.usage)
         self._schedule: Final[Schedule] = schedule
         self._principal: Final[Principal] = principal
         self._jobs: Final[dict[int, tuple[Job, Message]]] = {}

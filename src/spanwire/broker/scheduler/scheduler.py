@@ -19,7 +19,7 @@ from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.message_reference import MessageReference
-from spanwire.broker.metadata import SCHEDULES, Fact
+from spanwire.broker.metadata import SCHEDULES, MetadataRecord
 from spanwire.broker.persistence.producer_audit import ProducerAudit
 from spanwire.broker.persistence.recovered import RecoveredDestination
 from spanwire.broker.persistence.reply_queue import PendingReply, WithheldMessage
@@ -34,10 +34,10 @@ from spanwire.broker.scheduler.schedule import (
     CRON,
     DELAY,
     JOB_ID,
-    LINE,
     MARK,
     PERIOD,
     REPEAT,
+    SCHEDULED_MESSAGES,
     Job,
     Schedule,
     SchedulerSettings,
@@ -68,7 +68,7 @@ logger = logging.getLogger(__name__)
 class NoConnection(ClientConnection):
     """A connection without a client, for the answers to the scheduler's own sends."""
 
-    def completed(self, token: int, error: SpanwireError | None) -> None:
+    def on_completed(self, token: int, error: SpanwireError | None) -> None:
         """Take no action."""
 
     def close_with(self, error: SpanwireError) -> None:
@@ -94,7 +94,7 @@ class Scheduler(DelayedSender):
         ids: IdGenerator,
     ) -> None:
         self._context: Final[BrokerContext] = context
-        self._schedule: Final[Schedule] = Schedule(settings, policies.entry_for(LINE), usage, formats)
+        self._schedule: Final[Schedule] = Schedule(settings, policies.entry_for(SCHEDULED_MESSAGES), usage, formats)
         self._router: Final[MessageRouter] = router
         self._flow: Final[FlowControl] = flow
         self._formats: Final[MessageFormats] = formats
@@ -146,7 +146,7 @@ class Scheduler(DelayedSender):
             return self._flow.park(state, self._schedule, message, token, obstacle)
         return self.keep(state, message, token)
 
-    def home_of(self, state: ConnectionState, message: Message) -> BrokerDestination | None:
+    def destination_of(self, state: ConnectionState, message: Message) -> BrokerDestination | None:
         """Return the schedule if ``message`` is to be scheduled by a transaction. Requests are carried out at once."""
         if is_request(message.destination):
             self._requests.handle(state, message, self._own_state(state.principal))
@@ -168,8 +168,8 @@ class Scheduler(DelayedSender):
         if store is None:
             self._schedule.enter(job, 0, message)
             return True
-        addition = (LINE, stored_form(message, job.number))
-        sequences = self._context.units.append_unit([addition], [], [job.fact(job.due_ms, job.repeat)])
+        addition = (SCHEDULED_MESSAGES, stored_form(message, job.number))
+        sequences = self._context.units.append_unit([addition], [], [job.metadata_record(job.due_ms, job.repeat)])
         self._unsynced.add(message.size)
         if state.forwards:
             self._audit.came_over_link(message)
@@ -184,8 +184,10 @@ class Scheduler(DelayedSender):
         if store is None:
             self._schedule.enter(job, 0, message)
             return
-        fact = job.fact(job.due_ms, job.repeat)
-        sequences = self._context.units.append_unit([(LINE, stored_form(message, job.number))], removals, [fact])
+        metadata_record = job.metadata_record(job.due_ms, job.repeat)
+        sequences = self._context.units.append_unit(
+            [(SCHEDULED_MESSAGES, stored_form(message, job.number))], removals, [metadata_record]
+        )
         self._unsynced.add(message.size)
         self._schedule.enter(job, sequences[0], None)
 
@@ -218,7 +220,7 @@ class Scheduler(DelayedSender):
                 for job, message in zip(jobs, messages, strict=True):
                     self._deliver(job, message)
             else:
-                self._requests.fetched(request, messages)
+                self._requests.on_fetched(request, messages)
         if not self._reading:
             self._read()
         self._requests.run()
@@ -232,7 +234,7 @@ class Scheduler(DelayedSender):
                 self._deliver(job, job.message)
             return
         self._reading = jobs
-        self._request = self._context.fetch(self._schedule, LINE, [job.sequence for job in jobs])
+        self._request = self._context.fetch(self._schedule, SCHEDULED_MESSAGES, [job.sequence for job in jobs])
 
     def _deliver(self, job: Job, found: Message | None) -> None:
         """Deliver ``found``, the message of a due job."""
@@ -248,7 +250,7 @@ class Scheduler(DelayedSender):
             return
         entries = self._entries(job, self._delivered(job, message))
         for entry in entries:
-            if self._flow.obstacle(entry.home, entry.message) != ROOM:
+            if self._flow.obstacle(entry.destination, entry.message) != ROOM:
                 self._schedule.put_off(job, self._context.wall_ms + RETRY_MS)
                 return
         written = sum([entry.message.size for entry in entries])
@@ -285,17 +287,17 @@ class Scheduler(DelayedSender):
         """Return the destinations of a due message; the dead letter queue if the sender has lost the right to send."""
         redelivery = job.redelivery
         if redelivery is not None:
-            home = self._router.home_again(redelivery.home)
+            destination = self._router.find_or_create(redelivery.destination)
             message.redelivery_count = redelivery.count
             message.broker_path = redelivery.broker_path
-            return [] if home is None else [WithheldMessage(home, message, 0)]
+            return [] if destination is None else [WithheldMessage(destination, message, 0)]
         try:
             targets = self._router.targets(self._own_state(job.principal), message)
         except JmsError as error:
             logger.warning("scheduled job %s to %s is not delivered: %s", job.job_id, message.destination, error)
             return self._dead_letters.letters(MessageReference(self._schedule, message, 0, 0, 0), UNDELIVERED)
         copies = self._router.copies(targets, message)
-        return [WithheldMessage(target.home, copy, 0) for target, copy in zip(targets, copies, strict=True)]
+        return [WithheldMessage(target.destination, copy, 0) for target, copy in zip(targets, copies, strict=True)]
 
     def _begin_series(self, job: Job, message: Message, due_ms: int) -> None:
         """Start the repetitions at one time of a cron entry, as a separate job."""
@@ -306,8 +308,8 @@ class Scheduler(DelayedSender):
             self._settle(job, due_ms, [], [], [])
             return
         series = self._schedule.series(job, self._ids.next_id(), self._context.wall_ms)
-        additions = [(LINE, stored_form(message, series.number))]
-        sequences = self._settle(job, due_ms, [], additions, [series.fact(series.due_ms, series.repeat)])
+        additions = [(SCHEDULED_MESSAGES, stored_form(message, series.number))]
+        sequences = self._settle(job, due_ms, [], additions, [series.metadata_record(series.due_ms, series.repeat)])
         if sequences:
             self._schedule.enter(series, sequences[0], None)
         else:
@@ -319,10 +321,10 @@ class Scheduler(DelayedSender):
         due_ms: int,
         entries: list[WithheldMessage],
         additions: list[tuple[Destination, Message]],
-        facts: list[Fact],
+        metadata: list[MetadataRecord],
     ) -> list[int]:
-        """Deliver ``entries``, move ``job`` to ``due_ms`` (0: remove it) and keep ``additions`` and ``facts``, in one
-        unit.
+        """Deliver ``entries``, move ``job`` to ``due_ms`` (0: remove it) and keep ``additions`` and ``metadata``, in
+        one unit.
 
         Returns:
             The sequences of the additions.
@@ -331,22 +333,22 @@ class Scheduler(DelayedSender):
         sequences: list[int] = []
         store = self._context.store
         if store is not None:
-            removals = [(LINE, job.sequence)] if due_ms == 0 else []
-            facts.append(job.end() if due_ms == 0 else job.fact(due_ms, repeat))
+            removals = [(SCHEDULED_MESSAGES, job.sequence)] if due_ms == 0 else []
+            metadata.append(job.end() if due_ms == 0 else job.metadata_record(due_ms, repeat))
             own = len(additions)
-            places: list[int] = []
-            for place, entry in enumerate(entries):
-                if entry.home.persists(entry.message):
-                    places.append(place)
-                    additions.append((entry.home.destination, entry.message))
+            indexes: list[int] = []
+            for index, entry in enumerate(entries):
+                if entry.destination.persists(entry.message):
+                    indexes.append(index)
+                    additions.append((entry.destination.name, entry.message))
                     self._unsynced.add(entry.message.size)
-            found = self._context.units.append_unit(additions, removals, facts)
+            found = self._context.units.append_unit(additions, removals, metadata)
             sequences = found[:own]
-            for place, sequence in zip(places, found[own:], strict=True):
-                entry = WithheldMessage(entries[place].home, entries[place].message, sequence)
-                entries[place] = entry
+            for index, sequence in zip(indexes, found[own:], strict=True):
+                entry = WithheldMessage(entries[index].destination, entries[index].message, sequence)
+                entries[index] = entry
                 if entry.message.redelivery_count > 0:
-                    store.note_redelivery(entry.home.destination, sequence, entry.message.redelivery_count)
+                    store.note_redelivery(entry.destination.name, sequence, entry.message.redelivery_count)
         if due_ms == 0:
             self._schedule.leave(job)
         else:
@@ -367,24 +369,24 @@ class Scheduler(DelayedSender):
         info = ConnectionInfo(self._connection_id, user_name=principal.name, remote_address="the scheduler")
         return ConnectionState(self._output, info, principal, MAX_UNCOMMITTED)
 
-    def recover(self, facts: dict[bytes, bytes], recovered: list[RecoveredDestination]) -> None:
+    def recover(self, metadata: dict[bytes, bytes], recovered: list[RecoveredDestination]) -> None:
         """Restore the jobs. A job with several missed times is delivered once."""
         store = self._context.store
         if store is None:
             return
-        found = [line for line in recovered if line.destination == LINE]
-        for sequence in self._schedule.recover(facts, found[0] if found else None):
-            store.remove(LINE, sequence)
-        for key in self._schedule.without_message(facts):
+        found = [entry for entry in recovered if entry.destination == SCHEDULED_MESSAGES]
+        for sequence in self._schedule.recover(metadata, found[0] if found else None):
+            store.remove(SCHEDULED_MESSAGES, sequence)
+        for key in self._schedule.without_message(metadata):
             logger.error("scheduled job %s has no message in the store: it is forgotten", key.decode("ascii"))
-            self._context.metadata.discard_fact(SCHEDULES, key)
+            self._context.metadata.discard_metadata(SCHEDULES, key)
 
 
 def recover_jobs(
-    scheduler: Scheduler | None, facts: dict[int, dict[bytes, bytes]], recovered: list[RecoveredDestination]
+    scheduler: Scheduler | None, metadata: dict[int, dict[bytes, bytes]], recovered: list[RecoveredDestination]
 ) -> None:
     """Restore scheduled messages. A broker without a scheduler leaves them in the store and logs their number."""
-    jobs = facts.get(SCHEDULES, {})
+    jobs = metadata.get(SCHEDULES, {})
     if scheduler is not None:
         scheduler.recover(jobs, recovered)
     elif jobs:

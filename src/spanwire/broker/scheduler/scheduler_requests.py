@@ -16,7 +16,7 @@ from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.routing.message_router import MessageRouter
-from spanwire.broker.scheduler.schedule import JOB_ID, LINE, Job, Schedule
+from spanwire.broker.scheduler.schedule import JOB_ID, SCHEDULED_MESSAGES, Job, Schedule
 from spanwire.broker.security.access_control import AccessControl
 from spanwire.model.destination import Destination
 from spanwire.model.environment import IdGenerator
@@ -129,7 +129,9 @@ class SchedulerRequests:
         """Remove jobs with their messages."""
         for start in range(0, len(jobs), MAX_REMOVALS):
             some = jobs[start : start + MAX_REMOVALS]
-            self._context.units.append_unit([], [(LINE, job.sequence) for job in some], [job.end() for job in some])
+            self._context.units.append_unit(
+                [], [(SCHEDULED_MESSAGES, job.sequence) for job in some], [job.end() for job in some]
+            )
             for job in some:
                 self._schedule.leave(job)
 
@@ -156,7 +158,7 @@ class SchedulerRequests:
             self._fetch(browse)
             return
 
-    def fetched(self, request: int, messages: list[Message | None]) -> None:
+    def on_fetched(self, request: int, messages: list[Message | None]) -> None:
         """Take an answer of the store."""
         if request != self._request:
             return
@@ -183,7 +185,7 @@ class SchedulerRequests:
                     self._add_copy(browse, job, job.message)
         elif jobs:
             self._read = jobs
-            self._request = self._context.fetch(self._schedule, LINE, [job.sequence for job in jobs])
+            self._request = self._context.fetch(self._schedule, SCHEDULED_MESSAGES, [job.sequence for job in jobs])
 
     def _add_copy(self, browse: Browse, job: Job, found: Message) -> None:
         message_format = self._formats.format(found.format_id)

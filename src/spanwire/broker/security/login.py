@@ -40,8 +40,8 @@ class Logins:
         try:
             principal = self.authenticator.authenticate(info)
         except AuthenticationError:
-            self._failed.failed(network, info.user_name, now)
+            self._failed.count_failure(network, info.user_name, now)
             self._audit.refused(info.user_name, info.remote_address, info.protocol, "log in")
             raise
-        self._failed.succeeded(network, info.user_name)
+        self._failed.clear_failures(network, info.user_name)
         return principal

@@ -46,7 +46,7 @@ class FailedLogins:
                 wait = max(wait, over * ADDRESS_RECOVERY)
         return wait
 
-    def failed(self, address: str, name: str | None, now: float) -> None:
+    def count_failure(self, address: str, name: str | None, now: float) -> None:
         """Count a failed attempt."""
         entry = _moved_last(self._names, _key(address, name))
         if now - entry.last > FORGET_AFTER:
@@ -57,7 +57,7 @@ class FailedLogins:
         whole.count = _left(whole, now) + 1.0
         whole.last = now
 
-    def succeeded(self, address: str, name: str | None) -> None:
+    def clear_failures(self, address: str, name: str | None) -> None:
         """Forget the failures of a name that logged in. Other failures at the address still count."""
         self._names.pop(_key(address, name), None)
 

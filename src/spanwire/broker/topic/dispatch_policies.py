@@ -27,20 +27,20 @@ def _best_routes(subscriptions: list[Subscription]) -> list[Subscription]:
     same consumers.
     """
     best: dict[int, Subscription] = {}
-    places: dict[ConsumerId, list[int]] = {}  # indexes of the bridges for each consumer
-    for place, subscription in enumerate(subscriptions):
+    indexes: dict[ConsumerId, list[int]] = {}  # indexes of the bridges for each consumer
+    for index, subscription in enumerate(subscriptions):
         info = subscription.info
         if not info.network_subscription:
-            best[place] = subscription
+            best[index] = subscription
             continue
         is_best = True
-        for rival in {rival for consumer_id in info.network_consumer_path for rival in places.get(consumer_id, [])}:
+        for rival in {rival for consumer_id in info.network_consumer_path for rival in indexes.get(consumer_id, [])}:
             if rival in best and best[rival].info.priority >= info.priority:
                 is_best = False
             else:
                 best.pop(rival, None)
         if is_best:
-            best[place] = subscription
+            best[index] = subscription
             for consumer_id in info.network_consumer_path:
-                places.setdefault(consumer_id, []).append(place)
+                indexes.setdefault(consumer_id, []).append(index)
     return list(best.values())

@@ -25,7 +25,7 @@ class DurableRecovery(Job):
         self._messages: Final[list[Message]] = messages
         self._context: Final[BrokerContext] = context
         self._order: Final[int] = context.reserve_orders(len(messages))
-        self._purges: Final[int] = durable.line.purges
+        self._purges: Final[int] = durable.queue.purges
         self._next = 0
         self._holds = False  # the queue waits for the last slice
 
@@ -33,12 +33,12 @@ class DurableRecovery(Job):
         """Do the first slice now."""
         if self.work():
             self._holds = True
-            self._durable.line.hold_back()
+            self._durable.queue.hold_back()
             self._context.schedule(self)
 
     def work(self) -> bool:
         """Do one slice and return True while there is more to do."""
-        line = self._durable.line
+        line = self._durable.queue
         if not line.removed and line.purges == self._purges:
             self._give_some()
             if self._next < len(self._messages):
@@ -50,7 +50,7 @@ class DurableRecovery(Job):
 
     def _give_some(self) -> None:
         durable = self._durable
-        line = durable.line
+        line = durable.queue
         cost = 1 + durable.weight - COPY_STEPS  # the second part is for the selector
         steps = 0
         chosen: list[MessageReference] = []

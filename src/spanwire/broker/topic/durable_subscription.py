@@ -83,7 +83,7 @@ class DurableSubscription:
         access: AccessControl,
     ) -> None:
         self.terms: Final[SubscriptionTerms] = terms
-        self.line: Final[Queue] = line
+        self.queue: Final[Queue] = line
         self.principal = principal
         self.is_checked = True
         self.topics: Final[dict[BrokerDestination, None]] = {}  # topics that feed the subscription
@@ -145,7 +145,7 @@ class DurableSubscription:
         return selector is None or self._values.matches(selector, message, message.redelivery_count)
 
 
-def line_of(terms: SubscriptionTerms) -> Destination:
+def subscription_destination(terms: SubscriptionTerms) -> Destination:
     """Return the destination under which the store keeps the messages of a subscription."""
     return Destination(SUBSCRIPTION, terms.key)
 

@@ -48,17 +48,17 @@ class Eviction:
         Only the oldest messages are returned if no message has the property, or if all values differ.
         """
         newest: dict[tuple[int, str], int] = {}
-        for place, reference in enumerate(candidates):
+        for index, reference in enumerate(candidates):
             key = self._key(reference)
             if key is None:
                 continue
             known = newest.get(key)
             if known is None or reference.message.timestamp_ms > candidates[known].message.timestamp_ms:
-                newest[key] = place
+                newest[key] = index
         if not newest or len(newest) == len(candidates):
             return list(range(min(at_most, len(candidates))))
         kept = set(newest.values())
-        return [place for place in range(len(candidates)) if place not in kept]
+        return [index for index in range(len(candidates)) if index not in kept]
 
     def _key(self, reference: MessageReference) -> tuple[int, str] | None:
         """Return type and value of the property, None if the message lacks the property."""
@@ -71,17 +71,17 @@ class Eviction:
             found = formats.properties(message).get(name)
         except (JmsError, ProtocolError):
             return None
-        reference.home.count_forms(message)
+        reference.destination.count_forms(message)
         return None if found is None or found[1] is None else (found[0], str(found[1]))
 
 
 def _lowest(candidates: list[MessageReference], at_most: int) -> list[int]:
     """Return the ascending indexes of the messages with the lowest priorities, the oldest of equal ones first."""
     if at_most > 1:
-        order = sorted([(reference.message.priority, place) for place, reference in enumerate(candidates)])
-        return sorted([place for _, place in order[:at_most]])
+        order = sorted([(reference.message.priority, index) for index, reference in enumerate(candidates)])
+        return sorted([index for _, index in order[:at_most]])
     found = 0
-    for place in range(1, len(candidates)):
-        if candidates[place].message.priority < candidates[found].message.priority:
-            found = place
+    for index in range(1, len(candidates)):
+        if candidates[index].message.priority < candidates[found].message.priority:
+            found = index
     return [found]

@@ -94,12 +94,12 @@ class PendingEviction(Job):
 
     def work(self) -> bool:
         """Do one slice of the postponed work and return True while there is more."""
-        for place, subscription in enumerate(list(islice(self._overdue, MAX_LOOKS))):
-            if place > 0 and self._context.looks >= MAX_LOOKS:  # other work of this turn may have used all looks
+        for index, subscription in enumerate(list(islice(self._overdue, MAX_LOOKS))):
+            if index > 0 and self._context.looks >= MAX_LOOKS:  # other work of this turn may have used all looks
                 break
             self._count(1)
             count = self._overdue.pop(subscription, 0)
-            if not subscription.leaving and not subscription.removed and self._topic in subscription.homes:
+            if not subscription.leaving and not subscription.removed and self._topic in subscription.destinations:
                 self._cut_pending(subscription, self.most(subscription), count)
         self._context.steps += self.take_looks() // LOOKS_PER_STEP
         return len(self._overdue) > 0
@@ -136,12 +136,12 @@ class PendingEviction(Job):
         candidates = list(islice(pending, out, out + MAX_CANDIDATES))
         self._count(self._eviction.looks * len(candidates) + out // PLACES_PER_LOOK)
         at_most = over if len(pending) == out + len(candidates) else 1  # a further one changes the candidates
-        victims = [_take(pending, out + place) for place in reversed(self._eviction.victims(candidates, at_most))]
+        victims = [_take(pending, out + index) for index in reversed(self._eviction.victims(candidates, at_most))]
         for reference in reversed(victims):
             self._give_up(subscription, reference, out + len(candidates))
 
-    def _give_up(self, subscription: Subscription, reference: MessageReference, place: int) -> None:
-        self._count(DISCARD_LOOKS + place // PLACES_PER_LOOK)
+    def _give_up(self, subscription: Subscription, reference: MessageReference, index: int) -> None:
+        self._count(DISCARD_LOOKS + index // PLACES_PER_LOOK)
         self._discarding.give_up(subscription, reference)
 
     def _give_up_expired(self, subscription: Subscription, start: int, at_most: int) -> None:
@@ -156,10 +156,10 @@ class PendingEviction(Job):
                     break
             looks += 1
         self._count(looks + start // PLACES_PER_LOOK)
-        expired = [_take(subscription.pending, place) for place in reversed(found)]
+        expired = [_take(subscription.pending, index) for index in reversed(found)]
         for reference in reversed(expired):
             self._count(DISCARD_LOOKS)
-            reference.home.expired += 1
+            reference.destination.expired += 1
             self._context.dead_letter(reference, "expired")
 
 
@@ -176,10 +176,10 @@ def limit_of(limit: PendingLimit, subscription: Subscription) -> int:
     return own if own > 0 and (most < 0 or own < most) else most
 
 
-def _take(pending: deque[MessageReference], place: int) -> MessageReference:
-    """Remove and return the pending reference at index ``place``."""
-    if place == 0:
+def _take(pending: deque[MessageReference], index: int) -> MessageReference:
+    """Remove and return the pending reference at index ``index``."""
+    if index == 0:
         return pending.popleft()
-    reference = pending[place]
-    del pending[place]
+    reference = pending[index]
+    del pending[index]
     return reference

@@ -71,7 +71,7 @@ class PolicyTopic(Topic):
             self._context.complete_joins(self)
         client_filter = self._client_filter
         if client_filter is not None:
-            self._recipients = client_filter.recipients(self._dispatch, self.destination, message, self.subscriptions)
+            self._recipients = client_filter.recipients(self._dispatch, self.name, message, self.subscriptions)
         if self.observer is None:
             self._distribute(message)
         else:
@@ -166,7 +166,7 @@ class PolicyTopic(Topic):
             self._eviction.cut(subscription, most, out, 1)
         return self._eviction.take_looks() // LOOKS_PER_RECOVERY_STEP
 
-    def recovered(self, subscription: Subscription, later: deque[MessageReference], at_most: int) -> int:
+    def dispatch_recovered(self, subscription: Subscription, later: deque[MessageReference], at_most: int) -> int:
         """Dispatch at most ``at_most`` messages sent ``later`` than all retained messages; return their number."""
         recovery = self._recoveries.pop(subscription, None)
         count = min(at_most, len(later))
@@ -238,20 +238,20 @@ class PolicyTopic(Topic):
             return False
         if whole.takes(size):
             return True
-        lines = [(-len(one.pending), place) for place, one in enumerate(self.subscriptions) if one.pending]
-        heapq.heapify(lines)  # most pending messages first, then the oldest subscription
+        heap = [(-len(one.pending), index) for index, one in enumerate(self.subscriptions) if one.pending]
+        heapq.heapify(heap)  # most pending messages first, then the oldest subscription
         subscriptions = list(self.subscriptions)
         for _ in range(ROOM_ROUNDS):
-            if not lines:
+            if not heap:
                 return False
-            _, place = lines[0]
-            pending = subscriptions[place].pending
+            _, index = heap[0]
+            pending = subscriptions[index].pending
             if pending:
-                self.give_up(subscriptions[place], pending.popleft())
+                self.give_up(subscriptions[index], pending.popleft())
             if pending:
-                heapq.heapreplace(lines, (-len(pending), place))
+                heapq.heapreplace(heap, (-len(pending), index))
             else:
-                heapq.heappop(lines)
+                heapq.heappop(heap)
             if whole.takes(size):
                 return True
         return False
@@ -284,11 +284,11 @@ class PolicyTopic(Topic):
         if self.discarded == 0:
             logger.warning(
                 "%s: more messages wait for a slow consumer than its policy allows; some are discarded, as it says",
-                self.destination,
+                self.name,
             )
         self.discarded += 1
         subscription.discarding = True
-        if self.observer is not None and not reference.home.destination.is_advisory:
+        if self.observer is not None and not reference.destination.name.is_advisory:
             self.observer.message_discarded(subscription, reference.message)
         cause = f"java.lang.Throwable: TopicSubDiscard. ID:{subscription.info.consumer_id}"
         self._context.dead_letter(reference, cause)
@@ -351,7 +351,7 @@ class KeptRecovery(Job):
         if self._next == len(self._kept):
             if subscription.started:
                 subscription.drain(self._context.wall_ms)  # else a limit of what waits counts what the window takes
-            steps += self._topic.recovered(subscription, self._later, max(0, RECOVERY_STEPS - steps))
+            steps += self._topic.dispatch_recovered(subscription, self._later, max(0, RECOVERY_STEPS - steps))
         self._context.steps += steps // STEPS_OF_REQUEST
         if subscription.started:
             subscription.drain(self._context.wall_ms)

@@ -49,7 +49,7 @@ class RecoveryMemory(Job, Alarm):
         self._timed: Final[dict[KeptMessages, None]] = {}
         self._left: list[KeptMessages] = []
         self._armed = False
-        self._told = False
+        self._warned = False
 
     def add_timed(self, kept: KeptMessages) -> None:
         """Note that ``kept`` has messages for a limited time."""
@@ -76,10 +76,10 @@ class RecoveryMemory(Job, Alarm):
             self._context.wake_at(self, self._context.monotonic + SWEEP_SECONDS)
         return False
 
-    def tell_full(self, destination: Destination) -> None:
+    def warn_full(self, destination: Destination) -> None:
         """Log the first time that memory is full and a message is discarded."""
-        if not self._told:
-            self._told = True
+        if not self._warned:
+            self._warned = True
             logger.warning(
                 "what topics keep for consumers to come takes %d %% of memoryUsage: %s gives up its oldest messages; "
                 "raise memoryUsage or keep less (subscriptionRecoveryPolicy)",
@@ -97,7 +97,7 @@ class KeptMessages:
         self._destination: Final[Destination] = destination
         self._memory: Final[RecoveryMemory] = memory
         self._context: Final[BrokerContext] = context
-        self._line: Final[deque[KeptMessage]] = deque()
+        self._messages: Final[deque[KeptMessage]] = deque()
         self._retained: Message | None = None
         self._max_count: Final[int] = _count_limit(policy)
         self._max_bytes: Final[int] = policy.limit if policy.kind == FIXED_SIZE else -1
@@ -114,7 +114,7 @@ class KeptMessages:
         if _may_be_marked(message):
             passed_on = self._retain(message)
         if self._max_count != 0 and self._take_room(passed_on):
-            self._line.append(KeptMessage(passed_on.twin(), self._context.monotonic))
+            self._messages.append(KeptMessage(passed_on.twin(), self._context.monotonic))
             self._bytes += _counted(passed_on)
             self._memory.kept.add(passed_on.size)
             self._cut()
@@ -125,32 +125,32 @@ class KeptMessages:
         self.trim()
         retained = self._retained
         if retained is None:
-            return [kept.message for kept in self._line]
-        others = [kept.message for kept in self._line if not kept.message.message_id.equals(retained.message_id)]
+            return [kept.message for kept in self._messages]
+        others = [kept.message for kept in self._messages if not kept.message.message_id.equals(retained.message_id)]
         return [retained, *others]
 
     def trim(self) -> int:
         """Discard messages beyond the retention time and return the number of the rest."""
         if self._max_seconds >= 0:
             oldest = self._context.monotonic - self._max_seconds
-            while self._line and self._line[0].since < oldest:
+            while self._messages and self._messages[0].since < oldest:
                 self._drop()
-        return len(self._line)
+        return len(self._messages)
 
     def clear(self) -> None:
         """Discard all messages, since the topic is removed."""
-        while self._line:
+        while self._messages:
             self._drop()
         self._forget_retained()
 
     def _cut(self) -> None:
         """Discard messages over the limit."""
-        if self._max_count >= 0 and len(self._line) > self._max_count:
+        if self._max_count >= 0 and len(self._messages) > self._max_count:
             self._drop()
         while self._max_bytes >= 0 and self._bytes > self._max_bytes:
             self._drop()
         if self._max_seconds >= 0:
-            if len(self._line) == 1:
+            if len(self._messages) == 1:
                 self._memory.add_timed(self)
             self.trim()
 
@@ -158,14 +158,14 @@ class KeptMessages:
         """Make memory for ``message``. Return False if this topic has no more messages to discard."""
         memory = self._memory.kept
         while memory.limit_bytes > 0 and memory.used_bytes + message.size > memory.limit_bytes:
-            self._memory.tell_full(self._destination)
-            if not self._line:
+            self._memory.warn_full(self._destination)
+            if not self._messages:
                 return False
             self._drop()
         return True
 
     def _drop(self) -> None:
-        gone = self._line.popleft().message
+        gone = self._messages.popleft().message
         self._bytes -= _counted(gone)
         self._memory.kept.add(-gone.size)
 

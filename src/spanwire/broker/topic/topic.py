@@ -38,7 +38,7 @@ class Topic(BrokerDestination):
         """The number of attached consumers, including consumers of durable subscriptions."""
         count = len(self.subscriptions)
         for durable in self.durables:
-            count += durable.line.consumer_count
+            count += durable.queue.consumer_count
         return count
 
     def serve(self, durable: DurableSubscription) -> None:
@@ -125,7 +125,7 @@ class Topic(BrokerDestination):
 
     def durable_lines(self, message: Message) -> list[BrokerDestination]:
         """Return the queues of the durable subscriptions that get a copy of ``message``."""
-        return [durable.line for durable in self.durables if durable.wants(message)]
+        return [durable.queue for durable in self.durables if durable.wants(message)]
 
     def kept_messages(self) -> list[Message]:
         """Return the retained messages without copying; a plain topic has no such messages."""
@@ -147,7 +147,7 @@ class Topic(BrokerDestination):
         """Add a subscription for messages sent from now on."""
         self.visits += 1
         self.subscriptions.append(subscription)
-        subscription.homes[self] = None
+        subscription.destinations[self] = None
         self._note_load(subscription.weight)
 
     def detach(self, subscription: Subscription) -> None:
@@ -169,20 +169,20 @@ class Topic(BrokerDestination):
         gone = list(self.subscriptions)
         self.subscriptions.clear()
         for subscription in gone:
-            subscription.homes.pop(self, None)
+            subscription.destinations.pop(self, None)
             self._note_load(-subscription.weight)
         return gone
 
-    def settled(self, reference: MessageReference) -> None:
+    def settle(self, reference: MessageReference) -> None:
         """Count and release a message that a subscriber is done with."""
         self.dequeued += 1
         self.release(reference.message)
 
-    def forgotten(self, reference: MessageReference) -> None:
+    def forget(self, reference: MessageReference) -> None:
         """Settle a message; no record of the store is affected."""
-        self.settled(reference)
+        self.settle(reference)
 
-    def given_back(self, references: list[MessageReference]) -> None:
+    def take_back(self, references: list[MessageReference]) -> None:
         """Release the unacknowledged messages of a removed subscriber."""
         for reference in references:
             self.release(reference.message)

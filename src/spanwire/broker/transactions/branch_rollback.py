@@ -47,8 +47,8 @@ class BranchRollback(SlicedWork):
             return True
         removals = self.branch.removals
         end = min(len(removals), self._next + at_most)
-        for place in range(self._next, end):
-            self.unit.remove(removals[place][0], removals[place][1])
+        for index in range(self._next, end):
+            self.unit.remove(removals[index][0], removals[index][1])
         self.steps += end - self._next
         self._next = end
         if end < len(removals):

@@ -58,8 +58,8 @@ def note_run(runs: list[Run], message_id: MessageId) -> None:
 class Commits(Protocol):
     """The parts of a commit that need the rest of the broker."""
 
-    def home_now(self, work: CommitWork, home: BrokerDestination) -> BrokerDestination | None:
-        """Return the current destination in place of ``home``, which was removed; a new destination is made if needed.
+    def current_destination(self, work: CommitWork, destination: BrokerDestination) -> BrokerDestination | None:
+        """Return the current destination in place of the removed ``destination``; a new one is made if needed.
 
         Returns:
             None if the destination is gone together with all messages sent there.
@@ -69,11 +69,11 @@ class Commits(Protocol):
         """
         ...
 
-    def check_send(self, work: CommitWork, home: BrokerDestination, message: Message) -> None:
+    def check_send(self, work: CommitWork, destination: BrokerDestination, message: Message) -> None:
         """Raise `ResourceAllocationError` if there is no room for a sent message."""
         ...
 
-    def is_stored(self, home: BrokerDestination, message: Message) -> bool:
+    def is_stored(self, destination: BrokerDestination, message: Message) -> bool:
         """Return True if the message goes to the store."""
         ...
 
@@ -109,11 +109,11 @@ class Commits(Protocol):
         """Dispatch to a consumer that can take more."""
         ...
 
-    def ended(self, work: CommitWork) -> None:
+    def on_ended(self, work: CommitWork) -> None:
         """Note the end of the commit."""
         ...
 
-    def refused(self, work: CommitWork, error: JmsError) -> SlicedWork | None:
+    def on_refused(self, work: CommitWork, error: JmsError) -> SlicedWork | None:
         """Report a commit without effect, and return the work that undoes the transaction."""
         ...
 
@@ -121,8 +121,8 @@ class Commits(Protocol):
 class CommitWork(SlicedWork):
     """One commit under way.
 
-    ``messages`` are the messages to dispatch, ``homes`` counts them by destination. ``runs`` lists messages that a
-    client may send again, ``unit`` is the part for the store. With ``is_sliced`` the answer goes through the
+    ``messages`` are the messages to dispatch, ``destinations`` counts them by destination. ``runs`` lists messages that
+    a client may send again, ``unit`` is the part for the store. With ``is_sliced`` the answer goes through the
     connection; otherwise ``is_answered`` says that the caller can answer.
     """
 
@@ -134,7 +134,7 @@ class CommitWork(SlicedWork):
         self.token: Final[int] = token
         self.is_sliced = False
         self.messages: list[WithheldMessage] = []
-        self.homes: Final[dict[BrokerDestination, int]] = {}
+        self.destinations: Final[dict[BrokerDestination, int]] = {}
         self.runs: Final[list[Run]] = []
         self.unit = StoreUnit()
         self.stored_bytes = 0
@@ -173,7 +173,7 @@ class CommitWork(SlicedWork):
                 if not subscription.removed:
                     self._commits.refill(subscription)
             self._stage = OVER
-            self._commits.ended(self)
+            self._commits.on_ended(self)
         return True
 
     def refuse(self, error: JmsError) -> SlicedWork | None:
@@ -182,7 +182,7 @@ class CommitWork(SlicedWork):
             return None
         self._stage = OVER
         self._forget_own()
-        return self._commits.refused(self, error)
+        return self._commits.on_refused(self, error)
 
     def _gather(self, end: int) -> bool:
         """Gather another part of the transaction and return True at the end."""
@@ -210,18 +210,18 @@ class CommitWork(SlicedWork):
         return True
 
     def _gather_send(self, send: TransactedSend, is_counted: bool) -> None:
-        home: BrokerDestination | None = send.home
-        if isinstance(send.home, Schedule):
-            self._add(self._commits.plan(self, send.home, send.message), send.usage if is_counted else None)
+        destination: BrokerDestination | None = send.destination
+        if isinstance(send.destination, Schedule):
+            self._add(self._commits.plan(self, send.destination, send.message), send.usage if is_counted else None)
             return
-        if send.home.removed:
-            home = self._commits.home_now(self, send.home)
-        if home is None:
+        if send.destination.removed:
+            destination = self._commits.current_destination(self, send.destination)
+        if destination is None:
             if is_counted:
                 self._unsent.append(send)
             return
-        self._commits.check_send(self, home, send.message)
-        entry = WithheldMessage(home, send.message, 0)
+        self._commits.check_send(self, destination, send.message)
+        entry = WithheldMessage(destination, send.message, 0)
         if self._add(entry, send.usage if is_counted else None):
             note_run(self.runs, send.message.message_id)
 
@@ -239,7 +239,7 @@ class CommitWork(SlicedWork):
             reference = references[self._reference]
             self._reference += 1
             if reference.sequence > 0:
-                self.unit.remove(reference.home.destination, reference.sequence)
+                self.unit.remove(reference.destination.name, reference.sequence)
             if is_given_up:
                 for letter in self._commits.letters_of(ack, reference):
                     self.steps += 1
@@ -252,21 +252,21 @@ class CommitWork(SlicedWork):
         Returns:
             True if the message goes to the store.
         """
-        home = entry.home
+        destination = entry.destination
         message = entry.message
-        is_stored = self._commits.is_stored(home, message)
+        is_stored = self._commits.is_stored(destination, message)
         if is_stored:
-            line = self.unit.add(home.destination, message)
-            entry.line = line
-            entry.sequence = line.count - 1
+            additions = self.unit.add(destination.name, message)
+            entry.additions = additions
+            entry.sequence = additions.count - 1
             self.stored_bytes += message.size
         if usage is None:
-            usage = home.usage
+            usage = destination.usage
             usage.add(message.size)
             self._own.append(entry)
         entry.usage = usage
         self.messages.append(entry)
-        self.homes[home] = self.homes.get(home, 0) + 1
+        self.destinations[destination] = self.destinations.get(destination, 0) + 1
         return is_stored
 
     def _hand_over(self) -> bool:
@@ -275,9 +275,9 @@ class CommitWork(SlicedWork):
         Returns:
             False if a destination was removed meanwhile; gathering then starts again.
         """
-        for home in self.homes:
-            if home.removed:
-                self._begin_again(home)
+        for destination in self.destinations:
+            if destination.removed:
+                self._begin_again(destination)
                 return False
         self._commits.hand_over(self)
         self._own.clear()
@@ -289,12 +289,12 @@ class CommitWork(SlicedWork):
         self._repetitions += 1
         if self._repetitions > MAX_REPETITIONS:
             raise ResourceAllocationError(
-                f"{removed.destination} was removed {self._repetitions} times during the commit of transaction "
+                f"{removed.name} was removed {self._repetitions} times during the commit of transaction "
                 f"{self.transaction.name}: commit smaller ones, or leave the destination"
             )
         self._forget_own()
         self.messages = []
-        self.homes.clear()
+        self.destinations.clear()
         self.runs.clear()
         self.unit = StoreUnit()
         self.stored_bytes = 0

@@ -17,7 +17,7 @@ from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.dispatch.subscription import Subscription
-from spanwire.broker.metadata import Fact
+from spanwire.broker.metadata import MetadataRecord
 from spanwire.broker.persistence.producer_audit import ProducerAudit
 from spanwire.broker.persistence.reply_queue import PendingReply, WithheldMessage
 from spanwire.broker.persistence.store_unit import StoreUnit
@@ -25,7 +25,7 @@ from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes
 from spanwire.broker.ports import NO_TOKEN, UnitStore
 from spanwire.broker.request_errors import LIMIT, ControlRefusal, refusal
 from spanwire.broker.routing.dead_letters import EXPIRED, DeadLetters
-from spanwire.broker.routing.flow_control import FlowControl, tell
+from spanwire.broker.routing.flow_control import FlowControl, reply
 from spanwire.broker.routing.message_router import MessageRouter
 from spanwire.broker.scheduler.schedule import Plans, Schedule, steps_of, stored_form
 from spanwire.broker.transactions.commit_work import Commits, CommitWork, Run
@@ -44,11 +44,11 @@ XA_ROLLBACK_ONLY: Final = 100  # XAException.XA_RBROLLBACK, which Java clients r
 class TransactionEnd(Protocol):
     """Keeps the tables of branches and consumers."""
 
-    def taken(self, transaction: Transaction) -> None:
+    def on_committed(self, transaction: Transaction) -> None:
         """Note that the store has the whole transaction, as one unit."""
         ...
 
-    def refused(self, transaction: Transaction) -> None:
+    def on_refused(self, transaction: Transaction) -> None:
         """Note that the transaction did not take effect."""
         ...
 
@@ -185,24 +185,24 @@ class LocalTransactions(Commits, StagedCommits):
         transaction = work.transaction
         state = work.state
         known = transaction if isinstance(transaction, LocalTransaction) and state.info.fault_tolerant else None
-        facts = [] if known is None else self._audit.committed(known.transaction_id)
+        metadata = [] if known is None else self._audit.on_committed(known.transaction_id)
         try:
-            work.stager.keep(transaction, facts)
+            work.stager.keep(transaction, metadata)
         except JmsError:
             if known is not None:
                 self._audit.withdrawn(known.transaction_id)
             raise
-        self._end().taken(transaction)
+        self._end().on_committed(transaction)
         work.is_answered = self._router.answer_when_stored(state, work.token)
         if work.is_sliced and work.is_answered:
-            tell(state, work.token, None)
+            reply(state, work.token, None)
 
     def staging_refused(self, work: StagingWork, error: JmsError) -> SlicedWork:
         """Report a commit without effect; see `StagedCommits.staging_refused`."""
         work.stager.drop()
-        self._end().refused(work.transaction)
+        self._end().on_refused(work.transaction)
         if work.is_sliced:
-            tell(work.state, work.token, error)
+            reply(work.state, work.token, error)
         return UndoWork([work.transaction], self._context)
 
     def rollback(self, state: ConnectionState, transaction_id: TransactionId) -> None:
@@ -220,23 +220,23 @@ class LocalTransactions(Commits, StagedCommits):
         while not work.go_on(ALL_STEPS):
             pass
 
-    def home_now(self, work: CommitWork, home: BrokerDestination) -> BrokerDestination | None:
-        """Return the current destination; see `Commits.home_now`."""
-        destination = home.destination
-        if destination.is_temporary or destination.kind == SUBSCRIPTION:
+    def current_destination(self, work: CommitWork, destination: BrokerDestination) -> BrokerDestination | None:
+        """Return the current destination; see `Commits.current_destination`."""
+        name = destination.name
+        if name.is_temporary or name.kind == SUBSCRIPTION:
             return None
         if work.transaction.prepared:
-            return self._destinations.ensure_own(destination)  # allowed and promised by the prepare
-        return self._destinations.ensure(work.state, destination)
+            return self._destinations.ensure_own(name)  # allowed and promised by the prepare
+        return self._destinations.ensure(work.state, name)
 
-    def check_send(self, work: CommitWork, home: BrokerDestination, message: Message) -> None:
+    def check_send(self, work: CommitWork, destination: BrokerDestination, message: Message) -> None:
         """Check the room for a message, unless the transaction is prepared; see `Commits.check_send`."""
         if not work.transaction.prepared:
-            self._flow.check_commit(home, message)
+            self._flow.check_commit(destination, message)
 
-    def is_stored(self, home: BrokerDestination, message: Message) -> bool:
+    def is_stored(self, destination: BrokerDestination, message: Message) -> bool:
         """Return True if the message goes to the store; see `Commits.is_stored`."""
-        return self._context.store is not None and home.persists(message)
+        return self._context.store is not None and destination.persists(message)
 
     def plan(self, work: CommitWork, schedule: Schedule, message: Message) -> WithheldMessage:
         """Plan a scheduled message; see `Commits.plan`."""
@@ -248,12 +248,12 @@ class LocalTransactions(Commits, StagedCommits):
         job = plans.plan(message, self._context.wall_ms)
         work.steps += steps_of(job) - 1
         if self._context.store is not None:
-            work.unit.add_fact(job.fact(job.due_ms, job.repeat))
+            work.unit.add_metadata(job.metadata_record(job.due_ms, job.repeat))
         return WithheldMessage(plans, stored_form(message, job.number), 0)
 
     def letters_of(self, ack: TransactedAck, reference: MessageReference) -> list[WithheldMessage]:
         """Return the dead letters of a message; see `Commits.letters_of`."""
-        if not reference.home.leaves_dead_letters:
+        if not reference.destination.leaves_dead_letters:
             return []
         letters = self._dead_letters.letters(reference, cause_of(ack))
         if letters:
@@ -267,24 +267,24 @@ class LocalTransactions(Commits, StagedCommits):
         for run in work.runs:
             state.audited = self._audit.stored_run(state.audited, run.first, run.count)
         is_behind = False
-        for home, count in work.homes.items():
-            is_behind = is_behind or home.withheld > 0
-            home.withheld += count
-        self._end().taken(work.transaction)
+        for destination, count in work.destinations.items():
+            is_behind = is_behind or destination.withheld > 0
+            destination.withheld += count
+        self._end().on_committed(work.transaction)
         store = self._context.store
         if store is not None and (work.is_stored or is_behind):
-            self._router.expect(waiting_for(work, store.position(), work.token))
+            self._router.expect(reply_for(work, store.position(), work.token))
             work.is_answered = work.token == NO_TOKEN
 
     def _store(self, state: ConnectionState, work: CommitWork) -> None:
         """Hand the transaction to the store as one unit, unless no part goes to the store."""
         transaction = work.transaction
-        if self._context.store is None or (work.unit.is_empty() and not transaction.facts):
+        if self._context.store is None or (work.unit.is_empty() and not transaction.metadata):
             return
         known = transaction if isinstance(transaction, LocalTransaction) and state.info.fault_tolerant else None
-        facts = transaction.facts if known is None else self._audit.committed(known.transaction_id)
+        metadata = transaction.metadata if known is None else self._audit.on_committed(known.transaction_id)
         try:
-            take_unit(self._context.units, work.unit, facts)
+            take_unit(self._context.units, work.unit, metadata)
         except JmsError:
             if known is not None:
                 self._audit.withdrawn(known.transaction_id)
@@ -294,53 +294,53 @@ class LocalTransactions(Commits, StagedCommits):
 
     def settle(self, ack: TransactedAck, reference: MessageReference) -> None:
         """Forget an acknowledged message; see `Commits.settle`."""
-        home = reference.home
+        destination = reference.destination
         if ack.ack_type == EXPIRED_ACK:
-            home.expired += 1
-        home.forgotten(reference)
-        if ack.ack_type in (POISON_ACK, EXPIRED_ACK) and home.leaves_dead_letters:
-            self._dead_letters.tell_committed(reference, cause_of(ack), reference in ack.kept)
+            destination.expired += 1
+        destination.forget(reference)
+        if ack.ack_type in (POISON_ACK, EXPIRED_ACK) and destination.leaves_dead_letters:
+            self._dead_letters.publish_committed(reference, cause_of(ack), reference in ack.kept)
 
     def hand_on(self, work: CommitWork) -> None:
         """Dispatch and answer; see `Commits.hand_on`."""
         token = work.token if work.is_sliced and work.is_answered else NO_TOKEN
         if work.messages or token != NO_TOKEN:
-            self._router.deferred.take(waiting_for(work, 0, token))
+            self._router.deferred.take(reply_for(work, 0, token))
 
     def refill(self, subscription: Subscription) -> None:
         """Dispatch to a consumer; see `Commits.refill`."""
         self._end().refill(subscription)
 
-    def ended(self, work: CommitWork) -> None:
-        """Free the memory and let waiting sends continue; see `Commits.ended`."""
+    def on_ended(self, work: CommitWork) -> None:
+        """Free the memory and let waiting sends continue; see `Commits.on_ended`."""
         work.transaction.end_count()
         self._flow.unpark()
 
-    def refused(self, work: CommitWork, error: JmsError) -> SlicedWork | None:
-        """Report a commit without effect; see `Commits.refused`."""
+    def on_refused(self, work: CommitWork, error: JmsError) -> SlicedWork | None:
+        """Report a commit without effect; see `Commits.on_refused`."""
         transaction = work.transaction
-        self._end().refused(transaction)
+        self._end().on_refused(transaction)
         if work.is_sliced:
-            tell(work.state, work.token, error)
+            reply(work.state, work.token, error)
         return None if transaction.prepared else UndoWork([transaction], self._context)
 
     def _end(self) -> TransactionEnd:
         assert self.end is not None
         return self.end
 
-    def kept(self, size: int, runs: list[Run]) -> None:
+    def note_prepared(self, size: int, runs: list[Run]) -> None:
         """Count the bytes of a prepared branch in the store, and note messages that a client may send again."""
         self._unsynced.add(size)
         for run in runs:
             self._audit.stored_run(None, run.first, run.count)
 
 
-def waiting_for(work: CommitWork, position: int, token: int) -> PendingReply:
+def reply_for(work: CommitWork, position: int, token: int) -> PendingReply:
     """Return the waiting answer to a commit, which takes over the messages of ``work``."""
-    waiting = PendingReply(position, work.state.output, token, work.messages)
-    waiting.homes = list(work.homes)
+    reply = PendingReply(position, work.state.output, token, work.messages)
+    reply.destinations = list(work.destinations)
     work.messages = []
-    return waiting
+    return reply
 
 
 def size_of(transactions: list[Transaction]) -> int:
@@ -353,12 +353,12 @@ def cause_of(ack: TransactedAck) -> str:
     return EXPIRED if ack.ack_type == EXPIRED_ACK else ack.cause
 
 
-def take_unit(store: UnitStore, unit: StoreUnit, facts: list[Fact]) -> None:
+def take_unit(store: UnitStore, unit: StoreUnit, metadata: list[MetadataRecord]) -> None:
     """Hand a unit to the store. A small unit shares a batch with other units, a large unit has a batch of its own."""
     if unit.size > JOB_STEPS:
-        store.append_gathered(unit, facts)
+        store.append_gathered(unit, metadata)
     else:
-        unit.take(store.append_unit(unit.additions(), unit.removed(), facts + unit.facts))
+        unit.take(store.append_unit(unit.additions(), unit.removed(), metadata + unit.metadata))
 
 
 def check_staged(transaction: Transaction) -> None:

@@ -27,7 +27,7 @@ class Prepares(Protocol):
         """Return the dead letters of one message that a consumer gave up."""
         ...
 
-    def check_kept(self, work: PrepareWork, home: BrokerDestination, message: Message) -> bool:
+    def check_kept(self, work: PrepareWork, destination: BrokerDestination, message: Message) -> bool:
         """Return True if the store is to keep the message.
 
         Raises:
@@ -53,11 +53,11 @@ class PrepareWork(SlicedWork):
 
     The messages go to the staging destination with this ``number`` in the store; ``targets`` lists their final
     destinations. ``runs`` lists messages that a client may send again. ``sequences`` has the acknowledged messages by
-    the names of ``homes``.
+    the names of ``destinations``.
     """
 
     def __init__(
-        self, owner: Prepares, branch: Branch, state: ConnectionState, token: int, number: int, line: Destination
+        self, owner: Prepares, branch: Branch, state: ConnectionState, token: int, number: int, destination: Destination
     ) -> None:
         super().__init__()
         self._owner: Final[Prepares] = owner
@@ -73,9 +73,9 @@ class PrepareWork(SlicedWork):
         self.runs: Final[list[Run]] = []
         self.stored_bytes = 0
         self.scheduled = 0  # messages that the commit will schedule
-        self.homes: Final[dict[str, MessageHolder]] = {}
+        self.destinations: Final[dict[str, MessageHolder]] = {}
         self.sequences: Final[dict[str, list[int]]] = {}
-        self._line: Final[Destination] = line
+        self._destination: Final[Destination] = destination
         self._ack = branch.lettered  # index of the next acknowledgement that may leave dead letters
         self._send = 0
         self._held = 0  # index of the next acknowledgement to gather
@@ -128,10 +128,10 @@ class PrepareWork(SlicedWork):
             send = sends[self._send]
             self._send += 1
             message = send.message
-            if self._owner.check_kept(self, send.home, message):
-                self.unit.add(self._line, message)
-                self.draft.send(send.home.destination)
-                self.targets.append(send.home.destination)
+            if self._owner.check_kept(self, send.destination, message):
+                self.unit.add(self._destination, message)
+                self.draft.send(send.destination.name)
+                self.targets.append(send.destination.name)
                 self.stored_bytes += message.size
                 note_run(self.runs, message.message_id)
         return True
@@ -147,12 +147,12 @@ class PrepareWork(SlicedWork):
                 reference = references[self._reference]
                 self._reference += 1
                 if reference.sequence > 0:
-                    name = reference.home.destination.qualified_name
+                    name = reference.destination.name.qualified_name
                     own = self.sequences.get(name)
                     if own is None:
                         own = []
                         self.sequences[name] = own
-                        self.homes[name] = reference.home
+                        self.destinations[name] = reference.destination
                         self._names.append(name)
                     own.append(reference.sequence)
             self.steps += 1
@@ -169,6 +169,6 @@ class PrepareWork(SlicedWork):
             own = self.sequences[name]
             self.steps += 1 + len(own) // SORTED_IN_STEP
             own.sort()
-            self.draft.acknowledge(self.homes[name].destination, own)
+            self.draft.acknowledge(self.destinations[name].name, own)
             self._sorted += 1
         return True

@@ -11,14 +11,21 @@ from typing import Final, Protocol
 
 from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.connections.transaction import TransactedAck, TransactedSend, Uncommitted
-from spanwire.broker.connections.xa_branch import Branch, BranchRecord, StoredAcks, decode_record, line_of, without
+from spanwire.broker.connections.xa_branch import (
+    Branch,
+    BranchRecord,
+    StoredAcks,
+    branch_destination,
+    decode_record,
+    without,
+)
 from spanwire.broker.destinations.destination_map import DestinationMap
 from spanwire.broker.destinations.destinations import Destinations
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.jobs import StoreReader
 from spanwire.broker.dispatch.message_reference import MessageReference
-from spanwire.broker.metadata import XA_BRANCHES, Fact
+from spanwire.broker.metadata import XA_BRANCHES, MetadataRecord
 from spanwire.broker.persistence.recovered import Expirations, RecoveredDestination
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.scheduler.scheduler import Scheduler
@@ -78,7 +85,7 @@ class BranchReader(StoreReader):
         context.fetch(self, page.destination, page.sequences)
         return True
 
-    def fetched(self, request: int, messages: list[Message | None]) -> None:
+    def on_fetched(self, request: int, messages: list[Message | None]) -> None:
         """Take a page from the store."""
         self.found.extend(messages)
         self._owner.go_on(self)
@@ -104,33 +111,33 @@ class RecoveredBranches:
         self._aside: Final[set[str]] = set()
         self._unused: Final[list[int]] = []  # numbers, while the broker starts
         self._free: Final[list[int]] = []
-        self._lines = 0
+        self._numbers = 0
 
-    def take_line(self) -> int:
+    def take_number(self) -> int:
         """Return the number of an unused staging destination. Numbers are used again: the store never forgets a
         destination.
         """
         if self._free:
             return self._free.pop()
-        self._lines += 1
-        while line_of(self._lines - 1).qualified_name in self._aside:
-            self._lines += 1
-        return self._lines - 1
+        self._numbers += 1
+        while branch_destination(self._numbers - 1).qualified_name in self._aside:
+            self._numbers += 1
+        return self._numbers - 1
 
-    def free_line(self, number: int) -> None:
+    def free_number(self, number: int) -> None:
         """Release the number of an empty staging destination."""
         self._free.append(number)
 
-    def recover(self, facts: dict[bytes, bytes], prepared: Uncommitted) -> list[Branch]:
+    def recover(self, metadata: dict[bytes, bytes], prepared: Uncommitted) -> list[Branch]:
         """Return the branches that the store describes."""
         found: list[Branch] = []
         used: set[int] = set()
-        for key, value in facts.items():
+        for key, value in metadata.items():
             record = decode_record(value)
-            used.add(record.line)
+            used.add(record.number)
             found.append(self._branch(key, record, prepared))
-        self._lines = max(used, default=-1) + 1
-        self._unused.extend([number for number in range(self._lines) if number not in used])
+        self._numbers = max(used, default=-1) + 1
+        self._unused.extend([number for number in range(self._numbers) if number not in used])
         return found
 
     def _branch(self, key: bytes, record: BranchRecord, prepared: Uncommitted) -> Branch:
@@ -146,8 +153,8 @@ class RecoveredBranches:
         branch.prepared = True
         branch.on_disk = True
         branch.count = len(record.sends)
-        branch.facts = [Fact(XA_BRANCHES, key, None)]
-        self._records[line_of(record.line).qualified_name] = record
+        branch.metadata = [MetadataRecord(XA_BRANCHES, key, None)]
+        self._records[branch_destination(record.number).qualified_name] = record
         for acks in record.acks:
             branch.count += len(acks.sequences)
             self._held.setdefault(acks.destination.qualified_name, []).append(acks)
@@ -199,18 +206,20 @@ class RecoveredBranches:
         """Count messages acknowledged by branches as in flight, once all queues exist."""
         for held in self._held.values():
             for acks in held:
-                acks.home = self._home(acks.destination)
-                if acks.home is not None:
-                    acks.home.in_flight += len(acks.sequences)
+                acks.queue = self._find_queue(acks.destination)
+                if acks.queue is not None:
+                    acks.queue.in_flight += len(acks.sequences)
         self._held.clear()
         self._records.clear()
-        self._free.extend([number for number in self._unused if line_of(number).qualified_name not in self._aside])
+        self._free.extend(
+            [number for number in self._unused if branch_destination(number).qualified_name not in self._aside]
+        )
         self._unused.clear()
 
-    def _home(self, destination: Destination) -> Queue | None:
+    def _find_queue(self, destination: Destination) -> Queue | None:
         if destination.kind == SUBSCRIPTION:
             durable = self._map.durables.get(destination.name)
-            return None if durable is None else durable.line
+            return None if durable is None else durable.queue
         return self._map.queue(destination)
 
     def load(self, branch: Branch, step: int, state: ConnectionState, token: int) -> bool:
@@ -225,7 +234,7 @@ class RecoveredBranches:
         if step == COMMIT and not branch.loaded:
             if not record.sequences:
                 self._take_sends(branch, [])
-            _add_pages(pages, line_of(record.line), record.sequences)
+            _add_pages(pages, branch_destination(record.number), record.sequences)
         elif step == ROLLBACK:
             for acks in record.acks:
                 _add_pages(pages, acks.destination, acks.sequences)
@@ -247,7 +256,7 @@ class RecoveredBranches:
                 self._take_acks(branch, reader.found)
         except JmsError as error:
             branch.finishing = False
-            reader.state.output.connection.completed(reader.token, error)
+            reader.state.output.connection.on_completed(reader.token, error)
             reader.state.output.mark_dirty()
             return
         self._add_removals(branch, reader.step)
@@ -274,16 +283,16 @@ class RecoveredBranches:
                 XAER_RMERR,
             )
         sends: list[TransactedSend] = []
-        for destination, message in zip(record.sends, found, strict=True):
-            home = self._target(branch, destination)
-            if home is not None:
-                sends.append(TransactedSend(home, message, home.usage))
+        for name, message in zip(record.sends, found, strict=True):
+            destination = self._target(branch, name)
+            if destination is not None:
+                sends.append(TransactedSend(destination, message, destination.usage))
         branch.sends.extend(sends)  # behind the sends counted in memory
         branch.loaded = True
 
-    def _target(self, branch: Branch, destination: Destination) -> BrokerDestination | None:
+    def _target(self, branch: Branch, name: Destination) -> BrokerDestination | None:
         """Return the destination of a staged message, None if the destination was removed with all its messages."""
-        if destination.kind == SCHEDULE:
+        if name.kind == SCHEDULE:
             if self._scheduler is None:
                 raise xa_error(
                     f"transaction {branch.xid} schedules messages, and this broker has no scheduler; roll it back, or "
@@ -291,33 +300,35 @@ class RecoveredBranches:
                     XAER_RMERR,
                 )
             return self._scheduler.schedule
-        home: BrokerDestination | None = self._home(destination)
-        if home is None and destination.kind != SUBSCRIPTION:
-            home = self._destinations.ensure_own(destination)
-        return home
+        destination: BrokerDestination | None = self._find_queue(name)
+        if destination is None and name.kind != SUBSCRIPTION:
+            destination = self._destinations.ensure_own(name)
+        return destination
 
     def _take_acks(self, branch: Branch, messages: list[Message | None]) -> None:
         record = branch.record
         assert record is not None
-        place = 0
+        index = 0
         for acks in record.acks:
-            found = messages[place : place + len(acks.sequences)]
-            place += len(acks.sequences)
-            home = acks.home
-            if home is None or home.removed:
+            found = messages[index : index + len(acks.sequences)]
+            index += len(acks.sequences)
+            destination = acks.queue
+            if destination is None or destination.removed:
                 continue
             references: list[MessageReference] = []
-            for index, message in enumerate(found):
-                sequence = acks.sequences[index]
+            for message_index, message in enumerate(found):
+                sequence = acks.sequences[message_index]
                 if message is None:
                     logger.error("message %d of %s is missing in the store; it is skipped", sequence, acks.destination)
                     if sequence not in acks.missing:
                         acks.missing.add(sequence)
-                        home.in_flight -= 1
+                        destination.in_flight -= 1
                     continue
-                home.hold(message)
+                destination.hold(message)
                 count = acks.redeliveries.get(sequence, 0)
-                references.append(MessageReference(home, message, sequence, acks.first_order + index, count))
+                references.append(
+                    MessageReference(destination, message, sequence, acks.first_order + message_index, count)
+                )
             branch.acks.append(TransactedAck(None, references, STANDARD_ACK, 0, None, ""))
 
     def forget_acks(self, branch: Branch) -> None:
@@ -326,21 +337,21 @@ class RecoveredBranches:
         for ack in branch.acks:
             if ack.subscription is None:
                 for reference in ack.references:
-                    reference.home.release(reference.message)
+                    reference.destination.release(reference.message)
             else:
                 kept.append(ack)
         branch.acks.clear()
         branch.acks.extend(kept)
 
-    def committed(self, branch: Branch) -> None:
+    def on_committed(self, branch: Branch) -> None:
         """Count the messages acknowledged by a committed branch as dequeued."""
         record = branch.record
         assert record is not None
         for acks in record.acks:
-            home = acks.home
-            if home is not None:
-                home.in_flight -= len(acks.sequences) - len(acks.missing)
-                home.dequeued += len(acks.sequences)
+            destination = acks.queue
+            if destination is not None:
+                destination.in_flight -= len(acks.sequences) - len(acks.missing)
+                destination.dequeued += len(acks.sequences)
 
 
 def _add_pages(pages: list[Page], destination: Destination, sequences: list[int]) -> None:

@@ -13,16 +13,16 @@ from typing import Final
 from spanwire.broker.connections.connection_job import JOB_STEPS, SlicedWork, complete
 from spanwire.broker.connections.connection_state import MAX_TRANSACTIONS_PER_CONNECTION, ConnectionState
 from spanwire.broker.connections.transaction import TransactedAck, TransactedSend, Transaction, Uncommitted
-from spanwire.broker.connections.xa_branch import Branch, BranchRecord, StoredAcks, line_of
+from spanwire.broker.connections.xa_branch import Branch, BranchRecord, StoredAcks, branch_destination
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.dispatch.subscription import Subscription
-from spanwire.broker.metadata import XA_BRANCHES, Fact
+from spanwire.broker.metadata import XA_BRANCHES, MetadataRecord
 from spanwire.broker.persistence.recovered import RecoveredDestination
 from spanwire.broker.ports import NO_TOKEN
 from spanwire.broker.routing.consumers import ConsumerRegistry
-from spanwire.broker.routing.flow_control import FlowControl, tell
+from spanwire.broker.routing.flow_control import FlowControl, reply
 from spanwire.broker.routing.message_router import MessageRouter
 from spanwire.broker.scheduler.schedule import Schedule, steps_of
 from spanwire.broker.security.access_control import AccessControl
@@ -52,7 +52,7 @@ XAER_PROTO: Final = -6
 XA_RETRY: Final = 4
 XA_OK: Final = 0
 XA_RDONLY: Final = 3
-LATER: Final = -1  # `ClientConnection.completed` will say that the vote is XA_OK
+LATER: Final = -1  # `ClientConnection.on_completed` will say that the vote is XA_OK
 
 
 class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
@@ -84,7 +84,7 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
         Raises:
             ResourceAllocationError: a limit is reached.
         """
-        self._tell("beginning transaction", xid)
+        self._log_event("beginning transaction", xid)
         complete(state)
         if xid.key in state.branches:
             return
@@ -97,7 +97,7 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
                 known.siblings = state.branches
                 self._branches[xid.key] = known
             if known is not None:
-                known.places.append(state.branches)
+                known.tables.append(state.branches)
                 state.branches[xid.key] = known
                 return
         raise ResourceAllocationError(
@@ -165,7 +165,7 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
             JmsError: the commit cannot be promised, and the branch is rolled back.
         """
         self._turn(now)
-        self._tell("preparing transaction", xid)
+        self._log_event("preparing transaction", xid)
         complete(state)
         if xid.key not in state.branches:
             raise IllegalStateError(
@@ -186,7 +186,7 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
             JmsError: the branch is rolled back or, if prepared, stays prepared.
         """
         self._turn(now)
-        self._tell("committing transaction", xid)
+        self._log_event("committing transaction", xid)
         complete(state)
         branch = self._to_finish(state, xid)
         if not branch.prepared:
@@ -199,14 +199,14 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
     def rollback(self, state: ConnectionState, xid: XaTransactionId, token: int, now: Time) -> bool:
         """Undo the branch, with the same result as `Broker.send`."""
         self._turn(now)
-        self._tell("rolling back transaction", xid)
+        self._log_event("rolling back transaction", xid)
         complete(state)
         branch = self._to_finish(state, xid)
         if branch.on_disk and not self._recovered.load(branch, ROLLBACK, state, token):
             return False
         return self._rollback(branch, state, token)
 
-    def _tell(self, event: str, xid: XaTransactionId) -> None:
+    def _log_event(self, event: str, xid: XaTransactionId) -> None:
         if self._context.observer is not None:
             self._context.observer.branch_event(event, str(xid))
 
@@ -239,7 +239,7 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
         ended: list[Transaction] = list(state.transactions.values())
         state.transactions.clear()
         for branch in list(state.branches.values()):
-            branch.places = [place for place in branch.places if place is not state.branches]
+            branch.tables = [table for table in branch.tables if table is not state.branches]
             if branch.siblings is not state.branches:
                 continue
             branch.siblings = None
@@ -249,13 +249,15 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
         state.branches.clear()
         self._local_transactions.undo(state, ended)
 
-    def recover(self, facts: dict[bytes, bytes], recovered: list[RecoveredDestination]) -> list[RecoveredDestination]:
-        """Restore prepared branches from their descriptions, and return the rest of ``recovered``.
+    def recover(
+        self, metadata: dict[bytes, bytes], recovered: list[RecoveredDestination]
+    ) -> list[RecoveredDestination]:
+        """Restore prepared branches from their descriptions, and return the rest of ``on_recovered``.
 
         Raises:
             StoreError: a description cannot be decoded.
         """
-        for branch in self._recovered.recover(facts, self._prepared):
+        for branch in self._recovered.recover(metadata, self._prepared):
             self._branches[branch.xid.key] = branch
         left: list[RecoveredDestination] = []
         for entry in recovered:
@@ -281,12 +283,12 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
         except JmsError as refused:
             error = refused
         if (done or error is not None) and token != NO_TOKEN:
-            state.output.connection.completed(token, error)
+            state.output.connection.on_completed(token, error)
             state.output.mark_dirty()
 
     def _prepare(self, branch: Branch, state: ConnectionState, token: int) -> int:
-        number = self._recovered.take_line()
-        work = PrepareWork(self, branch, state, token, number, line_of(number))
+        number = self._recovered.take_number()
+        work = PrepareWork(self, branch, state, token, number, branch_destination(number))
         branch.finishing = True
         try:
             check_refusal(branch)
@@ -306,20 +308,20 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
         """Return the dead letters of a message; see `Prepares.letters`."""
         found: list[TransactedSend] = []
         for letter in self._local_transactions.letters_of(ack, reference):
-            usage = self._flow.usage_in_transaction(letter.home, letter.message)
-            found.append(TransactedSend(letter.home, letter.message, usage))
+            usage = self._flow.usage_in_transaction(letter.destination, letter.message)
+            found.append(TransactedSend(letter.destination, letter.message, usage))
         return found
 
-    def check_kept(self, work: PrepareWork, home: BrokerDestination, message: Message) -> bool:
+    def check_kept(self, work: PrepareWork, destination: BrokerDestination, message: Message) -> bool:
         """Return True if the store is to keep the message; see `Prepares.check_kept`."""
-        if isinstance(home, Schedule):  # raise the error that would refuse the commit
-            home.check_room(work.scheduled)
+        if isinstance(destination, Schedule):  # raise the error that would refuse the commit
+            destination.check_room(work.scheduled)
             sender = work.branch.sender
-            work.steps += steps_of(home.plan(message, sender or work.state.principal, self._context.wall_ms)) - 1
+            work.steps += steps_of(destination.plan(message, sender or work.state.principal, self._context.wall_ms)) - 1
             work.scheduled += 1
             return True
-        self._flow.check_commit(home, message)
-        return self._context.store is not None and home.persists(message)
+        self._flow.check_commit(destination, message)
+        return self._context.store is not None and destination.persists(message)
 
     def keep(self, work: PrepareWork) -> None:
         """Store the messages in a staging destination, in one unit with the branch's record; see `Prepares.keep`."""
@@ -328,47 +330,51 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
         branch.count_with(self._prepared)
         store = self._context.store
         if store is None:
-            self._recovered.free_line(work.number)
+            self._recovered.free_number(work.number)
         else:
-            acks = [StoredAcks(home.destination, work.sequences[name]) for name, home in work.homes.items()]
+            acks = [
+                StoredAcks(destination.name, work.sequences[name]) for name, destination in work.destinations.items()
+            ]
             record = BranchRecord(work.number, work.targets, acks)
             record.sender = branch.sender
-            fact = Fact(XA_BRANCHES, branch.xid.key, work.draft.encoded(work.number, branch.sender))
-            take_unit(self._context.units, work.unit, [fact])
-            for line in work.unit.targets():  # one, or none
-                record.sequences = list(range(line.first, line.first + line.count))
-            self._local_transactions.kept(work.stored_bytes, work.runs)
+            metadata_record = MetadataRecord(
+                XA_BRANCHES, branch.xid.key, work.draft.encoded(work.number, branch.sender)
+            )
+            take_unit(self._context.units, work.unit, [metadata_record])
+            for additions in work.unit.targets():  # one, or none
+                record.sequences = list(range(additions.first, additions.first + additions.count))
+            self._local_transactions.note_prepared(work.stored_bytes, work.runs)
             branch.record = record
             branch.removals = record.removals()
-            branch.facts = [Fact(XA_BRANCHES, branch.xid.key, None)]
+            branch.metadata = [MetadataRecord(XA_BRANCHES, branch.xid.key, None)]
         branch.prepared = True
         branch.finishing = False
         work.is_answered = self._router.answer_when_stored(work.state, work.token)
         if work.is_sliced and work.is_answered:
-            tell(work.state, work.token, None)
+            reply(work.state, work.token, None)
 
     def prepare_refused(self, work: PrepareWork, error: JmsError) -> SlicedWork | None:
         """Report the rollback of the branch; see `Prepares.prepare_refused`."""
-        self._recovered.free_line(work.number)
+        self._recovered.free_number(work.number)
         work.branch.finishing = False
         self._forget(work.branch)
         if work.is_sliced:
-            tell(work.state, work.token, error)
+            reply(work.state, work.token, error)
         return UndoWork([work.branch], self._context)
 
     def _commit(self, branch: Branch, state: ConnectionState, token: int) -> bool:
         branch.finishing = True
         return self._local_transactions.finish(state, branch, token)
 
-    def taken(self, transaction: Transaction) -> None:
-        """Forget a branch that took effect; see `TransactionEnd.taken`."""
+    def on_committed(self, transaction: Transaction) -> None:
+        """Forget a branch that took effect; see `TransactionEnd.on_committed`."""
         if isinstance(transaction, Branch):
             self._forget(transaction)
             if transaction.on_disk:
-                self._recovered.committed(transaction)
+                self._recovered.on_committed(transaction)
 
-    def refused(self, transaction: Transaction) -> None:
-        """Forget a refused branch, unless prepared; see `TransactionEnd.refused`."""
+    def on_refused(self, transaction: Transaction) -> None:
+        """Forget a refused branch, unless prepared; see `TransactionEnd.on_refused`."""
         if isinstance(transaction, Branch):
             transaction.finishing = False
             if not transaction.prepared:
@@ -399,16 +405,16 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
         store = self._context.store
         assert store is not None
         is_large = work.unit.size > JOB_STEPS
-        take_unit(self._context.units, work.unit, work.branch.facts)
+        take_unit(self._context.units, work.unit, work.branch.metadata)
         self._undo(work.branch, work.state)
         work.is_answered = self._router.answer_when_stored(work.state, work.token)
         if is_large and work.is_answered:
-            tell(work.state, work.token, None)
+            reply(work.state, work.token, None)
 
     def rollback_refused(self, work: BranchRollback, error: JmsError) -> None:
         """Answer that the branch stays prepared; see `BranchEnd.rollback_refused`."""
         self._end_rollback(work.branch)
-        tell(work.state, work.token, error)
+        reply(work.state, work.token, error)
 
     def _end_rollback(self, branch: Branch) -> None:
         """Leave the branch of a refused rollback prepared."""
@@ -426,12 +432,12 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
         key = branch.xid.key
         if self._branches.get(key) is branch:
             del self._branches[key]
-        for place in branch.places:
-            if place.get(key) is branch:
-                del place[key]
-        branch.places.clear()
+        for table in branch.tables:
+            if table.get(key) is branch:
+                del table[key]
+        branch.tables.clear()
         if branch.record is not None:
-            self._recovered.free_line(branch.record.line)
+            self._recovered.free_number(branch.record.number)
 
     def _turn(self, now: Time) -> None:
         self._context.wall_ms = now.wall_ms

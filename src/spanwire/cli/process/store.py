@@ -166,23 +166,23 @@ def _write_export(disk: Disk, stream: BinaryIO, pattern: Destination | None, opt
     progress, formats = _progress(options), message_formats()
     if options.readable:
         return _count(export_readable(disk, formats, stream, pattern, progress, readable_or_fault), "message")
-    messages, facts = export_store(disk, formats, stream, pattern, progress)
-    return f"{_count(messages, 'message')} and {_count(facts, 'fact')}"
+    messages, metadata = export_store(disk, formats, stream, pattern, progress)
+    return f"{_count(messages, 'message')} and {_count(metadata, 'metadata record')}"
 
 
 def _import(options: argparse.Namespace) -> int:
     if not options.file.is_file():
         raise StoreError(f"{options.file} is no file; name one that spanwire store export wrote")
     with own_directory(options.directory, make=True) as journal:
-        messages, facts = import_store(journal, options.file, message_formats(), _progress(options))
-    sys.stdout.write(f"{_count(messages, 'message')} and {_count(facts, 'fact')} imported\n")
+        messages, metadata = import_store(journal, options.file, message_formats(), _progress(options))
+    sys.stdout.write(f"{_count(messages, 'message')} and {_count(metadata, 'metadata record')} imported\n")
     return 0
 
 
 ACTIONS: Final[dict[str, tuple[str, Callable[[argparse.Namespace], int]]]] = {
     "check": ("Check a store and report its contents and damage. Changes nothing.", _check),
     "repair": ("Repair a damaged store. The original files stay in DIRECTORY/quarantine.", _repair),
-    "export": ("Write a store's messages and facts as JSON Lines.", _export),
+    "export": ("Write a store's messages and metadata records as JSON Lines.", _export),
     "import": ("Import an exported file into a new store, or append it to an existing one.", _import),
 }
 USAGE: Final = (
@@ -201,8 +201,8 @@ def report(inspection: Inspection, segments: int) -> str:
     if inspection.destinations:
         lines.append(f"{'messages':>10}  {'bytes':>15}  {'oldest':<20}  line")
     lines += [_row(each) for each in sorted(inspection.destinations, key=lambda each: each.name)]
-    for table, count in sorted(inspection.facts.items()):
-        lines.append(f"{count:>10}  {TABLES.get(table, f'facts of table {table}')}")
+    for table, count in sorted(inspection.metadata.items()):
+        lines.append(f"{count:>10}  {TABLES.get(table, f'metadata records of table {table}')}")
     lines += [f"note: {warning}" for warning in inspection.warnings]
     return "\n".join(lines) + "\n"
 

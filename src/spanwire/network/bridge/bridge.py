@@ -291,10 +291,10 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
         """The bytes of an incomplete frame."""
         return self._remote.pending_bytes
 
-    def completed(self, token: int, error: SpanwireError | None) -> None:
+    def on_completed(self, token: int, error: SpanwireError | None) -> None:
         """Answer a stored message of the other direction; this direction waits for no stored message."""
         if self._inbound is not None and not self.closed:
-            self._inbound.completed(token, error)
+            self._inbound.on_completed(token, error)
 
     def close_with(self, error: SpanwireError) -> None:
         """Close the bridge, because the local broker stops or its store failed."""

@@ -123,7 +123,7 @@ class Forwarder(DemandBridge):
         command_id = self._remote.next_command_id()
         answered = message.persistent or self._settings.always_sync_send
         try:
-            number = self._broker.assembly.producer_audit.number_of(reference.home.destination, reference.sequence)
+            number = self._broker.assembly.producer_audit.number_of(reference.destination.name, reference.sequence)
             self._encoder.append(
                 self._remote.output, message, command_id, answered, min(redelivery_count, FLAGGED), number
             )
@@ -258,7 +258,7 @@ class Forwarder(DemandBridge):
             self._forget_refusal(entry)
             return
         command_id = self._remote.next_command_id()
-        number = self._broker.assembly.producer_audit.number_of(reference.home.destination, reference.sequence)
+        number = self._broker.assembly.producer_audit.number_of(reference.destination.name, reference.sequence)
         count = min(reference.redelivery_count, FLAGGED)
         self._encoder.append(self._remote.output, reference.message, command_id, True, count, number)
         self._unanswered[command_id] = entry

@@ -130,7 +130,7 @@ class InboundBridge:
         if client.is_disconnected:
             self._client = None  # further commands are protocol errors
 
-    def completed(self, token: int, error: SpanwireError | None) -> None:
+    def on_completed(self, token: int, error: SpanwireError | None) -> None:
         """Answer a send after its message was stored."""
         client = self._client
         if client is None or token == NO_TOKEN:

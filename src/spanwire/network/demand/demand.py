@@ -121,7 +121,7 @@ class DemandSubscription(MessageConsumer):
         """End the subscription, because the broker has removed its destination."""
         self._bridge.on_demand_ended(self, reason)
 
-    def told_to_pull(self) -> bool:
+    def switch_to_pull(self) -> bool:
         """Return False: a bridge never pulls."""
         return False
 

@@ -48,12 +48,12 @@ class TemporaryDestinations:
         if departed is not None:
             self._remove(departed, now)
 
-    def _remove(self, destination: Destination, now: Time) -> None:
-        name = destination.qualified_name
+    def _remove(self, address: Destination, now: Time) -> None:
+        name = address.qualified_name
         if name not in self._client.temporary:
             return
-        home = self._broker.home_of(destination)
-        if home is not None and home.consumer_count > 0:
-            self._pending_removals[name] = destination
+        destination = self._broker.find_destination(address)
+        if destination is not None and destination.consumer_count > 0:
+            self._pending_removals[name] = address
         else:
-            self._broker.remove_destination(self._client, destination, now)
+            self._broker.remove_destination(self._client, address, now)

@@ -239,7 +239,7 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
         """Return the bytes in memory of an incomplete frame."""
         return self._decoder.pending_bytes
 
-    def completed(self, token: int, error: SpanwireError | None) -> None:
+    def on_completed(self, token: int, error: SpanwireError | None) -> None:
         """Send the withheld response for ``token``, or the error."""
         client = self._client
         if client is None or self._is_ending:

@@ -102,7 +102,7 @@ class OpenWireConsumer(MessageConsumer):
         logger.info("consumer %s ended: %s", self.consumer_id, reason)
         self._output.append(wire.ConsumerControl(consumer_id=self._wire_id, close=True))
 
-    def told_to_pull(self) -> bool:
+    def switch_to_pull(self) -> bool:
         """Set the client's prefetch to 0, so that it pulls; return True."""
         self._output.append(wire.ConsumerControl(consumer_id=self._wire_id, prefetch=0))
         return True

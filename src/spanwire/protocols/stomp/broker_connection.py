@@ -216,7 +216,7 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
         """Return the bytes in memory of an incomplete frame."""
         return self._decoder.buffered_bytes
 
-    def completed(self, token: int, error: SpanwireError | None) -> None:
+    def on_completed(self, token: int, error: SpanwireError | None) -> None:
         """Send the withheld receipt for ``token``, or the error."""
         receipt = self._receipts.pop(token, None)
         if token == self._awaited:
@@ -269,7 +269,7 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
             self._broker.start_consumer(starting, now)
 
     def _act(self, frame: Frame, now: Time) -> bool:
-        """Execute a frame; return False if `completed` sends its receipt."""
+        """Execute a frame; return False if `on_completed` sends its receipt."""
         command = frame.block.command
         working = self._working
         if working is not None:  # the most frequent frames; all three are in the table, and none starts a job

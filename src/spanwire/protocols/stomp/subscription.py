@@ -182,7 +182,7 @@ class StompSubscription(MessageConsumer):
         """Write an ERROR frame after the broker has ended the subscription."""
         self._chunks.append(error_frame(reason, None, self._version))
 
-    def told_to_pull(self) -> bool:
+    def switch_to_pull(self) -> bool:
         """Return False, because STOMP has no pull."""
         return False
 

@@ -111,8 +111,8 @@ def apply_changes(before: BrokerConfiguration, after: BrokerConfiguration, diffe
 def _has_equal_announcements(before: BrokerConfiguration, after: BrokerConfiguration) -> bool:
     """Return True if other brokers learn of the same virtual destinations as before."""
     return (
-        before.virtual.told_as_demand == after.virtual.told_as_demand
-        and before.virtual.told_on_creation == after.virtual.told_on_creation
+        before.virtual.counts_as_demand == after.virtual.counts_as_demand
+        and before.virtual.announced_on_creation == after.virtual.announced_on_creation
     )
 
 

@@ -21,10 +21,10 @@ from spanwire.stores.journal.segments.record import (
     DESTINATION_REMOVED,
     EXPIRATION_SIZE,
     EXPIRES,
-    FACT,
-    FACT_DISCARDED,
     HEADER_SIZE,
     MESSAGE,
+    METADATA,
+    METADATA_DISCARDED,
     MOVED,
     MOVED_BODY,
     PADDING,
@@ -304,7 +304,7 @@ class ActiveSegment:
         while index < stop and offset < end:
             message = unit.messages[index]
             payload = unit.payloads[index]
-            target = unit.lines[index].place
+            target = unit.additions_of[index].index
             owner = gathered.owners[target]
             sequence = gathered.nexts[target]
             gathered.nexts[target] = sequence + 1
@@ -340,32 +340,36 @@ class ActiveSegment:
         return left
 
     def _encode_facts(self, gathered: GatheredUnit, at_most: int, end: int) -> bool:
-        """Encode at most ``at_most`` facts of a unit up to offset ``end``; True when all are encoded."""
-        facts = gathered.unit.facts
-        index = gathered.fact
-        stop = min(len(facts), index + at_most)
+        """Encode at most ``at_most`` metadata records of a unit up to offset ``end``; True when all are encoded."""
+        metadata = gathered.unit.metadata
+        index = gathered.metadata_index
+        stop = min(len(metadata), index + at_most)
         parts: list[bytes] = []
         while index < stop and self.end < end:
-            fact = facts[index]
+            metadata_record = metadata[index]
             index += 1
-            value = fact.value
-            kind = FACT_DISCARDED if value is None else FACT
-            payload = fact.key if value is None else fact.key + value
-            header = encode_header(self.seed, self.end, kind, 0, 0, fact.table, len(fact.key), payload)
+            value = metadata_record.value
+            kind = METADATA_DISCARDED if value is None else METADATA
+            payload = metadata_record.key if value is None else metadata_record.key + value
+            header = encode_header(
+                self.seed, self.end, kind, 0, 0, metadata_record.table, len(metadata_record.key), payload
+            )
             parts.append(header)
             add_payload(parts, kind, 0, payload)
             if value is None:
-                self._index.written_fact_discard(fact.table, fact.key, self.number)
+                self._index.written_metadata_discard(metadata_record.table, metadata_record.key, self.number)
             else:
-                self._index.written_fact(fact.table, fact.key, self.number, self.end, len(payload))
+                self._index.written_metadata(
+                    metadata_record.table, metadata_record.key, self.number, self.end, len(payload)
+                )
             self._last_head = header
             self._last = self.end
             self.end += record_size(len(payload))
-        gathered.fact = index
+        gathered.metadata_index = index
         records_of_facts = b"".join(parts)
         self._parts.append(records_of_facts)
         self._draft.add(records_of_facts, self._last, self._last_head)
-        return index == len(facts)
+        return index == len(metadata)
 
     def _encode_removals(self, gathered: GatheredUnit, at_most: int) -> int:
         """Encode at most ``at_most`` removals of a unit and return the rest of ``at_most``."""
@@ -443,10 +447,10 @@ class ActiveSegment:
             index.enter(entry.owner)
         elif kind == DESTINATION_REMOVED:
             index.written_destination_removal(entry.owner, self.number)
-        elif kind == FACT:
-            index.written_fact(entry.table, entry.payload[: entry.sequence], self.number, offset, length)
-        elif kind == FACT_DISCARDED:
-            index.written_fact_discard(entry.table, entry.payload, self.number)
+        elif kind == METADATA:
+            index.written_metadata(entry.table, entry.payload[: entry.sequence], self.number, offset, length)
+        elif kind == METADATA_DISCARDED:
+            index.written_metadata_discard(entry.table, entry.payload, self.number)
         elif kind == TRANSFER:
             self._written_transfer(entry)
 

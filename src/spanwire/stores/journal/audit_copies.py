@@ -35,10 +35,10 @@ class AuditCopies:
             return
         self.waits = True
         outbox.position += 1
-        gone = set(index.facts.get(PRODUCER_AUDIT, {}))
-        for fact in source.audit_facts():
-            gone.discard(fact.key)
-            outbox.fact(PRODUCER_AUDIT, fact.key, fact.value)
+        gone = set(index.metadata.get(PRODUCER_AUDIT, {}))
+        for metadata_record in source.audit_metadata():
+            gone.discard(metadata_record.key)
+            outbox.put_metadata(PRODUCER_AUDIT, metadata_record.key, metadata_record.value)
         for key in gone:
-            outbox.fact(PRODUCER_AUDIT, key, None)
-        outbox.fact(PRODUCER_AUDIT, AUDIT_MARK, b"")
+            outbox.put_metadata(PRODUCER_AUDIT, key, None)
+        outbox.put_metadata(PRODUCER_AUDIT, AUDIT_MARK, b"")

@@ -10,7 +10,7 @@ from spanwire.stores.journal.fetching.readers import Readers
 from spanwire.stores.journal.index.index import JournalIndex
 from spanwire.stores.journal.index.sequences import GONE
 from spanwire.stores.journal.index.stored_destination import Entry
-from spanwire.stores.journal.segments.record import AUDIT_MARK, FACT, MESSAGE, MOVED, REFERENCE, SEGMENT_DROPPED
+from spanwire.stores.journal.segments.record import AUDIT_MARK, MESSAGE, METADATA, MOVED, REFERENCE, SEGMENT_DROPPED
 
 
 class BatchCompletion:
@@ -45,5 +45,5 @@ class BatchCompletion:
             self._index.moved(owner, entry.sequence)
         elif kind == REFERENCE and owner.unwritten.get(entry.sequence) is entry:
             del owner.unwritten[entry.sequence]
-        elif kind == FACT and entry.table == PRODUCER_AUDIT and entry.payload == AUDIT_MARK:
+        elif kind == METADATA and entry.table == PRODUCER_AUDIT and entry.payload == AUDIT_MARK:
             self._audit.waits = False

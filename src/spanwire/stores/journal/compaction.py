@@ -5,7 +5,7 @@ other dead segments with the removals of its messages. Only a segment without re
 its own removals are useless, and the empty segment can go (`cleanup`).
 
 The driver reads a segment block by block (`Scan`). Live records of a block wait in memory for the next batch, in front
-of the clients' records, so that newer counts and facts follow. No I/O here.
+of the clients' records, so that newer counts and metadata records follow. No I/O here.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from spanwire.stores.journal.index.stored_destination import Entry, SharedBody, 
 from spanwire.stores.journal.outbox import MAX_UNIT_BYTES
 from spanwire.stores.journal.segments.record import (
     BODY,
-    FACT,
     HEADER_SIZE,
     MESSAGE,
+    METADATA,
     MOVED,
     MOVED_BODY,
     REDELIVERY,
@@ -359,7 +359,7 @@ class Compaction:
         if kind == BODY or kind == MOVED_BODY:
             self._body = Found(record, payload_at(record, block, at), None, record.end - record.offset)
             return
-        if not (kind == REFERENCE or kind == MESSAGE or kind == MOVED or kind == REDELIVERY or kind == FACT):
+        if not (kind == REFERENCE or kind == MESSAGE or kind == MOVED or kind == REDELIVERY or kind == METADATA):
             return
         cost = record.end - record.offset
         body = self._body if kind == REFERENCE else None
@@ -384,12 +384,12 @@ class Compaction:
         record = candidate.record
         kind = record.kind
         location = packed_location(self._victim, record.offset)
-        if kind == FACT:
-            facts = self._index.facts.get(record.destination)
-            if facts is None:
+        if kind == METADATA:
+            metadata = self._index.metadata.get(record.destination)
+            if metadata is None:
                 return False
-            fact = facts.get(candidate.payload[: record.sequence])
-            return fact is not None and fact.location == location
+            metadata_record = metadata.get(candidate.payload[: record.sequence])
+            return metadata_record is not None and metadata_record.location == location
         number, sequence = self._index.present_label(record.destination, record.sequence)
         owner = self._index.by_number.get(number)
         if owner is None:
@@ -405,8 +405,8 @@ class Compaction:
             return None
         record = candidate.record
         size = record_size(record.payload_length)
-        if record.kind == FACT:
-            entry = Entry(FACT, self._nobody, record.sequence, None, candidate.payload, position, size)
+        if record.kind == METADATA:
+            entry = Entry(METADATA, self._nobody, record.sequence, None, candidate.payload, position, size)
             entry.table = record.destination
             return entry
         number, sequence = self._index.present_label(record.destination, record.sequence)

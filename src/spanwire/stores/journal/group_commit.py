@@ -48,7 +48,7 @@ class GroupCommit:
         """
         return now < self._grows_until
 
-    def completed(self, answered: int, gathered: int, now: float) -> None:
+    def on_completed(self, answered: int, gathered: int, now: float) -> None:
         """Record a sync that answered ``answered`` clients, while ``gathered`` clients wait for the next sync."""
         self._expected = 0
         if answered + gathered < MIN_CLIENTS or answered == 0:

@@ -1,7 +1,7 @@
 """The journal: a message store as a pure state machine.
 
 Calls queue entries and return. `Journal.next_batch` turns the queued entries into one write. The driver, a writer
-thread or a test, reports the write with `Journal.completed`. One batch is written at a time, and the next grows
+thread or a test, reports the write with `Journal.on_completed`. One batch is written at a time, and the next grows
 meanwhile. No I/O, no clock, no threads: everything runs on the loop's thread. ``stores/journal_store.py`` is the shell.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.broker.metadata import Fact, check_fact
+from spanwire.broker.metadata import MetadataRecord, check_metadata
 from spanwire.broker.persistence.store_unit import StoreUnit
 from spanwire.broker.ports import AuditSource, MessageStore, MetadataStore, StoreUsage, Transfer, UnitStore
 from spanwire.model.destination import Destination
@@ -42,7 +42,7 @@ MAX_REDELIVERY_COUNT: Final = 0xFFFFFFFF
 class Journal(MessageStore, UnitStore, MetadataStore, StoreUsage):
     """Keeps messages in segments on a disk. The driver writes, reads and syncs.
 
-    ``segment_bytes`` is the size of a usual segment, ``stored_position`` the last result of `completed`, ``waiters``
+    ``segment_bytes`` is the size of a usual segment, ``stored_position`` the last result of `on_completed`, ``waiters``
     the number of calls of `position` since the last batch. Removing an unknown message changes nothing.
     """
 
@@ -140,37 +140,40 @@ class Journal(MessageStore, UnitStore, MetadataStore, StoreUsage):
         return self._units.append_shared(destinations, message)
 
     def append_unit(
-        self, additions: list[tuple[Destination, Message]], removals: list[tuple[Destination, int]], facts: list[Fact]
+        self,
+        additions: list[tuple[Destination, Message]],
+        removals: list[tuple[Destination, int]],
+        metadata: list[MetadataRecord],
     ) -> list[int]:
         """See `UnitStore.append_unit`.
 
         Raises:
             ResourceAllocationError: the unit is larger than `MAX_UNIT_BYTES`, or the disk is full.
         """
-        return self._units.append_unit(additions, removals, facts)
+        return self._units.append_unit(additions, removals, metadata)
 
-    def append_gathered(self, unit: StoreUnit, facts: list[Fact]) -> None:
+    def append_gathered(self, unit: StoreUnit, metadata: list[MetadataRecord]) -> None:
         """See `UnitStore.append_gathered`; raises the errors of `append_unit`."""
-        self._units.append_gathered(unit, facts)
+        self._units.append_gathered(unit, metadata)
 
     def transfer_unit(
-        self, transfers: list[Transfer], removals: list[tuple[Destination, int]], facts: list[Fact]
+        self, transfers: list[Transfer], removals: list[tuple[Destination, int]], metadata: list[MetadataRecord]
     ) -> list[int]:
         """See `UnitStore.transfer_unit`; raises the errors of `append_unit`."""
-        return self._units.transfer_unit(transfers, removals, facts)
+        return self._units.transfer_unit(transfers, removals, metadata)
 
-    def put_fact(self, table: int, key: bytes, value: bytes) -> None:
-        """See `MetadataStore.put_fact`."""
-        check_fact(key, value)
+    def put_metadata(self, table: int, key: bytes, value: bytes) -> None:
+        """See `MetadataStore.put_metadata`."""
+        check_metadata(key, value)
         self._outbox.position += 1
         self._outbox.has_additions = True
-        self._outbox.fact(table, key, value)
+        self._outbox.put_metadata(table, key, value)
 
-    def discard_fact(self, table: int, key: bytes) -> None:
-        """See `MetadataStore.discard_fact`; a record is written for an unknown fact, too."""
+    def discard_metadata(self, table: int, key: bytes) -> None:
+        """See `MetadataStore.discard_metadata`; a record is written for an unknown metadata record, too."""
         self._outbox.position += 1
         self._outbox.has_additions = True
-        self._outbox.fact(table, key, None)
+        self._outbox.put_metadata(table, key, None)
 
     def note_redelivery(self, destination: Destination, sequence: int, redelivery_count: int) -> None:
         """See `MessageStore.note_redelivery`."""
@@ -372,7 +375,7 @@ class Journal(MessageStore, UnitStore, MetadataStore, StoreUsage):
             return False
         return self.has_slice and self._next.add_slice(True)
 
-    def completed(self, batch: Batch) -> int:
+    def on_completed(self, batch: Batch) -> int:
         """Count a written batch as stored and return the stored position."""
         while self.complete_slice(batch):
             pass

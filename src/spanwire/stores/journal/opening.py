@@ -41,6 +41,6 @@ def open_journal(
     journal = Journal(recovery, store_id, possible_segment(disk, segment_bytes), is_unsynced=not sync)
     batch = journal.first_batch()
     write_batch(disk, batch, True)
-    journal.completed(batch)
+    journal.on_completed(batch)
     write_summaries(disk, recovery)
     return OpenedJournal(journal, recovery)

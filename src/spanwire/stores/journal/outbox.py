@@ -6,7 +6,7 @@ from array import array
 from struct import Struct
 from typing import Final
 
-from spanwire.broker.metadata import Fact, check_fact
+from spanwire.broker.metadata import MetadataRecord, check_metadata
 from spanwire.broker.persistence.store_unit import StoreUnit
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import ResourceAllocationError
@@ -26,10 +26,10 @@ from spanwire.stores.journal.segments.record import (
     CANCELLED,
     EXPIRATION_SIZE,
     EXPIRES,
-    FACT,
-    FACT_DISCARDED,
     HEADER_SIZE,
     MESSAGE,
+    METADATA,
+    METADATA_DISCARDED,
     PRIORITY_MASK,
     REDELIVERY,
     REFERENCE,
@@ -198,9 +198,9 @@ class Outbox:
         source.leaving.update(sequences)
         target.high += len(sequences)
 
-    def fact(self, table: int, key: bytes, value: bytes | None) -> None:
-        """Queue a fact; the end of the fact if ``value`` is None."""
-        kind = FACT_DISCARDED if value is None else FACT
+    def put_metadata(self, table: int, key: bytes, value: bytes | None) -> None:
+        """Queue a metadata record; the end of the metadata record if ``value`` is None."""
+        kind = METADATA_DISCARDED if value is None else METADATA
         payload = key if value is None else key + value
         self.record(kind, self.nobody, len(key), payload).table = table
 
@@ -343,7 +343,7 @@ def cancellation(message: Message) -> bytes:
 def check_unit(
     additions: list[tuple[Destination, Message]],
     removals: list[tuple[Destination, int]],
-    facts: list[Fact],
+    metadata: list[MetadataRecord],
     transferred_bytes: int = 0,
 ) -> None:
     """Check the size of a unit.
@@ -354,28 +354,28 @@ def check_unit(
     size = transferred_bytes + len(removals) * record_size(0)
     for addition in additions:
         size += record_size(len(addition[1].encoded()))
-    check_unit_bytes(size, facts)
+    check_unit_bytes(size, metadata)
 
 
 def unit_bytes(unit: StoreUnit, removals: list[OwnedRemovals]) -> int:
     """Return the bytes of all records of a gathered unit."""
     size = len(unit.messages) * HEADER_SIZE + unit.message_bytes + unit.expiring * EXPIRATION_SIZE
-    size += len(unit.facts) * HEADER_SIZE + unit.fact_bytes
+    size += len(unit.metadata) * HEADER_SIZE + unit.metadata_bytes
     for own in removals:
         size += len(own.sequences) * HEADER_SIZE
     return size
 
 
-def check_unit_bytes(size: int, facts: list[Fact]) -> None:
-    """Check a unit of ``size`` bytes and ``facts``.
+def check_unit_bytes(size: int, metadata: list[MetadataRecord]) -> None:
+    """Check a unit of ``size`` bytes and ``metadata``.
 
     Raises:
         ResourceAllocationError: the unit is larger than `MAX_UNIT_BYTES`.
     """
-    for fact in facts:
-        value = b"" if fact.value is None else fact.value
-        check_fact(fact.key, value)
-        size += record_size(len(fact.key) + len(value))
+    for metadata_record in metadata:
+        value = b"" if metadata_record.value is None else metadata_record.value
+        check_metadata(metadata_record.key, value)
+        size += record_size(len(metadata_record.key) + len(value))
     if size > MAX_UNIT_BYTES:
         raise ResourceAllocationError(
             f"the transaction holds {size // MIB} MiB, at most {MAX_UNIT_BYTES // MIB} MiB can be committed at once"

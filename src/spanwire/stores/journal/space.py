@@ -2,7 +2,7 @@
 
 The file of the next segment is filled with zeros in advance. If the disk is full then, no new message is accepted until
 the disk has room. Records that free room are still written into the rest of the active segment, and then into the
-reserve (`spare_files`): removals, redelivery counts, facts, moved messages and dropped segments. The last
+reserve (`spare_files`): removals, redelivery counts, metadata records, moved messages and dropped segments. The last
 `RESERVED_SHARE` of a segment is kept free of messages for such records until the next file is ready. Messages that were
 queued when the disk became full are written before the share, or into their own part of the reserve.
 
@@ -24,9 +24,9 @@ from spanwire.stores.journal.segments.record import (
     CLEAN_STOP,
     DESTINATION,
     DESTINATION_REMOVED,
-    FACT,
-    FACT_DISCARDED,
     MESSAGE,
+    METADATA,
+    METADATA_DISCARDED,
     REDELIVERY,
     REFERENCE,
     REMOVAL,
@@ -46,11 +46,11 @@ class DiskSpace:
     that free room.
     """
 
-    __slots__ = ("_held", "_holds_facts", "has_room", "kept_bytes", "needed", "spare_bytes", "waits")
+    __slots__ = ("_held", "_holds_metadata", "has_room", "kept_bytes", "needed", "spare_bytes", "waits")
 
     def __init__(self) -> None:
         self._held: list[Entry] = []
-        self._holds_facts = False
+        self._holds_metadata = False
         self.has_room = True
         self.kept_bytes = 0
         self.needed = 0
@@ -78,7 +78,7 @@ class DiskSpace:
         """Return all held calls in their order and hold none of them any longer."""
         held = self._held
         self._held = []
-        self._holds_facts = False
+        self._holds_metadata = False
         return held
 
     def hold(self, queue: list[Entry], start: int, at_most: int) -> tuple[int, list[Entry]]:
@@ -115,8 +115,12 @@ class DiskSpace:
             going.extend(call)
             return
         for entry in call:
-            if entry.kind == FACT or entry.kind == FACT_DISCARDED or (entry.unit is not None and entry.unit.unit.facts):
-                self._holds_facts = True
+            if (
+                entry.kind == METADATA
+                or entry.kind == METADATA_DISCARDED
+                or (entry.unit is not None and entry.unit.unit.metadata)
+            ):
+                self._holds_metadata = True
         self._held.extend(call)
 
     def _goes(self, entry: Entry) -> bool:
@@ -129,10 +133,10 @@ class DiskSpace:
         if kind == REDELIVERY:
             waiting = entry.owner.unwritten.get(entry.sequence)
             return (waiting is None or waiting.handed_over) and not entry.owner.arrives(entry.sequence)
-        if kind == FACT or kind == FACT_DISCARDED:
+        if kind == METADATA or kind == METADATA_DISCARDED:
             if entry.table == PRODUCER_AUDIT and self._held:
                 return False  # it says that the held messages are on the disk
-            return not self._holds_facts  # the last one under a key counts
+            return not self._holds_metadata  # the last one under a key counts
         if kind == DESTINATION_REMOVED or kind == CLEAN_STOP:
             return not self._held  # nothing of its destination may follow it
         if kind == MESSAGE or kind == REFERENCE:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.broker.metadata import Fact
+from spanwire.broker.metadata import MetadataRecord
 from spanwire.broker.persistence.store_unit import StoreUnit
 from spanwire.broker.ports import Transfer
 from spanwire.model.destination import Destination
@@ -55,10 +55,10 @@ class UnitCalls:
         self,
         additions: list[tuple[Destination, Message]],
         removals: list[tuple[Destination, int]],
-        facts: list[Fact],
+        metadata: list[MetadataRecord],
     ) -> list[int]:
         """See `UnitStore.append_unit`; raises `ResourceAllocationError` for a unit above `MAX_UNIT_BYTES`."""
-        check_unit(additions, removals, facts)
+        check_unit(additions, removals, metadata)
         if additions and not self._space.has_room:
             raise ResourceAllocationError("the disk of the message store is full: try again when there is room")
         owners = self._owners([addition[0] for addition in additions])
@@ -66,37 +66,37 @@ class UnitCalls:
         sequences: list[int] = []
         for index, addition in enumerate(additions):
             sequences.append(self._outbox.message(owners[index], addition[1]))
-        self._end_unit(removals, facts, before, size)
+        self._end_unit(removals, metadata, before, size)
         return sequences
 
-    def append_gathered(self, unit: StoreUnit, facts: list[Fact]) -> None:
+    def append_gathered(self, unit: StoreUnit, metadata: list[MetadataRecord]) -> None:
         """See `UnitStore.append_gathered`; raises the errors of `append_unit`."""
         removals: list[OwnedRemovals] = []
         for wanted in unit.removals():
             owner = self._index.by_name.get(wanted.destination.qualified_name)
             if owner is not None:
                 removals.append(OwnedRemovals(owner, wanted.sequences))
-        check_unit_bytes(unit_bytes(unit, removals), facts)
+        check_unit_bytes(unit_bytes(unit, removals), metadata)
         if unit.messages and not self._space.has_room:
             raise ResourceAllocationError("the disk of the message store is full: try again when there is room")
         owners = self._owners([target.destination for target in unit.targets()])
-        if not (unit.messages or removals or unit.facts or facts):
+        if not (unit.messages or removals or unit.metadata or metadata):
             return
         self._begin_unit()
-        for fact in facts:
-            self._outbox.fact(fact.table, fact.key, fact.value)
-        if unit.messages or removals or unit.facts:
+        for metadata_record in metadata:
+            self._outbox.put_metadata(metadata_record.table, metadata_record.key, metadata_record.value)
+        if unit.messages or removals or unit.metadata:
             self._outbox.unit(unit, owners, removals)
 
     def transfer_unit(
-        self, transfers: list[Transfer], removals: list[tuple[Destination, int]], facts: list[Fact]
+        self, transfers: list[Transfer], removals: list[tuple[Destination, int]], metadata: list[MetadataRecord]
     ) -> list[int]:
         """See `UnitStore.transfer_unit`; raises the errors of `append_unit`."""
         sources = self._owners([transfer.source for transfer in transfers])
         size = 0
         for index, transfer in enumerate(transfers):
             size += transfer_bytes(sources[index], transfer.sequences)
-        check_unit([], removals, facts, size)
+        check_unit([], removals, metadata, size)
         if transfers and not self._space.has_room:
             raise ResourceAllocationError("the disk of the message store is full: try again when there is room")
         targets = self._owners([transfer.target for transfer in transfers])
@@ -104,7 +104,7 @@ class UnitCalls:
         firsts: list[int] = []
         for index, transfer in enumerate(transfers):
             firsts.append(self._outbox.transfer(sources[index], targets[index], transfer.sequences))
-        self._end_unit(removals, facts, before, size)
+        self._end_unit(removals, metadata, before, size)
         return firsts
 
     def _begin_unit(self) -> tuple[int, int]:
@@ -112,13 +112,15 @@ class UnitCalls:
         self._outbox.has_additions = True
         return len(self._outbox.entries), self._outbox.size
 
-    def _end_unit(self, removals: list[tuple[Destination, int]], facts: list[Fact], before: int, size: int) -> None:
+    def _end_unit(
+        self, removals: list[tuple[Destination, int]], metadata: list[MetadataRecord], before: int, size: int
+    ) -> None:
         for destination, sequence in removals:
             owner = self._index.by_name.get(destination.qualified_name)
             if owner is not None:
                 self._outbox.remove_in_unit(owner, sequence)
-        for fact in facts:
-            self._outbox.fact(fact.table, fact.key, fact.value)
+        for metadata_record in metadata:
+            self._outbox.put_metadata(metadata_record.table, metadata_record.key, metadata_record.value)
         if len(self._outbox.entries) == before:
             self._outbox.position -= 1  # nothing to write, so nothing would ever report this position
         else:

@@ -1,4 +1,4 @@
-"""The contents of a stopped broker's store: its destinations and facts, and the messages in slices."""
+"""The contents of a stopped broker's store: its destinations and metadata records, and the messages in slices."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class StoreContents:
         self.recovery: Final[Recovery] = recover(disk)
         self._journal: Final = Journal(self.recovery, self.recovery.store_id)
         self.destinations: Final[list[RecoveredDestination]] = self.recovery.destinations()
-        self.facts: Final[dict[int, dict[bytes, bytes]]] = self.recovery.facts()
+        self.metadata: Final[dict[int, dict[bytes, bytes]]] = self.recovery.metadata()
 
     @property
     def messages(self) -> int:

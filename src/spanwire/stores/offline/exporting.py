@@ -7,8 +7,8 @@ The file has one JSON object per line, in UTF-8. Version 1:
 | the first | ``spanwire-store-export``: 1, the version; ``store``: the id of the store, hexadecimal |
 | a destination | ``destination``: its qualified name; ``messages``: the count of the messages on the next lines |
 | a message | ``sequence``, ``priority``, ``expiration`` (milliseconds since 1970, 0: never; in ``schedule://`` the number of the job), ``redelivery_count``, ``format``: the number of the message format, ``bytes``: the message in base64; the message belongs to the destination above |
-| a fact | ``table``, ``key`` and ``value`` in base64 |
-| the last | ``end``: the count of destinations, ``messages`` and ``facts``: the counts of both |
+| a metadata record | ``table``, ``key`` and ``value`` in base64 |
+| the last | ``end``: the count of destinations, ``messages`` and ``metadata``: the counts of both |
 
 A readable export has only one line for each message: ``line`` (the destination) and ``sequence``; the caller's
 `Readable` adds the other members.
@@ -40,10 +40,10 @@ Readable = Callable[[MessageView], dict[str, object]]
 def export_store(
     disk: Disk, formats: MessageFormats, output: BinaryIO, pattern: Destination | None, progress: Progress
 ) -> tuple[int, int]:
-    """Write all destinations and facts; with ``pattern`` only the matching destinations and no facts.
+    """Write all destinations and metadata records; with ``pattern`` only the matching destinations.
 
     Returns:
-        The number of messages and of facts.
+        The number of messages and of metadata records.
 
     Raises:
         StoreError: a part of the store is unreadable.
@@ -59,15 +59,15 @@ def export_store(
     for recovered in destinations:
         _write(output, {"destination": recovered.destination.qualified_name, "messages": len(recovered.sequences)})
         done += _export_destination(contents, recovered, formats, output, (done, total), progress)
-    facts = 0
+    metadata = 0
     if pattern is None:
-        for table, values in sorted(contents.facts.items()):
+        for table, values in sorted(contents.metadata.items()):
             for key, value in sorted(values.items()):
-                facts += 1
+                metadata += 1
                 _write(output, {"table": table, "key": _base64(key), "value": _base64(value)})
-    _write(output, {"end": len(destinations), "messages": done, "facts": facts})
+    _write(output, {"end": len(destinations), "messages": done, "facts": metadata})
     progress("messages", done, done)
-    return done, facts
+    return done, metadata
 
 
 def export_readable(

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from spanwire.broker.dispatch.message_formats import MessageFormats
-from spanwire.broker.metadata import CURSORS, SCHEDULES, STAGED_BATCHES, XA_BRANCHES, check_fact
+from spanwire.broker.metadata import CURSORS, SCHEDULES, STAGED_BATCHES, XA_BRANCHES, check_metadata
 from spanwire.broker.scheduler.schedule import stored_form
 from spanwire.model.destination import SCHEDULE, SCHEMES, Destination, check_name
 from spanwire.model.errors import SpanwireError, StoreError
@@ -53,23 +53,23 @@ class ImportedMessage:
 
 
 @dataclass(frozen=True, slots=True)
-class ImportedFact:
-    """A fact."""
+class ImportedMetadata:
+    """A metadata record."""
 
     table: int
     key: bytes
     value: bytes
 
 
-Item = Destination | ImportedMessage | ImportedFact
-"""The start of a destination, one of its messages, or a fact."""
+Item = Destination | ImportedMessage | ImportedMetadata
+"""The start of a destination, one of its messages, or a metadata record."""
 
 
 def import_store(directory: Path, source: Path, formats: MessageFormats, progress: Progress) -> tuple[int, int]:
     """Store everything from the file ``source``. The journal's directory may be missing.
 
     Returns:
-        The number of messages and of facts.
+        The number of messages and of metadata records.
 
     Raises:
         StoreError: a line of the file is wrong; the text names the line. Nothing was written.
@@ -79,7 +79,7 @@ def import_store(directory: Path, source: Path, formats: MessageFormats, progres
     with source.open("rb") as stream:
         reader = ImportReader(stream, source.name, formats)
         for number, item in enumerate(reader.items()):
-            if isinstance(item, ImportedFact):
+            if isinstance(item, ImportedMetadata):
                 tables.add(item.table)
             if number % 1000 == 0:
                 progress("read", reader.offset, source.stat().st_size)
@@ -118,7 +118,7 @@ def _fill(
 ) -> tuple[int, int]:
     disk = FileDisk(directory)
     try:
-        if schedules and recover(disk).facts().get(SCHEDULES):
+        if schedules and recover(disk).metadata().get(SCHEDULES):
             raise StoreError(
                 f"{source.name} and {directory} both hold scheduled messages, whose numbers would clash: nothing was "
                 f"imported; import into a new directory"
@@ -136,17 +136,17 @@ def fill(
     """Store the items of ``reader`` on ``disk`` and close the store cleanly.
 
     Returns:
-        The number of messages and of facts.
+        The number of messages and of metadata records.
     """
     opened = open_journal(disk, os.urandom(STORE_ID_SIZE), segment_bytes)
     journal = opened.journal
-    messages = facts = 0
+    messages = metadata = 0
     for item in reader.items():
         if isinstance(item, Destination):
             journal.add_destination(item)
-        elif isinstance(item, ImportedFact):
-            journal.put_fact(item.table, item.key, item.value)
-            facts += 1
+        elif isinstance(item, ImportedMetadata):
+            journal.put_metadata(item.table, item.key, item.value)
+            metadata += 1
         else:
             _append(opened, item)
             messages += 1
@@ -160,7 +160,7 @@ def fill(
     if SPARE_NAME in disk.files():
         disk.delete(SPARE_NAME)
     progress(reader.offset)
-    return messages, facts
+    return messages, metadata
 
 
 def _append(opened: OpenedJournal, item: ImportedMessage) -> None:
@@ -178,7 +178,7 @@ def _write(journal: Journal, disk: Disk) -> None:
     batch = journal.next_batch()
     while batch is not None:
         write_batch(disk, batch, True)
-        journal.completed(batch)
+        journal.on_completed(batch)
         batch = journal.next_batch()
 
 
@@ -193,7 +193,7 @@ class ImportReader:
         self._destination: Destination | None = None
         self._expected = 0  # messages of the destination that must still follow
         self._last_sequence = 0  # the sequence of the message before
-        self._counts = [0, 0, 0]  # destinations, messages, facts
+        self._counts = [0, 0, 0]  # destinations, messages, metadata records
         self.offset = 0
 
     def items(self) -> Iterator[Item]:
@@ -229,7 +229,7 @@ class ImportReader:
         if "destination" in members:
             return self._begin(members)
         if "table" in members:
-            return self._fact(members)
+            return self._metadata(members)
         raise self._refusal("this is neither a destination, a message nor a fact")
 
     def _begin(self, members: dict[str, object]) -> Destination:
@@ -268,16 +268,16 @@ class ImportReader:
         self._counts[1] += 1
         return ImportedMessage(destination, sequence, count, message)
 
-    def _fact(self, members: dict[str, object]) -> ImportedFact:
+    def _metadata(self, members: dict[str, object]) -> ImportedMetadata:
         key = self._bytes(members, "key")
         value = self._bytes(members, "value")
         table = self._number(members, "table", min(TABLES), max(TABLES))
         try:
-            check_fact(key, value)
+            check_metadata(key, value)
         except SpanwireError as error:
             raise self._refusal(str(error)) from error
         self._counts[2] += 1
-        return ImportedFact(table, key, value)
+        return ImportedMetadata(table, key, value)
 
     def _check_end(self, members: dict[str, object]) -> None:
         if self._expected != 0:

@@ -58,7 +58,7 @@ class Inspection:
     findings: list[Finding] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     destinations: list[DestinationReport] = field(default_factory=list)
-    facts: dict[int, int] = field(default_factory=dict)
+    metadata: dict[int, int] = field(default_factory=dict)
     used_bytes: int = 0
     live_bytes: int = 0
 
@@ -102,9 +102,9 @@ def inspect(disk: Disk, formats: MessageFormats, progress: Progress) -> Inspecti
     inspection.findings = salvage.findings
     inspection.warnings = salvage.warnings
     inspection.used_bytes = sum(disk.files().values())
-    inspection.facts = {table: len(facts) for table, facts in contents.facts.items() if facts}
-    for facts in contents.facts.values():
-        inspection.live_bytes += sum(HEADER_SIZE + len(key) + len(value) for key, value in facts.items())
+    inspection.metadata = {table: len(metadata) for table, metadata in contents.metadata.items() if metadata}
+    for metadata in contents.metadata.values():
+        inspection.live_bytes += sum(HEADER_SIZE + len(key) + len(value) for key, value in metadata.items())
     _count_losses(salvage.holes, contents, inspection)
     return inspection
 
@@ -167,7 +167,7 @@ def _state(contents: StoreContents) -> tuple[object, object]:
             recovered.priorities,
             expirations,
         )
-    return states, contents.facts
+    return states, contents.metadata
 
 
 def _count_losses(holes: list[Hole], contents: StoreContents, inspection: Inspection) -> None:

@@ -11,9 +11,9 @@ from spanwire.stores.journal.segments.record import (
     CHECKPOINT,
     DESTINATION,
     DESTINATION_REMOVED,
-    FACT,
-    FACT_DISCARDED,
     MESSAGE,
+    METADATA,
+    METADATA_DISCARDED,
     MOVED,
     MOVED_BODY,
     NONE,
@@ -37,8 +37,8 @@ KIND_NAMES: Final = {
     CHECKPOINT: "a check-point",
     BODY: "the body of a message of several destinations",
     MOVED_BODY: "the body of a message of several destinations",
-    FACT: "a fact",
-    FACT_DISCARDED: "the end of a fact",
+    METADATA: "a fact",
+    METADATA_DISCARDED: "the end of a fact",
     TRANSFER: "where staged messages went",
 }
 OF_ONE_MESSAGE: Final = (MESSAGE, REFERENCE, MOVED, REMOVAL, CANCELLED, REDELIVERY)

@@ -1131,7 +1131,7 @@ def test_a_message_that_cannot_be_written_tight_goes_to_the_dead_letters() -> No
 class Sender:
     """A client of another protocol, which wants no answers."""
 
-    def completed(self, token: int, error: SpanwireError | None) -> None:
+    def on_completed(self, token: int, error: SpanwireError | None) -> None:
         raise AssertionError(f"an answer nobody asked for: {token} {error}")
 
     def close_with(self, error: SpanwireError) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from spanwire.broker.metadata import PRODUCER_AUDIT, Fact
+from spanwire.broker.metadata import PRODUCER_AUDIT, MetadataRecord
 from spanwire.model.destination import QUEUE, Destination
-from spanwire.stores.journal.segments.record import AUDIT_MARK, FACT, MESSAGE
+from spanwire.stores.journal.segments.record import AUDIT_MARK, MESSAGE, METADATA
 from spanwire.stores.journal.segments.segment import SegmentReader, segment_number
 from tests.support.journal_driver import JournalDriver
 from tests.support.plain_format import plain_message
@@ -19,8 +19,8 @@ class Counting:
         self.sent = 0
         self.keys = [b"sent"]
 
-    def audit_facts(self) -> list[Fact]:
-        return [Fact(PRODUCER_AUDIT, key, b"%d" % self.sent) for key in self.keys]
+    def audit_metadata(self) -> list[MetadataRecord]:
+        return [MetadataRecord(PRODUCER_AUDIT, key, b"%d" % self.sent) for key in self.keys]
 
 
 def send(driver: JournalDriver, audit: Counting, messages: int) -> None:
@@ -43,7 +43,7 @@ def records(driver: JournalDriver) -> list[tuple[int, int, bytes]]:
                 found += [
                     (segment_number(name), record.kind, reader.payload(record))
                     for record in batch
-                    if record.kind in (MESSAGE, FACT)
+                    if record.kind in (MESSAGE, METADATA)
                 ]
                 batch = reader.next_batch()
     return found
@@ -64,7 +64,7 @@ def test_each_segment_gets_a_copy_behind_the_messages_it_knows_of() -> None:
             copies[segment] = int(payload[4:])
     assert len(copies) >= len([name for name in driver.disk.files() if segment_number(name)]) - 1
     driver.crash()
-    assert driver.facts[PRODUCER_AUDIT] == {b"sent": b"%d" % max(copies.values())}
+    assert driver.metadata[PRODUCER_AUDIT] == {b"sent": b"%d" % max(copies.values())}
 
 
 def test_keys_that_the_audit_has_forgotten_go_and_the_mark_is_no_fact() -> None:
@@ -76,8 +76,8 @@ def test_keys_that_the_audit_has_forgotten_go_and_the_mark_is_no_fact() -> None:
     audit.keys = [b"new"]
     send(driver, audit, 10)
     driver.crash()
-    assert set(driver.facts[PRODUCER_AUDIT]) == {b"new"}
-    assert AUDIT_MARK not in driver.facts[PRODUCER_AUDIT]
+    assert set(driver.metadata[PRODUCER_AUDIT]) == {b"new"}
+    assert AUDIT_MARK not in driver.metadata[PRODUCER_AUDIT]
 
 
 def test_segments_with_sends_that_no_copy_knows_of_are_kept_though_their_messages_are_gone() -> None:
@@ -94,7 +94,7 @@ def test_segments_with_sends_that_no_copy_knows_of_are_kept_though_their_message
     known = 0
     newer = 0
     for _, kind, payload in records(driver):
-        if kind == FACT and payload.startswith(b"sent"):
+        if kind == METADATA and payload.startswith(b"sent"):
             known = int(payload[4:])
             newer = 0
         elif kind == MESSAGE:

@@ -43,7 +43,7 @@ class Audited:
         batch = self.journal.next_batch()
         while batch is not None:
             write_batch(self.disk, batch, True)
-            self.journal.completed(batch)
+            self.journal.on_completed(batch)
             batch = self.journal.next_batch()
 
     def crashes(self) -> Audited:
@@ -116,7 +116,7 @@ def test_a_copy_does_not_overtake_the_messages_that_wait_for_a_full_disk() -> No
     run.journal.space_changed(UNMANAGED, False)
     segment = run.journal.segment
     while run.journal.segment == segment:
-        run.journal.put_fact(CURSORS, b"reader", bytes(2000))
+        run.journal.put_metadata(CURSORS, b"reader", bytes(2000))
         run.writes()
     again = run.crashes()
     assert again.knows(1) and not again.knows(2)

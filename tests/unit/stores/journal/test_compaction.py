@@ -82,7 +82,7 @@ def test_a_message_is_read_from_its_old_place_until_the_new_one_is_on_the_disk()
     assert driver.store.moved_bytes > 0
     assert bodies(driver, [kept]) == [b"kept"], "its new place has not been written yet"
     write_batch(driver.disk, batch, True)
-    driver.store.completed(batch)
+    driver.store.on_completed(batch)
     assert bodies(driver, [kept]) == [b"kept"]
     driver.turn()
     assert segment_name(1) not in driver.disk.files()
@@ -122,7 +122,7 @@ def test_messages_removed_together_while_they_are_moved_are_counted_as_one_by_on
         if moment == "taken":
             remove(driver, kept[1:9], together == 1)
         write_batch(driver.disk, batch, True)
-        driver.store.completed(batch)
+        driver.store.on_completed(batch)
         if moment == "written":
             remove(driver, kept[1:9], together == 1)
         driver.turn()
@@ -156,7 +156,7 @@ def test_a_message_removed_while_it_is_moved_stays_removed(moment: str) -> None:
     if moment == "taken":
         driver.store.remove(A, kept)
     write_batch(driver.disk, batch, True)
-    driver.store.completed(batch)
+    driver.store.on_completed(batch)
     if moment == "written":
         driver.store.remove(A, kept)
     driver.turn()
@@ -178,7 +178,7 @@ def test_a_queue_removed_while_its_messages_are_moved_stays_removed() -> None:
     assert batch is not None
     driver.store.remove_destination(A)
     write_batch(driver.disk, batch, True)
-    driver.store.completed(batch)
+    driver.store.on_completed(batch)
     driver.turn()
     flow(driver, 20, first=2000)
     driver.turn()
@@ -194,20 +194,20 @@ def test_redelivery_counts_and_facts_move_and_newer_ones_count() -> None:
     for count in (1, 2):
         driver.store.note_redelivery(A, kept, count)
         driver.store.note_redelivery(A, other, count)
-    driver.store.put_fact(SUBSCRIPTIONS, b"kept", b"1")
-    driver.store.put_fact(SUBSCRIPTIONS, b"newer", b"1")
-    driver.store.put_fact(SUBSCRIPTIONS, b"gone", b"1")
+    driver.store.put_metadata(SUBSCRIPTIONS, b"kept", b"1")
+    driver.store.put_metadata(SUBSCRIPTIONS, b"newer", b"1")
+    driver.store.put_metadata(SUBSCRIPTIONS, b"gone", b"1")
     flow(driver, 40)
     while driver.scan_one():
         pass
     driver.store.note_redelivery(A, other, 3)
-    driver.store.put_fact(SUBSCRIPTIONS, b"newer", b"2")
-    driver.store.discard_fact(SUBSCRIPTIONS, b"gone")
+    driver.store.put_metadata(SUBSCRIPTIONS, b"newer", b"2")
+    driver.store.discard_metadata(SUBSCRIPTIONS, b"gone")
     driver.turn()
     assert segment_name(1) not in driver.disk.files()
     driver.crash()
     assert driver.recovered[0].redeliveries == {kept: 2, other: 3}
-    assert driver.facts == {SUBSCRIPTIONS: {b"kept": b"1", b"newer": b"2"}}
+    assert driver.metadata == {SUBSCRIPTIONS: {b"kept": b"1", b"newer": b"2"}}
 
 
 def test_a_shared_body_moves_with_those_references_that_are_left() -> None:

@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from spanwire.broker.metadata import SCHEDULES, Fact
+from spanwire.broker.metadata import SCHEDULES, MetadataRecord
 from spanwire.broker.persistence.store_unit import StoreUnit
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import ResourceAllocationError
@@ -22,7 +22,7 @@ A: Final = Destination(QUEUE, "A")
 B: Final = Destination(QUEUE, "B")
 C: Final = Destination(QUEUE, "C")
 SEGMENT: Final = 1 << 22
-FACT: Final = Fact(SCHEDULES, b"key", b"value")
+METADATA: Final = MetadataRecord(SCHEDULES, b"key", b"value")
 
 
 def messages_of(destination: Destination, count: int) -> list[Message]:
@@ -41,11 +41,11 @@ def messages_of(destination: Destination, count: int) -> list[Message]:
 
 
 def gathered(
-    additions: list[tuple[Destination, Message]], removals: list[tuple[Destination, int]], facts: int = 0
+    additions: list[tuple[Destination, Message]], removals: list[tuple[Destination, int]], metadata: int = 0
 ) -> StoreUnit:
     unit = StoreUnit()
-    for fact in facts_of(facts):
-        unit.add_fact(fact)
+    for metadata_record in facts_of(metadata):
+        unit.add_metadata(metadata_record)
     for destination, message in additions:
         unit.add(destination, message)
     for destination, sequence in removals:
@@ -53,10 +53,10 @@ def gathered(
     return unit
 
 
-def facts_of(count: int) -> list[Fact]:
+def facts_of(count: int) -> list[MetadataRecord]:
     """Facts of single messages, of several lengths; one ends what is not there."""
-    facts = [Fact(SCHEDULES, str(number).encode(), bytes(number % 9)) for number in range(count)]
-    return [*facts, Fact(SCHEDULES, b"none", None)] if facts else []
+    metadata = [MetadataRecord(SCHEDULES, str(number).encode(), bytes(number % 9)) for number in range(count)]
+    return [*metadata, MetadataRecord(SCHEDULES, b"none", None)] if metadata else []
 
 
 def batch_of(driver: JournalDriver) -> tuple[Batch, int]:
@@ -112,7 +112,7 @@ def test_a_gathered_unit_is_what_a_unit_is_on_the_disk(count: int) -> None:
 def test_each_turn_encodes_some_records_of_a_unit() -> None:
     count = 2 * MAX_SLICE_RECORDS + 5
     driver, additions, removals = begun(count)
-    driver.store.append_gathered(gathered(additions, removals, count), [FACT])
+    driver.store.append_gathered(gathered(additions, removals, count), [METADATA])
     batch, slices = batch_of(driver)
     assert slices == 3 * count // MAX_SLICE_RECORDS + 1
     assert batch.size == sum([len(part) for part in batch.parts])
@@ -135,7 +135,7 @@ def test_each_turn_encodes_some_bytes_of_a_unit() -> None:
 def test_a_write_cut_short_anywhere_leaves_nothing_of_a_unit(seed: int) -> None:
     count = 50
     driver, additions, removals = begun(count)
-    driver.store.append_gathered(gathered(additions, removals), [FACT])
+    driver.store.append_gathered(gathered(additions, removals), [METADATA])
     batch, _ = batch_of(driver)
     data = b"".join(batch.parts)
     end = len(data.rstrip(b"\0"))  # what is behind it are zeros in the file, too
@@ -144,22 +144,22 @@ def test_a_write_cut_short_anywhere_leaves_nothing_of_a_unit(seed: int) -> None:
         disk = driver.disk.copy()
         disk.write(segment_name(batch.segment), batch.offset, [data[:cut]])
         again = JournalDriver(disk, SEGMENT)
-        assert (len(sequences(again, A)), sequences(again, B), again.facts) == (count, [], {})
+        assert (len(sequences(again, A)), sequences(again, B), again.metadata) == (count, [], {})
     driver.end_one(batch)
     driver.crash()
     assert (sequences(driver, A), len(sequences(driver, B)), len(sequences(driver, C))) == ([], 25, 25)
-    assert driver.facts == {SCHEDULES: {b"key": b"value"}}
+    assert driver.metadata == {SCHEDULES: {b"key": b"value"}}
 
 
 @pytest.mark.parametrize("slices", range(4))
 def test_a_power_cut_between_two_slices_leaves_nothing_of_a_unit(slices: int) -> None:
     count = 2 * MAX_SLICE_RECORDS
     driver, additions, removals = begun(count)
-    driver.store.append_gathered(gathered(additions, removals), [FACT])
+    driver.store.append_gathered(gathered(additions, removals), [METADATA])
     for _ in range(slices):
         assert driver.store.gather()
     driver.crash()
-    assert (len(sequences(driver, A)), sequences(driver, B), driver.facts) == (count, [], {})
+    assert (len(sequences(driver, A)), sequences(driver, B), driver.metadata) == (count, [], {})
 
 
 def test_calls_between_two_slices_come_behind_the_unit() -> None:
@@ -174,13 +174,13 @@ def test_calls_between_two_slices_come_behind_the_unit() -> None:
     late = store.append(B, plain_message(B, 1 << 21, b"late"))
     gone = store.append(B, plain_message(B, 1 << 22, b"gone"))
     store.remove(B, gone)
-    store.put_fact(FACT.table, FACT.key, b"later")
+    store.put_metadata(METADATA.table, METADATA.key, b"later")
     assert store.backlog_bytes > 0
     assert not store.may_wait
     batch, _ = batch_of(driver)
     assert position in [part.position for part in batch.slices]
     write_batch(driver.disk, batch, True)
-    assert store.completed(batch) >= position
+    assert store.on_completed(batch) >= position
     driver.turn()
     driver.crash()
     assert late == count // 2 + 1

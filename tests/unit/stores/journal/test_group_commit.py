@@ -7,7 +7,7 @@ from spanwire.stores.journal.group_commit import MAX_PENALTY, MAX_WAIT, SLOW_WRI
 
 def test_a_batch_waits_until_everybody_who_was_answered_is_back() -> None:
     group = GroupCommit()
-    group.completed(8, 8, 1.0)
+    group.on_completed(8, 8, 1.0)
     assert group.holds(8, 1.0)
     assert group.holds(15, 1.0002)
     assert not group.holds(16, 1.0003)
@@ -15,7 +15,7 @@ def test_a_batch_waits_until_everybody_who_was_answered_is_back() -> None:
 
 def test_a_batch_waits_no_longer_than_the_limit() -> None:
     group = GroupCommit()
-    group.completed(8, 8, 1.0)
+    group.on_completed(8, 8, 1.0)
     assert group.holds(15, 1.0 + MAX_WAIT / 2)
     assert not group.holds(15, 1.0 + MAX_WAIT)
 
@@ -23,13 +23,13 @@ def test_a_batch_waits_no_longer_than_the_limit() -> None:
 def test_nothing_has_been_answered_so_nobody_is_waited_for() -> None:
     group = GroupCommit()
     assert not group.holds(1, 1.0)
-    group.completed(0, 16, 1.0)
+    group.on_completed(0, 16, 1.0)
     assert not group.holds(1, 1.0)
 
 
 def test_a_single_client_is_never_held_up() -> None:
     group = GroupCommit()
-    group.completed(1, 0, 1.0)
+    group.on_completed(1, 0, 1.0)
     assert not group.holds(0, 1.0)
 
 
@@ -52,14 +52,14 @@ def test_waits_in_vain_become_rare_and_success_forgives_them() -> None:
     waits = 0
     for batch in range(1000):
         now = float(batch)
-        group.completed(8, 0, now)
+        group.on_completed(8, 0, now)
         if group.holds(7, now):
             waits += 1
             assert not group.holds(7, now + MAX_WAIT)
     assert waits <= 2 + MAX_PENALTY.bit_length() + 1000 // MAX_PENALTY
     for batch in range(1000, 1000 + MAX_PENALTY + 1):
-        group.completed(8, 0, float(batch))
+        group.on_completed(8, 0, float(batch))
     assert group.holds(7, float(batch))
     assert not group.holds(8, float(batch))
-    group.completed(8, 0, 3000.0)
+    group.on_completed(8, 0, 3000.0)
     assert group.holds(7, 3000.0)

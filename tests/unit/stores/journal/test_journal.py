@@ -58,7 +58,7 @@ def test_a_message_removed_while_its_write_is_under_way_is_removed_afterwards() 
     driver.store.remove(A, sequence)
     driver.store.fetch(1, A, [sequence])
     write_batch(driver.disk, batch, True)
-    driver.store.completed(batch)
+    driver.store.on_completed(batch)
     driver.turn()
     assert driver.fetched[1] == [None]
     driver.crash()
@@ -74,7 +74,7 @@ def test_messages_removed_together_while_their_write_is_under_way_are_removed_af
     driver.store.fetch(1, A, sequences)
     assert [message is None for message in driver.store.take_fetches()[0].messages] == [False, *[True] * 7, False]
     write_batch(driver.disk, batch, True)
-    driver.store.completed(batch)
+    driver.store.on_completed(batch)
     driver.turn()
     driver.crash()
     assert list(driver.recovered[0].sequences) == [sequences[0], sequences[8]]
@@ -106,7 +106,7 @@ def test_removing_many_at_once_writes_and_counts_what_removing_one_by_one_does(s
                 under_way[place] = None if batch is not None else driver.store.next_batch()
                 if batch is not None:
                     write_batch(driver.disk, batch, True)
-                    driver.store.completed(batch)
+                    driver.store.on_completed(batch)
         elif under_way == [None, None]:
             for driver in drivers:
                 driver.scan_one()
@@ -136,7 +136,7 @@ def test_one_batch_is_under_way_at_a_time() -> None:
     driver.store.append(A, plain_message(A, 2))
     assert driver.store.next_batch() is None
     assert first is not None
-    driver.store.completed(first)
+    driver.store.on_completed(first)
     assert driver.store.next_batch() is not None
 
 

@@ -6,7 +6,7 @@ import errno
 
 import pytest
 
-from spanwire.broker.metadata import Fact
+from spanwire.broker.metadata import MetadataRecord
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import ResourceAllocationError
 from spanwire.stores.journal.batch import Batch
@@ -102,7 +102,7 @@ def test_a_unit_that_adds_is_refused_without_room_and_one_that_only_removes_is_n
     driver.store.space_changed(0, False)
     with pytest.raises(ResourceAllocationError, match="the disk of the message store is full"):
         driver.store.append_unit([(A, plain_message(A, 1))], [(A, 1)], [])
-    driver.store.append_unit([], [(A, 1), (A, 2)], [Fact(1, b"k", b"v")])
+    driver.store.append_unit([], [(A, 1), (A, 2)], [MetadataRecord(1, b"k", b"v")])
     position = driver.store.position()
     driver.turn()
     assert driver.stored == position
@@ -111,10 +111,10 @@ def test_a_unit_that_adds_is_refused_without_room_and_one_that_only_removes_is_n
 
 def test_a_unit_that_came_before_the_room_went_stays_whole() -> None:
     driver = full_driver()
-    driver.store.append_unit([(A, plain_message(A, 11))], [(A, 1)], [Fact(1, b"k", b"unit")])
+    driver.store.append_unit([(A, plain_message(A, 11))], [(A, 1)], [MetadataRecord(1, b"k", b"unit")])
     driver.store.space_changed(0, False)
     driver.store.remove(A, 2)
-    driver.store.put_fact(1, b"k", b"later")
+    driver.store.put_metadata(1, b"k", b"later")
     driver.turn()
     copy = JournalDriver(driver.disk.copy(), SEGMENT)
     assert [list(found.sequences) for found in copy.recovered if found.destination == A] == [[1, *range(3, 11)]]
@@ -125,17 +125,17 @@ def test_a_unit_that_came_before_the_room_went_stays_whole() -> None:
 
 def test_the_last_value_of_a_fact_counts_also_when_a_unit_with_an_earlier_one_waits() -> None:
     driver = full_driver()
-    driver.store.append_unit([(A, plain_message(A, 11))], [], [Fact(1, b"k", b"unit")])
+    driver.store.append_unit([(A, plain_message(A, 11))], [], [MetadataRecord(1, b"k", b"unit")])
     driver.store.space_changed(0, False)
-    driver.store.put_fact(1, b"k", b"later")
+    driver.store.put_metadata(1, b"k", b"later")
     driver.turn()
     driver.store.space_changed(SEGMENT, True)
     driver.turn()
-    assert facts(driver) == {1: {b"k": b"later"}}
+    assert metadata(driver) == {1: {b"k": b"later"}}
 
 
-def facts(driver: JournalDriver) -> dict[int, dict[bytes, bytes]]:
-    return recover(driver.disk.copy()).facts()
+def metadata(driver: JournalDriver) -> dict[int, dict[bytes, bytes]]:
+    return recover(driver.disk.copy()).metadata()
 
 
 def test_a_removal_of_a_waiting_message_waits_or_takes_its_place() -> None:

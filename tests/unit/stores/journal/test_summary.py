@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from spanwire.broker.metadata import Fact
+from spanwire.broker.metadata import MetadataRecord
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import StoreError
 from spanwire.stores.journal.opening import open_journal
@@ -56,9 +56,9 @@ def worked_disk(seed: int = 1, calls: int = 150) -> SimulatedDisk:
         elif choice == 6:
             store.note_redelivery(A, random.randrange(1, 20), number)
         elif choice == 7:
-            store.put_fact(random.randrange(1, 3), b"k%d" % random.randrange(5), b"v" * random.randrange(50))
+            store.put_metadata(random.randrange(1, 3), b"k%d" % random.randrange(5), b"v" * random.randrange(50))
         elif choice == 8:
-            store.append_unit([(B, plain_message(B, number, BODY))], [(A, 2)], [Fact(1, b"k1", None)])
+            store.append_unit([(B, plain_message(B, number, BODY))], [(A, 2)], [MetadataRecord(1, b"k1", None)])
         else:
             store.append_shared([A, B], plain_message(A, number, BODY))
         if random.random() < 0.5:
@@ -83,7 +83,7 @@ def knowledge(recovery: Recovery) -> object:
         (each.destination, each.sequences, each.redeliveries, each.priorities, list(each.expirations.wall_ms))
         for each in recovery.destinations()
     ]
-    return owners, found, segments, recovery.facts(), recovery.last, recovery.last_end, recovery.clean
+    return owners, found, segments, recovery.metadata(), recovery.last, recovery.last_end, recovery.clean
 
 
 def without_summaries(disk: SimulatedDisk) -> SimulatedDisk:
@@ -249,7 +249,7 @@ def test_summaries_that_a_crash_left_behind_are_deleted_and_other_files_are_not(
 def test_a_summary_that_would_be_nearly_as_large_as_its_segment_is_not_made() -> None:
     driver = JournalDriver()
     for number in range(2000):
-        driver.store.put_fact(1, b"k%d" % (number % 3), b"v" * 40)
+        driver.store.put_metadata(1, b"k%d" % (number % 3), b"v" * 40)
         driver.turn()
     assert driver.store.segment > 20
     assert summaries(driver.disk) == []

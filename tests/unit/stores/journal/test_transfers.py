@@ -165,7 +165,7 @@ def test_messages_pass_on_while_they_are_written_again(moment: str) -> None:
         (first,) = driver.store.transfer_unit([Transfer(STAGED, sequences, A)], [], [])
         assert bodies(driver, A, [first]) == [b"0"]
     write_batch(driver.disk, batch, True)
-    driver.store.completed(batch)
+    driver.store.on_completed(batch)
     if moment == "written":
         (first,) = driver.store.transfer_unit([Transfer(STAGED, sequences, A)], [], [])
     assert driver.store.moved_bytes > 0

@@ -24,9 +24,9 @@ from spanwire.stores.journal.segments.record import (
     CHECKPOINT,
     DESTINATION,
     EXPIRES,
-    FACT,
     HEADER_SIZE,
     MESSAGE,
+    METADATA,
     MOVED,
     MOVED_BODY,
     REFERENCE,
@@ -89,7 +89,7 @@ def records_of(files: dict[str, bytes]) -> list[tuple[str, Record, bytes]]:
 
 
 class MixedSample:
-    """A store with bodies that lines share, facts, redelivery counts, and messages that were moved; as `Sample`."""
+    """A store with shared bodies, metadata records, redelivery counts, and messages that were moved; as `Sample`."""
 
     def __init__(self, seed: int) -> None:
         random = Random(seed)
@@ -100,7 +100,7 @@ class MixedSample:
             lines = random.sample(LINES, random.choice((1, 1, 2, 3)))
             live += zip(lines, driver.store.append_shared(lines, message), strict=True)
             if number % 3 == 0:
-                driver.store.put_fact(random.randrange(1, 8), b"%d" % (number % 9), bytes(random.randrange(200)))
+                driver.store.put_metadata(random.randrange(1, 8), b"%d" % (number % 9), bytes(random.randrange(200)))
             if number % 7 == 0:
                 driver.store.note_redelivery(*live[random.randrange(len(live))], 1 + number % 4)
             while len(live) > 12:
@@ -124,14 +124,14 @@ def sample(number: int) -> Sample:
 
 @cache
 def kept_by(number: int) -> tuple[State, dict[int, dict[bytes, bytes]]]:
-    """The messages and facts that a start on the undamaged sample finds."""
+    """The messages and metadata records that a start on the undamaged sample finds."""
     return found_on(SimulatedDisk.holding(sample(number).files))
 
 
 def found_on(disk: SimulatedDisk) -> tuple[State, dict[int, dict[bytes, bytes]]]:
-    """All messages and facts."""
-    facts = {table: kept for table, kept in StoreContents(disk).facts.items() if kept}
-    return recovered_state(disk), facts
+    """All messages and metadata records."""
+    metadata = {table: kept for table, kept in StoreContents(disk).metadata.items() if kept}
+    return recovered_state(disk), metadata
 
 
 class Place:
@@ -203,7 +203,7 @@ def saved_rightly(number: int, damage: Damage) -> str:
     for name, data in damage.files.items():
         assert name in quarantine.contents() or disk.contents()[name] == data
     assert not looked_at(disk).findings
-    saved, facts = found_on(disk)
+    saved, metadata = found_on(disk)
     for line, kept in saved.items():
         for sequence, (raw, _) in kept.items():
             told = line if (line, sequence) in messages else line.removeprefix("queue://")  # the name is a message's
@@ -217,8 +217,8 @@ def saved_rightly(number: int, damage: Damage) -> str:
             assert is_saved or not whole or damage.shortens, f"message {sequence} of {line} was not saved"
     again = JournalDriver(disk.copy())
     again.reopen()  # a start that reads the summaries which the one before has made
-    assert (again.state(), {table: kept for table, kept in again.facts.items() if kept}) == (saved, facts)
-    same = (saved, facts) == kept_by(number)
+    assert (again.state(), {table: kept for table, kept in again.metadata.items() if kept}) == (saved, metadata)
+    same = (saved, metadata) == kept_by(number)
     assert same or found.has_loss or damage.shortens, "something is lost and nobody was told"
     return "repaired" if found.findings else "harmless"
 
@@ -467,15 +467,15 @@ def test_a_lost_fact_is_told_and_all_others_stay() -> None:
     driver = JournalDriver()
     driver.store.append(A, plain_message(A, 1))
     for number in range(3):
-        driver.store.put_fact(1, b"key%d" % number, b"value")
+        driver.store.put_metadata(1, b"key%d" % number, b"value")
     driver.turn()
     disk = driver.disk.copy()
-    name, record = first_record(disk, FACT, 1)
+    name, record = first_record(disk, METADATA, 1)
     disk.patch(name, record.payload_start, b"?")
     after, _, found = repaired(disk)
     assert found.has_loss
     assert "a fact" in found.findings[0].text
-    assert StoreContents(after).facts == {1: {b"key0": b"value", b"key2": b"value"}}
+    assert StoreContents(after).metadata == {1: {b"key0": b"value", b"key2": b"value"}}
 
 
 def test_a_message_that_nobody_can_read_is_put_aside() -> None:

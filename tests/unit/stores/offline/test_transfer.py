@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spanwire.broker.dispatch.message_formats import MessageFormats
-from spanwire.broker.metadata import CURSORS, SCHEDULES, STAGED_BATCHES, XA_BRANCHES, Fact
+from spanwire.broker.metadata import CURSORS, SCHEDULES, STAGED_BATCHES, XA_BRANCHES, MetadataRecord
 from spanwire.broker.scheduler.schedule import stored_form
 from spanwire.model.destination import QUEUE, SCHEDULE, SUBSCRIPTION, Destination
 from spanwire.model.errors import RemoteProtocolError, SpanwireError, StoreError
@@ -31,7 +31,7 @@ Contents = dict[str, list[tuple[int, int, int, bytes]]]
 
 
 def contents(disk: SimulatedDisk) -> tuple[Contents, dict[int, dict[bytes, bytes]]]:
-    """Sequence, redelivery count, format and bytes of every message, and all facts."""
+    """Sequence, redelivery count, format and bytes of every message, and all metadata records."""
     store = StoreContents(disk)
     lines = {
         line.destination.qualified_name: [
@@ -40,7 +40,7 @@ def contents(disk: SimulatedDisk) -> tuple[Contents, dict[int, dict[bytes, bytes
         ]
         for line in store.destinations
     }
-    return lines, {table: facts for table, facts in store.facts.items() if facts}
+    return lines, {table: metadata for table, metadata in store.metadata.items() if metadata}
 
 
 class StrictFormat(PlainFormat):
@@ -77,14 +77,14 @@ def refused(data: bytes, tmp_path: Path) -> str:
 
 
 def filled() -> SimulatedDisk:
-    """Three messages with a hole, one redelivered, and a fact."""
+    """Three messages with a hole, one redelivered, and a metadata record."""
     driver = JournalDriver()
     for number in range(4):
         driver.store.append(A, plain_message(A, number, b"x" * number))
     driver.store.remove(A, 2)
     driver.turn()
     driver.store.note_redelivery(A, 3, 2)
-    driver.store.put_fact(1, b"key", b"\0value")
+    driver.store.put_metadata(1, b"key", b"\0value")
     driver.turn()
     return driver.disk.copy()
 
@@ -114,7 +114,7 @@ def test_an_exported_store_comes_in_again_as_it_was(done: list[tuple[str, int, i
         elif what == "note":
             store.note_redelivery(LINES[place], value, number + 1)
         elif what == "fact":
-            store.put_fact(place, b"key%d" % (value % 5), bytes(value))
+            store.put_metadata(place, b"key%d" % (value % 5), bytes(value))
         elif what == "end":
             store.remove_destination(LINES[place])
         else:
@@ -131,7 +131,7 @@ def test_scheduled_messages_keep_the_numbers_of_their_jobs() -> None:
     line = Destination(SCHEDULE, "jobs")
     for number in (7, 3, 9):
         message = stored_form(plain_message(A, number, b"x"), number)
-        driver.store.append_unit([(line, message)], [], [Fact(SCHEDULES, str(number).encode(), b"{}")])
+        driver.store.append_unit([(line, message)], [], [MetadataRecord(SCHEDULES, str(number).encode(), b"{}")])
     driver.store.remove(line, 2)
     driver.turn()
     for disk in (driver.disk, imported(exported(driver.disk))):
@@ -142,7 +142,7 @@ def test_scheduled_messages_keep_the_numbers_of_their_jobs() -> None:
 
 def test_scheduled_messages_are_not_imported_where_there_are_some_already(tmp_path: Path) -> None:
     driver = JournalDriver()
-    driver.store.append_unit([], [], [Fact(SCHEDULES, b"1", b"{}")])
+    driver.store.append_unit([], [], [MetadataRecord(SCHEDULES, b"1", b"{}")])
     driver.turn()
     source = tmp_path / "export"
     source.write_bytes(exported(driver.disk))
@@ -166,7 +166,7 @@ def test_what_names_messages_by_their_numbers_is_imported_into_a_new_store_only(
     tmp_path: Path, table: int, what: str
 ) -> None:
     driver = JournalDriver()
-    driver.store.append_unit([], [], [Fact(table, b"x", b"{}")])
+    driver.store.append_unit([], [], [MetadataRecord(table, b"x", b"{}")])
     driver.turn()
     source = tmp_path / "export"
     source.write_bytes(exported(driver.disk))
@@ -194,7 +194,7 @@ def test_a_pattern_chooses_destinations_and_leaves_the_facts() -> None:
     driver = JournalDriver()
     for name in ("A.B", "A.C.D", "B"):
         driver.store.append(Destination(QUEUE, name), plain_message(A, 1))
-    driver.store.put_fact(1, b"key", b"value")
+    driver.store.put_metadata(1, b"key", b"value")
     driver.turn()
     lines = exported(driver.disk, Destination(QUEUE, "A.>")).splitlines()
     names = [json.loads(line)["destination"] for line in lines if b"destination" in line]
@@ -205,12 +205,12 @@ def test_a_pattern_chooses_destinations_and_leaves_the_facts() -> None:
 def test_behind_what_a_store_holds_the_order_stays() -> None:
     disk = filled()
     before, _ = contents(disk)
-    after, facts = contents(imported(exported(disk), disk))
+    after, metadata = contents(imported(exported(disk), disk))
     assert [message[3] for message in after["queue://A"]] == [message[3] for message in before["queue://A"]] * 2
     assert after["queue://A"][:3] == before["queue://A"]
     sequences = [message[0] for message in after["queue://A"]]
     assert sequences == sorted(set(sequences))
-    assert facts == {1: {b"key": b"\0value"}}
+    assert metadata == {1: {b"key": b"\0value"}}
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ def test_behind_what_a_store_holds_the_order_stays() -> None:
         (2, {"priority": 9}, "line 3: priority or expiration are not those of the message"),
         (2, {"redelivery_count": -1}, "line 3: redelivery_count is no whole number"),
         (5, {"table": 99}, "line 6: table is no whole number from 1 to 7"),
-        (5, {"key": "A" * 2000}, "line 6: the key of a fact has"),
+        (5, {"key": "A" * 2000}, "line 6: the key of a metadata record has"),
         (6, {"messages": 2}, "line 7: the counts do not fit"),
     ],
 )

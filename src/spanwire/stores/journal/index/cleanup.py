@@ -1,10 +1,10 @@
 """Decides which segments are still needed.
 
-A segment stays while a message, redelivery count or fact in the segment is in force (``live``). A segment also stays
-while it holds the end of a record in another segment (``refers``). Without a removal the message would come back,
-without a moved record the old location would count, without a transfer the message would be in the old destination. A
-dropped segment is deleted once a record on the disk says so. Check-points of later segments do not list a dropped
-segment, so the file does no harm until then.
+A segment stays while a message, redelivery count or metadata record in the segment is in force (``live``). A segment
+also stays while it holds the end of a record in another segment (``refers``). Without a removal the message would come
+back, without a moved record the old location would count, without a transfer the message would be in the old
+destination. A dropped segment is deleted once a record on the disk says so. Check-points of later segments do not list
+a dropped segment, so the file does no harm until then.
 """
 
 from __future__ import annotations

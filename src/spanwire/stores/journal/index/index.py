@@ -1,4 +1,4 @@
-"""The index of the journal in memory: locations of all stored messages and facts.
+"""The index of the journal in memory: locations of all stored messages and metadata records.
 
 The writing journal and recovery change the index by the same methods, one for each kind of record.
 """
@@ -20,8 +20,8 @@ from spanwire.stores.journal.segments.transfers import NOT_PASSED, Labels, Trans
 LOST_SEQUENCES: Final = 1 << 32  # skipped after a crash; no broker gives out as many without a sync
 
 
-class FactPlace:
-    """Location and size of the record of a fact."""
+class MetadataLocation:
+    """Location and size of a metadata record."""
 
     __slots__ = ("location", "size")
 
@@ -43,9 +43,9 @@ class JournalIndex:
         "by_name",
         "by_number",
         "destination_bytes",
-        "facts",
         "floor",
         "labelled",
+        "metadata",
         "next_number",
         "origins",
         "passed",
@@ -56,7 +56,7 @@ class JournalIndex:
     def __init__(self) -> None:
         self.by_name: Final[dict[str, StoredDestination]] = {}
         self.by_number: Final[dict[int, StoredDestination]] = {}
-        self.facts: Final[dict[int, dict[bytes, FactPlace]]] = {}  # table → key → where it lies
+        self.metadata: Final[dict[int, dict[bytes, MetadataLocation]]] = {}  # table → key → where it lies
         self.segments: Final[SegmentTable] = SegmentTable()
         self.removals: Final[DestinationRemovals] = DestinationRemovals(self.segments)
         self.passed: Final[dict[int, Labels]] = {}
@@ -238,29 +238,29 @@ class JournalIndex:
         if noted != GONE:
             self.segments.release(location_segment(noted), 1, NOTE_BYTES, segment)
 
-    def written_fact(self, table: int, key: bytes, segment: int, offset: int, length: int) -> None:
-        """Record the location of the fact under this key."""
+    def written_metadata(self, table: int, key: bytes, segment: int, offset: int, length: int) -> None:
+        """Record the location of the metadata record under this key."""
         if table == PRODUCER_AUDIT and key == AUDIT_MARK:
             self.segments.keep_from = segment
             self.segments.changed = True
             return
-        facts = self.facts.get(table)
-        if facts is None:
-            facts = {}
-            self.facts[table] = facts
-        old = facts.get(key)
+        metadata = self.metadata.get(table)
+        if metadata is None:
+            metadata = {}
+            self.metadata[table] = metadata
+        old = metadata.get(key)
         size = record_size(length)
-        facts[key] = FactPlace(packed_location(segment, offset), size)
+        metadata[key] = MetadataLocation(packed_location(segment, offset), size)
         self.segments.hold(segment, size)
         if old is not None:
             self.segments.release(location_segment(old.location), 1, old.size, segment)
 
-    def written_fact_discard(self, table: int, key: bytes, segment: int) -> None:
-        """Count the end of the fact under this key by a record in ``segment``."""
-        facts = self.facts.get(table)
-        if facts is None:
+    def written_metadata_discard(self, table: int, key: bytes, segment: int) -> None:
+        """Count the end of the metadata record under this key by a record in ``segment``."""
+        metadata = self.metadata.get(table)
+        if metadata is None:
             return
-        old = facts.pop(key, None)
+        old = metadata.pop(key, None)
         if old is not None:
             self.segments.release(location_segment(old.location), 1, old.size, segment)
 

@@ -168,7 +168,7 @@ class Entry:
         self.format_id = 0
         self.location = GONE  # of what it removes or moves
         self.length = 0  # of the payload that it removes
-        self.table = 0  # of a fact
+        self.table = 0  # of a metadata record
         self.handed_over = False
         self.shared: SharedBody | None = None
         self.unit: GatheredUnit | None = None
@@ -191,7 +191,7 @@ class GatheredUnit:
     Removed messages leave the index when the removal is encoded: by then all earlier messages are in the index.
     """
 
-    __slots__ = ("fact", "message_index", "nexts", "owners", "removals", "removed", "unit")
+    __slots__ = ("message_index", "metadata_index", "nexts", "owners", "removals", "removed", "unit")
 
     def __init__(self, unit: StoreUnit, owners: list[StoredDestination], removals: list[OwnedRemovals]) -> None:
         self.unit: Final[StoreUnit] = unit
@@ -199,12 +199,12 @@ class GatheredUnit:
         self.removals: Final[list[OwnedRemovals]] = removals
         self.nexts: Final[list[int]] = [line.first for line in unit.targets()]
         self.message_index = 0  # so many messages are encoded
-        self.fact = 0  # so many facts
+        self.metadata_index = 0  # of the next metadata record
         self.removed = 0  # and so many of the last of ``removals``
 
     def frees_room(self) -> bool:
         """Return True if the unit adds nothing and all removed messages are written."""
-        if self.unit.messages or self.unit.facts:
+        if self.unit.messages or self.unit.metadata:
             return False
         for own in self.removals:
             unwritten = own.owner.unwritten

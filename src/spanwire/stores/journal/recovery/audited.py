@@ -29,7 +29,7 @@ def recover_audit(disk: Disk, recovery: Recovery, formats: MessageFormats, audit
     Raises:
         OSError: the disk cannot read a segment.
     """
-    for key, value in recovery.facts().get(PRODUCER_AUDIT, {}).items():
+    for key, value in recovery.metadata().get(PRODUCER_AUDIT, {}).items():
         audit.restore(key, value)
     first = recovery.replay.audit_segment
     if first == 0:
@@ -51,7 +51,7 @@ def _apply(reader: SegmentReader, record: Record, formats: MessageFormats, audit
     if kind == MESSAGE or kind == BODY:
         raw = reader.payload(record)[expiration_size(record.flags) :]
         try:
-            audit.recovered(formats.index(record.format_id, raw))
+            audit.on_recovered(formats.index(record.format_id, raw))
         except SpanwireError:
             return
     elif kind == CANCELLED and record.payload_length >= _SEQUENCE.size:

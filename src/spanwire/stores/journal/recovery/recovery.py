@@ -104,9 +104,9 @@ class Recovery:
                 self.summaries.append(summary)
                 self.index.segments.grow(summary.number, size)
 
-    def facts(self) -> dict[int, dict[bytes, bytes]]:
-        """Return all facts by table and key; tables without facts are left out."""
-        return {table: facts for table, facts in self.replay.facts.items() if facts}
+    def metadata(self) -> dict[int, dict[bytes, bytes]]:
+        """Return all metadata records by table and key; tables without metadata records are left out."""
+        return {table: metadata for table, metadata in self.replay.metadata.items() if metadata}
 
 
 def recover(disk: Disk, progress: Progress | None = None) -> Recovery:

@@ -23,9 +23,9 @@ from spanwire.stores.journal.segments.record import (
     DESTINATION_REMOVED,
     EXPIRATION_SIZE,
     EXPIRES,
-    FACT,
-    FACT_DISCARDED,
     MESSAGE,
+    METADATA,
+    METADATA_DISCARDED,
     MOVED,
     MOVED_BODY,
     PRIORITY_MASK,
@@ -56,8 +56,8 @@ class EarlyNote:
 class Replay:
     """The state of the store while records are applied.
 
-    ``facts`` are all facts so far, by table and key. ``audit_segment`` is the segment with the newest complete copy of
-    the producer audit; 0 without a copy.
+    ``metadata`` are all metadata records so far, by table and key. ``audit_segment`` is the segment with the newest
+    complete copy of the producer audit; 0 without a copy.
     """
 
     __slots__ = (
@@ -72,7 +72,7 @@ class Replay:
         "_segment",
         "_traits",
         "audit_segment",
-        "facts",
+        "metadata",
     )
 
     def __init__(self, index: JournalIndex) -> None:
@@ -87,7 +87,7 @@ class Replay:
         self._body_flags = 0
         self._body_payload = b""
         self.audit_segment = 0
-        self.facts: Final[dict[int, dict[bytes, bytes]]] = {}
+        self.metadata: Final[dict[int, dict[bytes, bytes]]] = {}
 
     def begin(self, number: int, seed: int, version: int, size: int) -> None:
         """Start segment ``number`` of format ``version``; the segment's file has ``size`` bytes."""
@@ -262,15 +262,15 @@ class Replay:
             owner = self._owner(number, segment, offset)
             if sequence > owner.high:
                 owner.high = sequence
-        elif kind == FACT:
-            self._put_fact(number, payload[:sequence], payload[sequence:], segment, offset, length)
+        elif kind == METADATA:
+            self._put_metadata(number, payload[:sequence], payload[sequence:], segment, offset, length)
         else:
             self._apply_rarest(kind, number, sequence, segment, offset, payload)
 
     def _apply_rarest(self, kind: int, number: int, sequence: int, segment: int, offset: int, payload: bytes) -> None:
-        if kind == FACT_DISCARDED:
-            self.facts.get(number, {}).pop(payload, b"")
-            self._index.written_fact_discard(number, payload, segment)
+        if kind == METADATA_DISCARDED:
+            self.metadata.get(number, {}).pop(payload, b"")
+            self._index.written_metadata_discard(number, payload, segment)
         elif kind == TRANSFER:
             runs = decode_transfer(payload)
             if runs is None:
@@ -295,12 +295,12 @@ class Replay:
                 if owner.index.find(new) != GONE:
                     self._adopt_note(owner, new)
 
-    def _put_fact(self, table: int, key: bytes, value: bytes, segment: int, offset: int, length: int) -> None:
+    def _put_metadata(self, table: int, key: bytes, value: bytes, segment: int, offset: int, length: int) -> None:
         if table == PRODUCER_AUDIT and key == AUDIT_MARK:
             self.audit_segment = segment
             return  # without an audit in this run no segment is kept for the copy
-        self.facts.setdefault(table, {})[key] = value
-        self._index.written_fact(table, key, segment, offset, length)
+        self.metadata.setdefault(table, {})[key] = value
+        self._index.written_metadata(table, key, segment, offset, length)
 
     def _remove(self, owner: StoredDestination, segment: int) -> None:
         owner.index.settle()

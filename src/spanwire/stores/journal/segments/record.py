@@ -25,7 +25,7 @@ another offset, store or segment is wrong.
 | 13 MOVED | of the destination | sequence, unchanged | as MESSAGE; replaces the earlier record of the message |
 | 14 MOVED_BODY | 0 | 0 | as BODY; the REFERENCE records behind it keep their sequences |
 | 16 FACT | table | length of the key | key, value; replaces the value under the key |
-| 17 FACT_DISCARDED | table | length of the key | key |
+| 17 METADATA_DISCARDED | table | length of the key | key |
 | 18 TRANSFER | of the target | first of the new sequences | u32 source number, u32 runs, each u64 sequence, u32 count |
 
 A TRANSFER record moves messages of the source, run after run, to the target, and numbers them with rising sequences.
@@ -33,8 +33,8 @@ A TRANSFER record moves messages of the source, run after run, to the target, an
 A CANCELLED record of a message that another broker forwarded with a number (below 0) has only this number as its i64.
 ``flags`` are 0 except for messages (MESSAGE, BODY, MOVED, MOVED_BODY): the low four bits are the priority. `EXPIRES`
 says that the payload begins with an i64, the expiration in wall milliseconds. `spanwire.broker.metadata` lists the
-tables of facts. Format 1 has kinds 1 to 10 and no flags. A store with other kinds was written by a newer version and is
-refused.
+tables of metadata records. Format 1 has kinds 1 to 10 and no flags. A store with other kinds was written by a newer
+version and is refused.
 """
 
 from __future__ import annotations
@@ -60,13 +60,13 @@ BODY: Final = 11
 REFERENCE: Final = 12
 MOVED: Final = 13
 MOVED_BODY: Final = 14
-FACT: Final = 16
-FACT_DISCARDED: Final = 17
+METADATA: Final = 16
+METADATA_DISCARDED: Final = 17
 TRANSFER: Final = 18
 LAST_KNOWN_KIND: Final = 18
 
 LAST_KIND_OF_FORMAT_1: Final = CLEAN_STOP
-AUDIT_MARK: Final = b""  # key of the fact that ends a complete copy of the producer audit
+AUDIT_MARK: Final = b""  # key of the metadata record that ends a complete copy of the producer audit
 
 PRIORITY_MASK: Final = 0x0F  # the priority in the flags of a record with a message
 EXPIRES: Final = 0x10  # the payload begins with an i64, the expiration in wall milliseconds
