@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from spanwire.client.addressing.address import BROKER_URI
-from spanwire.client.protocol.in_process import InProcessTransport
+from spanwire.client.protocol.transport.in_process import InProcessTransport
 from spanwire.model.errors import ConfigurationError, IllegalStateError, JmsError, SpanwireError
 from spanwire.protocols.openwire.codec.codec import FrameEncoder
 from spanwire.protocols.openwire.codec.wire_format import WireFormatPreferences, wire_format_info

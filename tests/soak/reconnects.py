@@ -161,7 +161,7 @@ def main() -> int:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 2 * options.clients + FILES)), hard))
     comebacks = Comebacks()
-    logger = logging.getLogger("spanwire.client.protocol.failover")
+    logger = logging.getLogger("spanwire.client.protocol.transport.failover")
     logger.setLevel(logging.INFO)
     logger.propagate = False
     logger.addHandler(comebacks)

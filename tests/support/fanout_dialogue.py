@@ -6,8 +6,8 @@ from typing import Final
 
 from spanwire.client.addressing.address import parse_url
 from spanwire.client.protocol.connection import ClientConnection
-from spanwire.client.protocol.fanout import Branch, FanoutHub
 from spanwire.client.protocol.session import ClientSession
+from spanwire.client.protocol.transport.fanout import Branch, FanoutHub
 from spanwire.protocols.base import MAX_FRAME_SIZE
 from spanwire.protocols.openwire.codec import _marshallers as wire
 from spanwire.protocols.openwire.codec.codec import FrameDecoder, FrameEncoder

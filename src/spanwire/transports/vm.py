@@ -39,7 +39,7 @@ Action = Callable[[], object]
 
 
 class Feed(Protocol):
-    """The client's receiver of bytes (`spanwire.client.protocol.in_process.InProcessFeed`).
+    """The client's receiver of bytes (`spanwire.client.protocol.transport.in_process.InProcessFeed`).
 
     Called in the broker's thread; never blocks or raises.
     """
@@ -351,7 +351,7 @@ def _refuse(transport: StreamTransport) -> None:
 
 
 class VmClient:
-    """The client's end (`spanwire.client.protocol.in_process.InProcessTransport`), usable in any thread.
+    """The client's end (`spanwire.client.protocol.transport.in_process.InProcessTransport`), usable in any thread.
 
     Bytes written before the broker has begun wait in the lane. After a fork every call but `close` raises
     `IllegalStateError`. `start` calls ``begin`` once, which must cause a call of `attach` or of the feed's ``closed``,

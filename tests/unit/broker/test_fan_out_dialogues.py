@@ -10,7 +10,9 @@ import pytest
 from spanwire.broker.advisories.advisory_delivery import TELLING_STEPS
 from spanwire.broker.destinations.inactive_destinations import UpkeepSettings
 from spanwire.broker.destinations.wildcard_matching import JOIN_STEPS
-from spanwire.broker.dispatch.fan_out import (
+from spanwire.broker.dispatch.subscription import MAX_PREFETCH
+from spanwire.broker.metadata import SUBSCRIPTIONS
+from spanwire.broker.policy.fan_out import (
     CHARACTERS_PER_STEP,
     COPY_STEPS,
     MAX_FAN_OUT,
@@ -18,8 +20,6 @@ from spanwire.broker.dispatch.fan_out import (
     STEPS_OF_REQUEST,
     selector_steps,
 )
-from spanwire.broker.dispatch.subscription import MAX_PREFETCH
-from spanwire.broker.metadata import SUBSCRIPTIONS
 from spanwire.broker.policy.policy_entry import AdvisoryPolicy, PolicyEntry
 from spanwire.broker.policy.virtual_settings import CompositeDestination, ForwardTo, VirtualSettings
 from spanwire.broker.topic.durable_subscription import SubscriptionTerms, encode_terms

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from spanwire.broker.destinations.durable_subscriptions import MAX_DURABLE_PATTERNS
 from spanwire.broker.destinations.pattern_index import COMPARED_PER_STEP, MAX_COMPARED, PatternIndex
 from spanwire.broker.destinations.wildcard_matching import JOIN_STEPS
-from spanwire.broker.dispatch.fan_out import CHARACTERS_PER_STEP, MAX_FAN_OUT, MAX_WILD_FAN_OUT, selector_steps
+from spanwire.broker.policy.fan_out import CHARACTERS_PER_STEP, MAX_FAN_OUT, MAX_WILD_FAN_OUT, selector_steps
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.policy.topic_policy import FIXED_COUNT, RecoveryPolicy, TopicPolicy
 from spanwire.broker.ports import Principal

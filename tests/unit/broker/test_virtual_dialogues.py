@@ -7,14 +7,14 @@ import logging
 import pytest
 
 from spanwire.broker.destinations.pattern_index import MAX_COMPARED
-from spanwire.broker.dispatch.fan_out import (
+from spanwire.broker.dispatch.virtual_route import awaited
+from spanwire.broker.policy.fan_out import (
     COPY_STEPS,
     MAX_FAN_OUT,
     MAX_STEPS_OF_SEND,
     STEPS_OF_REQUEST,
     selector_steps,
 )
-from spanwire.broker.dispatch.virtual_route import awaited
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.policy.virtual_settings import (
     CompositeDestination,

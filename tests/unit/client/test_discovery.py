@@ -10,7 +10,7 @@ import pytest
 from spanwire.client.addressing.address import BrokerAddress, BrokerUrl, discovered_address, parse_url
 from spanwire.client.addressing.reconnect_policy import ReconnectPolicy
 from spanwire.client.io.broker_lookup import may_send_login
-from spanwire.client.protocol.failover import Failover
+from spanwire.client.protocol.transport.failover import Failover
 from spanwire.discovery.groups.group import MulticastSettings
 from spanwire.model.errors import ConfigurationError, JmsError
 from spanwire.tls.settings import ClientTlsSettings, TrustStore

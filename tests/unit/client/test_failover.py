@@ -6,8 +6,8 @@ import pytest
 
 from spanwire.client.addressing.address import parse_url
 from spanwire.client.addressing.consumer_options import ConsumerOptions
-from spanwire.client.protocol.failover import Failover
 from spanwire.client.protocol.transaction import MAX_REPLAY_BYTES
+from spanwire.client.protocol.transport.failover import Failover
 from spanwire.model.errors import IllegalStateError, JmsError, ResourceAllocationError, TransactionRolledBackError
 from spanwire.protocols.openwire.codec import _marshallers as wire
 from spanwire.protocols.openwire.codec.schema import Throwable

@@ -14,7 +14,7 @@ from spanwire.client.addressing.address import parse_url
 from spanwire.client.addressing.consumer_options import ConsumerOptions, consumer_info
 from spanwire.client.io.environment import connection_error, protocol_error
 from spanwire.client.messages.message_encoder import Outgoing
-from spanwire.client.protocol.other_protocol import OtherProtocolError
+from spanwire.client.protocol.transport.other_protocol import OtherProtocolError
 from spanwire.model.errors import ConfigurationError, InvalidDestinationError, JmsError, RemoteProtocolError
 from spanwire.pipeline.columns.destinations import source_destination, target_destination
 from spanwire.testing import Broker

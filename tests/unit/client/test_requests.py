@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, Final, cast
 
-from spanwire.client.blocking.core_connection import CoreConnection
+from spanwire.client.blocking.core.core_connection import CoreConnection
 from spanwire.client.blocking.requestor import Requestor
 from spanwire.model.destination import TEMP_QUEUE, Destination
 from tests.support.client_dialogue import PlayedBroker, StillMachine

@@ -11,11 +11,11 @@ from spanwire.broker.destinations.pattern_index import COMPARED_PER_STEP, check_
 from spanwire.broker.destinations.wildcard_consumers import PatternSubscription, WildcardConsumers
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.destination import BrokerDestination
-from spanwire.broker.dispatch.fan_out import STEPS_OF_REQUEST
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.slow_consumer_strategy import SlowConsumerWatch
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.dispatch.virtual_route import VirtualRoutes
+from spanwire.broker.policy.fan_out import STEPS_OF_REQUEST
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.policy.policy_map import PolicyMap
 from spanwire.broker.queue.queue import Queue

@@ -17,11 +17,11 @@ from spanwire.broker.destinations.pattern_index import check_compared
 from spanwire.broker.destinations.remote_subscribers import RemoteSubscribers
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.evaluation_context import MessageEvaluationContext
-from spanwire.broker.dispatch.fan_out import COPY_STEPS, selector_steps
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.metadata import REMOTE_SUBSCRIBERS, SUBSCRIPTIONS
 from spanwire.broker.persistence.recovered import RecoveredDestination
+from spanwire.broker.policy.fan_out import COPY_STEPS, selector_steps
 from spanwire.broker.policy.policy_map import PolicyMap
 from spanwire.broker.ports import ADMIN, READ, Principal
 from spanwire.broker.queue.queue import Queue

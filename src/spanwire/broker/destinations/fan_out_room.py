@@ -12,7 +12,7 @@ from spanwire.broker.destinations.pattern_index import COMPARED_PER_STEP, Patter
 from spanwire.broker.destinations.wildcard_consumers import WildcardConsumers
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.destination import BrokerDestination
-from spanwire.broker.dispatch.fan_out import CHARACTERS_PER_STEP, COPY_STEPS, MAX_FAN_OUT, MAX_WILD_FAN_OUT
+from spanwire.broker.policy.fan_out import CHARACTERS_PER_STEP, COPY_STEPS, MAX_FAN_OUT, MAX_WILD_FAN_OUT
 from spanwire.broker.topic.durable_subscription import DurableSubscription
 from spanwire.broker.topic.topic import Topic
 from spanwire.model.destination import Destination

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from spanwire.broker.dispatch.fan_out import COPY_STEPS
 from spanwire.broker.dispatch.jobs import Alarm, Job, StoreReader
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.message_reference import (
@@ -14,6 +13,7 @@ from spanwire.broker.dispatch.message_reference import (
 )
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.dispatch.virtual_route import VirtualRoute
+from spanwire.broker.policy.fan_out import COPY_STEPS
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.model.destination import Destination
 from spanwire.model.message import Message
@@ -33,7 +33,7 @@ class BrokerDestination(MessageHolder):
         self.removed = False
         self.route: VirtualRoute | None = None  # forwards messages to other destinations
         self.fans_out = False  # messages are forwarded, or go to durable subscriptions as well
-        self.load = 0  # steps of a topic's consumers for each message (`spanwire.broker.dispatch.fan_out`)
+        self.load = 0  # steps of a topic's consumers for each message (`spanwire.broker.policy.fan_out`)
         self.copy_steps = COPY_STEPS  # steps of one of several copies, without the consumers
         self.cursors = 0  # exactly-once cursors that are open here
 

@@ -7,9 +7,9 @@ from typing import Final
 
 from spanwire.broker.dispatch.connection_output import ConnectionOutput
 from spanwire.broker.dispatch.evaluation_context import MessageEvaluationContext
-from spanwire.broker.dispatch.fan_out import selector_steps
 from spanwire.broker.dispatch.in_flight import InFlight
 from spanwire.broker.dispatch.message_reference import MessageCondition, MessageHolder, MessageReference
+from spanwire.broker.policy.fan_out import selector_steps
 from spanwire.broker.ports import MessageConsumer, Principal
 from spanwire.model.destination import Destination
 from spanwire.model.info import ConsumerInfo

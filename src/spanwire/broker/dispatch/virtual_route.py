@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.broker.dispatch.fan_out import selector_steps
+from spanwire.broker.policy.fan_out import selector_steps
 from spanwire.broker.policy.virtual_settings import (
     CompositeDestination,
     MirroredQueues,

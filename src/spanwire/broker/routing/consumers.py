@@ -16,10 +16,10 @@ from spanwire.broker.destinations.wildcard_matching import Joining
 from spanwire.broker.dispatch.broker_context import BrokerContext, ConsumerRemover
 from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.evaluation_context import MessageEvaluationContext
-from spanwire.broker.dispatch.fan_out import selector_steps
 from spanwire.broker.dispatch.jobs import Job
 from spanwire.broker.dispatch.message_reference import settle_all
 from spanwire.broker.dispatch.subscription import MAX_PREFETCH, Subscription
+from spanwire.broker.policy.fan_out import selector_steps
 from spanwire.broker.policy.policy_map import PolicyMap
 from spanwire.broker.ports import MessageConsumer
 from spanwire.broker.queue.browser import Browse

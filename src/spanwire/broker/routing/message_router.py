@@ -11,7 +11,6 @@ from spanwire.broker.destinations.destinations import Destinations
 from spanwire.broker.destinations.pattern_index import check_compared
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.destination import BrokerDestination
-from spanwire.broker.dispatch.fan_out import MAX_FAN_OUT, MAX_STEPS_OF_SEND
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.persistence.deferred_dispatch import DeferredDispatch, Dispatcher
@@ -19,6 +18,7 @@ from spanwire.broker.persistence.network_copies import COPY, NEARER, NEW
 from spanwire.broker.persistence.producer_audit import ProducerAudit
 from spanwire.broker.persistence.reply_queue import PendingReply, ReplyQueue, WithheldMessage
 from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes
+from spanwire.broker.policy.fan_out import MAX_FAN_OUT, MAX_STEPS_OF_SEND
 from spanwire.broker.ports import NO_TOKEN
 from spanwire.broker.reserved_destinations import check_apart, is_control
 from spanwire.broker.routing.dead_letters import EXPIRED, DeadLetters

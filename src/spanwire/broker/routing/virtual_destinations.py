@@ -18,9 +18,9 @@ from spanwire.broker.destinations.destinations import Destinations
 from spanwire.broker.destinations.pattern_index import MAX_COMPARED
 from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.evaluation_context import MessageEvaluationContext
-from spanwire.broker.dispatch.fan_out import COPY_STEPS, MAX_FAN_OUT, MAX_STEPS_OF_SEND
 from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.dispatch.virtual_route import ForwardRule, ListeningRule, awaited
+from spanwire.broker.policy.fan_out import COPY_STEPS, MAX_FAN_OUT, MAX_STEPS_OF_SEND
 from spanwire.broker.policy.virtual_settings import MAX_FORWARDS
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.routing.flow_control import ROOM, FlowControl

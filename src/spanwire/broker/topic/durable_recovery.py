@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.broker.dispatch.broker_context import BrokerContext
-from spanwire.broker.dispatch.fan_out import COPY_STEPS, STEPS_OF_REQUEST
 from spanwire.broker.dispatch.jobs import Job
 from spanwire.broker.dispatch.message_reference import MessageReference
+from spanwire.broker.policy.fan_out import COPY_STEPS, STEPS_OF_REQUEST
 from spanwire.broker.topic.durable_subscription import DurableSubscription
 from spanwire.broker.topic.policy_topic import RECOVERY_STEPS
 from spanwire.model.message import Message

@@ -12,8 +12,8 @@ from typing import Final
 
 from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.evaluation_context import MessageEvaluationContext
-from spanwire.broker.dispatch.fan_out import COPY_STEPS, selector_steps
 from spanwire.broker.dispatch.message_reference import MessageCondition, MessageReference
+from spanwire.broker.policy.fan_out import COPY_STEPS, selector_steps
 from spanwire.broker.ports import Principal
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.security.access_control import AccessControl

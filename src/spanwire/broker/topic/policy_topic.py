@@ -12,12 +12,12 @@ from typing import Final
 
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.destination_events import DestinationObserver
-from spanwire.broker.dispatch.fan_out import STEPS_OF_REQUEST
 from spanwire.broker.dispatch.jobs import Job
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.dispatch.slow_consumer_strategy import SlowConsumerWatch
 from spanwire.broker.dispatch.subscription import Subscription
+from spanwire.broker.policy.fan_out import STEPS_OF_REQUEST
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.policy.topic_policy import CLIENT_ID_FILTER, DispatchPolicy, TopicPolicy
 from spanwire.broker.topic.client_id_filter import ClientIdFilter

@@ -6,10 +6,10 @@ from typing import Final
 
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.destination import BrokerDestination
-from spanwire.broker.dispatch.fan_out import MAX_FAN_OUT, STEPS_OF_REQUEST, TOPIC_STEPS
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.dispatch.subscription import Subscription
+from spanwire.broker.policy.fan_out import MAX_FAN_OUT, STEPS_OF_REQUEST, TOPIC_STEPS
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.topic.durable_subscription import DurableSubscription
 from spanwire.model.destination import Destination

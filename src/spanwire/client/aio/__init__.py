@@ -8,7 +8,7 @@
 
 A connection and all of its objects belong to one event loop. The loop writes all commands of one turn together.
 `spanwire.client.blocking` has the same names without ``await``. ``vm:`` and ``peer:`` URLs reach a broker of the same
-process through `spanwire.client.protocol.in_process`.
+process through `spanwire.client.protocol.transport.in_process`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from spanwire.client.addressing.address import parse_url
 from spanwire.client.aio.browser import Browser as Browser
 from spanwire.client.aio.connection import Connection as Connection
 from spanwire.client.aio.consumer import Consumer as Consumer
-from spanwire.client.aio.core_connection import CoreConnection
+from spanwire.client.aio.core.core_connection import CoreConnection
 from spanwire.client.aio.producer import Producer as Producer
 from spanwire.client.aio.session import Session as Session
 from spanwire.client.io.environment import Machine

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Final, Self
 
-from spanwire.client.aio.core_connection import CoreConnection
+from spanwire.client.aio.core.core_connection import CoreConnection
 from spanwire.client.aio.requestor import Requestor
 from spanwire.client.aio.session import Session
 from spanwire.client.messages.content_types import AcknowledgeMode

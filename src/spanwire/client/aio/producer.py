@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Final, Self
 
-from spanwire.client.aio.core_connection import CoreConnection
+from spanwire.client.aio.core.core_connection import CoreConnection
 from spanwire.client.aio.sender import Sender
 from spanwire.client.protocol.producer import ClientProducer
 from spanwire.client.protocol.session import ClientSession

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from spanwire.client.aio.consumer import Consumer
-from spanwire.client.aio.core_connection import CoreConnection
+from spanwire.client.aio.core.core_connection import CoreConnection
 from spanwire.client.aio.producer import Producer
 from spanwire.client.messages.content_types import Body, Properties
 from spanwire.client.messages.message import Message

@@ -8,7 +8,7 @@ from typing import Final, Self
 from spanwire.client.addressing.consumer_options import ConsumerOptions, consumer_info
 from spanwire.client.aio.browser import Browser
 from spanwire.client.aio.consumer import Consumer
-from spanwire.client.aio.core_connection import CoreConnection
+from spanwire.client.aio.core.core_connection import CoreConnection
 from spanwire.client.aio.listener import Turns
 from spanwire.client.aio.producer import Producer
 from spanwire.client.aio.requestor import Requestor

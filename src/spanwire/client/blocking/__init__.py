@@ -17,7 +17,7 @@ from spanwire.client.addressing.address import parse_url
 from spanwire.client.blocking.browser import Browser as Browser
 from spanwire.client.blocking.connection import Connection as Connection
 from spanwire.client.blocking.consumer import Consumer as Consumer
-from spanwire.client.blocking.core_connection import CoreConnection
+from spanwire.client.blocking.core.core_connection import CoreConnection
 from spanwire.client.blocking.producer import Producer as Producer
 from spanwire.client.blocking.session import Session as Session
 from spanwire.client.io.environment import Machine

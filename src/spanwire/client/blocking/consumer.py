@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Final, Self
 
-from spanwire.client.blocking.core_connection import CoreConnection
+from spanwire.client.blocking.core.core_connection import CoreConnection
 from spanwire.client.blocking.listener import ErrorListener, ListenerLoop, Turns
 from spanwire.client.blocking.listener_thread import Listener
 from spanwire.client.blocking.receiver import Receiver

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from spanwire.client.blocking.consumer import Consumer
-from spanwire.client.blocking.core_connection import CoreConnection
+from spanwire.client.blocking.core.core_connection import CoreConnection
 from spanwire.client.blocking.producer import Producer
 from spanwire.client.messages.content_types import Body, Properties
 from spanwire.client.messages.message import Message

@@ -9,7 +9,7 @@ from typing import Final, Self
 from spanwire.client.addressing.consumer_options import ConsumerOptions, consumer_info
 from spanwire.client.blocking.browser import Browser
 from spanwire.client.blocking.consumer import Consumer
-from spanwire.client.blocking.core_connection import CoreConnection
+from spanwire.client.blocking.core.core_connection import CoreConnection
 from spanwire.client.blocking.listener import Turns
 from spanwire.client.blocking.producer import Producer
 from spanwire.client.blocking.requestor import Requestor

@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Final
 
 from spanwire.client.addressing.address import BrokerAddress
-from spanwire.client.protocol.in_process import InProcessTransport
-from spanwire.client.protocol.other_protocol import OtherProtocolError
+from spanwire.client.protocol.transport.in_process import InProcessTransport
+from spanwire.client.protocol.transport.other_protocol import OtherProtocolError
 from spanwire.model.environment import Time
 from spanwire.model.errors import ConfigurationError, IllegalStateError, JmsError, ProtocolError
 from spanwire.registry import FANOUT, IN_PROCESS, load

@@ -28,12 +28,12 @@ from spanwire.client.addressing.address import BrokerAddress, BrokerUrl
 from spanwire.client.addressing.options import ClientSettings
 from spanwire.client.protocol.consumer import ClientConsumer
 from spanwire.client.protocol.error_mapping import ReportedErrors, branch_refusal, one_line, refusal
-from spanwire.client.protocol.failover import Failover
-from spanwire.client.protocol.link import Link, LinkReceiver
 from spanwire.client.protocol.removed_temporaries import TemporaryWatch
 from spanwire.client.protocol.response_correlator import COMMIT, XA, Request, ResponseCorrelator
 from spanwire.client.protocol.session import ClientSession, mode_of
-from spanwire.client.protocol.state_tracker import ConsumerReplays, settle_interrupted, temporary_info
+from spanwire.client.protocol.transport.failover import Failover
+from spanwire.client.protocol.transport.link import Link, LinkReceiver
+from spanwire.client.protocol.transport.state_tracker import ConsumerReplays, settle_interrupted, temporary_info
 from spanwire.model.acks import LAST_DELIVERED_UNSET
 from spanwire.model.destination import Destination
 from spanwire.model.environment import Environment, IdGenerator, Time

@@ -18,9 +18,9 @@ from spanwire.client.messages.message_encoder import (
     type_id_of,
 )
 from spanwire.client.messages.message_template import MessageTemplate
-from spanwire.client.protocol.link import Link
 from spanwire.client.protocol.response_correlator import Request, ResponseCorrelator
 from spanwire.client.protocol.transaction import LocalTransaction
+from spanwire.client.protocol.transport.link import Link
 from spanwire.model.destination import Destination
 from spanwire.model.errors import IllegalStateError, InvalidDestinationError, MessageFormatError
 from spanwire.model.written_destination import written_destination

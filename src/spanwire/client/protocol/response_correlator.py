@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from spanwire.client.protocol.link import Link
+from spanwire.client.protocol.transport.link import Link
 from spanwire.model.errors import JmsError
 from spanwire.protocols.openwire.codec import _marshallers as wire
 from spanwire.protocols.openwire.codec.codec import decode_message

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from spanwire.client.protocol.in_process import InProcessTransport
+from spanwire.client.protocol.transport.in_process import InProcessTransport
 from spanwire.model.errors import JmsError
 from spanwire.service.config.loading import load_configuration
 from spanwire.service.config.model import BrokerConfiguration

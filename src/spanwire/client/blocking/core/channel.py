@@ -21,7 +21,7 @@ from spanwire.client.io.environment import (
     set_options,
     tls_context,
 )
-from spanwire.client.protocol.in_process import InProcessTransport
+from spanwire.client.protocol.transport.in_process import InProcessTransport
 from spanwire.tls.settings import ClientTlsSettings
 
 MAX_RINGS: Final = 4096  # bytes of wake-ups that one read takes

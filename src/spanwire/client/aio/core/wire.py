@@ -12,7 +12,7 @@ from typing import Final
 
 from spanwire.client.addressing.address import BrokerAddress
 from spanwire.client.io.environment import in_process_transport, set_options, short_reason, tls_context
-from spanwire.client.protocol.in_process import InProcessTransport
+from spanwire.client.protocol.transport.in_process import InProcessTransport
 from spanwire.tls.settings import ClientTlsSettings
 
 HIGH_WATER: Final = 256 * 1024  # bytes; senders wait while more are unsent

@@ -20,7 +20,7 @@ from typing import Final
 from spanwire.client.addressing.address import BrokerAddress
 from spanwire.client.addressing.reconnect_policy import FanoutPolicy
 from spanwire.client.protocol.error_mapping import refusal
-from spanwire.client.protocol.link import Link
+from spanwire.client.protocol.transport.link import Link
 from spanwire.model.errors import AuthenticationError, JmsError
 from spanwire.protocols.base import MAX_FRAME_SIZE
 from spanwire.protocols.openwire.codec import _marshallers as wire

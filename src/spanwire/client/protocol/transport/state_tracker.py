@@ -11,10 +11,10 @@ from typing import Final
 
 from spanwire.client.messages.message_template import ONE_WAY
 from spanwire.client.protocol.consumer import ClientConsumer
-from spanwire.client.protocol.link import Link
 from spanwire.client.protocol.response_correlator import COMMIT, XA, Request, ResponseCorrelator, same_layout
 from spanwire.client.protocol.session import ClientSession
 from spanwire.client.protocol.transaction import LocalTransaction, TransactedSend
+from spanwire.client.protocol.transport.link import Link
 from spanwire.model.destination import Destination
 from spanwire.model.errors import JmsError, ProtocolError, TransactionRolledBackError
 from spanwire.protocols.openwire.codec import _marshallers as wire

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from librt.strings import BytesWriter, read_i32_be, write_i32_be
 from mypy_extensions import i64
 
-from spanwire.client.protocol.other_protocol import check_first
+from spanwire.client.protocol.transport.other_protocol import check_first
 from spanwire.model.errors import MessageFormatError, ProtocolError, ResourceAllocationError
 from spanwire.protocols.base import MAX_OPENWIRE_FRAME_BEFORE_LOGIN
 from spanwire.protocols.openwire.codec import _marshallers as wire

@@ -13,7 +13,7 @@ from typing import Final
 
 from spanwire.client.addressing.address import BrokerAddress, BrokerUrl
 from spanwire.client.addressing.reconnect_policy import FanoutPolicy
-from spanwire.client.aio.wire import Wire, WireOwner, open_wire
+from spanwire.client.aio.core.wire import Wire, WireOwner, open_wire
 from spanwire.client.io.broker_lookup import find_brokers
 from spanwire.client.io.environment import (
     Machine,
@@ -21,9 +21,9 @@ from spanwire.client.io.environment import (
     login_timeout_error,
     protocol_error,
 )
-from spanwire.client.protocol.failover import Failover, is_among
-from spanwire.client.protocol.fanout import Branch, FanoutHub
-from spanwire.client.protocol.in_process import InProcessFeed
+from spanwire.client.protocol.transport.failover import Failover, is_among
+from spanwire.client.protocol.transport.fanout import Branch, FanoutHub
+from spanwire.client.protocol.transport.in_process import InProcessFeed
 from spanwire.model.errors import AuthenticationError, ConfigurationError, JmsError, ProtocolError, SpanwireError
 from spanwire.tls.settings import ClientTlsSettings
 

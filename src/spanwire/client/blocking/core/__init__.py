@@ -1,0 +1,1 @@
+"""The state of a blocking connection: socket, waiting threads, and the connection after a failure."""
