@@ -56,7 +56,7 @@ LOOKUPS: Final[dict[str, str]] = {
     "fabric": "spanwire.discovery.agents.fabric:find_uris",
 }
 
-FANOUT: Final = "spanwire.client.aio.core.fanout_transport:connect"  # connect(url, tls) -> InProcessTransport
+FANOUT: Final = "spanwire.client.aio.shared.fanout_transport:connect"  # connect(url, tls) -> InProcessTransport
 
 PKCS12: Final = "spanwire.tls.pkcs12:read_store"  # needs the extra `security`
 

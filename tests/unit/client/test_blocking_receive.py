@@ -8,10 +8,10 @@ from typing import Final
 import pytest
 
 from spanwire.client.blocking.consumer import Consumer
-from spanwire.client.blocking.core.channel import Channel
-from spanwire.client.blocking.core.core_connection import CoreConnection
 from spanwire.client.blocking.listener import Turns
 from spanwire.client.blocking.receiver import MAX_BYTES_AT_ONCE
+from spanwire.client.blocking.shared.channel import Channel
+from spanwire.client.blocking.shared.core_connection import CoreConnection
 from spanwire.client.messages.message import Message
 from spanwire.model.errors import JmsError
 from tests.support.client_dialogue import PlayedBroker, StillMachine

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from spanwire.client.blocking.core.channel import Channel
-from spanwire.client.blocking.core.core_connection import CoreConnection
-from spanwire.client.blocking.core.write_batching import GATHER_DELAY
+from spanwire.client.blocking.shared.channel import Channel
+from spanwire.client.blocking.shared.core_connection import CoreConnection
+from spanwire.client.blocking.shared.write_batching import GATHER_DELAY
 from tests.support.client_dialogue import PlayedBroker, StillMachine
 
 SLACK: Final = GATHER_DELAY / 10

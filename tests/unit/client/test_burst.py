@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spanwire.client.blocking.core.write_batching import FLUSH_DELAY, GATHER_DELAY, WriteBatching
+from spanwire.client.blocking.shared.write_batching import FLUSH_DELAY, GATHER_DELAY, WriteBatching
 
 NOW = 100.0
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, Final, cast
 
-from spanwire.client.blocking.core.core_connection import CoreConnection
 from spanwire.client.blocking.requestor import Requestor
+from spanwire.client.blocking.shared.core_connection import CoreConnection
 from spanwire.model.destination import TEMP_QUEUE, Destination
 from tests.support.client_dialogue import PlayedBroker, StillMachine
 

@@ -21,9 +21,9 @@ from spanwire.client.addressing.address import parse_url
 from spanwire.client.aio.browser import Browser as Browser
 from spanwire.client.aio.connection import Connection as Connection
 from spanwire.client.aio.consumer import Consumer as Consumer
-from spanwire.client.aio.core.core_connection import CoreConnection
 from spanwire.client.aio.producer import Producer as Producer
 from spanwire.client.aio.session import Session as Session
+from spanwire.client.aio.shared.core_connection import CoreConnection
 from spanwire.client.io.environment import Machine
 from spanwire.client.protocol.connection import ClientConnection
 from spanwire.tls.settings import ClientTlsSettings

@@ -5,9 +5,9 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Final, Self
 
-from spanwire.client.aio.core.core_connection import CoreConnection
 from spanwire.client.aio.requestor import Requestor
 from spanwire.client.aio.session import Session
+from spanwire.client.aio.shared.core_connection import CoreConnection
 from spanwire.client.messages.content_types import AcknowledgeMode
 from spanwire.model.errors import JmsError
 

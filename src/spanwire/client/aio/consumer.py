@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 from types import TracebackType
 from typing import Final, Self
 
-from spanwire.client.aio.core.core_connection import CoreConnection
 from spanwire.client.aio.listener import ErrorListener, ListenerLoop, Turns
 from spanwire.client.aio.listener_task import Listener
 from spanwire.client.aio.receiver import Receiver
+from spanwire.client.aio.shared.core_connection import CoreConnection
 from spanwire.client.messages.message import Message
 from spanwire.client.protocol.consumer import ClientConsumer
 from spanwire.client.protocol.session import ClientSession

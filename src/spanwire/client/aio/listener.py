@@ -7,8 +7,8 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from spanwire.client.aio.core.core_connection import CoreConnection
 from spanwire.client.aio.listener_task import Listener, ListenerTask, Receive, call_listener
+from spanwire.client.aio.shared.core_connection import CoreConnection
 from spanwire.client.messages.message import Message
 from spanwire.client.protocol.consumer import ClientConsumer
 from spanwire.model.errors import IllegalStateError, JmsError

@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Final, Self
 
-from spanwire.client.aio.core.core_connection import CoreConnection
 from spanwire.client.aio.sender import Sender
+from spanwire.client.aio.shared.core_connection import CoreConnection
 from spanwire.client.protocol.producer import ClientProducer
 from spanwire.client.protocol.session import ClientSession
 from spanwire.model.destination import Destination

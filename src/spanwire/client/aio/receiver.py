@@ -9,8 +9,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from spanwire.client.aio.core.core_connection import MAX_DELIVERED_PER_TURN, CoreConnection
-from spanwire.client.aio.core.ready import MessageWaiter
+from spanwire.client.aio.shared.core_connection import MAX_DELIVERED_PER_TURN, CoreConnection
+from spanwire.client.aio.shared.ready import MessageWaiter
 from spanwire.client.messages.message import Message
 from spanwire.client.protocol.consumer import ClientConsumer
 

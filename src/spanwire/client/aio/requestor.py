@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from spanwire.client.aio.consumer import Consumer
-from spanwire.client.aio.core.core_connection import CoreConnection
 from spanwire.client.aio.producer import Producer
+from spanwire.client.aio.shared.core_connection import CoreConnection
 from spanwire.client.messages.content_types import Body, Properties
 from spanwire.client.messages.message import Message
 from spanwire.client.messages.requestor import Replies

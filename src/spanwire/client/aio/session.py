@@ -8,10 +8,10 @@ from typing import Final, Self
 from spanwire.client.addressing.consumer_options import ConsumerOptions, consumer_info
 from spanwire.client.aio.browser import Browser
 from spanwire.client.aio.consumer import Consumer
-from spanwire.client.aio.core.core_connection import CoreConnection
 from spanwire.client.aio.listener import Turns
 from spanwire.client.aio.producer import Producer
 from spanwire.client.aio.requestor import Requestor
+from spanwire.client.aio.shared.core_connection import CoreConnection
 from spanwire.client.aio.xa import XaResource
 from spanwire.client.messages.content_types import Body, Properties
 from spanwire.client.messages.message import Message, reply_destination

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.client.aio.core.core_connection import CoreConnection
+from spanwire.client.aio.shared.core_connection import CoreConnection
 from spanwire.client.protocol.session import ClientSession
 from spanwire.client.protocol.xa import XA_OK, branches_of
 from spanwire.model.errors import JmsError

@@ -17,9 +17,9 @@ from spanwire.client.addressing.address import parse_url
 from spanwire.client.blocking.browser import Browser as Browser
 from spanwire.client.blocking.connection import Connection as Connection
 from spanwire.client.blocking.consumer import Consumer as Consumer
-from spanwire.client.blocking.core.core_connection import CoreConnection
 from spanwire.client.blocking.producer import Producer as Producer
 from spanwire.client.blocking.session import Session as Session
+from spanwire.client.blocking.shared.core_connection import CoreConnection
 from spanwire.client.io.environment import Machine
 from spanwire.client.protocol.connection import ClientConnection
 from spanwire.tls.settings import ClientTlsSettings

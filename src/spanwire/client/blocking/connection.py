@@ -6,9 +6,9 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Final, Self
 
-from spanwire.client.blocking.core.core_connection import CoreConnection
 from spanwire.client.blocking.requestor import Requestor
 from spanwire.client.blocking.session import Session
+from spanwire.client.blocking.shared.core_connection import CoreConnection
 from spanwire.client.messages.content_types import AcknowledgeMode
 from spanwire.model.errors import JmsError
 

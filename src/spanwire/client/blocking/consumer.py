@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Final, Self
 
-from spanwire.client.blocking.core.core_connection import CoreConnection
 from spanwire.client.blocking.listener import ErrorListener, ListenerLoop, Turns
 from spanwire.client.blocking.listener_thread import Listener
 from spanwire.client.blocking.receiver import Receiver
+from spanwire.client.blocking.shared.core_connection import CoreConnection
 from spanwire.client.messages.message import Message
 from spanwire.client.protocol.consumer import ClientConsumer
 from spanwire.client.protocol.session import ClientSession

@@ -8,8 +8,8 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from spanwire.client.blocking.core.core_connection import CoreConnection
 from spanwire.client.blocking.listener_thread import Listener, ListenerThread, Receive, call_listener
+from spanwire.client.blocking.shared.core_connection import CoreConnection
 from spanwire.client.messages.message import Message
 from spanwire.client.protocol.consumer import ClientConsumer
 from spanwire.model.errors import IllegalStateError, JmsError

@@ -6,8 +6,8 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Final, Self
 
-from spanwire.client.blocking.core.core_connection import CoreConnection
 from spanwire.client.blocking.sender import Sender
+from spanwire.client.blocking.shared.core_connection import CoreConnection
 from spanwire.client.protocol.producer import ClientProducer
 from spanwire.client.protocol.session import ClientSession
 from spanwire.model.destination import Destination

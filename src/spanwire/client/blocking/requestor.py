@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from spanwire.client.blocking.consumer import Consumer
-from spanwire.client.blocking.core.core_connection import CoreConnection
 from spanwire.client.blocking.producer import Producer
+from spanwire.client.blocking.shared.core_connection import CoreConnection
 from spanwire.client.messages.content_types import Body, Properties
 from spanwire.client.messages.message import Message
 from spanwire.client.messages.requestor import Replies

@@ -9,7 +9,7 @@ from __future__ import annotations
 from time import time_ns
 from typing import Final
 
-from spanwire.client.blocking.core.core_connection import FLUSH_BYTES, CoreConnection
+from spanwire.client.blocking.shared.core_connection import FLUSH_BYTES, CoreConnection
 from spanwire.client.io.environment import FORKS
 from spanwire.client.messages.content_types import Body, Properties
 from spanwire.client.messages.message_encoder import Outgoing, delayed_properties

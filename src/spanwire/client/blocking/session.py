@@ -9,10 +9,10 @@ from typing import Final, Self
 from spanwire.client.addressing.consumer_options import ConsumerOptions, consumer_info
 from spanwire.client.blocking.browser import Browser
 from spanwire.client.blocking.consumer import Consumer
-from spanwire.client.blocking.core.core_connection import CoreConnection
 from spanwire.client.blocking.listener import Turns
 from spanwire.client.blocking.producer import Producer
 from spanwire.client.blocking.requestor import Requestor
+from spanwire.client.blocking.shared.core_connection import CoreConnection
 from spanwire.client.blocking.xa import XaResource
 from spanwire.client.messages.content_types import Body, Properties
 from spanwire.client.messages.message import Message, reply_destination

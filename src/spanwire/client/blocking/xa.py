@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.client.blocking.core.core_connection import CoreConnection
+from spanwire.client.blocking.shared.core_connection import CoreConnection
 from spanwire.client.protocol.session import ClientSession
 from spanwire.client.protocol.xa import XA_OK, branches_of
 from spanwire.model.errors import JmsError

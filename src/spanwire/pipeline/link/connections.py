@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from spanwire.client import blocking
 from spanwire.client.addressing.address import parse_url
-from spanwire.client.blocking.core.core_connection import CoreConnection
+from spanwire.client.blocking.shared.core_connection import CoreConnection
 from spanwire.client.io.environment import Machine
 from spanwire.client.protocol.connection import ClientConnection
 from spanwire.pipeline.options import Login

@@ -8,10 +8,10 @@ import os
 from typing import Final
 
 from spanwire.client.addressing.address import BrokerAddress
-from spanwire.client.aio.core.keep_alive import KEEP_ALIVES, MAX_WAIT, KeepAliveConnection
-from spanwire.client.aio.core.ready import MessageWaiter, Ready
-from spanwire.client.aio.core.reconnection import establish, probe_preferred
-from spanwire.client.aio.core.wire import Wire, WireOwner, open_wire
+from spanwire.client.aio.shared.keep_alive import KEEP_ALIVES, MAX_WAIT, KeepAliveConnection
+from spanwire.client.aio.shared.ready import MessageWaiter, Ready
+from spanwire.client.aio.shared.reconnection import establish, probe_preferred
+from spanwire.client.aio.shared.wire import Wire, WireOwner, open_wire
 from spanwire.client.io.environment import (
     FORKS,
     Machine,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from spanwire.client.io.environment import check_process
 
 if TYPE_CHECKING:
-    from spanwire.client.blocking.core.core_connection import CoreConnection
+    from spanwire.client.blocking.shared.core_connection import CoreConnection
 
 
 class Ready:

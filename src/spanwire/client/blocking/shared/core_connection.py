@@ -13,10 +13,10 @@ from collections.abc import Callable
 from typing import Final
 
 from spanwire.client.addressing.address import BrokerAddress
-from spanwire.client.blocking.core.channel import Channel, EndOfChannel, open_channel
-from spanwire.client.blocking.core.ready import Ready
-from spanwire.client.blocking.core.reconnection import establish
-from spanwire.client.blocking.core.write_batching import WriteBatching
+from spanwire.client.blocking.shared.channel import Channel, EndOfChannel, open_channel
+from spanwire.client.blocking.shared.ready import Ready
+from spanwire.client.blocking.shared.reconnection import establish
+from spanwire.client.blocking.shared.write_batching import WriteBatching
 from spanwire.client.io.environment import (
     FORKS,
     Machine,

@@ -13,7 +13,7 @@ from typing import Final
 
 from spanwire.client.addressing.address import BrokerAddress, BrokerUrl
 from spanwire.client.addressing.reconnect_policy import FanoutPolicy
-from spanwire.client.aio.core.wire import Wire, WireOwner, open_wire
+from spanwire.client.aio.shared.wire import Wire, WireOwner, open_wire
 from spanwire.client.io.broker_lookup import find_brokers
 from spanwire.client.io.environment import (
     Machine,

@@ -9,13 +9,13 @@ import threading
 from typing import TYPE_CHECKING
 
 from spanwire.client.addressing.address import BrokerAddress
-from spanwire.client.blocking.core.channel import open_channel
+from spanwire.client.blocking.shared.channel import open_channel
 from spanwire.client.io.broker_lookup import find_brokers
 from spanwire.client.protocol.transport.failover import Failover
 from spanwire.model.errors import AuthenticationError, ConfigurationError, JmsError
 
 if TYPE_CHECKING:
-    from spanwire.client.blocking.core.core_connection import CoreConnection
+    from spanwire.client.blocking.shared.core_connection import CoreConnection
 
 
 def establish(connection: CoreConnection, is_startup: bool) -> None:

@@ -6,13 +6,13 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from spanwire.client.addressing.address import BrokerAddress
-from spanwire.client.aio.core.wire import open_wire
+from spanwire.client.aio.shared.wire import open_wire
 from spanwire.client.io.broker_lookup import find_brokers
 from spanwire.client.protocol.transport.failover import Failover
 from spanwire.model.errors import AuthenticationError, ConfigurationError, JmsError
 
 if TYPE_CHECKING:
-    from spanwire.client.aio.core.core_connection import CoreConnection
+    from spanwire.client.aio.shared.core_connection import CoreConnection
 
 
 async def establish(connection: CoreConnection, is_startup: bool) -> None:

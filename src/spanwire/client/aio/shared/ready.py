@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from spanwire.client.aio.core.core_connection import CoreConnection
+    from spanwire.client.aio.shared.core_connection import CoreConnection
 
 
 class MessageWaiter:
