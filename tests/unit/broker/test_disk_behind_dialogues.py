@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from spanwire.broker.persistence.unsynced_bytes import MAX_UNSYNCED_BYTES
+from spanwire.broker.policy.policy_entry import PolicyEntry
+from spanwire.broker.policy.topic_policy import LOWEST_PRIORITY, EvictionPolicy, PendingLimit, TopicPolicy
 from spanwire.broker.queue.pending_messages import MAX_PAGE_BYTES
+from spanwire.broker.topic.pending_eviction import MAX_LOOKS
 from tests.support.dialogue.broker_dialogue import Stage, destination
 from tests.unit.broker.test_operations_dialogues import retries
 
@@ -70,3 +73,21 @@ def test_dead_letters_that_are_retried_wait_for_the_disk() -> None:
     goes_on(stage)
     assert observer.told == [(COUNT, 0)]
     assert len(stage.store.kept(destination(QUEUE))) == COUNT
+
+
+def test_messages_that_slow_consumers_lose_in_later_turns_wait_for_the_disk() -> None:
+    limit = MAX_LOOKS // 40
+    tuning = TopicPolicy(pending_limit=PendingLimit(limit), eviction=EvictionPolicy(LOWEST_PRIORITY))
+    stage = Stage(PolicyEntry(destination("topic://>"), topic=tuning))
+    consumer = stage.peer("c")
+    slow = [consumer.consumes("topic://T", prefetch=1) for _ in range(COUNT)]
+    producer = stage.peer("p")
+    producer.sends("topic://T", "first", persistent=False)
+    producer.sends("topic://T", "x" * MEGABYTE, priority=0)
+    producer.sends("topic://T", *["y"] * limit, persistent=False)
+    works_without_syncs(stage)
+    assert MAX_UNSYNCED_BYTES <= copies(stage, DLQ) <= MAX_UNSYNCED_BYTES + 40 * MEGABYTE
+    goes_on(stage)
+    assert len(stage.store.kept(destination(DLQ))) == COUNT
+    assert {len(listener.subscription.pending) for listener in slow} == {limit}
+    assert not stage.broker._context.has_jobs()

@@ -23,8 +23,15 @@ from spanwire.broker.policy.topic_policy import (
     TopicPolicy,
 )
 from spanwire.broker.topic.message_eviction import MAX_CANDIDATES, Eviction
-from spanwire.broker.topic.pending_eviction import DISCARD_LOOKS, LOOKS_PER_STEP, MAX_LOOKS, MAX_OVERDUE
+from spanwire.broker.topic.pending_eviction import (
+    DISCARD_LOOKS,
+    LOOKS_PER_STEP,
+    MAX_BACKLOG,
+    MAX_LOOKS,
+    MAX_OVERDUE,
+)
 from spanwire.model.destination import TOPIC, Destination
+from spanwire.protocols.base import REQUEST_STEPS
 from tests.support.dialogue.broker_dialogue import Listener, Stage
 from tests.support.dialogue.text_format import text_message, text_of
 
@@ -159,6 +166,30 @@ def test_slow_consumers_keep_no_more_than_a_few_messages_over_the_limit_however_
     runs(stage)
     newest = (str(2 * MAX_OVERDUE - 2), str(2 * MAX_OVERDUE - 1))
     assert {tuple(pending(listener)) for listener in listeners} == {newest}
+
+
+@pytest.mark.parametrize(
+    ("kind", "count", "limit"),
+    [(LOWEST_PRIORITY, 60, MAX_CANDIDATES), (UNIQUE_PROPERTY, 60, MAX_CANDIDATES), (LOWEST_PRIORITY, 900, LIMIT)],
+)
+def test_choices_among_many_pending_messages_keep_up_with_producers(kind: str, count: int, limit: int) -> None:
+    """Each of two producers takes as many steps in a turn as the requests of one connection may."""
+    stage = evicting(kind, limit=limit)
+    listeners = slow_consumers(stage, count)
+    producers = [stage.peer("p"), stage.peer("q")]
+    largest = 0
+    sent = 0
+    while sent < limit + 3 * MAX_BACKLOG // 2:
+        for producer in producers:
+            before = stage.broker.steps
+            while stage.broker.steps - before < REQUEST_STEPS:
+                producer.sends(T, str(sent), priority=sent % 10, persistent=False)
+                sent += 1
+        stage.runs()
+        largest = max(largest, *[len(listener.subscription.pending) for listener in listeners])
+    assert largest <= limit + MAX_BACKLOG
+    runs(stage)
+    assert {len(listener.subscription.pending) for listener in listeners} == {limit}
 
 
 def test_a_consumer_that_takes_its_messages_before_its_turn_loses_none() -> None:

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.destination import BrokerDestination
-from spanwire.broker.dispatch.jobs import Job
+from spanwire.broker.dispatch.jobs import Alarm, Job
 from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.policy.topic_policy import PendingLimit, TopicPolicy
@@ -22,8 +22,11 @@ NO_LIMIT: Final = -1
 MAX_LOOKS: Final = 20_000  # looks at pending messages for one request, and in one turn of later work: some 2 ms
 DISCARD_LOOKS: Final = 10  # looks that one discarded message counts for
 PLACES_PER_LOOK: Final = 64  # places in front of a pending message that one look passes over
-MAX_OVERDUE: Final = 100  # oldest messages over the limit at one consumer; one of further messages is discarded at once
+MAX_OVERDUE: Final = 100  # messages over the limit at one consumer; of further ones some are discarded at once
+MAX_BACKLOG: Final = 500  # the same where the choice takes more looks than a request has for all its slow consumers
+HASTY_CANDIDATES: Final = 10  # oldest messages to choose from beyond the backlog: as many looks as discarding one
 LOOKS_PER_STEP: Final = 100  # looks that count as one step of a connection's requests
+BEHIND_POLL_SECONDS: Final = 0.02  # seconds between two checks whether the disk has caught up with dead letters
 
 
 class Discarding(Protocol):
@@ -34,7 +37,7 @@ class Discarding(Protocol):
         ...
 
 
-class PendingEviction(Job):
+class PendingEviction(Job, Alarm):
     """Discards pending messages over the limit of one topic. Postponed work goes on in later turns."""
 
     def __init__(
@@ -48,6 +51,7 @@ class PendingEviction(Job):
         self._context: Final[BrokerContext] = context
         self._overdue: Final[dict[Subscription, int]] = {}  # messages that came meanwhile, at least one
         self._looks = 0
+        self._waits = False  # for the disk
         self.perishable = False  # True after a message with an expiration
 
     def take_looks(self) -> int:
@@ -81,19 +85,39 @@ class PendingEviction(Job):
             self._cut_pending(subscription, most, 1)
 
     def _keep_up(self, subscription: Subscription, most: int) -> None:
-        """Discard the oldest message if producers are so fast that later turns never catch up with them."""
+        """Discard messages at once if producers are so fast that later turns never catch up with them."""
         pending = subscription.pending
-        if self._eviction.takes_oldest and len(pending) - most > MAX_OVERDUE:
-            if subscription.started or subscription.pulls:
-                self._give_up(subscription, pending.popleft(), 0)
+        out = _prefetched(subscription)
+        over = len(pending) - out - most
+        if over <= MAX_OVERDUE:
+            return
+        if self._eviction.takes_oldest:
+            self._give_up(subscription, _take(pending, out), out)
+        elif self._context.looks < MAX_LOOKS:
+            self._discard_some(subscription, out, over, MAX_CANDIDATES)
+        elif over > MAX_BACKLOG:
+            self._discard_some(subscription, out, 1, HASTY_CANDIDATES)
 
     def _postpone(self, subscription: Subscription, count: int) -> None:
         self._overdue[subscription] = count
-        if not self._context.is_scheduled(self):
+        if not self._waits and not self._context.is_scheduled(self):
+            self._context.schedule(self)
+
+    def wake(self) -> None:
+        """End a wait for the disk."""
+        self._waits = False
+        if self._overdue and not self._context.is_scheduled(self):
             self._context.schedule(self)
 
     def work(self) -> bool:
-        """Do one slice of the postponed work and return True while there is more."""
+        """Do one slice of the postponed work and return True while more can be done now.
+
+        The work waits while the disk must catch up with dead letters.
+        """
+        if self._context.is_behind() and self._topic.policy.dead_letter.target(self._topic.name) is not None:
+            self._waits = True
+            self._context.wake_at(self, self._context.monotonic + BEHIND_POLL_SECONDS)
+            return False
         for index, subscription in enumerate(list(islice(self._overdue, MAX_LOOKS))):
             if index > 0 and self._context.looks >= MAX_LOOKS:  # other work of this turn may have used all looks
                 break
@@ -105,8 +129,7 @@ class PendingEviction(Job):
         return len(self._overdue) > 0
 
     def _cut_pending(self, subscription: Subscription, most: int, count: int) -> None:
-        out = 0 if subscription.started or subscription.pulls else subscription.prefetch_size
-        if self.cut(subscription, most, out, count) > 0:
+        if self.cut(subscription, most, _prefetched(subscription), count) > 0:
             self._postpone(subscription, 1)
 
     def cut(self, subscription: Subscription, most: int, out: int, count: int) -> int:
@@ -125,17 +148,19 @@ class PendingEviction(Job):
             if out == 0 and self._eviction.takes_oldest:
                 self._give_up(subscription, pending.popleft(), 0)
             else:
-                self._discard_some(subscription, out, over)
+                self._discard_some(subscription, out, over, MAX_CANDIDATES)
             over = len(pending) - out - most
             if self._context.looks >= MAX_LOOKS:
                 break
         return over
 
-    def _discard_some(self, subscription: Subscription, out: int, over: int) -> None:
+    def _discard_some(self, subscription: Subscription, out: int, over: int, most_candidates: int) -> None:
+        """Discard one of the oldest messages, or ``over`` of them if all are looked at or one by one takes too long."""
         pending = subscription.pending
-        candidates = list(islice(pending, out, out + MAX_CANDIDATES))
+        candidates = list(islice(pending, out, out + most_candidates))
         self._count(self._eviction.looks * len(candidates) + out // PLACES_PER_LOOK)
-        at_most = over if len(pending) == out + len(candidates) else 1  # a further one changes the candidates
+        sees_all = len(pending) == out + len(candidates)  # else a further message changes the candidates
+        at_most = over if sees_all or over > MAX_OVERDUE else 1
         victims = [_take(pending, out + index) for index in reversed(self._eviction.victims(candidates, at_most))]
         for reference in reversed(victims):
             self._give_up(subscription, reference, out + len(candidates))
@@ -174,6 +199,11 @@ def limit_of(limit: PendingLimit, subscription: Subscription) -> int:
         most = int(subscription.prefetch_size * multiplier)
     own = subscription.info.maximum_pending_messages
     return own if own > 0 and (most < 0 or own < most) else most
+
+
+def _prefetched(subscription: Subscription) -> int:
+    """Return the number of pending messages that are the prefetch of a consumer not yet started."""
+    return 0 if subscription.started or subscription.pulls else subscription.prefetch_size
 
 
 def _take(pending: deque[MessageReference], index: int) -> MessageReference:
