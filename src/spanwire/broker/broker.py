@@ -404,8 +404,9 @@ class Broker:
         now: Time,
         metadata: dict[int, dict[bytes, bytes]] | None = None,
     ) -> None:
-        """Restore the contents of the store: destinations, and metadata records by table and key. Call before the first
-        connection.
+        """Restore the contents of the store: destinations, and metadata records by table and key.
+
+        Call before the first connection.
 
         Raises:
             StoreError: the contents are inconsistent.

@@ -196,7 +196,7 @@ class UnitStore(Protocol):
     def append_gathered(self, unit: StoreUnit, metadata: list[MetadataRecord]) -> None:
         """Apply a unit like `append_unit`. The time of the call does not depend on the number of messages.
 
-        Afterwards the lines of ``unit`` know the sequences.
+        Afterwards the additions of ``unit`` have their sequences.
         """
         ...
 
@@ -242,7 +242,7 @@ class StoreUsage(Protocol):
         ...
 
     def has_room(self) -> bool:
-        """Return False while the disk is full for new messages. Removals, notes and metadata are still accepted."""
+        """Return False while the disk is full for new messages. Other changes are still accepted."""
         ...
 
 

@@ -368,7 +368,7 @@ class JournalStore:
 
     def _on_space_change(self, spare_bytes: int, has_space: bool) -> None:
         if self._error is not None or self._is_stopped:
-            return  # told by the writer before that
+            return  # the writer has reported it before
         had_unwritten = self._journal.has_unwritten
         if self._journal.space_changed(spare_bytes, has_space):
             if has_space:

@@ -26,7 +26,7 @@ class StoredAcks:
     """Messages of one destination that the branch acknowledged, by ascending sequence.
 
     After a restart ``redeliveries`` holds redelivery counts, ``first_order`` the dispatch order before all other
-    messages, and ``destination`` the queue that counts the messages as in flight.
+    messages, and ``queue`` the queue that counts the messages as in flight.
     """
 
     __slots__ = ("destination", "first_order", "missing", "queue", "redeliveries", "sequences")
@@ -43,7 +43,7 @@ class StoredAcks:
 class BranchRecord:
     """The stored record of a prepared branch.
 
-    ``line`` is the number of the branch's destination in the store. ``sends`` are the final destinations of the
+    ``number`` is the number of the branch's destination in the store. ``sends`` are the final destinations of the
     messages there, in order. ``sequences`` of the messages are not part of the encoded record. Scheduled messages are
     delivered with the rights of ``sender``.
     """

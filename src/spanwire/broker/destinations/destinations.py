@@ -86,7 +86,7 @@ class Destinations(Attaching):
             self._map.check_room(missing)
 
     def make_all(self, state: ConnectionState, names: list[Destination]) -> list[BrokerDestination]:
-        """Return all ``destinations``, in order, and make missing destinations. `check_all` has allowed the list."""
+        """Return the destinations of ``names``, in order, and make missing ones. `check_all` has allowed the list."""
         destinations: list[BrokerDestination] = []
         for destination in names:
             found = self._map.find(destination)

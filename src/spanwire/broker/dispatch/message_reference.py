@@ -9,7 +9,7 @@ from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.model.destination import Destination
 from spanwire.model.message import Message
 
-# Values of `MessageReference.told`: the deliveries that the consumer has reported.
+# Values of `MessageReference.reported`: the deliveries that the consumer has reported.
 UNREPORTED: Final = 0
 REPORTED_BUT_FIRST: Final = 1  # clients do not report the first rollback of a message's first delivery
 REPORTED: Final = 2
@@ -107,8 +107,8 @@ class MessageReference:
     """One message held by one destination or browser.
 
     ``sequence`` is the store's, 0 for a message not stored. ``order`` is the broker's own number: a queue sorts its
-    messages by ``order``, and clients see ``order`` as the broker sequence. ``told`` records which deliveries the
-    consumer counts itself.
+    messages by ``order``, and clients see ``order`` as the broker sequence. ``reported`` says
+    whether the consumer has reported deliveries, which it then counts itself.
     """
 
     __slots__ = ("destination", "message", "order", "redelivery_count", "reported", "sequence")

@@ -37,7 +37,7 @@ class WatchedConsumer:
 
     def __init__(self, subscription: Subscription, queue: BrokerDestination | None, now: float) -> None:
         self.subscription: Final[Subscription] = subscription
-        self.queue: Final[BrokerDestination | None] = queue  # the durable subscription; None for other consumers
+        self.queue: Final[BrokerDestination | None] = queue  # of the durable subscription; None for other consumers
         self.is_slow = False
         self.slow_count = 0
         self.marks = 0

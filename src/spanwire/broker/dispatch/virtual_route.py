@@ -85,7 +85,7 @@ class VirtualRoutes:
         self._mirrored = settings.mirrored
 
     def sources(self, destination: Destination) -> list[Destination]:
-        """Return the virtual destinations that forward to ``destination``, as far as other brokers are told of them."""
+        """Return the virtual destinations that forward to ``destination``, if other brokers learn of their demand."""
         found: list[Destination] = []
         if not self._counts_as_demand or destination.is_pattern or destination.is_temporary:
             return found

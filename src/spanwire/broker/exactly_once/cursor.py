@@ -53,7 +53,7 @@ class Cursor:
     def fenced(self, who: str) -> ControlRefusal:
         """Return the refusal for ``who``, an epoch or run at its end."""
         if self.released:
-            why = "it was released, and what it held went back into the line"
+            why = "it was released, and its messages went back to the queue"
         else:
             why = f"run {self.run} has it now"
         return refusal(FENCED, f"cursor {self.name} is at epoch {self.epoch}, for {why}: {who} has ended")

@@ -114,7 +114,7 @@ class StagedTransfer:
                 raise missing(part)
 
     def reply(self, position: int, usage: MemoryUsage) -> PendingReply:
-        """Return the action that appends the messages to their queues once the store reaches ``position``.
+        """Return the pending reply that appends the messages to their queues once the store reaches ``position``.
 
         Until then no other message may overtake them.
         """

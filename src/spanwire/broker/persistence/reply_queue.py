@@ -20,8 +20,8 @@ class WithheldMessage:
     """A message withheld until the store has synced a position.
 
     ``sequence`` 0 marks a message not in the store, withheld only to keep its order behind stored messages. A message
-    of a transaction gets its sequence from ``additions``; before, ``sequence`` is the index in the line. Such a message
-    counts in ``usage`` until its dispatch.
+    of a transaction gets its sequence from ``additions``; before, ``sequence`` is the index in ``additions``. Such a
+    message counts in ``usage`` until its dispatch.
     """
 
     __slots__ = ("additions", "destination", "message", "sequence", "usage")

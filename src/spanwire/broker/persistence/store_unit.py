@@ -41,9 +41,9 @@ class StoreUnit:
     """Additions and removals that a store applies atomically (`UnitStore.append_gathered`).
 
     The store changes only when the complete unit is appended. ``messages[i]`` with the bytes ``payloads[i]`` belongs to
-    ``all_additions[i]``. ``message_bytes`` is the total size with each message rounded up; ``expiring`` is the number
-    of expiring messages. ``metadata`` belong to single messages; ``metadata_bytes`` is their total size, rounded up as
-    well.
+    ``additions_of[i]``. ``message_bytes`` is the total size with each message rounded up; ``expiring`` is the number
+    of expiring messages. ``metadata`` are records that belong to single messages; ``metadata_bytes`` is their total
+    size, rounded up as well.
     """
 
     __slots__ = (
@@ -74,7 +74,7 @@ class StoreUnit:
         self._removed = 0
 
     def add(self, destination: Destination, message: Message) -> UnitAdditions:
-        """Add ``message``. Its index in the returned line is the line's ``count`` before the call."""
+        """Add ``message``. Its index in the returned additions is their ``count`` before the call."""
         additions = self._last
         if additions is None or additions.destination is not destination:
             name = destination.qualified_name
@@ -138,7 +138,7 @@ class StoreUnit:
         return [(own.destination, sequence) for own in self.removals() for sequence in own.sequences]
 
     def take(self, sequences: list[int]) -> None:
-        """Record the sequences that the store assigned. The sequences of a line are consecutive."""
+        """Record the sequences that the store assigned. The sequences of one destination are consecutive."""
         for additions, sequence in zip(reversed(self.additions_of), reversed(sequences), strict=True):
             additions.first = sequence
 
@@ -152,7 +152,7 @@ class StoreUnit:
         return not self.messages and not self._removals_by_name and not self.metadata
 
     def targets(self) -> list[UnitAdditions]:
-        """Return each line of ``all_additions`` once."""
+        """Return the additions of each destination once."""
         return list(self._by_name.values())
 
     def removals(self) -> list[UnitRemovals]:

@@ -3,7 +3,7 @@ letter.
 
 Source: ActiveMQ, "Message Redelivery and DLQ Handling", the redelivery plug-in. The message waits among the scheduled
 messages. One unit of the store schedules it and removes the original, so exactly one exists at any time, even after a
-crash. The property ``redeliveryDelay`` tells the delay.
+crash. The property ``redeliveryDelay`` has the delay.
 """
 
 from __future__ import annotations

@@ -449,7 +449,7 @@ def keeps_messages(destination: BrokerDestination) -> bool:
 
 
 def reply(state: ConnectionState, token: int, error: JmsError | None) -> None:
-    """Answer a send that had waited. A send without a wish for an answer gets a refusal all the same."""
+    """Send a withheld answer. A request without a wish for an answer gets a refusal all the same."""
     if token != NO_TOKEN or error is not None:
         state.output.connection.on_completed(token, error)
         state.output.mark_dirty()

@@ -179,7 +179,7 @@ class Topic(BrokerDestination):
         self.release(reference.message)
 
     def forget(self, reference: MessageReference) -> None:
-        """Settle a message; no record of the store is affected."""
+        """Settle a message; the store has no record of it."""
         self.settle(reference)
 
     def take_back(self, references: list[MessageReference]) -> None:

@@ -336,7 +336,7 @@ class LocalTransactions(Commits, StagedCommits):
 
 
 def reply_for(work: CommitWork, position: int, token: int) -> PendingReply:
-    """Return the waiting answer to a commit, which takes over the messages of ``work``."""
+    """Return the pending reply to a commit, which takes over the messages of ``work``."""
     reply = PendingReply(position, work.state.output, token, work.messages)
     reply.destinations = list(work.destinations)
     work.messages = []

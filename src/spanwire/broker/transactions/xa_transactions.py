@@ -252,7 +252,7 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
     def recover(
         self, metadata: dict[bytes, bytes], recovered: list[RecoveredDestination]
     ) -> list[RecoveredDestination]:
-        """Restore prepared branches from their descriptions, and return the rest of ``on_recovered``.
+        """Restore prepared branches from their descriptions, and return the rest of ``recovered``.
 
         Raises:
             StoreError: a description cannot be decoded.

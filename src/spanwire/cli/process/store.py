@@ -61,7 +61,9 @@ def run(arguments: Sequence[str]) -> int:
     if action == "repair":
         parser.add_argument("--yes", action="store_true", help="repair even if some data cannot be saved")
     elif action == "export":
-        parser.option("destination", "only destinations under this name or pattern, and no facts", metavar="PATTERN")
+        parser.option(
+            "destination", "only destinations under this name or pattern, and no metadata records", metavar="PATTERN"
+        )
         parser.add_argument(
             "--readable",
             action="store_true",
@@ -199,7 +201,7 @@ def report(inspection: Inspection, segments: int) -> str:
         f"{inspection.live_bytes / MIB:.1f} MiB of it live"
     ]
     if inspection.destinations:
-        lines.append(f"{'messages':>10}  {'bytes':>15}  {'oldest':<20}  line")
+        lines.append(f"{'messages':>10}  {'bytes':>15}  {'oldest':<20}  destination")
     lines += [_row(each) for each in sorted(inspection.destinations, key=lambda each: each.name)]
     for table, count in sorted(inspection.metadata.items()):
         lines.append(f"{count:>10}  {TABLES.get(table, f'metadata records of table {table}')}")

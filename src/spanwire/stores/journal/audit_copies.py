@@ -13,7 +13,7 @@ class AuditCopies:
     """Queues copies behind all queued calls: the messages that a copy knows are on the disk before the copy.
 
     ``waits`` is True until a queued copy is written. All segments from the newest copy on are kept: only their messages
-    tell of later sends.
+    show later sends.
     """
 
     __slots__ = ("_segment", "_source", "waits")

@@ -170,7 +170,7 @@ class Journal(MessageStore, UnitStore, MetadataStore, StoreUsage):
         self._outbox.put_metadata(table, key, value)
 
     def discard_metadata(self, table: int, key: bytes) -> None:
-        """See `MetadataStore.discard_metadata`; a record is written for an unknown metadata record, too."""
+        """See `MetadataStore.discard_metadata`; a record is written for an unknown key, too."""
         self._outbox.position += 1
         self._outbox.has_additions = True
         self._outbox.put_metadata(table, key, None)

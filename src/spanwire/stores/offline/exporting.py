@@ -8,7 +8,7 @@ The file has one JSON object per line, in UTF-8. Version 1:
 | a destination | ``destination``: its qualified name; ``messages``: the count of the messages on the next lines |
 | a message | ``sequence``, ``priority``, ``expiration`` (milliseconds since 1970, 0: never; in ``schedule://`` the number of the job), ``redelivery_count``, ``format``: the number of the message format, ``bytes``: the message in base64; the message belongs to the destination above |
 | a metadata record | ``table``, ``key`` and ``value`` in base64 |
-| the last | ``end``: the count of destinations, ``messages`` and ``metadata``: the counts of both |
+| the last | ``end``: the count of destinations, ``messages`` and ``facts``: the counts of messages and metadata records |
 
 A readable export has only one line for each message: ``line`` (the destination) and ``sequence``; the caller's
 `Readable` adds the other members.

@@ -230,7 +230,7 @@ class ImportReader:
             return self._begin(members)
         if "table" in members:
             return self._metadata(members)
-        raise self._refusal("this is neither a destination, a message nor a fact")
+        raise self._refusal("this is neither a destination, a message nor a metadata record")
 
     def _begin(self, members: dict[str, object]) -> Destination:
         name = members["destination"]

@@ -37,8 +37,8 @@ KIND_NAMES: Final = {
     CHECKPOINT: "a check-point",
     BODY: "the body of a message of several destinations",
     MOVED_BODY: "the body of a message of several destinations",
-    METADATA: "a fact",
-    METADATA_DISCARDED: "the end of a fact",
+    METADATA: "a metadata record",
+    METADATA_DISCARDED: "the end of a metadata record",
     TRANSFER: "where staged messages went",
 }
 OF_ONE_MESSAGE: Final = (MESSAGE, REFERENCE, MOVED, REMOVAL, CANCELLED, REDELIVERY)

@@ -474,7 +474,7 @@ def test_a_lost_fact_is_told_and_all_others_stay() -> None:
     disk.patch(name, record.payload_start, b"?")
     after, _, found = repaired(disk)
     assert found.has_loss
-    assert "a fact" in found.findings[0].text
+    assert "a metadata record" in found.findings[0].text
     assert StoreContents(after).metadata == {1: {b"key0": b"value", b"key2": b"value"}}
 
 

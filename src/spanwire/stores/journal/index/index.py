@@ -56,7 +56,7 @@ class JournalIndex:
     def __init__(self) -> None:
         self.by_name: Final[dict[str, StoredDestination]] = {}
         self.by_number: Final[dict[int, StoredDestination]] = {}
-        self.metadata: Final[dict[int, dict[bytes, MetadataLocation]]] = {}  # table → key → where it lies
+        self.metadata: Final[dict[int, dict[bytes, MetadataLocation]]] = {}  # table → key → location
         self.segments: Final[SegmentTable] = SegmentTable()
         self.removals: Final[DestinationRemovals] = DestinationRemovals(self.segments)
         self.passed: Final[dict[int, Labels]] = {}

@@ -50,7 +50,7 @@ class StoredDestination:
         self.note_locations: Final[dict[int, int]] = {}  # where the redelivery count in force lies
         self.unwritten: Final[dict[int, Entry]] = {}  # appended, and not yet known to be on the disk
         self.leaving: Final[set[int]] = set()  # going, by a record that stands in the queue behind its message
-        self.arriving: Final[list[Arrival]] = []  # from other lines, by records that are not written yet
+        self.arriving: Final[list[Arrival]] = []  # from other destinations, by records that are not written yet
         self.moving: Final[dict[int, int]] = {}  # where a message will lie once the write that is under way is done
 
     def has(self, sequence: int) -> bool:

@@ -24,7 +24,7 @@ another offset, store or segment is wrong.
 | 12 REFERENCE | of the destination | sequence | –; the message is in the last BODY or MOVED_BODY before it |
 | 13 MOVED | of the destination | sequence, unchanged | as MESSAGE; replaces the earlier record of the message |
 | 14 MOVED_BODY | 0 | 0 | as BODY; the REFERENCE records behind it keep their sequences |
-| 16 FACT | table | length of the key | key, value; replaces the value under the key |
+| 16 METADATA | table | length of the key | key, value; replaces the value under the key |
 | 17 METADATA_DISCARDED | table | length of the key | key |
 | 18 TRANSFER | of the target | first of the new sequences | u32 source number, u32 runs, each u64 sequence, u32 count |
 
