@@ -98,7 +98,7 @@ class BrokerAssembly:
         self.usage: Final[MemoryUsage] = MemoryUsage(self._limits.memory_bytes)
         self.context: Final[BrokerContext] = BrokerContext(store, formats)
         self.unsynced: Final[UnsyncedBytes] = UnsyncedBytes(store, unsynced_limit(self._limits))
-        self.waiting: Final[ReplyQueue] = ReplyQueue()
+        self.replies: Final[ReplyQueue] = ReplyQueue()
         self.producer_audit: Final[ProducerAudit] = (
             settings.producer_audit if settings.producer_audit is not None else ProducerAudit()
         )
@@ -144,7 +144,7 @@ class BrokerAssembly:
         self.dead_letters = DeadLetters(context, self.destinations, formats, unsynced)
         self.operations = Operations(context, self.map, self.destinations, formats, unsynced)
         self.router = MessageRouter(
-            context, self.map, self.destinations, formats, access, self.waiting, unsynced, self.dead_letters,
+            context, self.map, self.destinations, formats, access, self.replies, unsynced, self.dead_letters,
             self.flow, self.producer_audit,
             VirtualDestinations(self.map, self.destinations, access, self.flow, self._values),
         )  # fmt: skip

@@ -70,7 +70,7 @@ class Broker:
         self._consumer_registry: Final = assembly.consumer_registry
         self._flow: Final = assembly.flow
         self._unsynced: Final = assembly.unsynced
-        self._replies: Final = assembly.waiting
+        self._replies: Final = assembly.replies
         self._dirty: Final = assembly.dirty
         self._timers: Final = assembly.timers
 
@@ -350,8 +350,8 @@ class Broker:
         self._turn(now)
         self._unsynced.stored(position)
         self._flow.refresh()
-        for waiting in self._replies.advance(position):
-            self._router.deferred.take(waiting)
+        for reply in self._replies.advance(position):
+            self._router.deferred.take(reply)
         if self._flow.parked:
             self._flow.unpark()
 

@@ -82,6 +82,6 @@ class Timers:
                 if jobs[index - 1].work():
                     self._context.schedule(jobs[index - 1])
         finally:
-            for destination in jobs[index:]:
-                self._context.schedule(destination)  # a job before these failed
+            for job in jobs[index:]:
+                self._context.schedule(job)  # a job before these failed
         self._flow.run(len(jobs) > 0)

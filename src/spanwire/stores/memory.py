@@ -67,13 +67,7 @@ class MemoryStore:
         return sequences
 
     def append_gathered(self, unit: StoreUnit, metadata: list[MetadataRecord]) -> None:
-        removals = [(own.destination, sequence) for own in unit.removals() for sequence in own.sequences]
-        additions = [
-            (addition.destination, message) for addition, message in zip(unit.additions_of, unit.messages, strict=True)
-        ]
-        sequences = self.append_unit(additions, removals, [*metadata, *unit.metadata])
-        for addition, sequence in zip(reversed(unit.additions_of), reversed(sequences), strict=True):
-            addition.first = sequence
+        unit.take(self.append_unit(unit.additions(), unit.removed(), [*metadata, *unit.metadata]))
 
     def transfer_unit(
         self, transfers: list[Transfer], removals: list[tuple[Destination, int]], metadata: list[MetadataRecord]

@@ -46,10 +46,10 @@ async def pending_by_subscription(broker: EmbeddedBroker, limit: int) -> list[Du
     """Return all durable subscriptions; runs in the broker's loop."""
     backlogs: list[DurableBacklog] = []
     for durable in broker.service.broker.durable_subscriptions():
-        line, terms = durable.queue, durable.terms
-        oldest = line.oldest(limit)
+        queue, terms = durable.queue, durable.terms
+        oldest = queue.oldest(limit)
         sequences = [sequence for sequence, message in oldest if message is None]
-        stored = dict(zip(sequences, await broker.service.read_stored(line.name, sequences), strict=True))
+        stored = dict(zip(sequences, await broker.service.read_stored(queue.name, sequences), strict=True))
         waiting = [stored.get(sequence) if message is None else message for sequence, message in oldest]
         backlogs.append(
             DurableBacklog(
@@ -57,8 +57,8 @@ async def pending_by_subscription(broker: EmbeddedBroker, limit: int) -> list[Du
                 terms.name,
                 terms.topic.qualified_name,
                 durable.active,
-                line.waiting() + line.in_flight,
-                line.in_flight,
+                queue.waiting() + queue.in_flight,
+                queue.in_flight,
                 _decoded(broker, [message for message in waiting if message is not None]),
             )
         )

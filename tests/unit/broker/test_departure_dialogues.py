@@ -9,8 +9,8 @@ import pytest
 from spanwire._build import COMPILED
 from spanwire.broker.advisories.advisory_delivery import (
     DELIVERED_AT_ONCE,
+    DELIVERY_STEPS,
     MAX_UNDELIVERED,
-    TELLING_STEPS,
     AdvisoryDelivery,
 )
 from spanwire.broker.destinations.wildcard_matching import JOIN_STEPS
@@ -272,7 +272,7 @@ def test_what_many_listeners_are_told_takes_slices_and_stays_in_order() -> None:
         stage.runs()
         crowd.flushes()
         count += 1
-    assert count >= 30 * DELIVERED_AT_ONCE // TELLING_STEPS
+    assert count >= 30 * DELIVERED_AT_ONCE // DELIVERY_STEPS
     told = [delivery.message.destination.name for delivery in listeners[-1].deliveries][-30:]
     assert told == ["ActiveMQ.Advisory.Consumer.Queue." + name.removeprefix("queue://") for name in names]
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from spanwire.broker.advisories.advisory_delivery import TELLING_STEPS
+from spanwire.broker.advisories.advisory_delivery import DELIVERY_STEPS
 from spanwire.broker.destinations.inactive_destinations import UpkeepSettings
 from spanwire.broker.destinations.wildcard_matching import JOIN_STEPS
 from spanwire.broker.dispatch.subscription import MAX_PREFETCH
@@ -283,7 +283,7 @@ def test_a_consumer_of_wildcards_whose_room_others_take_while_it_is_attached_is_
 
 
 def test_an_advisory_goes_to_so_many_listeners_in_one_slice_and_a_further_listener_is_refused() -> None:
-    assert TELLING_STEPS < MAX_FAN_OUT
+    assert DELIVERY_STEPS < MAX_FAN_OUT
     stage = Stage(advisory_format=SpokenAdvisories())
     listeners = crowd(stage, "topic://ActiveMQ.Advisory.Queue")
     runs(stage)

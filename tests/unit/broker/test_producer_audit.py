@@ -110,7 +110,7 @@ def test_committed_transactions_are_known_and_come_back() -> None:
     audit = ProducerAudit()
     metadata: list[MetadataRecord] = []
     for value in (1, 2, 4):
-        metadata = audit.on_committed(TransactionId("ID:c", value))
+        metadata = audit.note_commit(TransactionId("ID:c", value))
     for known in (audit, restored(metadata)):
         assert [known.was_committed(TransactionId("ID:c", value)) for value in (1, 2, 3, 4, 5)] == [
             True,
@@ -125,8 +125,8 @@ def test_committed_transactions_are_known_and_come_back() -> None:
 def test_transactions_of_connections_that_were_quiet_for_longest_are_discarded() -> None:
     audit = ProducerAudit(max_producers=2)
     for name in ("ID:a", "ID:b", "ID:a"):
-        audit.on_committed(TransactionId(name, 1))
-    metadata = audit.on_committed(TransactionId("ID:c", 1))
+        audit.note_commit(TransactionId(name, 1))
+    metadata = audit.note_commit(TransactionId("ID:c", 1))
     assert [(metadata_record.key, metadata_record.value is None) for metadata_record in metadata] == [
         (b"TID:c", False),
         (b"TID:b", True),

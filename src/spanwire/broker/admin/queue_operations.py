@@ -152,7 +152,7 @@ class Retrying(Disposal):
         A dead letter comes from the queue in which it died, so it was forwarded already.
         """
         destination = self._destinations.ensure_own(prepared.destination)
-        return [destination, *destination.durable_lines(prepared)]
+        return [destination, *destination.durable_queues(prepared)]
 
     def _store(
         self, destinations: list[BrokerDestination], copies: list[Message], queue: Queue, reference: MessageReference
@@ -203,7 +203,7 @@ class SelectiveWalk(Job, StoreReader, Alarm):
         self._values: Final[MessageEvaluationContext] = values
         self._context: Final[BrokerContext] = context
         self._observer: Final[OperationObserver] = observer
-        self._scans: Final[list[ListScan]] = [ListScan(line) for line in queue.pending.lists if line.count > 0]
+        self._scans: Final[list[ListScan]] = [ListScan(each) for each in queue.pending.lists if each.count > 0]
         self._page_read: Page | None = None
         self._paged_out: PagedOut | None = None
         self._read_indexes: list[int] = []  # indexes into the page being read
@@ -410,10 +410,8 @@ class Operations:
         if not pattern.is_pattern:
             found = self._map.queue(pattern)
             return [] if found is None else [found.name]
-        destinations = [
-            destination.name for destination in self._map.matching(pattern) if isinstance(destination, Queue)
-        ]
-        return sorted(destinations, key=_name_of)
+        names = [queue.name for queue in self._map.matching(pattern) if isinstance(queue, Queue)]
+        return sorted(names, key=_name_of)
 
     def pause(self, destination: Destination, pause: bool, now: Time) -> int:
         """Stop or resume the dispatch of a queue and return the number of its pending messages.

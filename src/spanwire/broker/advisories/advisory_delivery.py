@@ -14,7 +14,7 @@ from spanwire.broker.topic.topic import Topic
 from spanwire.model.message import Message
 
 DELIVERED_AT_ONCE: Final = 50  # listeners of a topic; more listeners are served in slices
-TELLING_STEPS: Final = 500  # listeners served in one slice; an advisory goes to all its listeners together
+DELIVERY_STEPS: Final = 500  # listeners served in one slice; an advisory goes to all its listeners together
 MAX_UNDELIVERED: Final = 10_000  # queued advisories, some KiB each; beyond, the oldest goes out at once
 
 
@@ -73,6 +73,6 @@ class AdvisoryDelivery(Job):
     def work(self) -> bool:
         """Do one slice and return True while advisories are queued."""
         steps = 0
-        while self._undelivered and steps < TELLING_STEPS:
+        while self._undelivered and steps < DELIVERY_STEPS:
             steps += self._next()
         return len(self._undelivered) > 0

@@ -42,24 +42,24 @@ class TransactedSend:
 class TransactedAck:
     """References acknowledged in a transaction. Until the commit the references belong to the consumer.
 
-    The dispatch numbers are consecutive from ``index`` on, or listed in ``apart``. ``cause`` is the reason of a poison
+    The dispatch numbers are consecutive from ``first`` on, or listed in ``apart``. ``cause`` is the reason of a poison
     acknowledgement; ``kept`` holds the references that become dead letters. ``subscription`` is None after a restart of
     the broker.
     """
 
-    __slots__ = ("ack_type", "apart", "cause", "index", "kept", "references", "subscription")
+    __slots__ = ("ack_type", "apart", "cause", "first", "kept", "references", "subscription")
 
     def __init__(
         self,
         subscription: Subscription | None,
         references: list[MessageReference],
         ack_type: int,
-        index: int,
+        first: int,
         apart: list[int] | None,
         cause: str,
     ) -> None:
         self.subscription: Final[Subscription | None] = subscription
-        self.index: Final[int] = index
+        self.first: Final[int] = first
         self.apart: Final[list[int] | None] = apart
         self.references: Final[list[MessageReference]] = references
         self.ack_type: Final[int] = ack_type
@@ -69,7 +69,7 @@ class TransactedAck:
     def numbers(self) -> list[int]:
         """Return the dispatch number of each reference."""
         apart = self.apart
-        return list(range(self.index, self.index + len(self.references))) if apart is None else apart
+        return list(range(self.first, self.first + len(self.references))) if apart is None else apart
 
 
 class Stager(Protocol):

@@ -50,8 +50,8 @@ class BranchRecord:
 
     __slots__ = ("acks", "number", "sender", "sends", "sequences")
 
-    def __init__(self, line: int, sends: list[Destination], acks: list[StoredAcks]) -> None:
-        self.number: Final[int] = line
+    def __init__(self, number: int, sends: list[Destination], acks: list[StoredAcks]) -> None:
+        self.number: Final[int] = number
         self.sends: Final[list[Destination]] = sends
         self.acks: Final[list[StoredAcks]] = acks
         self.sequences: list[int] = []
@@ -59,8 +59,8 @@ class BranchRecord:
 
     def removals(self) -> list[tuple[Destination, int]]:
         """Return the messages of the branch's destination, for their removal."""
-        line = branch_destination(self.number)
-        return [(line, sequence) for sequence in self.sequences]
+        destination = branch_destination(self.number)
+        return [(destination, sequence) for sequence in self.sequences]
 
 
 class Branch(Transaction):
@@ -137,7 +137,7 @@ class RecordDraft:
         if count > 0:
             self._acks.append(f"[{index},{first},{count}]")
 
-    def encoded(self, line: int, sender: Principal | None) -> bytes:
+    def encoded(self, number: int, sender: Principal | None) -> bytes:
         """Return the record as JSON.
 
         Raises:
@@ -147,7 +147,7 @@ class RecordDraft:
         named = [[destination.kind, destination.name] for destination in self._named]
         names = json.dumps(named, separators=(",", ":"))
         runs = f'"sends":[{",".join(self._sends)}],"acks":[{",".join(self._acks)}]'
-        text = f'{{"line":{line},"destinations":{names},{runs}'
+        text = f'{{"line":{number},"destinations":{names},{runs}'
         if sender is not None:
             groups = json.dumps(sorted(sender.groups), separators=(",", ":"))
             text += f',"user":{json.dumps(sender.name)},"groups":{groups}'
@@ -190,7 +190,7 @@ def decode_record(value: bytes) -> BranchRecord:
     """
     try:
         found = json.loads(value)
-        line: int = found["line"]
+        number: int = found["line"]
         names: list[list[object]] = found["destinations"]
         send_runs: list[list[int]] = found["sends"]
         ack_runs: list[list[int]] = found["acks"]
@@ -203,7 +203,7 @@ def decode_record(value: bytes) -> BranchRecord:
             if index not in acks:
                 acks[index] = StoredAcks(destinations[index], [])
             acks[index].sequences.extend(range(first, first + count))
-        record = BranchRecord(line, sends, list(acks.values()))
+        record = BranchRecord(number, sends, list(acks.values()))
         if "user" in found:
             user: str = found["user"]
             groups: list[str] = found["groups"]

@@ -88,11 +88,11 @@ class Destinations(Attaching):
     def make_all(self, state: ConnectionState, names: list[Destination]) -> list[BrokerDestination]:
         """Return the destinations of ``names``, in order, and make missing ones. `check_all` has allowed the list."""
         destinations: list[BrokerDestination] = []
-        for destination in names:
-            found = self._map.find(destination)
-            if found is None and destination.is_temporary:
-                found = self._make_awaited(state, destination)
-            destinations.append(found if found is not None else self._make(destination, state.connection_id))
+        for name in names:
+            found = self._map.find(name)
+            if found is None and name.is_temporary:
+                found = self._make_awaited(state, name)
+            destinations.append(found if found is not None else self._make(name, state.connection_id))
         return destinations
 
     def _make_awaited(self, state: ConnectionState, destination: Destination) -> BrokerDestination:

@@ -187,17 +187,17 @@ class DurableSubscriptions:
 
     def _make(self, terms: SubscriptionTerms, principal: Principal, selector: Selector | None) -> DurableSubscription:
         store = self._context.store
-        line = subscription_destination(terms)
+        destination = subscription_destination(terms)
         self._context.metadata.put_metadata(SUBSCRIPTIONS, _key(terms), encode_terms(terms, principal))
         if store is not None:
-            store.add_destination(line)
-        return self._enter(terms, principal, selector, line)
+            store.add_destination(destination)
+        return self._enter(terms, principal, selector, destination)
 
     def _enter(
-        self, terms: SubscriptionTerms, principal: Principal | None, selector: Selector | None, line: Destination
+        self, terms: SubscriptionTerms, principal: Principal | None, selector: Selector | None, destination: Destination
     ) -> DurableSubscription:
         policy = self._policies.entry_for(terms.topic.parts()[0])
-        queue = new_durable_queue(line, policy, self._usage, self._context, terms.topic.parts()[0])
+        queue = new_durable_queue(destination, policy, self._usage, self._context, terms.topic.parts()[0])
         queue.slow_consumers = self._map.slow_consumers(policy)
         durable = self._made(terms, principal, selector, queue)
         durable.offline_since = self._context.monotonic
@@ -207,28 +207,28 @@ class DurableSubscriptions:
         return durable
 
     def _made(
-        self, terms: SubscriptionTerms, principal: Principal | None, selector: Selector | None, line: Queue
+        self, terms: SubscriptionTerms, principal: Principal | None, selector: Selector | None, queue: Queue
     ) -> DurableSubscription:
         values, access = self._values, self._access
         if not self._policies.filters_by_client_id():
-            return DurableSubscription(terms, principal, selector, line, values, access)
+            return DurableSubscription(terms, principal, selector, queue, values, access)
         formats = self._context.formats
-        return FilteredDurableSubscription(terms, principal, selector, line, values, access, self._policies, formats)
+        return FilteredDurableSubscription(terms, principal, selector, queue, values, access, self._policies, formats)
 
     def attach(self, durable: DurableSubscription, subscription: Subscription) -> None:
         """Attach the consumer; dispatch begins when the consumer is started.
 
         Pending messages that the user may not read stay in the queue.
         """
-        line = durable.queue
-        if line.waiting() + line.withheld + line.in_flight == 0 and not line.is_held:
+        queue = durable.queue
+        if queue.waiting() + queue.withheld + queue.in_flight == 0 and not queue.is_held:
             durable.is_checked = True
         elif durable.has_pattern and not durable.is_checked:
             subscription.read_only(ReadableMessages(durable))
         durable.connection_id = subscription.info.consumer_id.connection_id
         durable.active = True
-        durable.queue.attach(subscription)
-        if subscription.info.retroactive and line.waiting() == 0 and not line.is_held:
+        queue.attach(subscription)
+        if subscription.info.retroactive and queue.waiting() == 0 and not queue.is_held:
             self._recover_kept(durable)
 
     def _recover_kept(self, durable: DurableSubscription) -> None:
@@ -238,9 +238,9 @@ class DurableSubscriptions:
         Messages that the subscriber had before are included. The store does not keep these copies.
         """
         messages: list[Message] = []
-        for destination in durable.topics:
-            assert isinstance(destination, Topic)
-            messages.extend(destination.kept_messages())
+        for topic in durable.topics:
+            assert isinstance(topic, Topic)
+            messages.extend(topic.kept_messages())
         if messages:
             DurableRecovery(durable, messages, self._context).start()
 

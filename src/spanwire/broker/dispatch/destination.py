@@ -88,7 +88,7 @@ class BrokerDestination(MessageHolder):
     def expire(self, reference: MessageReference) -> None:
         """Handle the expiry of a pending message."""
 
-    def durable_lines(self, message: Message) -> list[BrokerDestination]:
+    def durable_queues(self, message: Message) -> list[BrokerDestination]:
         """Return the queues of the durable subscriptions that get a copy of ``message``."""
         return []
 

@@ -15,10 +15,10 @@ from spanwire.model.destination import Destination
 class PartDraft:
     """The final destinations of a part's copies, in order."""
 
-    __slots__ = ("_count", "_last", "_names", "_places", "_runs", "_target")
+    __slots__ = ("_count", "_indexes", "_last", "_names", "_runs", "_target")
 
     def __init__(self) -> None:
-        self._places: Final[dict[str, int]] = {}
+        self._indexes: Final[dict[str, int]] = {}
         self._names: Final[list[str]] = []
         self._runs: Final[list[str]] = []
         self._last: Destination | None = None
@@ -28,7 +28,7 @@ class PartDraft:
     def copy(self) -> PartDraft:
         """Return a draft that can grow without this one."""
         copy = PartDraft()
-        copy._places.update(self._places)
+        copy._indexes.update(self._indexes)
         copy._names.extend(self._names)
         copy._runs.extend(self._runs)
         copy._last = self._last
@@ -40,10 +40,10 @@ class PartDraft:
         """Add ``count`` copies for ``destination``."""
         if destination is not self._last:
             name = destination.qualified_name
-            index = self._places.get(name)
+            index = self._indexes.get(name)
             if index is None:
                 index = len(self._names)
-                self._places[name] = index
+                self._indexes[name] = index
                 self._names.append(json.dumps([destination.kind, destination.name], separators=(",", ":")))
             if index != self._target and self._count > 0:
                 self._runs.append(f"[{self._target},{self._count}]")
@@ -52,7 +52,7 @@ class PartDraft:
             self._last = destination
         self._count += count
 
-    def encoded(self, epoch: int, line: int, is_plain: bool, messages: int) -> bytes:
+    def encoded(self, epoch: int, number: int, is_plain: bool, messages: int) -> bytes:
         """Return the record.
 
         An older version without ``plain`` reads all copies; a version without ``messages`` counts copies.
@@ -62,5 +62,5 @@ class PartDraft:
         if self._count > 0:
             runs += ("," if runs else "") + f"[{self._target},{self._count}]"
         plain = "true" if is_plain else "false"
-        head = f'{{"epoch":{epoch},"line":{line},"destinations":[{names}],"sends":[{runs}]'
+        head = f'{{"epoch":{epoch},"line":{number},"destinations":[{names}],"sends":[{runs}]'
         return f'{head},"plain":{plain},"messages":{messages}}}'.encode("ascii")

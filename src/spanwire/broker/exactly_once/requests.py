@@ -315,15 +315,15 @@ class Control(ControlTaker, CommitFollower):
             self._sinks.check_begin(request.state, query, request.name("run"))
         else:
             self._sinks.current(request.state, query, request.number("epoch"))
-        line = self._deferred.get(query)
-        if line is None:
-            line = deque()
-            self._deferred[query] = line
-        if len(line) >= MAX_DEFERRED:
+        deferred = self._deferred.get(query)
+        if deferred is None:
+            deferred = deque()
+            self._deferred[query] = deferred
+        if len(deferred) >= MAX_DEFERRED:
             raise refusal(
                 LIMIT, f"{MAX_DEFERRED} requests wait for the end of a commit of sink {query}: try again later"
             )
-        line.append(request)
+        deferred.append(request)
 
     def _commit(self, request: Request, query: str, epoch: int, batch: int) -> Answer | None:
         sink = self._sinks.current(request.state, query, epoch)

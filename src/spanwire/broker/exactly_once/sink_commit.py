@@ -135,7 +135,7 @@ class SinkCommit(StoreReader):
         sink.batch = self.batch
         if left:  # a crash before this leaves parts that the next commit removes
             self._sinks.store_unit(StoreUnit(), left, [])
-        self._sinks.on_ended(sink, ended)
+        self._sinks.forget_parts(sink, ended)
         self._router.withhold(transfer.reply(store.position(), self._usage))
         return Committed(sum([part.messages for part in self.parts]), False)
 
@@ -193,7 +193,7 @@ class SinkCommit(StoreReader):
         self._sinks.store_unit(unit, ended, [metadata_record])
         self._unsynced.add(size)
         sink.batch = self.batch
-        self._sinks.on_ended(sink, ended)
+        self._sinks.forget_parts(sink, ended)
         self._router.withhold(PendingReply(store.position(), state.output, NO_TOKEN, sends))
         return Committed(sum([part.messages for part in self.parts]), False)
 

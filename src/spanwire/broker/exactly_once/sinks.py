@@ -101,7 +101,7 @@ class Sinks:
             sink.run = run
             sink.past_runs = past
             sink.target = kept
-            self.on_ended(sink, parts)
+            self.forget_parts(sink, parts)
         elif kept != sink.target:
             self.store_unit(StoreUnit(), [], [sink.metadata_record(sink.epoch, run, sink.past_runs, sink.batch, kept)])
             sink.target = kept
@@ -226,8 +226,8 @@ class Sinks:
         take_unit(
             self._context.units, staging.unit, [part.metadata_record(staging.draft, is_plain, messages), *metadata]
         )
-        for line in staging.unit.targets():  # one, or none
-            part.sequences.extend(range(line.first, line.first + line.count))
+        for additions in staging.unit.targets():  # one, or none
+            part.sequences.extend(range(additions.first, additions.first + additions.count))
         part.messages = messages
         part.draft = staging.draft
         part.targets.extend(staging.targets)
@@ -276,7 +276,7 @@ class Sinks:
         return self._numbers_used - 1
 
     def store_unit(self, unit: StoreUnit, parts: list[Part], metadata: list[MetadataRecord]) -> None:
-        """Store ``unit`` and ``metadata`` and remove ``parts``, in one unit; `on_ended` must follow."""
+        """Store ``unit`` and ``metadata`` and remove ``parts``, in one unit; `forget_parts` must follow."""
         ends: list[MetadataRecord] = []
         for part in parts:
             unit.remove_all(staging_destination(part.number), part.sequences)
@@ -290,14 +290,14 @@ class Sinks:
         parts: list[Part],
         metadata_record: MetadataRecord,
     ) -> list[int]:
-        """Move the messages of ``parts`` to their queues without rewriting them, in one unit; `on_ended` must follow.
+        """Move the messages of ``parts`` to their queues unread, in one unit; `forget_parts` must follow.
 
         Args:
             gone: messages without a subscription any more, to be removed.
         """
         return self._context.units.transfer_unit(transfers, gone, [*[part.end() for part in parts], metadata_record])
 
-    def on_ended(self, sink: Sink, parts: list[Part]) -> int:
+    def forget_parts(self, sink: Sink, parts: list[Part]) -> int:
         """Forget ``parts`` after their removal from the store, and return the number of messages."""
         count = 0
         for part in parts:
@@ -311,7 +311,7 @@ class Sinks:
     def _drop(self, sink: Sink, parts: list[Part], metadata: list[MetadataRecord]) -> int:
         if parts or metadata:
             self.store_unit(StoreUnit(), parts, metadata)
-        return self.on_ended(sink, parts)
+        return self.forget_parts(sink, parts)
 
     def store(self) -> MessageStore:
         """Return the store.

@@ -147,7 +147,7 @@ class ProducerAudit(AuditSource):
                 oldest.producer_id = _NOBODY
         producers[audited.producer_id] = audited
 
-    def on_committed(self, transaction_id: TransactionId) -> list[MetadataRecord]:
+    def note_commit(self, transaction_id: TransactionId) -> list[MetadataRecord]:
         """Record the commit of a transaction and return the metadata records to store with the commit."""
         name = transaction_id.connection_id
         forgotten = _note(self._transactions, name, transaction_id.value, self._depth, self._max)

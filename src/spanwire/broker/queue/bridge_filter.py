@@ -30,7 +30,7 @@ class BridgeCondition(MessageCondition):
         self._context: Final[BrokerContext] = context
         self._subscription: Final[Subscription] = subscription
         self._policies: Final[dict[str, BridgePolicy]] = {}
-        self._destinations: Final[dict[str, QueueBase]] = {}
+        self._queues: Final[dict[str, QueueBase]] = {}
         self._consumers: Final[dict[str, QueueConsumers]] = {}
         self._arrivals: Final[dict[str, Arrivals]] = {}
         self._alarms: Final[dict[str, float]] = {}  # by queue: monotonic time of the last alarm set
@@ -43,7 +43,7 @@ class BridgeCondition(MessageCondition):
         """Note that the subscription consumes from ``queue``, beside the other ``consumers``."""
         name = queue.name.qualified_name
         self._policies[name] = policy
-        self._destinations[name] = queue
+        self._queues[name] = queue
         self._consumers[name] = consumers
         if arrivals is not None:
             self._arrivals[name] = arrivals
@@ -52,7 +52,7 @@ class BridgeCondition(MessageCondition):
         """Note that the subscription no longer consumes from ``queue``."""
         name = queue.name.qualified_name
         self._policies.pop(name, None)
-        self._destinations.pop(name, None)
+        self._queues.pop(name, None)
         self._consumers.pop(name, None)
         self._arrivals.pop(name, None)
         self._alarms.pop(name, None)
@@ -61,14 +61,14 @@ class BridgeCondition(MessageCondition):
     @property
     def queues(self) -> list[str]:
         """Names of the queues from which the subscription consumes."""
-        return list(self._destinations)
+        return list(self._queues)
 
     def lets_through(self, reference: MessageReference) -> bool:
         """Return True if the bridge may have the message now. If a wait would help, an alarm wakes the queue later."""
         message = reference.message
         name = message.destination.qualified_name
         policy = self._policies.get(name)
-        queue = self._destinations.get(name)
+        queue = self._queues.get(name)
         path = message.broker_path
         if policy is None or queue is None:
             return self._filter.passes(path)
@@ -107,7 +107,7 @@ class BridgeCondition(MessageCondition):
             self._filter.refusals.rate += 1
             self._is_closed = True
             self._subscription.started = False
-            for queue in self._destinations.values():
+            for queue in self._queues.values():
                 self._wake_at(queue, self._window_end)
 
     def resume(self, queue: QueueBase) -> bool:

@@ -452,7 +452,7 @@ class Queue(QueueBase):
 
     def paged_in(self) -> int:
         """Return the number of pending messages in memory."""
-        return sum([line.loaded for line in self.pending.lists])
+        return sum([each.loaded for each in self.pending.lists])
 
     def is_searching(self) -> bool:
         """Return True if a page is being read, or if a scan of the pending lists or a return of messages goes on."""

@@ -143,9 +143,9 @@ class ConsumerRegistry(ConsumerRemover):
         advisories = self._context.advisories
         if advisories is None or info.browser or not self._policies.advises_of_dispatches():
             return Subscription(info, consumer, state.output, state.principal, selector, self._values, automatic)
-        teller = AdvisedConsumer(consumer, advisories)
-        made = Subscription(info, teller, state.output, state.principal, selector, self._values, automatic)
-        teller.subscription = made
+        advised = AdvisedConsumer(consumer, advisories)
+        made = Subscription(info, advised, state.output, state.principal, selector, self._values, automatic)
+        advised.subscription = made
         return made
 
     def _apply_policy(self, subscription: Subscription, destination: Destination) -> None:

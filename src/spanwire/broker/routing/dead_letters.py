@@ -184,8 +184,8 @@ class DeadLetters(DeadLetterHandler):
         )
         copy = self._copy(reference.message, dead_letter_queue.name, strategy, cause)
         letters = [WithheldMessage(dead_letter_queue, copy, 0)]
-        for line in dead_letter_queue.durable_lines(copy):
-            letters.append(WithheldMessage(line, copy.twin(), 0))
+        for queue in dead_letter_queue.durable_queues(copy):
+            letters.append(WithheldMessage(queue, copy.twin(), 0))
         return letters
 
     def _accept(self, letters: list[WithheldMessage], sequences: list[int]) -> None:

@@ -32,8 +32,8 @@ class DeferredDeadLetters(Job, StoreReader):
     The queue counts the messages as in flight.
     """
 
-    def __init__(self, destination: Queue, context: BrokerContext, dead_letter_handler: DeadLetterHandler) -> None:
-        self._destination: Final[Queue] = destination
+    def __init__(self, queue: Queue, context: BrokerContext, dead_letter_handler: DeadLetterHandler) -> None:
+        self._queue: Final[Queue] = queue
         self._context: Final[BrokerContext] = context
         self._dead_letter_handler: Final[DeadLetterHandler] = dead_letter_handler
         self._waiting: Final[deque[DeadMessage]] = deque()
@@ -48,29 +48,29 @@ class DeferredDeadLetters(Job, StoreReader):
 
     def work(self) -> bool:
         """Read the next page if there is room now; `on_fetched` continues."""
-        if self._destination.removed:
+        if self._queue.removed:
             self._waiting.clear()
         store = self._context.store
         if store is None or not self._waiting or self._read or not self._context.store_usage.has_room():
             return False
         while self._waiting and len(self._read) < PAGE_MESSAGES:
             self._read.append(self._waiting.popleft())
-        self._context.fetch(self, self._destination.name, [dead.sequence for dead in self._read])
+        self._context.fetch(self, self._queue.name, [dead.sequence for dead in self._read])
         return False
 
     def on_fetched(self, request: int, messages: list[Message | None]) -> None:
         """Turn the messages of a page into dead letters. The store quarantines unreadable messages."""
         page = self._read
         self._read = []
-        destination = self._destination
+        queue = self._queue
         for index, message in enumerate(messages):
             dead = page[index]
-            if destination.removed:
+            if queue.removed:
                 break
             if message is None:
-                destination.in_flight -= 1
+                queue.in_flight -= 1
                 continue
-            destination.hold(message)
-            reference = MessageReference(destination, message, dead.sequence, 0, dead.redelivery_count)
+            queue.hold(message)
+            reference = MessageReference(queue, message, dead.sequence, 0, dead.redelivery_count)
             self._dead_letter_handler.dead_letter(reference, dead.cause)
         self._context.schedule(self)

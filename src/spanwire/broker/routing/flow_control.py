@@ -380,7 +380,7 @@ class FlowControl:
             for parked in expired:
                 self._drop(state, parked)
                 text = self._refusal(parked.destination, parked.message, self._reason(parked), late=True)
-                reply(state, parked.token, ResourceAllocationError(text))
+                send_reply(state, parked.token, ResourceAllocationError(text))
         for parked in state.parked:
             self._due = min(self._due, parked.deadline)
         if state.parked:
@@ -448,7 +448,7 @@ def keeps_messages(destination: BrokerDestination) -> bool:
     return kind == QUEUE or kind == SUBSCRIPTION or kind == SCHEDULE
 
 
-def reply(state: ConnectionState, token: int, error: JmsError | None) -> None:
+def send_reply(state: ConnectionState, token: int, error: JmsError | None) -> None:
     """Send a withheld answer. A request without a wish for an answer gets a refusal all the same."""
     if token != NO_TOKEN or error is not None:
         state.output.connection.on_completed(token, error)

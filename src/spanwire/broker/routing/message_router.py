@@ -22,7 +22,7 @@ from spanwire.broker.policy.fan_out import MAX_FAN_OUT, MAX_STEPS_OF_SEND
 from spanwire.broker.ports import NO_TOKEN
 from spanwire.broker.reserved_destinations import check_apart, is_control
 from spanwire.broker.routing.dead_letters import EXPIRED, DeadLetters
-from spanwire.broker.routing.flow_control import MEMORY, ROOM, TURN, FlowControl, ParkedSender, reply
+from spanwire.broker.routing.flow_control import MEMORY, ROOM, TURN, FlowControl, ParkedSender, send_reply
 from spanwire.broker.routing.message_takers import ControlTaker, DelayedSender
 from spanwire.broker.routing.unscheduled import LOOKED_AT, Unscheduled
 from spanwire.broker.routing.virtual_destinations import Target, VirtualDestinations
@@ -46,7 +46,7 @@ class MessageRouter(ParkedSender, Dispatcher):
         destinations: Destinations,
         formats: MessageFormats,
         access: AccessControl,
-        reply: ReplyQueue,
+        replies: ReplyQueue,
         unsynced: UnsyncedBytes,
         dead_letters: DeadLetters,
         flow: FlowControl,
@@ -58,7 +58,7 @@ class MessageRouter(ParkedSender, Dispatcher):
         self._destinations: Final[Destinations] = destinations
         self._formats: Final[MessageFormats] = formats
         self._access: Final[AccessControl] = access
-        self._replies: Final[ReplyQueue] = reply
+        self._replies: Final[ReplyQueue] = replies
         self._unsynced: Final[UnsyncedBytes] = unsynced
         self._dead_letters: Final[DeadLetters] = dead_letters
         self._flow: Final[FlowControl] = flow
@@ -341,7 +341,7 @@ class MessageRouter(ParkedSender, Dispatcher):
         except JmsError as refused:
             error = refused
         if done or error is not None:
-            reply(state, parked.token, error)
+            send_reply(state, parked.token, error)
 
     def _take_parked(self, state: ConnectionState, parked: ParkedSend) -> bool:
         message = parked.message

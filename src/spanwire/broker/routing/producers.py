@@ -72,17 +72,15 @@ class ProducerRegistry:
         if info.destination is None:
             if self._advisories is not None:
                 self._advisories.anonymous_producer_removed(info)
-            return self._delivery()
+            return self._delivery_steps()
         parts = info.destination.parts()
         for part in parts:
             destination = self._map.find(part)
-            if (
-                destination is not None and destination.producers > 0
-            ):  # a removed and recreated destination counts from 0
+            if destination is not None and destination.producers > 0:  # a new one counts from 0
                 destination.producers -= 1
                 if self._advisories is not None:
                     self._advisories.producer_removed(info, part, destination.producers)
-        return len(parts) * self._delivery()
+        return len(parts) * self._delivery_steps()
 
-    def _delivery(self) -> int:
+    def _delivery_steps(self) -> int:
         return 1 if self._advisories is None else 1 + self._advisories.listener_count

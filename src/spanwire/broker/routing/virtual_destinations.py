@@ -235,8 +235,8 @@ class VirtualDestinations:
         """Add the destination and its durable subscriptions."""
         destination = target.destination
         self._look(destination.name, self._load_of(destination) + destination.copy_steps)
-        for line in destination.durable_lines(message):
-            targets.append(Target(line, target.address, target.via))
+        for queue in destination.durable_queues(message):
+            targets.append(Target(queue, target.address, target.via))
         targets.append(target)
 
     def _load_of(self, destination: BrokerDestination) -> int:

@@ -63,13 +63,13 @@ class FilteredDurableSubscription(DurableSubscription):
         terms: SubscriptionTerms,
         principal: Principal | None,
         selector: Selector | None,
-        line: Queue,
+        queue: Queue,
         values: MessageEvaluationContext,
         access: AccessControl,
         policies: PolicyMap,
         formats: MessageFormats | None,
     ) -> None:
-        super().__init__(terms, principal, selector, line, values, access)
+        super().__init__(terms, principal, selector, queue, values, access)
         self._policies: Final[PolicyMap] = policies
         self._filter: Final[ClientIdFilter] = ClientIdFilter(formats)
 

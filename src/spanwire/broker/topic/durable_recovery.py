@@ -38,19 +38,19 @@ class DurableRecovery(Job):
 
     def work(self) -> bool:
         """Do one slice and return True while there is more to do."""
-        line = self._durable.queue
-        if not line.removed and line.purges == self._purges:
+        queue = self._durable.queue
+        if not queue.removed and queue.purges == self._purges:
             self._give_some()
             if self._next < len(self._messages):
                 return True
         if self._holds:
             self._holds = False
-            line.let_go()
+            queue.let_go()
         return False
 
     def _give_some(self) -> None:
         durable = self._durable
-        line = durable.queue
+        queue = durable.queue
         cost = 1 + durable.weight - COPY_STEPS  # the second part is for the selector
         steps = 0
         chosen: list[MessageReference] = []
@@ -62,9 +62,9 @@ class DurableRecovery(Job):
             if kept.is_expired(self._context.wall_ms):
                 continue
             message = kept.twin()  # its decoded properties go with it, or count in the memory of the queue
-            if durable.wants(message) and line.usage.takes(message.size):
-                line.hold(message)
-                line.count_forms(message)
-                chosen.append(MessageReference(line, message, 0, order, message.redelivery_count))
-        line.accept_earlier(chosen)
+            if durable.wants(message) and queue.usage.takes(message.size):
+                queue.hold(message)
+                queue.count_forms(message)
+                chosen.append(MessageReference(queue, message, 0, order, message.redelivery_count))
+        queue.accept_earlier(chosen)
         self._context.steps += steps // STEPS_OF_REQUEST

@@ -78,12 +78,12 @@ class DurableSubscription:
         terms: SubscriptionTerms,
         principal: Principal | None,
         selector: Selector | None,
-        line: Queue,
+        queue: Queue,
         values: MessageEvaluationContext,
         access: AccessControl,
     ) -> None:
         self.terms: Final[SubscriptionTerms] = terms
-        self.queue: Final[Queue] = line
+        self.queue: Final[Queue] = queue
         self.principal = principal
         self.is_checked = True
         self.topics: Final[dict[BrokerDestination, None]] = {}  # topics that feed the subscription

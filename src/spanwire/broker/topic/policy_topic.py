@@ -127,7 +127,7 @@ class PolicyTopic(Topic):
             self._watch.join(subscription, self)
         if self._kept is None or not (self._always_retroactive or subscription.info.retroactive):
             return
-        recovery = KeptRecovery(self, subscription, self._kept.line(), self._context)
+        recovery = KeptRecovery(self, subscription, self._kept.messages(), self._context)
         if recovery.start():
             self._recoveries[subscription] = recovery
             self._context.schedule(recovery)
@@ -218,7 +218,7 @@ class PolicyTopic(Topic):
 
     def kept_messages(self) -> list[Message]:
         """Return the retained messages without copying, oldest first, expired messages included."""
-        return [] if self._kept is None else self._kept.line()
+        return [] if self._kept is None else self._kept.messages()
 
     def drop(self) -> None:
         """Discard all retained messages, since the topic is removed."""

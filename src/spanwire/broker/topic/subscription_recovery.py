@@ -120,7 +120,7 @@ class KeptMessages:
             self._cut()
         return passed_on
 
-    def line(self) -> list[Message]:
+    def messages(self) -> list[Message]:
         """Return all retained messages without copying, expired messages included, the marked message first."""
         self.trim()
         retained = self._retained

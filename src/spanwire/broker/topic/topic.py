@@ -123,7 +123,7 @@ class Topic(BrokerDestination):
         """Return True if a consumer is attached."""
         return len(self.subscriptions) > 0
 
-    def durable_lines(self, message: Message) -> list[BrokerDestination]:
+    def durable_queues(self, message: Message) -> list[BrokerDestination]:
         """Return the queues of the durable subscriptions that get a copy of ``message``."""
         return [durable.queue for durable in self.durables if durable.wants(message)]
 

@@ -28,7 +28,7 @@ MAX_REPETITIONS: Final = 3  # repeated gatherings after the removal of a destina
 
 GATHERING: Final = 0
 SETTLING: Final = 1
-TELLING: Final = 2
+REFILLING: Final = 2
 OVER: Final = 3
 
 
@@ -161,9 +161,9 @@ class CommitWork(SlicedWork):
         if self._stage == SETTLING:
             if not self._settle(end):
                 return False
-            self._stage = TELLING
+            self._stage = REFILLING
             self._commits.hand_on(self)
-        if self._stage == TELLING:
+        if self._stage == REFILLING:
             while self._consumers:
                 if self.steps >= end:
                     return False

@@ -25,7 +25,7 @@ from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes
 from spanwire.broker.ports import NO_TOKEN, UnitStore
 from spanwire.broker.request_errors import LIMIT, ControlRefusal, refusal
 from spanwire.broker.routing.dead_letters import EXPIRED, DeadLetters
-from spanwire.broker.routing.flow_control import FlowControl, reply
+from spanwire.broker.routing.flow_control import FlowControl, send_reply
 from spanwire.broker.routing.message_router import MessageRouter
 from spanwire.broker.scheduler.schedule import Plans, Schedule, steps_of, stored_form
 from spanwire.broker.transactions.commit_work import Commits, CommitWork, Run
@@ -185,7 +185,7 @@ class LocalTransactions(Commits, StagedCommits):
         transaction = work.transaction
         state = work.state
         known = transaction if isinstance(transaction, LocalTransaction) and state.info.fault_tolerant else None
-        metadata = [] if known is None else self._audit.on_committed(known.transaction_id)
+        metadata = [] if known is None else self._audit.note_commit(known.transaction_id)
         try:
             work.stager.keep(transaction, metadata)
         except JmsError:
@@ -195,14 +195,14 @@ class LocalTransactions(Commits, StagedCommits):
         self._end().on_committed(transaction)
         work.is_answered = self._router.answer_when_stored(state, work.token)
         if work.is_sliced and work.is_answered:
-            reply(state, work.token, None)
+            send_reply(state, work.token, None)
 
     def staging_refused(self, work: StagingWork, error: JmsError) -> SlicedWork:
         """Report a commit without effect; see `StagedCommits.staging_refused`."""
         work.stager.drop()
         self._end().on_refused(work.transaction)
         if work.is_sliced:
-            reply(work.state, work.token, error)
+            send_reply(work.state, work.token, error)
         return UndoWork([work.transaction], self._context)
 
     def rollback(self, state: ConnectionState, transaction_id: TransactionId) -> None:
@@ -282,7 +282,7 @@ class LocalTransactions(Commits, StagedCommits):
         if self._context.store is None or (work.unit.is_empty() and not transaction.metadata):
             return
         known = transaction if isinstance(transaction, LocalTransaction) and state.info.fault_tolerant else None
-        metadata = transaction.metadata if known is None else self._audit.on_committed(known.transaction_id)
+        metadata = transaction.metadata if known is None else self._audit.note_commit(known.transaction_id)
         try:
             take_unit(self._context.units, work.unit, metadata)
         except JmsError:
@@ -321,7 +321,7 @@ class LocalTransactions(Commits, StagedCommits):
         transaction = work.transaction
         self._end().on_refused(transaction)
         if work.is_sliced:
-            reply(work.state, work.token, error)
+            send_reply(work.state, work.token, error)
         return None if transaction.prepared else UndoWork([transaction], self._context)
 
     def _end(self) -> TransactionEnd:

@@ -312,8 +312,8 @@ class RecoveredBranches:
         for acks in record.acks:
             found = messages[index : index + len(acks.sequences)]
             index += len(acks.sequences)
-            destination = acks.queue
-            if destination is None or destination.removed:
+            queue = acks.queue
+            if queue is None or queue.removed:
                 continue
             references: list[MessageReference] = []
             for message_index, message in enumerate(found):
@@ -322,13 +322,11 @@ class RecoveredBranches:
                     logger.error("message %d of %s is missing in the store; it is skipped", sequence, acks.destination)
                     if sequence not in acks.missing:
                         acks.missing.add(sequence)
-                        destination.in_flight -= 1
+                        queue.in_flight -= 1
                     continue
-                destination.hold(message)
+                queue.hold(message)
                 count = acks.redeliveries.get(sequence, 0)
-                references.append(
-                    MessageReference(destination, message, sequence, acks.first_order + message_index, count)
-                )
+                references.append(MessageReference(queue, message, sequence, acks.first_order + message_index, count))
             branch.acks.append(TransactedAck(None, references, STANDARD_ACK, 0, None, ""))
 
     def forget_acks(self, branch: Branch) -> None:
@@ -348,10 +346,10 @@ class RecoveredBranches:
         record = branch.record
         assert record is not None
         for acks in record.acks:
-            destination = acks.queue
-            if destination is not None:
-                destination.in_flight -= len(acks.sequences) - len(acks.missing)
-                destination.dequeued += len(acks.sequences)
+            queue = acks.queue
+            if queue is not None:
+                queue.in_flight -= len(acks.sequences) - len(acks.missing)
+                queue.dequeued += len(acks.sequences)
 
 
 def _add_pages(pages: list[Page], destination: Destination, sequences: list[int]) -> None:

@@ -22,7 +22,7 @@ from spanwire.broker.metadata import XA_BRANCHES, MetadataRecord
 from spanwire.broker.persistence.recovered import RecoveredDestination
 from spanwire.broker.ports import NO_TOKEN
 from spanwire.broker.routing.consumers import ConsumerRegistry
-from spanwire.broker.routing.flow_control import FlowControl, reply
+from spanwire.broker.routing.flow_control import FlowControl, send_reply
 from spanwire.broker.routing.message_router import MessageRouter
 from spanwire.broker.scheduler.schedule import Schedule, steps_of
 from spanwire.broker.security.access_control import AccessControl
@@ -351,7 +351,7 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
         branch.finishing = False
         work.is_answered = self._router.answer_when_stored(work.state, work.token)
         if work.is_sliced and work.is_answered:
-            reply(work.state, work.token, None)
+            send_reply(work.state, work.token, None)
 
     def prepare_refused(self, work: PrepareWork, error: JmsError) -> SlicedWork | None:
         """Report the rollback of the branch; see `Prepares.prepare_refused`."""
@@ -359,7 +359,7 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
         work.branch.finishing = False
         self._forget(work.branch)
         if work.is_sliced:
-            reply(work.state, work.token, error)
+            send_reply(work.state, work.token, error)
         return UndoWork([work.branch], self._context)
 
     def _commit(self, branch: Branch, state: ConnectionState, token: int) -> bool:
@@ -409,12 +409,12 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
         self._undo(work.branch, work.state)
         work.is_answered = self._router.answer_when_stored(work.state, work.token)
         if is_large and work.is_answered:
-            reply(work.state, work.token, None)
+            send_reply(work.state, work.token, None)
 
     def rollback_refused(self, work: BranchRollback, error: JmsError) -> None:
         """Answer that the branch stays prepared; see `BranchEnd.rollback_refused`."""
         self._end_rollback(work.branch)
-        reply(work.state, work.token, error)
+        send_reply(work.state, work.token, error)
 
     def _end_rollback(self, branch: Branch) -> None:
         """Leave the branch of a refused rollback prepared."""

@@ -289,7 +289,7 @@ class ActiveSegment:
         if gathered.message_index < len(gathered.unit.messages):
             return False
         left = self._encode_removals(gathered, left)
-        return not gathered.removals and self._encode_facts(gathered, left, end)
+        return not gathered.removals and self._encode_metadata(gathered, left, end)
 
     def _encode_messages(self, gathered: GatheredUnit, records: int, end: int, copied_bytes: int) -> int:
         """Encode messages of a unit up to offset ``end`` and return the rest of ``records``."""
@@ -339,7 +339,7 @@ class ActiveSegment:
         gathered.message_index = index
         return left
 
-    def _encode_facts(self, gathered: GatheredUnit, at_most: int, end: int) -> bool:
+    def _encode_metadata(self, gathered: GatheredUnit, at_most: int, end: int) -> bool:
         """Encode at most ``at_most`` metadata records of a unit up to offset ``end``; True when all are encoded."""
         metadata = gathered.unit.metadata
         index = gathered.metadata_index
@@ -366,9 +366,9 @@ class ActiveSegment:
             self._last = self.end
             self.end += record_size(len(payload))
         gathered.metadata_index = index
-        records_of_facts = b"".join(parts)
-        self._parts.append(records_of_facts)
-        self._draft.add(records_of_facts, self._last, self._last_head)
+        records = b"".join(parts)
+        self._parts.append(records)
+        self._draft.add(records, self._last, self._last_head)
         return index == len(metadata)
 
     def _encode_removals(self, gathered: GatheredUnit, at_most: int) -> int:

@@ -388,8 +388,8 @@ class Compaction:
             metadata = self._index.metadata.get(record.destination)
             if metadata is None:
                 return False
-            metadata_record = metadata.get(candidate.payload[: record.sequence])
-            return metadata_record is not None and metadata_record.location == location
+            current = metadata.get(candidate.payload[: record.sequence])
+            return current is not None and current.location == location
         number, sequence = self._index.present_label(record.destination, record.sequence)
         owner = self._index.by_number.get(number)
         if owner is None:

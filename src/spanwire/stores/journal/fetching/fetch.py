@@ -248,7 +248,7 @@ def _label_in(index: JournalIndex, origins: Labels, sequence: int) -> Label | No
     position = origins.place(sequence)
     if position == NOT_PASSED:
         return None
-    older = origins.lines[position]
+    older = origins.numbers[position]
     other = origins.other(position, sequence)
     return Label(older, other, labels_of(index, older, other))
 

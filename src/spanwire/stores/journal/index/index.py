@@ -200,7 +200,7 @@ class JournalIndex:
             index = labels.place(sequence)
             if index == NOT_PASSED:
                 return number, sequence
-            number = labels.lines[index]
+            number = labels.numbers[index]
             sequence = labels.other(index, sequence)
 
     def moved(self, owner: StoredDestination, sequence: int) -> None:
@@ -221,12 +221,12 @@ class JournalIndex:
 
     def drop_labels(self, segments: set[int]) -> None:
         """Forget the labels of transfers in dropped segments that are no longer read."""
-        lines: set[int] = set()
+        numbers: set[int] = set()
         for segment in segments:
             labelled = self.labelled.pop(segment, None)
             if labelled is not None:
-                lines.update(labelled)
-        for number in lines:
+                numbers.update(labelled)
+        for number in numbers:
             _drop_labels(self.passed, number, segments)
             _drop_labels(self.origins, number, segments)
 
@@ -278,12 +278,12 @@ class JournalIndex:
                 self.floor = owner.high
 
 
-def _drop_labels(lines: dict[int, Labels], number: int, segments: set[int]) -> None:
-    labels = lines.get(number)
+def _drop_labels(labels_of: dict[int, Labels], number: int, segments: set[int]) -> None:
+    labels = labels_of.get(number)
     if labels is not None:
         labels.drop(segments)
         if len(labels) == 0:
-            del lines[number]
+            del labels_of[number]
 
 
 def destination_of(qualified_name: str) -> Destination:

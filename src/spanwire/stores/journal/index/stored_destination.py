@@ -197,7 +197,7 @@ class GatheredUnit:
         self.unit: Final[StoreUnit] = unit
         self.owners: Final[list[StoredDestination]] = owners
         self.removals: Final[list[OwnedRemovals]] = removals
-        self.nexts: Final[list[int]] = [line.first for line in unit.targets()]
+        self.nexts: Final[list[int]] = [additions.first for additions in unit.targets()]
         self.message_index = 0  # so many messages are encoded
         self.metadata_index = 0  # of the next metadata record
         self.removed = 0  # and so many of the last of ``removals``

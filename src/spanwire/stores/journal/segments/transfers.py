@@ -75,12 +75,12 @@ class Labels:
     run takes 40 bytes. Runs do not overlap.
     """
 
-    __slots__ = ("_rises", "counts", "firsts", "lines", "others", "segments")
+    __slots__ = ("_rises", "counts", "firsts", "numbers", "others", "segments")
 
     def __init__(self) -> None:
         self.firsts: array[int] = array("q")
         self.counts: array[int] = array("q")
-        self.lines: array[int] = array("q")
+        self.numbers: array[int] = array("q")
         self.others: array[int] = array("q")
         self.segments: array[int] = array("q")
         self._rises = True  # ``segments`` rises; always true in the target of the transfers
@@ -88,7 +88,7 @@ class Labels:
     def __len__(self) -> int:
         return len(self.firsts)
 
-    def add(self, first: int, count: int, line: int, other: int, segment: int) -> None:
+    def add(self, first: int, count: int, number: int, other: int, segment: int) -> None:
         """Map ``count`` sequences from ``first`` to the sequences from ``other`` of another destination.
 
         ``segment`` holds the TRANSFER record.
@@ -96,7 +96,7 @@ class Labels:
         place = bisect_right(self.firsts, first)
         self.firsts.insert(place, first)
         self.counts.insert(place, count)
-        self.lines.insert(place, line)
+        self.numbers.insert(place, number)
         self.others.insert(place, other)
         segments = self.segments
         segments.insert(place, segment)
@@ -140,12 +140,12 @@ class Labels:
             if segment not in dropped:
                 remaining.firsts.extend(self.firsts[start:after])
                 remaining.counts.extend(self.counts[start:after])
-                remaining.lines.extend(self.lines[start:after])
+                remaining.numbers.extend(self.numbers[start:after])
                 remaining.others.extend(self.others[start:after])
                 remaining.segments.extend(segments[start:after])
             start = after
         self.firsts = remaining.firsts
         self.counts = remaining.counts
-        self.lines = remaining.lines
+        self.numbers = remaining.numbers
         self.others = remaining.others
         self.segments = remaining.segments
