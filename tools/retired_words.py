@@ -40,7 +40,7 @@ RETIRED: Final[dict[str, Retired]] = {
     "outlet": Retired("connection output"),
     "party": Retired("scan group"),
     "piece": Retired("part, slice", where=("stores",)),
-    "place": Retired("index, position, location", where=("broker", "stores"), still_in=("stores/journal",)),
+    "place": Retired("index, position, location", where=("broker", "stores")),
     "rooms": Retired("assembly"),
     "spared": Retired("sequence ranges"),
     "told": Retired("reported, published, notified"),

@@ -31,8 +31,8 @@ class JournalWriter:
     """Runs the thread that writes.
 
     The callbacks ``on_written``, ``on_space`` and ``on_failed`` run ON THE WRITER THREAD: they must only hand over to
-    the loop. ``on_space(spare_bytes, has_room)`` follows each change. ``spare_bytes`` is the size of the next segment's
-    file when the file is complete, else 0. ``has_space`` says if the last write found space.
+    the loop. ``on_space(spare_bytes, has_space)`` follows each change. ``spare_bytes`` is the size of the next
+    segment's file when the file is complete, else 0. ``has_space`` says if the last write found space.
 
     After ``on_failed`` the thread has ended. A failed sync is never repeated, because the kernel may have dropped the
     pages. A *write* without space is repeated: all its bytes are written again before the sync.

@@ -207,7 +207,7 @@ def _prefetched(subscription: Subscription) -> int:
 
 
 def _take(pending: deque[MessageReference], index: int) -> MessageReference:
-    """Remove and return the pending reference at index ``index``."""
+    """Remove and return the pending reference at ``index``."""
     if index == 0:
         return pending.popleft()
     reference = pending[index]

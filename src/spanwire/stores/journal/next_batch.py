@@ -207,8 +207,8 @@ class NextBatch:
             rest = outbox.rest_of_call() if self.is_cut and self._unit is None else 0
             outbox.ready = rest if outbox.ready == ALL else max(rest, outbox.ready)
         if space.holds and (space.has_room or (space.spare_bytes > 0 and not self._active.is_reserve)):
-            place = min(outbox.ready, len(outbox.entries))
-            outbox.entries[place:place] = space.take_held()
+            index = min(outbox.ready, len(outbox.entries))
+            outbox.entries[index:index] = space.take_held()
             outbox.has_additions = True
 
     def _encode_unit(self, entry: Entry, position: int, copied_bytes: int) -> None:

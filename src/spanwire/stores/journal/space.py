@@ -89,22 +89,22 @@ class DiskSpace:
         """
         going: list[Entry] = []
         call: list[Entry] = []
-        place = start
+        index = start
         end = len(queue)
-        while place < end:
-            entry = queue[place]
+        while index < end:
+            entry = queue[index]
             if entry.kind == SEGMENT_DROPPED:
                 going.append(entry)
             elif call and call[0].position != entry.position:
-                if place - start >= at_most:
+                if index - start >= at_most:
                     break
                 self._settle(call, going)
                 call = [entry]
             else:
                 call.append(entry)
-            place += 1
+            index += 1
         self._settle(call, going)
-        return place, going
+        return index, going
 
     def _settle(self, call: list[Entry], going: list[Entry]) -> None:
         """Hold or pass all entries of one call."""

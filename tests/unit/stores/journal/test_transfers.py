@@ -249,11 +249,11 @@ def test_labels_are_found_by_any_sequence_of_a_run_until_their_segment_goes() ->
     labels = Labels()
     labels.add(100, 10, 7, 500, 3)
     labels.add(20, 5, 8, 900, 4)
-    assert [labels.place(sequence) for sequence in (19, 25, 99, 110)] == [NOT_PASSED] * 4
-    assert [(labels.numbers[place], labels.other(place, 24)) for place in [labels.place(24)]] == [(8, 904)]
-    assert [(labels.numbers[place], labels.other(place, 100)) for place in [labels.place(100)]] == [(7, 500)]
+    assert [labels.run_index(sequence) for sequence in (19, 25, 99, 110)] == [NOT_PASSED] * 4
+    assert [(labels.numbers[place], labels.other(place, 24)) for place in [labels.run_index(24)]] == [(8, 904)]
+    assert [(labels.numbers[place], labels.other(place, 100)) for place in [labels.run_index(100)]] == [(7, 500)]
     labels.drop({3, 9})
-    assert labels.place(100) == NOT_PASSED and labels.place(20) == 0
+    assert labels.run_index(100) == NOT_PASSED and labels.run_index(20) == 0
     labels.drop({4})
     assert len(labels) == 0
 
@@ -276,7 +276,7 @@ def test_labels_of_dropped_segments_go_and_no_others(
     for gone in [*drops, set(range(9))]:
         labels.drop(gone)
         expected = {sequence: known for sequence, known in expected.items() if known[0] not in gone}
-        places = {sequence: labels.place(sequence) for sequence in range(5 * len(runs))}
+        places = {sequence: labels.run_index(sequence) for sequence in range(5 * len(runs))}
         found = {
             sequence: (labels.numbers[place], labels.other(place, sequence))
             for sequence, place in places.items()

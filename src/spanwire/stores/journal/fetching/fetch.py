@@ -245,7 +245,7 @@ def labels_of(index: JournalIndex, number: int, sequence: int) -> Label | None:
 
 
 def _label_in(index: JournalIndex, origins: Labels, sequence: int) -> Label | None:
-    position = origins.place(sequence)
+    position = origins.run_index(sequence)
     if position == NOT_PASSED:
         return None
     older = origins.numbers[position]

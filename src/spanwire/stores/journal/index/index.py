@@ -197,7 +197,7 @@ class JournalIndex:
             labels = self.passed.get(number)
             if labels is None:
                 return number, sequence
-            index = labels.place(sequence)
+            index = labels.run_index(sequence)
             if index == NOT_PASSED:
                 return number, sequence
             number = labels.numbers[index]

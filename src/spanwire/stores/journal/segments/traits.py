@@ -50,13 +50,13 @@ class Traits:
         self._prioritised, self._priorities = array("q"), array("B")
         self._expiring, self._expirations = array("q"), array("q")
         for index, key in enumerate(prioritised):
-            run = labels.place(key)
+            run = labels.run_index(key)
             if run == NOT_PASSED:
                 self.add_priority(key, priorities[index])
             else:
                 target.add_priority(labels.other(run, key), priorities[index])
         for index, key in enumerate(expiring):
-            run = labels.place(key)
+            run = labels.run_index(key)
             if run == NOT_PASSED:
                 self.add_expiration(key, expirations[index])
             else:

@@ -93,28 +93,28 @@ class Labels:
 
         ``segment`` holds the TRANSFER record.
         """
-        place = bisect_right(self.firsts, first)
-        self.firsts.insert(place, first)
-        self.counts.insert(place, count)
-        self.numbers.insert(place, number)
-        self.others.insert(place, other)
+        index = bisect_right(self.firsts, first)
+        self.firsts.insert(index, first)
+        self.counts.insert(index, count)
+        self.numbers.insert(index, number)
+        self.others.insert(index, other)
         segments = self.segments
-        segments.insert(place, segment)
-        if place > 0 and segments[place - 1] > segment:
+        segments.insert(index, segment)
+        if index > 0 and segments[index - 1] > segment:
             self._rises = False
-        if place + 1 < len(segments) and segments[place + 1] < segment:
+        if index + 1 < len(segments) and segments[index + 1] < segment:
             self._rises = False
 
-    def place(self, sequence: int) -> int:
+    def run_index(self, sequence: int) -> int:
         """Return the index of the run that holds ``sequence``, or `NOT_PASSED`."""
-        place = bisect_right(self.firsts, sequence) - 1
-        if place >= 0 and sequence - self.firsts[place] < self.counts[place]:
-            return place
+        index = bisect_right(self.firsts, sequence) - 1
+        if index >= 0 and sequence - self.firsts[index] < self.counts[index]:
+            return index
         return NOT_PASSED
 
-    def other(self, place: int, sequence: int) -> int:
+    def other(self, index: int, sequence: int) -> int:
         """Return the sequence in the other destination for ``sequence`` of a run."""
-        return self.others[place] + sequence - self.firsts[place]
+        return self.others[index] + sequence - self.firsts[index]
 
     def _run_end(self, start: int) -> int:
         """Return the index behind the runs from ``start`` on that have the same segment."""
