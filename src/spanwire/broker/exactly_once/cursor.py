@@ -40,7 +40,7 @@ class Cursor:
         self.past_runs: list[str] = []
         self.user = ""
         self.released = False
-        self.held: ReservedMessages = ReservedMessages(0)
+        self.reserved: ReservedMessages = ReservedMessages(0)
         self.kept: array[int] = array("q")
         self.source: Queue | None = None
 
@@ -60,17 +60,17 @@ class Cursor:
 
     def check_range(self, start: int, end: int) -> None:
         """Raise `ControlRefusal` unless the numbers from ``start`` up to ``end`` are reserved."""
-        held = self.held
-        if held.first <= start <= end <= held.end:
+        reserved = self.reserved
+        if reserved.first <= start <= end <= reserved.end:
             return
         what = f"numbers {start} to {end} of cursor {self.name}"
-        if start < held.first:
-            raise refusal(NOT_HELD, f"{what} are gone up to {held.first}: they were acknowledged or released")
-        raise refusal(NOT_HELD, f"{what} are not reserved, what it holds ends at {held.end}")
+        if start < reserved.first:
+            raise refusal(NOT_HELD, f"{what} are gone up to {reserved.first}: they were acknowledged or released")
+        raise refusal(NOT_HELD, f"{what} are not reserved, what it holds ends at {reserved.end}")
 
     def metadata_record(self, without: int = 0) -> MetadataRecord:
         """Return the record for the store, as if the ``without`` oldest messages were no longer reserved."""
-        held = self.held
+        reserved = self.reserved
         fields: dict[str, object] = {
             "kind": self.destination.kind,
             "destination": self.destination.name,
@@ -81,8 +81,8 @@ class Cursor:
             "past": self.past_runs,
             "user": self.user,
             "released": self.released,
-            "from": held.first + without,
-            "held": runs_of(held.sequences[without:]),
+            "from": reserved.first + without,
+            "held": runs_of(reserved.sequences[without:]),
         }
         return MetadataRecord(
             CURSORS, self.name.encode("utf-8"), json.dumps(fields, separators=(",", ":")).encode("ascii")
@@ -97,8 +97,8 @@ class Cursor:
             "run": self.run,
             "exclusive": self.exclusive,
             "released": self.released,
-            "from": self.held.first,
-            "to": self.held.end,
+            "from": self.reserved.first,
+            "to": self.reserved.end,
             "user": self.user,
         }
 
@@ -130,7 +130,7 @@ def decode_cursor(key: bytes, value: bytes) -> Cursor:
         cursor.past_runs = past
         cursor.user = user
         cursor.released = released
-        cursor.held = ReservedMessages(first)
+        cursor.reserved = ReservedMessages(first)
         cursor.kept = sequences_of(runs)
         return cursor
     except (ValueError, KeyError, TypeError, OverflowError):

@@ -130,7 +130,7 @@ class Cursors:
         after.past_runs = with_past(cursor.run, cursor.past_runs)
         after.run = run
         after.user = state.principal.name
-        after.held = cursor.held
+        after.reserved = cursor.reserved
         metadata_record = _fitting(after)
         if cursor.name not in self._cursors:
             self._make_room()
@@ -168,10 +168,10 @@ class Cursors:
         assert queue is not None
         if queue.removed:
             raise refusal(UNKNOWN, f"{cursor.shown} of cursor {name} was removed: release the cursor")
-        reservation = Reservation(queue, cursor.held, self._context, self._unsynced, self._flow)
+        reservation = Reservation(queue, cursor.reserved, self._context, self._unsynced, self._flow)
         if not queue.paused and reservation.take(at_most, at_most_bytes) > 0:
             self._put(cursor.metadata_record())
-        elif not reservation.has_room and len(cursor.held) == 0:
+        elif not reservation.has_room and len(cursor.reserved) == 0:
             raise refusal(LIMIT, f"the store has no room for what is not persistent in {cursor.shown}: ask again later")
         return cursor
 
@@ -193,17 +193,17 @@ class Cursors:
         if cursor.released and epoch == cursor.epoch - 1:
             return 0  # a repeated request
         cursor.check_epoch(epoch)
-        held = cursor.held
-        count = len(held)
+        reserved = cursor.reserved
+        count = len(reserved)
         after = Cursor(cursor.name, cursor.destination, cursor.shown, cursor.exclusive)
         after.epoch = cursor.epoch + 1
         after.past_runs = cursor.past_runs
         after.run = cursor.run
         after.user = cursor.user
         after.released = True
-        after.held = ReservedMessages(held.end)
+        after.reserved = ReservedMessages(reserved.end)
         self._put(_fitting(after))
-        cursor.held = after.held
+        cursor.reserved = after.reserved
         cursor.epoch = after.epoch
         cursor.released = True
         queue = cursor.source
@@ -211,7 +211,7 @@ class Cursors:
         queue.cursors -= 1
         queue.visitors -= 1
         if not queue.removed:
-            put_back(queue, held, self._context)
+            put_back(queue, reserved, self._context)
             queue.reserve(False)
         cursor.source = None
         logger.info("cursor %s of %s: released at epoch %d with %d messages", name, cursor.shown, epoch, count)
@@ -220,7 +220,7 @@ class Cursors:
     def is_light(self, name: str) -> bool:
         """Return True if a change of the cursor writes little: few messages are reserved, or no such cursor exists."""
         cursor = self._cursors.get(name)
-        return cursor is None or len(cursor.held) <= LIGHT_RESERVED
+        return cursor is None or len(cursor.reserved) <= LIGHT_RESERVED
 
     def readable(self, state: ConnectionState, name: str, epoch: int, start: int, end: int) -> Cursor:
         """Return the cursor if the connection may read the numbers from ``start`` up to ``end`` now."""
@@ -253,18 +253,18 @@ class Cursors:
         return cursor
 
     def _acknowledge(self, cursor: Cursor, end: int) -> None:
-        held = cursor.held
-        if end <= held.first:
+        reserved = cursor.reserved
+        if end <= reserved.first:
             return  # a repeated request
-        cursor.check_range(held.first, end)
+        cursor.check_range(reserved.first, end)
         queue = cursor.source
         assert queue is not None
-        count = end - held.first
-        removals = [(cursor.destination, sequence) for sequence in held.part(held.first, end)]
+        count = end - reserved.first
+        removals = [(cursor.destination, sequence) for sequence in reserved.part(reserved.first, end)]
         self._context.units.append_unit([], removals, [cursor.metadata_record(count)])
         self._unsynced.add(REMOVAL_BYTES * count)
         queue.in_flight -= count
-        for sequence in held.drop(end):
+        for sequence in reserved.drop(end):
             queue.note_removed(sequence)
 
     def _put(self, metadata_record: MetadataRecord) -> None:
@@ -334,7 +334,7 @@ class Cursors:
                     logger.error("cursor %s: a message is missing in the store; its number is empty", cursor.name)
                 priority = entry.priorities.get(sequence, DEFAULT_PRIORITY)
                 list_index = PRIORITIES - 1 - min(max(priority, 0), PRIORITIES - 1)
-                cursor.held.add(sequence, self._context.next_order(), list_index, dues.get(sequence, 0))
+                cursor.reserved.add(sequence, self._context.next_order(), list_index, dues.get(sequence, 0))
                 gone.add(sequence)
         return RecoveredDestination(
             entry.destination,
@@ -353,12 +353,12 @@ class Cursors:
             if queue is None:
                 logger.error("cursor %s: %s is missing in the store; the cursor is ended", cursor.name, cursor.shown)
                 cursor.released = True
-                cursor.held = ReservedMessages(cursor.held.end)
+                cursor.reserved = ReservedMessages(cursor.reserved.end)
                 continue
             cursor.source = queue
             queue.cursors += 1
             queue.visitors += 1
-            queue.note_reserved(len(cursor.held))
+            queue.note_reserved(len(cursor.reserved))
             queue.reserve(cursor.exclusive)
 
     def _source_of(self, source: Destination) -> Queue | None:

@@ -109,10 +109,10 @@ class RangeReader(BrowserDestination):
         start = self._next
         if self._request > 0 or start >= self._asked.end:
             return
-        if cursor.epoch != self._asked.epoch or start < cursor.held.first:
+        if cursor.epoch != self._asked.epoch or start < cursor.reserved.first:
             self._next = self._asked.end
             return
-        sequences = cursor.held.part(start, min(self._asked.end, start + PAGE_MESSAGES))
+        sequences = cursor.reserved.part(start, min(self._asked.end, start + PAGE_MESSAGES))
         size = 0
         count = 0
         for octets in self._context.store_usage.sizes(self.name, sequences):

@@ -43,7 +43,7 @@ from spanwire.model.message import Message
 from spanwire.model.message_view import BOOLEAN_VALUE, LONG_VALUE, STRING_VALUE, TEXT, MessageView, PropertyValue
 
 MAX_NUMBER: Final = (1 << 62) - 1
-MAX_PART_LINES: Final = 10_000  # parts in one commit
+MAX_PARTS: Final = 10_000  # parts in one commit
 MAX_DEFERRED: Final = 64  # waiting requests about one sink, during its commit
 MAX_POSTPONED: Final = 64  # waiting requests of one connection, while the disk is behind
 POLL_SECONDS: Final = 0.05  # seconds between two checks whether the disk has caught up
@@ -393,7 +393,7 @@ class Control(ControlTaker, CommitFollower):
 
 
 def _held(cursor: Cursor, with_epoch: bool) -> Answer:
-    answer: Answer = {"from": (LONG_VALUE, cursor.held.first), "to": (LONG_VALUE, cursor.held.end)}
+    answer: Answer = {"from": (LONG_VALUE, cursor.reserved.first), "to": (LONG_VALUE, cursor.reserved.end)}
     if with_epoch:
         answer["epoch"] = (LONG_VALUE, cursor.epoch)
     return answer
@@ -455,8 +455,8 @@ def parts_of(body: bytes | None) -> list[PartName]:
         words = line.split()
         if not words:
             continue
-        if len(found) >= MAX_PART_LINES:
-            raise refusal(LIMIT, f"a commit names at most {MAX_PART_LINES} parts")
+        if len(found) >= MAX_PARTS:
+            raise refusal(LIMIT, f"a commit names at most {MAX_PARTS} parts")
         numbers = [number_text(word) for word in words]
         if len(numbers) != 3 or min(numbers) < 0:
             raise refusal(MALFORMED, f"a line of a commit is {line[:40]!r}, not: partition attempt messages")

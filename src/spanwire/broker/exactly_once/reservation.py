@@ -24,10 +24,15 @@ class Reservation:
     """Reserves messages at the front of a queue, highest priority first."""
 
     def __init__(
-        self, queue: Queue, held: ReservedMessages, context: BrokerContext, unsynced: UnsyncedBytes, flow: FlowControl
+        self,
+        queue: Queue,
+        reserved: ReservedMessages,
+        context: BrokerContext,
+        unsynced: UnsyncedBytes,
+        flow: FlowControl,
     ) -> None:
         self._queue: Final[Queue] = queue
-        self._held: Final[ReservedMessages] = held
+        self._reserved: Final[ReservedMessages] = reserved
         self._context: Final[BrokerContext] = context
         self._unsynced: Final[UnsyncedBytes] = unsynced
         self._flow: Final[FlowControl] = flow
@@ -44,11 +49,11 @@ class Reservation:
         Returns:
             The number of added messages.
         """
-        before = len(self._held)
+        before = len(self._reserved)
         self._at_most = at_most
         self._counts_bytes = at_most_bytes > 0
         if self._counts_bytes:
-            self._bytes_left = at_most_bytes - sum(self._sizes(list(self._held.sequences)))
+            self._bytes_left = at_most_bytes - sum(self._sizes(list(self._reserved.sequences)))
         for list_index, pending_list in enumerate(self._queue.pending.lists):
             if pending_list.count == 0:
                 continue
@@ -57,7 +62,7 @@ class Reservation:
             scan.close()
             if not is_done:
                 break
-        came = len(self._held) - before
+        came = len(self._reserved) - before
         if came > 0:
             self._queue.note_reserved(came)
         return came
@@ -79,9 +84,9 @@ class Reservation:
     def _is_full(self) -> bool:
         if not self.has_room:
             return True
-        if self._counts_bytes and self._bytes_left <= 0 and len(self._held) > 0:
+        if self._counts_bytes and self._bytes_left <= 0 and len(self._reserved) > 0:
             return True
-        return self._held.is_full(self._at_most)
+        return self._reserved.is_full(self._at_most)
 
     def _fits(self, reference: MessageReference) -> bool:
         """Return True if the message is stored or the store has room."""
@@ -92,8 +97,8 @@ class Reservation:
     def _sizes(self, sequences: list[int]) -> list[int]:
         return self._context.store_usage.sizes(self._queue.name, sequences)
 
-    def _hold(self, sequence: int, order: int, list_index: int, due_ms: int) -> None:
-        self._held.add(sequence, order, list_index, due_ms)
+    def _reserve(self, sequence: int, order: int, list_index: int, due_ms: int) -> None:
+        self._reserved.add(sequence, order, list_index, due_ms)
         if self._counts_bytes:
             self._bytes_left -= sum(self._sizes([sequence]))
 
@@ -113,7 +118,7 @@ class Reservation:
                     expired.append(item)
                 else:
                     taken.append(item)
-                    self._hold(self._stored(item), item.order, list_index, item.message.expiration_ms)
+                    self._reserve(self._stored(item), item.order, list_index, item.message.expiration_ms)
             index += 1
         scan.position.offset = index
         scan.pending_list.note_removed(page, len(taken) + len(expired))
@@ -155,29 +160,29 @@ class Reservation:
                 kept = paged_out.kept.pop(index)
                 number = self._stored(kept)
                 self._queue.release(kept.message)
-            self._hold(number, order, list_index, due_ms)
+            self._reserve(number, order, list_index, due_ms)
             index += 1
         scan.position.offset = index
 
 
-def put_back(queue: Queue, held: ReservedMessages, context: BrokerContext) -> None:
-    """Return all messages of ``held`` to their old positions in the queue, with one more delivery."""
+def put_back(queue: Queue, reserved: ReservedMessages, context: BrokerContext) -> None:
+    """Return all messages of ``reserved`` to their old positions in the queue, with one more delivery."""
     store = context.store
     pending_lists = queue.pending.lists
     for list_index, pending_list in enumerate(pending_lists):
         found: list[tuple[int, int]] = []
-        for index, order in enumerate(held.orders):
-            if min(held.list_indexes[index], len(pending_lists) - 1) == list_index:
-                found.append((order, held.sequences[index]))
+        for index, order in enumerate(reserved.orders):
+            if min(reserved.list_indexes[index], len(pending_lists) - 1) == list_index:
+                found.append((order, reserved.sequences[index]))
         found.sort()
         numbers = array("q", [sequence for _, sequence in found])
         orders = array("q", [order for order, _ in found])
-        dues = array("q", [held.dues.get(sequence, 0) for sequence in numbers])
+        dues = array("q", [reserved.dues.get(sequence, 0) for sequence in numbers])
         if len(numbers) > 0:
             pending_list.put_back_paged_out(numbers, orders, dues)
-    for sequence in held.sequences:
+    for sequence in reserved.sequences:
         count = queue.pending.redelivery_count(sequence) + 1
         queue.pending.note_deliveries(sequence, count)
         if store is not None:
             store.note_redelivery(queue.name, sequence, count)
-    queue.dispatch_released(held.sequences)
+    queue.dispatch_released(reserved.sequences)
