@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from spanwire.broker.destinations.durable_subscriptions import MAX_DURABLE_PATTERNS
 from spanwire.broker.destinations.pattern_index import COMPARED_PER_STEP, MAX_COMPARED, PatternIndex
 from spanwire.broker.destinations.wildcard_matching import JOIN_STEPS
+from spanwire.broker.dispatch.virtual_route import awaited
 from spanwire.broker.policy.fan_out import CHARACTERS_PER_STEP, MAX_FAN_OUT, MAX_WILD_FAN_OUT, selector_steps
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.policy.topic_policy import FIXED_COUNT, RecoveryPolicy, TopicPolicy
@@ -313,3 +314,31 @@ def test_an_index_finds_all_that_match_whatever_they_begin_with(
     assert index.find(wanted) == sorted({number for number, pattern in left if pattern.matches(wanted)})
     assert index.compared(wanted) <= len(left)
     assert index.find(Destination(QUEUE, name)) == []
+
+
+@given(
+    patterns=st.lists(st.lists(st.sampled_from(["A", "B", "*"]), min_size=1, max_size=4), max_size=8),
+    further=st.booleans(),
+    wanted=st.lists(st.sampled_from(["A", "B", "*"]), min_size=1, max_size=4),
+    gone=st.integers(0, 8),
+)
+def test_an_index_finds_each_pattern_once_that_means_a_queue_under_another(
+    patterns: list[list[str]], further: bool, wanted: list[str], gone: int
+) -> None:
+    index = PatternIndex()
+    texts = [".".join([*elements, ">"] if further else elements) for elements in patterns]
+    for number, text in enumerate(texts):
+        index.add(number % 3, Destination(QUEUE, text))
+    for number, text in enumerate(texts[:gone]):
+        index.remove(number % 3, Destination(QUEUE, text))
+    listening = Destination(QUEUE, ".".join(wanted))
+    found = index.overlapping(listening)
+    names = [shared.pattern.name for shared in found]
+    assert len(names) == len(set(names))
+    fitting = {text for text in texts[gone:] if awaited(listening, Destination(QUEUE, text)) is not None}
+    assert fitting <= set(names) <= set(texts[gone:])
+    owners = {shared.pattern.name: sorted(shared.owners) for shared in found}
+    for text in fitting:
+        numbers = {number % 3 for number in range(gone, len(texts)) if texts[number] == text}
+        assert owners[text] == sorted(numbers)
+    assert index.overlapping(Destination(TOPIC, listening.name)) == []

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from spanwire.broker.destinations.pattern_index import MAX_COMPARED
+from spanwire.broker.destinations.pattern_index import COMPARED_PER_STEP, MAX_COMPARED
 from spanwire.broker.dispatch.virtual_route import awaited
 from spanwire.broker.policy.fan_out import (
     COPY_STEPS,
@@ -464,6 +464,35 @@ def test_one_message_makes_only_so_many_queues_that_consumers_of_patterns_wait_f
     producer.sends(ORDERS, "2", persistent=False)
     assert stage.broker.steps - before >= MAX_AWAITED + MAX_AWAITED // STEPS_OF_REQUEST
     assert stage.view(f"queue://Consumer.{MAX_AWAITED - 1}.VirtualTopic.Orders").enqueued == 1
+
+
+def test_wildcards_for_the_queues_of_a_virtual_topic_are_looked_at_once_each_and_others_not_at_all() -> None:
+    stage = Stage()
+    peers = [stage.peer(f"c{number}") for number in range(4)]
+    others = ("Consumer.{}.Other.>", "Other.{}.>", "Consumer.A.VirtualTopic.>", "Consumer.A.VirtualTopic.>")
+    for number in range(100 * STEPS_OF_REQUEST):
+        peers[number % 4].consumes("queue://" + others[number % 4].format(number))
+    producer = stage.peer("p")
+    producer.sends(ORDERS, "1", persistent=False)
+    before = stage.broker.steps
+    producer.sends(ORDERS, "2", persistent=False)
+    unchanged = stage.broker.steps - before
+    peers[0].consumes("queue://Else.>")
+    before = stage.broker.steps
+    producer.sends(ORDERS, "3", persistent=False)
+    assert stage.broker.steps - before <= unchanged + 2 + 25 * STEPS_OF_REQUEST // COMPARED_PER_STEP
+    assert stage.view("queue://Consumer.A.VirtualTopic.Orders").enqueued == 3
+
+
+def test_a_queue_is_made_if_one_of_the_consumers_of_equal_wildcards_may() -> None:
+    authorizer = RecordingAuthorizer()
+    authorizer.refused.add(("guest", ADMIN, SHOP))
+    stage = Stage(authorizer=authorizer)
+    guests = [stage.peer(f"g{number}", user="guest").consumes("queue://Consumer.Shop.>") for number in range(2)]
+    shop = stage.peer("a", user="shop").consumes("queue://Consumer.Shop.>")
+    stage.peer("p", user="p").sends(ORDERS, "1", "2", "3")
+    stage.settle()
+    assert sorted(shop.takes() + guests[0].takes() + guests[1].takes()) == ["1", "2", "3"]
 
 
 def test_one_message_makes_only_so_many_queues_on_all_its_routes_and_the_next_one_makes_the_others() -> None:

@@ -85,8 +85,8 @@ class Places:
     def check(self) -> None:
         destination_map = self.stage.broker.assembly.map
         assert isinstance(destination_map, DestinationMap)
-        subscriptions = {entry.subscription for entry in destination_map.patterns()}
-        assert destination_map.wildcards.attached == sum(len(one.destinations) for one in subscriptions)
+        wildcards = destination_map.wildcards
+        assert wildcards.attached == sum(len(one.destinations) for one in wildcards._by_number.values())
 
 
 @example(

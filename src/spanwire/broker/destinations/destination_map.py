@@ -7,8 +7,8 @@ from typing import Final
 
 from spanwire.broker.destinations.destination_factory import new_queue, new_topic
 from spanwire.broker.destinations.fan_out_room import FanOutRoom
-from spanwire.broker.destinations.pattern_index import COMPARED_PER_STEP, check_compared
-from spanwire.broker.destinations.wildcard_consumers import PatternSubscription, WildcardConsumers
+from spanwire.broker.destinations.pattern_index import COMPARED_PER_STEP, SharedPattern, check_compared
+from spanwire.broker.destinations.wildcard_consumers import WildcardConsumers
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
@@ -18,6 +18,7 @@ from spanwire.broker.dispatch.virtual_route import VirtualRoutes
 from spanwire.broker.policy.fan_out import STEPS_OF_REQUEST
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.policy.policy_map import PolicyMap
+from spanwire.broker.ports import Principal
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.reserved_destinations import is_control
 from spanwire.broker.topic.durable_subscription import DurableSubscription
@@ -329,11 +330,23 @@ class DestinationMap:
         if self.wildcards.remove(subscription):
             self.changes += 1
 
-    def patterns(self) -> list[PatternSubscription]:
-        """Return the patterns of all subscriptions, oldest subscription first. Each costs the caller a microsecond."""
-        entries = self.wildcards.all()
-        self._context.steps += len(entries) // STEPS_OF_REQUEST
-        return entries
+    def overlapping(self, wanted: Destination) -> list[SharedPattern]:
+        """Return the patterns of consumers, each once, that may match a destination under ``wanted``.
+
+        Each costs the caller a microsecond.
+        """
+        patterns = self.wildcards.overlapping(wanted)
+        self._context.steps += self.wildcards.looked // COMPARED_PER_STEP + len(patterns) // STEPS_OF_REQUEST
+        return patterns
+
+    def owners(self, shared: SharedPattern) -> list[Principal]:
+        """Return the principals of the consumers of a pattern, each once."""
+        found: dict[tuple[str, frozenset[str]], Principal] = {}
+        for number in shared.owners:
+            principal = self.wildcards.owner(number).principal
+            found.setdefault((principal.name, principal.groups), principal)
+        self._context.steps += len(shared.owners) // STEPS_OF_REQUEST
+        return list(found.values())
 
     def pattern_subscriptions(self, destination: Destination) -> list[Subscription]:
         """Return the wildcard subscriptions that match ``destination``, each once."""

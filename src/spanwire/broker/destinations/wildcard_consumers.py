@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.broker.destinations.pattern_index import PatternIndex
+from spanwire.broker.destinations.pattern_index import PatternIndex, SharedPattern
 from spanwire.broker.destinations.wild_weights import WildWeights, front_of, wild_topics
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.model.destination import Destination
@@ -19,22 +19,12 @@ MAX_PATTERNS: Final = 50_000  # patterns of one broker; comparing a new destinat
 MAX_ATTACHED: Final = 2_000_000  # attachments of wildcard consumers; half a GB for queues
 
 
-class PatternSubscription:
-    """A subscription and one of its wildcard patterns."""
-
-    __slots__ = ("pattern", "subscription")
-
-    def __init__(self, pattern: Destination, subscription: Subscription) -> None:
-        self.pattern: Final[Destination] = pattern
-        self.subscription: Final[Subscription] = subscription
-
-
 class WildcardConsumers:
     """The patterns of one broker, oldest subscription first. `Destinations` and `Joining` attach the consumers."""
 
     def __init__(self, max_attached: int = MAX_ATTACHED) -> None:
         self.max_attached = max_attached
-        self._entries: Final[dict[Subscription, list[PatternSubscription]]] = {}
+        self._entries: Final[dict[Subscription, list[Destination]]] = {}
         self._index: Final[PatternIndex] = PatternIndex()
         self._numbers: Final[dict[Subscription, int]] = {}  # numbers in the index, ascending with the age
         self._by_number: Final[dict[int, Subscription]] = {}
@@ -83,8 +73,8 @@ class WildcardConsumers:
         self._index.add(self._numbers[subscription], pattern)
         if not pattern.is_queue and not _wants_topics(entries):
             self.weight += subscription.weight
-        counted = [front_of(other) for other in _wild(entries)]
-        entries.append(PatternSubscription(pattern, subscription))
+        counted = [front_of(other) for other in wild_topics(entries)]
+        entries.append(pattern)
         if pattern.is_pattern and not pattern.is_queue and front_of(pattern) not in counted:
             self.wild.add([pattern], subscription.weight)
         self._count += 1
@@ -99,21 +89,30 @@ class WildcardConsumers:
         self._count -= len(entries)
         number = self._numbers.pop(subscription)
         del self._by_number[number]
-        for entry in entries:
-            self._index.remove(number, entry.pattern)
+        for pattern in entries:
+            self._index.remove(number, pattern)
         if _wants_topics(entries):
             self.weight -= subscription.weight
-        self.wild.add(_wild(entries), -subscription.weight)
+        self.wild.add(wild_topics(entries), -subscription.weight)
         self.attached -= self._counted.pop(subscription)
         return True
 
     def listens(self, subscription: Subscription, destination: Destination) -> bool:
         """Return True if ``destination`` matches a pattern of ``subscription``."""
-        return any(entry.pattern.matches(destination) for entry in self._entries.get(subscription, []))
+        return any(pattern.matches(destination) for pattern in self._entries.get(subscription, []))
 
-    def all(self) -> list[PatternSubscription]:
-        """Return the patterns of all subscriptions, oldest subscription first."""
-        return [entry for entries in self._entries.values() for entry in entries]
+    def overlapping(self, wanted: Destination) -> list[SharedPattern]:
+        """Return the patterns, each once, that may match a destination under ``wanted``; see `PatternIndex`."""
+        return self._index.overlapping(wanted)
+
+    @property
+    def looked(self) -> int:
+        """The number of beginnings of patterns that the last call of `overlapping` looked at."""
+        return self._index.looked
+
+    def owner(self, number: int) -> Subscription:
+        """Return the subscription with this number among the owners of a pattern."""
+        return self._by_number[number]
 
     def compared(self, destination: Destination) -> int:
         """Return the number of patterns that `subscriptions` compares with ``destination``."""
@@ -124,9 +123,5 @@ class WildcardConsumers:
         return [self._by_number[number] for number in self._index.find(destination)]
 
 
-def _wants_topics(entries: list[PatternSubscription]) -> bool:
-    return any(not entry.pattern.is_queue for entry in entries)
-
-
-def _wild(entries: list[PatternSubscription]) -> list[Destination]:
-    return wild_topics([entry.pattern for entry in entries])
+def _wants_topics(patterns: list[Destination]) -> bool:
+    return any(not pattern.is_queue for pattern in patterns)

@@ -19,13 +19,13 @@ from spanwire.broker.destinations.pattern_index import MAX_COMPARED
 from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.evaluation_context import MessageEvaluationContext
 from spanwire.broker.dispatch.message_reference import MessageReference
-from spanwire.broker.dispatch.virtual_route import ForwardRule, ListeningRule, awaited
+from spanwire.broker.dispatch.virtual_route import ForwardRule, ListeningRule, awaited, awaited_name
 from spanwire.broker.policy.fan_out import COPY_STEPS, MAX_FAN_OUT, MAX_STEPS_OF_SEND
 from spanwire.broker.policy.virtual_settings import MAX_FORWARDS
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.routing.flow_control import ROOM, FlowControl
 from spanwire.broker.security.access_control import AccessControl
-from spanwire.model.destination import QUEUE, Destination
+from spanwire.model.destination import QUEUE, STORED_SCHEMES, Destination
 from spanwire.model.errors import IllegalStateError, ResourceAllocationError
 from spanwire.model.message import Message
 
@@ -182,13 +182,14 @@ class VirtualDestinations:
         A queue without room or without the right to create is skipped.
         """
         wanted: dict[str, Destination] = {}
-        for entry in self._map.patterns():
-            if entry.pattern.kind != QUEUE:
+        for shared in self._map.overlapping(listening):
+            name = awaited_name(listening, shared.pattern)
+            if name is None or STORED_SCHEMES[QUEUE] + name in self._map.queues:
                 continue
-            queue = awaited(listening, entry.pattern)
-            if queue is None or self._map.find(queue) is not None:
+            queue = awaited(listening, shared.pattern)
+            if queue is None or queue.qualified_name in wanted:
                 continue
-            if not self._access.may_make(entry.subscription.principal, queue):
+            if not any(self._access.may_make(principal, queue) for principal in self._map.owners(shared)):
                 continue
             wanted[queue.qualified_name] = queue
             if len(wanted) > MAX_AWAITED:
