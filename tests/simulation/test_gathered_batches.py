@@ -13,6 +13,7 @@ from tests.support.journal_driver import JournalDriver, recovered_state
 from tests.support.seeds import SEEDS
 
 CALLS = 400
+CALLS_BEFORE_EACH_CUT = 200  # made again for every step, where the seeds make each call once
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -39,7 +40,7 @@ def test_a_cut_at_every_step_leaves_a_batch_of_slices_whole_or_not_at_all() -> N
         disk = checked.driver.disk
         disk.cut_at = disk.steps + cut_at
         try:
-            gather_and_work(checked, Random(4), CALLS)
+            gather_and_work(checked, Random(4), CALLS_BEFORE_EACH_CUT)
         except PowerCutError:
             for left in (
                 disk.power_cut_keeping(lambda data: None, lambda: False),
