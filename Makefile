@@ -116,10 +116,13 @@ format: venv  ## rewrite the code as ruff formats it
 	$(BIN)/ruff format $(CODE)
 
 # Foreign programs and Spark see the same of both builds, and take longest: on the pure build a few such tests will do.
+# The compiler gets what processor time the tests on the pure build leave: they wait for a third of their time.
 test: peers venv  ## all tests on the compiled build; all on the pure one, too, but of those with foreign peers or Spark a few
 	@if reason=$$(sh tools/find_compiler.sh $(BIN)/python); then \
-	    echo "tests on the pure build, few with foreign peers or Spark (make test-all: all)" \
-	    && $(MAKE) --no-print-directory test-pure PURE=--smoke \
+	    echo "tests on the pure build, few with foreign peers or Spark (make test-all: all); it is compiled meanwhile" \
+	    && mkdir -p out && { nice $(MAKE) --no-print-directory compiled > out/compile.log 2>&1 & compiling=$$!; } \
+	    && { $(MAKE) --no-print-directory test-pure PURE=--smoke || { wait $$compiling; exit 1; }; } \
+	    && { wait $$compiling || { cat out/compile.log; exit 1; }; } \
 	    && echo "tests on the compiled build" \
 	    && $(MAKE) --no-print-directory test-compiled; \
 	else \
