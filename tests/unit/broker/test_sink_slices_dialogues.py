@@ -156,6 +156,24 @@ def test_a_part_that_another_connection_changes_meanwhile_is_refused(before: tup
     assert (kept(stage), stage.memory(), in_queue(stage)) == (0, 0, [*before, "quick"])
 
 
+def test_a_part_that_is_aborted_meanwhile_is_refused_and_leaves_nothing() -> None:
+    stage, program = begun()
+    program.stages(0, 0, "first")
+    settles(stage)
+    other = Program(stage, "other")
+    token = other.stages(0, 0, *TEXTS)
+    stage.runs()
+    program.begins_to_ask("abort", query="q", epoch=1, batch=0)
+    settles(stage)
+    assert program.hears() == {"messages": 1}
+    assert "was changed on another connection" in fails_with(other.peer, token)
+    assert (kept(stage), stage.memory()) == (0, 0)
+    program.stages(0, 1, "again", transaction=2)
+    settles(stage)
+    assert program.commits(0, "1 0 1") == (1, False)
+    assert (kept(stage), in_queue(stage)) == (0, ["again"])
+
+
 def test_a_part_that_is_rolled_back_after_its_stage_leaves_nothing() -> None:
     stage, program = begun()
     program.peer.begins(1)

@@ -218,7 +218,8 @@ class Sinks:
             if metadata:
                 self._context.units.append_unit([], [], metadata)
             return
-        if sink.parts.get(key.text, part) is not part or part.draft is not staging.base:
+        known = None if staging.is_new else part  # None also if the part was dropped meanwhile
+        if sink.parts.get(key.text) is not known or part.draft is not staging.base:
             raise refusal(MALFORMED, f"part {key.text} was changed on another connection: stage it as another attempt")
         self._check_room(sink, key, len(staging.targets), staging.bytes)
         is_plain = part.is_plain and staging.is_plain
