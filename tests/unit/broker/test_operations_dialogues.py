@@ -434,6 +434,26 @@ def test_a_dead_letter_of_a_durable_subscription_goes_back_to_all_who_listen_to_
     assert listener.takes() == ["dead", "dead"]  # what it had missed, and what was retried
 
 
+def test_a_retried_message_that_is_not_persistent_waits_on_the_disk_for_a_subscriber_who_is_away() -> None:
+    letters = DeadLetterStrategy(process_non_persistent=True)
+    stage = Stage(PolicyEntry(destination("topic://>"), dead_letter=letters))
+    listener = stage.peer("a", client_id="a").consumes("topic://T", durable="s")
+    stage.peer("p").sends("topic://T", "dead", persistent=False)
+    stage.settle()
+    listener.acknowledges("dead", ack_type=POISON_ACK, count=1)
+    listener.peer.leaves()
+    stage.settle()
+    assert stage.view(DLQ).pending == 1
+    observer = retries(stage)
+    stage.settle()
+    stage.syncs()
+    assert observer.told == [(1, 0)]
+    again = stage.restarts()
+    listener = again.peer("a", client_id="a").consumes("topic://T", durable="s")
+    again.settle()
+    assert listener.takes() == ["dead"]
+
+
 def test_what_was_forwarded_to_a_queue_is_no_dead_letter() -> None:
     stage = Stage()
     peer = stage.peer("p")

@@ -23,7 +23,7 @@ from spanwire.broker.queue.queue_tasks import ListScan
 from spanwire.broker.reserved_destinations import is_control
 from spanwire.broker.routing.dead_letters import CAUSE, restore
 from spanwire.broker.topic.durable_subscription import SubscriptionTerms
-from spanwire.model.destination import QUEUE, SUBSCRIPTION, Destination
+from spanwire.model.destination import Destination
 from spanwire.model.environment import Time
 from spanwire.model.errors import InvalidDestinationError, JmsError, ProtocolError
 from spanwire.model.message import Message
@@ -165,7 +165,7 @@ class Retrying(Disposal):
         additions: list[tuple[Destination, Message]] = []
         indexes: list[int] = []
         for index, destination in enumerate(destinations):
-            if copies[index].persistent and destination.name.kind in (QUEUE, SUBSCRIPTION):
+            if destination.persists(copies[index]):
                 additions.append((destination.name, copies[index]))
                 indexes.append(index)
                 self._unsynced.add(copies[index].size)
