@@ -118,28 +118,37 @@ class Commits(Protocol):
         ...
 
 
-class CommitWork(SlicedWork):
-    """One commit under way.
+class TransactionWork(SlicedWork):
+    """The end of one transaction under way.
 
-    ``messages`` are the messages to dispatch, ``destinations`` counts them by destination. ``runs`` lists messages that
-    a client may send again, ``unit`` is the part for the store. With ``is_sliced`` the answer goes through the
-    connection; otherwise ``is_answered`` says that the caller can answer.
+    With ``is_sliced`` the answer goes through the connection; otherwise ``is_answered`` says that the caller can answer.
     """
 
-    def __init__(self, commits: Commits, state: ConnectionState, transaction: Transaction, token: int) -> None:
+    def __init__(self, state: ConnectionState, transaction: Transaction, token: int) -> None:
         super().__init__()
-        self._commits: Final[Commits] = commits
         self.state: Final[ConnectionState] = state
         self.transaction: Final[Transaction] = transaction
         self.token: Final[int] = token
         self.is_sliced = False
+        self.is_answered = True
+
+
+class CommitWork(TransactionWork):
+    """One commit under way.
+
+    ``messages`` are the messages to dispatch, ``destinations`` counts them by destination. ``runs`` lists messages that
+    a client may send again, ``unit`` is the part for the store.
+    """
+
+    def __init__(self, commits: Commits, state: ConnectionState, transaction: Transaction, token: int) -> None:
+        super().__init__(state, transaction, token)
+        self._commits: Final[Commits] = commits
         self.messages: list[WithheldMessage] = []
         self.destinations: Final[dict[BrokerDestination, int]] = {}
         self.runs: Final[list[Run]] = []
         self.unit = StoreUnit()
         self.stored_bytes = 0
         self.is_stored = False
-        self.is_answered = True
         self.plans: Plans | None = None  # of scheduled messages
         self._stage = GATHERING
         self._repetitions = 0

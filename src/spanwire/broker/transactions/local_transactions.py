@@ -11,7 +11,7 @@ from spanwire.broker.connections.connection_job import (
     SlicedWork,
 )
 from spanwire.broker.connections.connection_state import MAX_TRANSACTIONS_PER_CONNECTION, ConnectionState
-from spanwire.broker.connections.transaction import LocalTransaction, Stager, TransactedAck, Transaction
+from spanwire.broker.connections.transaction import LocalTransaction, TransactedAck, Transaction
 from spanwire.broker.destinations.destinations import Destinations
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.destination import BrokerDestination
@@ -28,7 +28,7 @@ from spanwire.broker.routing.dead_letters import EXPIRED, DeadLetters
 from spanwire.broker.routing.flow_control import FlowControl, send_reply
 from spanwire.broker.routing.message_router import MessageRouter
 from spanwire.broker.scheduler.schedule import Plans, Schedule, steps_of, stored_form
-from spanwire.broker.transactions.commit_work import Commits, CommitWork, Run
+from spanwire.broker.transactions.commit_work import Commits, CommitWork, Run, TransactionWork
 from spanwire.broker.transactions.staging_work import StagedCommits, StagingWork
 from spanwire.broker.transactions.undo_work import UndoWork
 from spanwire.model.acks import EXPIRED_ACK, POISON_ACK
@@ -135,11 +135,15 @@ class LocalTransactions(Commits, StagedCommits):
         Raises:
             JmsError: the transaction is rolled back or, if prepared, stays unchanged.
         """
-        if transaction.stager is not None:
-            return self._stage(state, transaction, transaction.stager, token)
-        work = CommitWork(self, state, transaction, token)
+        stager = transaction.stager
+        work: TransactionWork
         try:
-            check_refusal(transaction)
+            if stager is None:
+                work = CommitWork(self, state, transaction, token)
+                check_refusal(transaction)
+            else:
+                work = StagingWork(self, state, transaction, stager, token)
+                check_staged(transaction)
             if transaction.size <= JOB_STEPS:
                 while not work.go_on(ALL_STEPS):
                     pass
@@ -160,23 +164,6 @@ class LocalTransactions(Commits, StagedCommits):
             job = ConnectionJob(state, self._context, self.owner)
             state.job = job
         job.add(work)
-
-    def _stage(self, state: ConnectionState, transaction: Transaction, stager: Stager, token: int) -> bool:
-        """Keep the sends for a batch, with the same result as `finish`."""
-        work = StagingWork(self, state, transaction, stager, token)
-        try:
-            check_staged(transaction)
-            if transaction.size <= JOB_STEPS:
-                while not work.go_on(ALL_STEPS):
-                    pass
-                return work.is_answered
-        except JmsError as error:
-            if work.refuse(error) is not None:
-                self.undo(state, [transaction])
-            raise
-        work.is_sliced = True
-        self.run(state, work)
-        return token == NO_TOKEN
 
     def stage(self, work: StagingWork) -> None:
         """Hand the messages to the store and answer; see `StagedCommits.stage`. A client may repeat the commit after a

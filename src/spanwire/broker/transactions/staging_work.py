@@ -7,7 +7,7 @@ from typing import Final, Protocol
 from spanwire.broker.connections.connection_job import SlicedWork
 from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.connections.transaction import Stager, Transaction
-from spanwire.broker.transactions.commit_work import FREED_IN_STEP
+from spanwire.broker.transactions.commit_work import FREED_IN_STEP, TransactionWork
 from spanwire.model.errors import JmsError
 
 
@@ -27,24 +27,15 @@ class StagedCommits(Protocol):
         ...
 
 
-class StagingWork(SlicedWork):
-    """One such commit under way.
-
-    With ``is_sliced`` the answer goes through the connection; otherwise ``is_answered`` says that the caller can
-    answer.
-    """
+class StagingWork(TransactionWork):
+    """One such commit under way."""
 
     def __init__(
         self, owner: StagedCommits, state: ConnectionState, transaction: Transaction, stager: Stager, token: int
     ) -> None:
-        super().__init__()
+        super().__init__(state, transaction, token)
         self._owner: Final[StagedCommits] = owner
-        self.state: Final[ConnectionState] = state
-        self.transaction: Final[Transaction] = transaction
         self.stager: Final[Stager] = stager
-        self.token: Final[int] = token
-        self.is_sliced = False
-        self.is_answered = True
         self._is_taken = False
 
     def go_on(self, at_most: int) -> bool:
