@@ -3,8 +3,9 @@
 Part of `make lint`.
 
 A reader looks a word up once. So each thing has one name, the term of JMS and ActiveMQ where there is one, and a word
-that had four meanings has none. A word is a part of a name in snake_case or CamelCase: ``told_to_pull`` and
-``ToldQueue`` contain ``told``, ``uphold`` does not. Texts, wire options and names in the store are no identifiers.
+that had four meanings has none. A word, or its plural, is a part of a name in snake_case or CamelCase: ``told_to_pull`` and
+``ToldQueue`` contain ``told``, ``uphold`` does not. Texts,
+wire options and names in the store are no identifiers.
 
 To retire a word, add a row to `RETIRED`. To finish a package, take it out of ``still_in``.
 """
@@ -80,10 +81,11 @@ def retired_in(path: str, tree: ast.Module) -> Iterator[tuple[int, str]]:
     }
     for line, name in [(1, inside.rpartition("/")[2].removesuffix(".py")), *identifiers(tree)]:
         for word in words_of(name):
-            if word in rules:
+            rule = rules.get(word) or rules.get(word.removesuffix("s"))
+            if rule is not None:
                 yield (
                     line,
-                    f"{name}: the word {word!r} is retired; write {rules[word].instead} (tools/retired_words.py)",
+                    f"{name}: the word {word!r} is retired; write {rule.instead} (tools/retired_words.py)",
                 )
 
 
