@@ -21,7 +21,7 @@ from spanwire.broker.topic.message_eviction import MAX_CANDIDATES, Eviction
 NO_LIMIT: Final = -1
 MAX_LOOKS: Final = 20_000  # looks at pending messages for one request, and in one turn of later work: some 2 ms
 DISCARD_LOOKS: Final = 10  # looks that one discarded message counts for
-PLACES_PER_LOOK: Final = 64  # places in front of a pending message that one look passes over
+MESSAGES_PER_LOOK: Final = 64  # places in front of a pending message that one look passes over
 MAX_OVERDUE: Final = 100  # messages over the limit at one consumer; of further ones some are discarded at once
 MAX_BACKLOG: Final = 500  # the same where the choice takes more looks than a request has for all its slow consumers
 HASTY_CANDIDATES: Final = 10  # oldest messages to choose from beyond the backlog: as many looks as discarding one
@@ -158,7 +158,7 @@ class PendingEviction(Job, Alarm):
         """Discard one of the oldest messages, or ``over`` of them if all are looked at or one by one takes too long."""
         pending = subscription.pending
         candidates = list(islice(pending, out, out + most_candidates))
-        self._count(self._eviction.looks * len(candidates) + out // PLACES_PER_LOOK)
+        self._count(self._eviction.looks * len(candidates) + out // MESSAGES_PER_LOOK)
         sees_all = len(pending) == out + len(candidates)  # else a further message changes the candidates
         at_most = over if sees_all or over > MAX_OVERDUE else 1
         victims = [_take(pending, out + index) for index in reversed(self._eviction.victims(candidates, at_most))]
@@ -166,7 +166,7 @@ class PendingEviction(Job, Alarm):
             self._give_up(subscription, reference, out + len(candidates))
 
     def _give_up(self, subscription: Subscription, reference: MessageReference, index: int) -> None:
-        self._count(DISCARD_LOOKS + index // PLACES_PER_LOOK)
+        self._count(DISCARD_LOOKS + index // MESSAGES_PER_LOOK)
         self._discarding.give_up(subscription, reference)
 
     def _give_up_expired(self, subscription: Subscription, start: int, at_most: int) -> None:
@@ -180,7 +180,7 @@ class PendingEviction(Job, Alarm):
                 if len(found) == at_most:
                     break
             looks += 1
-        self._count(looks + start // PLACES_PER_LOOK)
+        self._count(looks + start // MESSAGES_PER_LOOK)
         expired = [_take(subscription.pending, index) for index in reversed(found)]
         for reference in reversed(expired):
             self._count(DISCARD_LOOKS)
