@@ -3,9 +3,8 @@
 Part of `make lint`.
 
 A reader looks a word up once. So each thing has one name, the term of JMS and ActiveMQ where there is one, and a word
-that had four meanings has none. A word, or its plural, is a part of a name in snake_case or CamelCase: ``told_to_pull`` and
-``ToldQueue`` contain ``told``, ``uphold`` does not. Texts,
-wire options and names in the store are no identifiers.
+that had four meanings has none. A word, or its plural, is a part of a name in snake_case or CamelCase: ``told_to_pull``
+and ``ToldQueue`` contain ``told``, ``uphold`` does not. Texts, wire options and names in the store are no identifiers.
 
 To retire a word, add a row to `RETIRED`. To finish a package, take it out of ``still_in``.
 """

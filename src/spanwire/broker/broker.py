@@ -82,7 +82,7 @@ class Broker:
             InvalidClientIdError: the connection id or client id is in use.
             ResourceAllocationError: the broker has too many connections or logins.
         """
-        self._turn(now)
+        self._context.begin_request(now)
         principal = self.assembly.logins.log_in(info)
         for holder in self.assembly.connections.holders(info):
             if holder.is_leaving:
@@ -113,7 +113,7 @@ class Broker:
         """
         if state.removed or state.is_leaving:
             return
-        self._turn(now)
+        self._context.begin_request(now)
         self.assembly.connection_cleanup.leave(state)
 
     def complete(self, state: ConnectionState) -> None:
@@ -139,7 +139,7 @@ class Broker:
         became_writable = state.output.progress(unsent_bytes)
         if state.removed or not (became_writable or state.automatic or self._flow.parked):
             return
-        self._turn(now)
+        self._context.begin_request(now)
         if unsent_bytes == 0 and state.automatic:
             self._consumer_registry.acknowledge_flushed(state)
         if became_writable:
@@ -156,7 +156,7 @@ class Broker:
         self, state: ConnectionState, session_id: SessionId, last_delivered_sequence: int, now: Time
     ) -> None:
         """Close a session with its consumers and producers."""
-        self._turn(now)
+        self._context.begin_request(now)
         complete(state)
         self.access.check_own(state, session_id.connection_id)
         self.assembly.sessions.remove(state, session_id, last_delivered_sequence)
@@ -164,14 +164,14 @@ class Broker:
 
     def add_producer(self, state: ConnectionState, info: ProducerInfo, now: Time) -> None:
         """Add a producer of this connection. Its destination, if any, is checked and created now."""
-        self._turn(now)
+        self._context.begin_request(now)
         self.access.check_own(state, info.producer_id.connection_id)
         self.assembly.sessions.check(state, info.producer_id.session_id, "Cannot add a producer")
         self.assembly.producer_registry.add(state, info)
 
     def remove_producer(self, state: ConnectionState, producer_id: ProducerId, now: Time) -> None:
         """Remove a producer."""
-        self._turn(now)
+        self._context.begin_request(now)
         self.assembly.producer_registry.remove(state, str(producer_id))
 
     def add_consumer(
@@ -186,7 +186,7 @@ class Broker:
 
         ``automatic`` acknowledges all messages flushed to the socket (STOMP ``ack:auto``).
         """
-        self._turn(now)
+        self._context.begin_request(now)
         self.access.check_own(state, info.consumer_id.connection_id)
         self.assembly.sessions.check(state, info.consumer_id.session_id, f"{self.name} Cannot add a consumer")
         subscription = self._consumer_registry.add(state, info, consumer, automatic)
@@ -196,7 +196,7 @@ class Broker:
 
     def start_consumer(self, subscription: Subscription, now: Time) -> None:
         """Begin dispatch after the answer to the consumer's announcement is encoded."""
-        self._turn(now)
+        self._context.begin_request(now)
         self._consumer_registry.start(subscription)
 
     def remove_consumer(
@@ -206,30 +206,30 @@ class Broker:
 
         For special values see ``acks.LAST_DELIVERED_…``.
         """
-        self._turn(now)
+        self._context.begin_request(now)
         complete(state)
         self._consumer_registry.remove(state, str(consumer_id), last_delivered_sequence)
         self._flow.unpark()
 
     def unsubscribe(self, state: ConnectionState, name: str, now: Time) -> None:
         """Delete a durable subscription of this client."""
-        self._turn(now)
+        self._context.begin_request(now)
         self.assembly.durables.unsubscribe(state, name)
         self._flow.unpark()
 
     def set_prefetch(self, subscription: Subscription, prefetch_size: int, now: Time) -> None:
         """Change the prefetch of a consumer."""
-        self._turn(now)
+        self._context.begin_request(now)
         self._consumer_registry.set_prefetch(subscription, prefetch_size)
 
     def add_destination(self, state: ConnectionState, destination: Destination, now: Time) -> None:
         """Create a destination. A temporary destination belongs to this connection."""
-        self._turn(now)
+        self._context.begin_request(now)
         self.assembly.destinations.add_all(state, destination.parts())
 
     def remove_destination(self, state: ConnectionState, destination: Destination, now: Time) -> None:
         """Remove a destination without consumers."""
-        self._turn(now)
+        self._context.begin_request(now)
         self.assembly.destinations.remove_all(state, destination.parts())
         self._flow.unpark()
 
@@ -239,7 +239,7 @@ class Broker:
         """Add a temporary destination reached through the brokers of ``broker_path``. The bridge's connection owns a
         new one.
         """
-        self._turn(now)
+        self._context.begin_request(now)
         self.assembly.destinations.add_remote_temporary(state, destination, broker_path)
 
     def configure_destination(self, destination: Destination) -> None:
@@ -254,7 +254,7 @@ class Broker:
         Returns:
             True to answer now. False if `ClientConnection.on_completed` will be called with ``token``.
         """
-        self._turn(now)
+        self._context.begin_request(now)
         if state.job is not None:
             complete(state)
         if transaction_id is None:
@@ -302,7 +302,7 @@ class Broker:
         Raises:
             IllegalStateError: a message is not in flight to this consumer.
         """
-        self._turn(now)
+        self._context.begin_request(now)
         if state.job is not None:
             complete(state)
         transaction = None if transaction_id is None else self.xa.gathering(state, transaction_id)
@@ -320,12 +320,12 @@ class Broker:
         Returns:
             The number of acknowledgements taken. The caller passes the others to `acknowledge`.
         """
-        self._turn(now)
+        self._context.begin_request(now)
         return self._acknowledgements.acknowledge_run(subscription, producer_id, sequences)
 
     def pull(self, subscription: Subscription, timeout_ms: int, now: Time) -> None:
         """Request one message for a consumer without prefetch. ``timeout_ms`` 0 waits forever, -1 not at all."""
-        self._turn(now)
+        self._context.begin_request(now)
         self._consumer_registry.pull(subscription, timeout_ms)
 
     def begin(self, state: ConnectionState, transaction_id: TransactionId) -> None:
@@ -335,19 +335,19 @@ class Broker:
 
     def commit(self, state: ConnectionState, transaction_id: TransactionId, token: int, now: Time) -> bool:
         """Commit a local transaction. Returns the same values as `send`."""
-        self._turn(now)
+        self._context.begin_request(now)
         complete(state)
         return self.assembly.local_transactions.commit(state, transaction_id, token)
 
     def rollback(self, state: ConnectionState, transaction_id: TransactionId, now: Time) -> None:
         """Roll back a local transaction. Messages acknowledged in the transaction are in flight again."""
-        self._turn(now)
+        self._context.begin_request(now)
         complete(state)
         self.assembly.local_transactions.rollback(state, transaction_id)
 
     def stored(self, position: int, now: Time) -> None:
         """Record that all changes up to ``position`` survive a power failure, and send the withheld answers."""
-        self._turn(now)
+        self._context.begin_request(now)
         self._unsynced.stored(position)
         self._flow.refresh()
         for reply in self._replies.advance(position):
@@ -357,20 +357,20 @@ class Broker:
 
     def room_changed(self, now: Time) -> None:
         """Reevaluate blocked sends: the store's disk is full or has room again, or an operator freed memory."""
-        self._turn(now)
+        self._context.begin_request(now)
         self._flow.refresh()
         self._flow.unpark()
         self.assembly.dead_letters.room_changed()
 
     def store_failed(self, error: StoreError, now: Time) -> None:
         """Refuse all withheld answers and close all connections after a failure of the store."""
-        self._turn(now)
+        self._context.begin_request(now)
         self._replies.refuse_all(error)
         self.assembly.connections.fail(error)
 
     def on_fetched(self, request: int, messages: list[Message | None], now: Time) -> None:
         """Take the store's result of one read."""
-        self._turn(now)
+        self._context.begin_request(now)
         destination = self._context.take_fetching(request)
         if destination is not None:
             destination.on_fetched(request, messages)
@@ -394,7 +394,7 @@ class Broker:
 
     def run(self, now: Time) -> None:
         """Run due timers and one slice of some unfinished jobs (at most 500 messages each)."""
-        self._turn(now)
+        self._context.begin_request(now)
         self._timers.run()
 
     def recover(
@@ -411,18 +411,18 @@ class Broker:
         Raises:
             StoreError: the contents are inconsistent.
         """
-        self._turn(now)
+        self._context.begin_request(now)
         self.assembly.state_recovery.recover(recovered, clean, {} if metadata is None else metadata)
 
     def became_master(self, now: Time) -> None:
         """Publish the advisory of a started broker that is the only user of its store."""
-        self._turn(now)
+        self._context.begin_request(now)
         if self.advisories is not None:
             self.advisories.became_master()
 
     def begin_stop(self, now: Time) -> None:
         """Stop all dispatch. Messages already sent are still stored and answered (`awaits_disk`)."""
-        self._turn(now)
+        self._context.begin_request(now)
         self.assembly.connections.stop_dispatch()
 
     def awaits_disk(self) -> bool:
@@ -442,14 +442,6 @@ class Broker:
         self.assembly.connection_cleanup.finish()
         for queue in [*self.assembly.map.queues.values(), *self.assembly.durables.queues()]:
             queue.note_uncertain()
-
-    def _turn(self, now: Time) -> None:
-        context = self._context
-        context.steps += 1
-        context.first_slices = 0
-        context.looks = 0
-        context.wall_ms = now.wall_ms
-        context.monotonic = now.monotonic
 
     def find_destination(self, destination: Destination) -> BrokerDestination | None:
         """Return the queue or topic itself for an operator's inspection, or None."""

@@ -8,7 +8,9 @@ import pytest
 
 from spanwire.broker.connections.connection_state import MAX_TRANSACTIONS_PER_CONNECTION
 from spanwire.broker.connections.xa_branch import BranchRecord, StoredAcks, decode_record, encode_record
+from spanwire.broker.destinations.wildcard_matching import JOIN_STEPS
 from spanwire.broker.metadata import XA_BRANCHES
+from spanwire.broker.topic.pending_eviction import MAX_LOOKS
 from spanwire.broker.transactions.xa_transactions import LATER, MAX_BRANCHES, XA_OK, XA_RDONLY
 from spanwire.model.acks import POISON_ACK, STANDARD_ACK, MessageAck
 from spanwire.model.destination import SUBSCRIPTION, TRANSACTION, Destination, parse_destination
@@ -119,6 +121,19 @@ def test_a_branch_is_found_by_its_key_alone() -> None:
     assert XaTransactionId(1, b"ab", b"c") != XaTransactionId(1, b"a", b"bc")
     with pytest.raises(ValueError, match="too short"):
         xa_transaction_id(X.key[:7])
+
+
+def test_a_commit_of_a_branch_counts_a_step_and_has_budgets_of_its_own() -> None:
+    stage = Stage()
+    manager = Manager(stage.peer("a"))
+    manager.begins()
+    manager.sends(OUT, "1")
+    context = stage.broker.assembly.context
+    steps = context.steps
+    context.looks, context.first_slices = MAX_LOOKS, JOIN_STEPS  # what the request before it has used
+    manager.commits(one_phase=True)
+    assert context.steps > steps
+    assert (context.looks, context.first_slices) == (0, 0)
 
 
 def test_one_phase_commits_a_branch() -> None:

@@ -43,7 +43,7 @@ class Administration:
             InvalidDestinationError: the subscription does not exist.
             JmsError: the subscription is in use.
         """
-        self._turn(now)
+        self._context.begin_request(now)
         pending = self._durables.pending(client_id, name)
         self._durables.remove(client_id, name)
         self._flow.unpark()
@@ -56,7 +56,7 @@ class Administration:
             InvalidDestinationError: the destination does not exist.
             JmsError: the destination is in use.
         """
-        self._turn(now)
+        self._context.begin_request(now)
         if destination.is_temporary or destination.is_advisory:
             raise JmsError(f"{destination.qualified_name} goes with those who use it and cannot be removed")
         if not self._destinations.remove_own(destination):
@@ -65,7 +65,7 @@ class Administration:
 
     def disconnect(self, name: str, now: Time) -> list[str]:
         """Close the connections with this connection id, client id or remote address. Return their connection ids."""
-        self._turn(now)
+        self._context.begin_request(now)
         found = [
             state
             for state in self._connections.all()
@@ -76,7 +76,3 @@ class Administration:
             if not state.removed:
                 self._connection_cleanup.leave(state)
         return [state.connection_id for state in found]
-
-    def _turn(self, now: Time) -> None:
-        self._context.wall_ms = now.wall_ms
-        self._context.monotonic = now.monotonic

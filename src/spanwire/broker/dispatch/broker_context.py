@@ -15,6 +15,7 @@ from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.no_store import NoStore
 from spanwire.broker.ports import MessageStore, MetadataStore, Store, StoreUsage, UnitStore
 from spanwire.model.destination import Destination
+from spanwire.model.environment import Time
 
 MAX_RINGS: Final = 250  # alarms of one turn; the next turn calls further due alarms
 
@@ -93,6 +94,14 @@ class BrokerContext:
         self._jobs: Final[dict[Job, None]] = {}  # in the order of their turns
         self._alarms: Final[list[tuple[float, int, Alarm]]] = []  # a heap; the number orders equal times
         self._last_alarm = 0
+
+    def begin_request(self, now: Time) -> None:
+        """Begin the next request, or a turn of later work, at ``now``: count a step, and grant new budgets."""
+        self.steps += 1
+        self.first_slices = 0
+        self.looks = 0
+        self.wall_ms = now.wall_ms
+        self.monotonic = now.monotonic
 
     def next_order(self) -> int:
         """Return the next number in the broker's dispatch order."""

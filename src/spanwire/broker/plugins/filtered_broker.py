@@ -112,7 +112,7 @@ class FilteredBroker(Broker):
         self, state: ConnectionState, message: Message, transaction_id: AnyTransactionId | None, token: int, now: Time
     ) -> bool:
         """Send as `Broker.send` does. A filter may answer the message instead."""
-        self._turn(now)
+        self._context.begin_request(now)
         for broker_filter in self._filters:
             changed = broker_filter.send(state, message, now)
             if changed is None:

@@ -121,7 +121,8 @@ class Commits(Protocol):
 class TransactionWork(SlicedWork):
     """The end of one transaction under way.
 
-    With ``is_sliced`` the answer goes through the connection; otherwise ``is_answered`` says that the caller can answer.
+    With ``is_sliced`` the answer goes through the connection; otherwise ``is_answered`` says that the caller can
+    answer.
     """
 
     def __init__(self, state: ConnectionState, transaction: Transaction, token: int) -> None:

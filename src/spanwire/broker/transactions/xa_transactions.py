@@ -164,7 +164,7 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
         Raises:
             JmsError: the commit cannot be promised, and the branch is rolled back.
         """
-        self._turn(now)
+        self._context.begin_request(now)
         self._log_event("preparing transaction", xid)
         complete(state)
         if xid.key not in state.branches:
@@ -185,7 +185,7 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
         Raises:
             JmsError: the branch is rolled back or, if prepared, stays prepared.
         """
-        self._turn(now)
+        self._context.begin_request(now)
         self._log_event("committing transaction", xid)
         complete(state)
         branch = self._to_finish(state, xid)
@@ -198,7 +198,7 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
 
     def rollback(self, state: ConnectionState, xid: XaTransactionId, token: int, now: Time) -> bool:
         """Undo the branch, with the same result as `Broker.send`."""
-        self._turn(now)
+        self._context.begin_request(now)
         self._log_event("rolling back transaction", xid)
         complete(state)
         branch = self._to_finish(state, xid)
@@ -438,7 +438,3 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
         branch.tables.clear()
         if branch.record is not None:
             self._recovered.free_number(branch.record.number)
-
-    def _turn(self, now: Time) -> None:
-        self._context.wall_ms = now.wall_ms
-        self._context.monotonic = now.monotonic
