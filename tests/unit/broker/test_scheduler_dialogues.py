@@ -25,7 +25,7 @@ from spanwire.broker.scheduler.schedule import (
     SCHEDULED_MESSAGES,
     SchedulerSettings,
 )
-from spanwire.broker.scheduler.scheduler import MAX_DELIVERIES
+from spanwire.broker.scheduler.scheduler import MAX_DELIVERIES, REFUSED_MS
 from spanwire.model.errors import AuthorizationError, MessageFormatError, ResourceAllocationError
 from spanwire.model.message_view import LONG_VALUE, NULL_VALUE, STRING_VALUE
 from tests.support.dialogue.broker_dialogue import START_MS, Listener, Peer, Stage, destination
@@ -739,3 +739,38 @@ def test_a_scheduled_message_in_the_store_needs_no_room_in_memory(persistent: bo
     token = producer.sends(QUEUE, "a" * 300, persistent=persistent, properties={DELAY: 1_000})
     stage.settle()
     assert producer.is_answered(token)
+
+
+def test_a_series_that_begins_while_the_disk_has_no_room_holds_up_no_scheduled_message() -> None:
+    stage = played()
+    peer = stage.peer("p")
+    peer.sends(QUEUE, "series", properties={CRON: "* * * * *", REPEAT: 1, PERIOD: 1_000})
+    delayed(peer, "once", 60_000)
+    peer.sends(QUEUE, "light", persistent=False, properties={DELAY: 60_000})
+    listener = listening(stage)
+    comes_to_rest(stage)
+    stage.has_room(False)
+    passes(stage, 60)
+    assert listener.takes() == ["light"]
+    stage.has_room(True)
+    passes(stage, 2)
+    passes(stage, 2)
+    assert sorted(listener.takes()) == ["once", "series"]
+
+
+def test_a_delivery_that_the_store_refuses_is_tried_again_and_the_others_come() -> None:
+    stage = played()
+    peer = stage.peer("p")
+    listener = listening(stage)
+    for text in ("one", "two", "three"):
+        delayed(peer, text, 1_000)
+    comes_to_rest(stage)
+    stage.waits(1)
+    stage.store.refused = ResourceAllocationError("no")
+    stage.reads()
+    stage.runs()
+    stage.store.refused = None
+    passes(stage, REFUSED_MS / 1000 - 1)
+    assert listener.takes() == []
+    passes(stage, 1)
+    assert listener.takes() == ["one", "two", "three"]

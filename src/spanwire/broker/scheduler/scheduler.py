@@ -58,6 +58,7 @@ from spanwire.model.message_view import STRING_VALUE
 MAX_DELIVERIES: Final = 100  # messages of one slice, and of one read of the store
 MAX_READ_BYTES: Final = 4 * 1024 * 1024  # bytes of one read, unless one message has more
 RETRY_MS: Final = 1_000  # delay of a delivery without room
+REFUSED_MS: Final = 60_000  # delay of a delivery that the store refuses, such as too many copies of a large message
 MAX_NAP_SECONDS: Final = 1.0  # seconds between two checks of the wall clock: an operator may set the clock
 SEARCHED_WHOLE: Final = 16 * 1024  # bytes of a message; up to this size a search of all bytes costs least
 UNDELIVERED: Final = "the scheduled message could not be delivered"
@@ -217,8 +218,7 @@ class Scheduler(DelayedSender):
                 self._request = 0
                 jobs = self._reading
                 self._reading = []
-                for job, message in zip(jobs, messages, strict=True):
-                    self._deliver(job, message)
+                self._deliver_all(jobs, messages)
             else:
                 self._requests.on_fetched(request, messages)
         if not self._reading:
@@ -230,11 +230,19 @@ class Scheduler(DelayedSender):
         if not jobs:
             return
         if self._context.store is None:
-            for job in jobs:
-                self._deliver(job, job.message)
+            self._deliver_all(jobs, [job.message for job in jobs])
             return
         self._reading = jobs
         self._request = self._context.fetch(self._schedule, SCHEDULED_MESSAGES, [job.sequence for job in jobs])
+
+    def _deliver_all(self, jobs: list[Job], messages: list[Message | None]) -> None:
+        """Deliver the messages of due jobs. A job that the store refuses waits, and holds up no other job."""
+        for job, message in zip(jobs, messages, strict=True):
+            try:
+                self._deliver(job, message)
+            except JmsError as error:
+                logger.warning("scheduled job %s is tried again in %d ms: %s", job.job_id, REFUSED_MS, error)
+                self._schedule.put_off(job, self._context.wall_ms + REFUSED_MS)
 
     def _deliver(self, job: Job, found: Message | None) -> None:
         """Deliver ``found``, the message of a due job."""
@@ -246,7 +254,10 @@ class Scheduler(DelayedSender):
         message = self._formats.index(found.format_id, found.encoded())
         message.broker_path = found.broker_path
         if job.cron and job.repeat != 0:
-            self._begin_series(job, message, self._next_due(job, 0))
+            if self._flow.obstacle(self._schedule, message) == ROOM:
+                self._begin_series(job, message, self._next_due(job, 0))
+            else:
+                self._schedule.put_off(job, self._context.wall_ms + RETRY_MS)
             return
         entries = self._entries(job, self._delivered(job, message))
         for entry in entries:
@@ -341,10 +352,10 @@ class Scheduler(DelayedSender):
                 if entry.destination.persists(entry.message):
                     indexes.append(index)
                     additions.append((entry.destination.name, entry.message))
-                    self._unsynced.add(entry.message.size)
             found = self._context.units.append_unit(additions, removals, metadata)
             sequences = found[:own]
             for index, sequence in zip(indexes, found[own:], strict=True):
+                self._unsynced.add(entries[index].message.size)
                 entry = WithheldMessage(entries[index].destination, entries[index].message, sequence)
                 entries[index] = entry
                 if entry.message.redelivery_count > 0:
