@@ -330,6 +330,7 @@ class Broker:
 
     def begin(self, state: ConnectionState, transaction_id: TransactionId) -> None:
         """Open a local transaction."""
+        self._context.steps += 1
         complete(state)
         self.assembly.local_transactions.begin(state, transaction_id)
 

@@ -44,6 +44,7 @@ from spanwire.model.ids import AnyTransactionId, XaTransactionId
 from spanwire.model.message import Message
 
 MAX_BRANCHES: Final = 10_000  # open and prepared branches of one broker
+BRANCHES_PER_STEP: Final = 16  # branches in an answer that lists those in doubt; some 150 bytes each
 MAX_PREPARED: Final = 1_000_000  # messages of all prepared branches, as many as ten full connections
 
 # XAException's codes and votes
@@ -85,6 +86,7 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
             ResourceAllocationError: a limit is reached.
         """
         self._log_event("beginning transaction", xid)
+        self._context.steps += 1
         complete(state)
         if xid.key in state.branches:
             return
@@ -212,6 +214,7 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
 
     def prepared(self) -> list[XaTransactionId]:
         """Return the branches in doubt, oldest first."""
+        self._context.steps += 1 + len(self._branches) // BRANCHES_PER_STEP
         return [branch.xid for branch in self._branches.values() if branch.prepared]
 
     def roll_back_large(self, state: ConnectionState) -> bool:

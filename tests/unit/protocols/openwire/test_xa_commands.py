@@ -9,6 +9,7 @@ import pytest
 
 from spanwire.broker.connections.connection_job import JOB_STEPS
 from spanwire.model.errors import ResourceAllocationError
+from spanwire.protocols.base import REQUEST_STEPS
 from spanwire.protocols.openwire.codec import _marshallers as wire
 from tests.support.openwire_dialogue import LateStore, OpenWirePeer, World, text_of
 
@@ -203,3 +204,30 @@ def test_a_refused_prepare_of_many_messages_leaves_no_vote_for_another_command()
     assert peer.requests(peer.text_message(QUEUE, "behind")) == command_id
     world.stores()
     assert type(peer.receives(wire.Response)) is wire.Response
+
+
+def test_requests_about_branches_count_steps_and_those_in_doubt_are_not_listed_many_times_in_one_turn() -> None:
+    world = World()
+    peer = world.connect()
+    peer.produces(QUEUE)
+    before = world.broker.steps
+    for number in range(JOB_STEPS):
+        xid = xid_of(f"x{number}")
+        peer.succeeds(info(xid, BEGIN))
+        works(peer, xid)
+        assert votes(peer, xid) == 0
+    assert world.broker.steps - before >= 3 * JOB_STEPS
+    data = b""
+    for number in range(JOB_STEPS):
+        request = info(None, RECOVER)
+        request.command_id = 1_000 + number
+        request.response_required = True
+        data += peer.encoder.encode(request)
+    before = world.broker.steps
+    peer.connection.receive_data(data, world.now)
+    assert world.broker.steps - before <= 2 * REQUEST_STEPS
+    assert peer.connection.holds_requests
+    world.settle()
+    answers = [command for command in peer.received if isinstance(command, wire.DataArrayResponse)]
+    assert [answer.correlation_id for answer in answers] == [1_000 + number for number in range(JOB_STEPS)]
+    assert {len(answer.data or []) for answer in answers} == {JOB_STEPS}
