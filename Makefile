@@ -28,7 +28,7 @@ SOURCES := $(shell find src -name '*.py')
 CODE := src tests tools $(wildcard examples)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv client-conformance compiled spark peers lint format docs test test-all test-pure test-compiled demo bench bench-client bench-instructions bench-network bench-rights bench-selectors bench-spark soak soak-load soak-spark fuzz measure lock clean
+.PHONY: help venv client-conformance compiled spark peers lint format docs test test-all test-pure test-compiled demo bench bench-client bench-instructions bench-network bench-rights bench-selectors bench-spark flame-graph soak soak-load soak-spark fuzz measure lock clean
 
 help:  ## say what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -178,6 +178,10 @@ bench-client: peers venv $(VENV)/.bench  ## the Python client beside stomp.py, s
 
 bench-instructions: venv  ## instructions of the broker for a message, counted by valgrind
 	$(call with_best_build,-m tests.bench.instructions $(BENCH_ARGS))
+
+flame-graph: venv $(VENV)/.bench  ## out/flame-graph.svg: where the broker's processor time goes (BENCH_ARGS="--workload 'STOMP queue'")
+	@if sh tools/find_compiler.sh $(BIN)/python >/dev/null; then $(MAKE) --no-print-directory $(COMPILED)/.bench; fi
+	$(call with_best_build,-m tests.bench.flame_graph $(BENCH_ARGS))
 
 measure: venv  ## import time, generated lines and language of docstrings (MEASURE_ARGS=--compile: time to compile, too)
 	$(BIN)/python tools/measure_build.py $(MEASURE_ARGS)
