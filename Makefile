@@ -14,6 +14,7 @@ PARALLEL ?= 2
 TESTERS ?= 4
 PYTEST_ARGS ?=
 PURE :=
+COMPILED_TESTS :=
 DEMO_ARGS ?=
 BENCH_ARGS ?=
 SOAK_SEEDS ?= 5000
@@ -28,7 +29,7 @@ SOURCES := $(shell find src -name '*.py')
 CODE := src tests tools $(wildcard examples)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv client-conformance compiled spark peers lint format docs test test-all test-pure test-compiled demo bench bench-client bench-instructions bench-network bench-rights bench-selectors bench-spark flame-graph soak soak-load soak-spark fuzz measure lock clean
+.PHONY: help venv client-conformance compiled spark peers lint format docs test check test-all test-pure test-compiled demo bench bench-client bench-instructions bench-network bench-rights bench-selectors bench-spark flame-graph soak soak-load soak-spark fuzz measure lock clean
 
 help:  ## say what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -116,19 +117,29 @@ format: venv  ## rewrite the code as ruff formats it
 	$(BIN)/ruff format $(CODE)
 
 # Foreign programs and Spark see the same of both builds, and take longest: on the pure build a few such tests will do.
-# The compiler gets what processor time the tests on the pure build leave: they wait for a third of their time.
-test: peers venv  ## all tests on the compiled build; all on the pure one, too, but of those with foreign peers or Spark a few
+# Tests of tools run on the pure build alone: they see no build. tools/run_tests.sh has the two lists.
+# Lint takes one processor, and the tests on the pure build leave a third of both while they wait for sockets, processes
+# and timers. The compiler runs beside them and takes what is left.
+# $(call test_both_builds,TARGETS): makes the targets, which test the pure build, then tests the compiled one.
+define test_both_builds
 	@if reason=$$(sh tools/find_compiler.sh $(BIN)/python); then \
 	    echo "tests on the pure build, few with foreign peers or Spark (make test-all: all); it is compiled meanwhile" \
 	    && mkdir -p out && { nice $(MAKE) --no-print-directory compiled > out/compile.log 2>&1 & compiling=$$!; } \
-	    && { $(MAKE) --no-print-directory test-pure PURE=--smoke || { wait $$compiling; exit 1; }; } \
+	    && { $(MAKE) --no-print-directory $(1) PURE=--smoke || { wait $$compiling; exit 1; }; } \
 	    && { wait $$compiling || { cat out/compile.log; exit 1; }; } \
 	    && echo "tests on the compiled build" \
-	    && $(MAKE) --no-print-directory test-compiled; \
+	    && $(MAKE) --no-print-directory test-compiled COMPILED_TESTS=--compiled; \
 	else \
 	    echo "tests on the pure build; those on the compiled build are skipped: $$reason"; \
-	    $(MAKE) --no-print-directory test-pure && test "$$REQUIRE_PEERS" != 1; \
+	    $(MAKE) --no-print-directory $(1) && test "$$REQUIRE_PEERS" != 1; \
 	fi
+endef
+
+test: peers venv  ## all tests on the compiled build; all on the pure one, too, but of those with foreign peers or Spark a few
+	$(call test_both_builds,test-pure)
+
+check: peers venv  ## what every change must pass: lint, then test; the compiler runs beside both
+	$(call test_both_builds,lint test-pure)
 
 test-all: peers venv  ## every test on both builds
 	@$(MAKE) --no-print-directory test-pure
@@ -138,7 +149,7 @@ test-pure: venv $(VENV)/.spark  ## all tests on the pure build
 	@bash tools/run_tests.sh $(BIN)/python $(TESTERS) $(PURE) $(PYTEST_ARGS)
 
 test-compiled: compiled $(COMPILED)/.spark  ## all tests on the compiled build
-	@bash tools/run_tests.sh $(COMPILED)/bin/python $(TESTERS) $(PYTEST_ARGS)
+	@bash tools/run_tests.sh $(COMPILED)/bin/python $(TESTERS) $(COMPILED_TESTS) $(PYTEST_ARGS)
 
 # $(call with_best_build,ARGUMENTS): the compiled build where there is a compiler, else the pure one; says which.
 define with_best_build

@@ -1,5 +1,6 @@
 """What holds for every test: the Hypothesis profiles, chosen by HYPOTHESIS_PROFILE (`make fuzz` sets `fuzz`), that no
-log record shows the canary password, at any level, which tests may be tried again, and which stay together.
+log record shows the canary password, at any level, which tests may be tried again, which stay together, and which come
+first.
 """
 
 from __future__ import annotations
@@ -7,7 +8,6 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
 import pytest
@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, settings
 
 from spanwire._build import COMPILED
 from tests.support.canary import CanaryWatch
-from tests.support.groups import group_scheduling
+from tests.support.groups import WITH_PEERS, group_scheduling, rank_of
 
 # No deadlines: the same test runs interpreted and compiled, alone and beside others, and must not depend on speed.
 # A run of the suite tries the same examples each time; `make fuzz` and the profile `random` look for new ones. The
@@ -28,14 +28,13 @@ settings.register_profile(
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
-TESTS: Final = Path(__file__).parent
 # Here other processes, foreign clients and the kernel take part, whose threads race each other on a busy machine. Such
 # a test fails when it fails every time; the summary counts what was tried again. All others pass at the first attempt.
 WITH_OTHERS: Final = tuple(
-    TESTS / directory
-    for directory in (
-        "bench", "conformance/differential", "faults", "interop", "service", "spark", "unit/discovery", "unit/stores",
-        "unit/testing", "unit/tools", "unit/transports", "unit/client/test_loading.py",
+    f"tests/{beginning}"
+    for beginning in (
+        "bench/", "conformance/differential/", "faults/", "interop/", "service/", "spark/", "unit/discovery/",
+        "unit/stores/", "unit/testing/", "unit/tools/", "unit/transports/", "unit/client/test_loading.py",
         "unit/management/test_control.py", "unit/network/test_connector.py", "unit/network/test_discovered.py",
     )
 )  # fmt: skip
@@ -49,11 +48,17 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests with other processes may be tried again, unless the command line says how often (`--reruns 0`)."""
+    """Those that take long come first. Tests with other processes may be tried again, unless the command line says how
+    often (`--reruns 0`).
+    """
+    items.sort(key=lambda item: rank_of(item.nodeid))
+    for item in items:
+        if item.nodeid.startswith(WITH_PEERS):
+            item.add_marker(pytest.mark.peers)
     if config.getoption("reruns", None) is not None:
         return
     for item in items:
-        if any(item.path.is_relative_to(directory) for directory in WITH_OTHERS):
+        if item.nodeid.startswith(WITH_OTHERS):  # ten thousand tests, and each process of a parallel run asks for all
             item.add_marker(pytest.mark.flaky(reruns=MORE_ATTEMPTS))
 
 

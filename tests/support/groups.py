@@ -1,4 +1,5 @@
-"""Which tests run one after the other in the same process of a parallel run, because they share brokers or Spark.
+"""Which tests run one after the other in the same process of a parallel run, because they share brokers or Spark, and
+which begin first.
 
 `--dist loadgroup` of pytest-xdist 3.8 writes a group behind the node id, which pytest 9.2 passes over: each test is a
 group of its own then, and each process starts a Spark. So `tests/conftest.py` gives it this scheduler.
@@ -18,6 +19,20 @@ OWN_DRIVERS: Final = frozenset(
         "test_ledger_link.py", "test_link.py", "test_redriving.py",
     }
 )  # fmt: skip
+
+# The folders whose tests meet foreign programs. In `make test` one build runs those alone that have the mark `smoke`.
+WITH_PEERS: Final = ("tests/spark/", "tests/conformance/differential/", "tests/interop/")
+# Groups begin in the order of their tests. Spark takes as long as half of all others, and waits of tests with processes
+# are filled by tests without; those are many and short, so that no process has one left when all others have ended.
+LONG_FIRST: Final = (*WITH_PEERS, "tests/faults/", "tests/service/", "tests/simulation/", "tests/unit/testing/")
+
+
+def rank_of(nodeid: str) -> int:
+    """The place of a test's folder among those that begin first."""
+    for rank, folder in enumerate(LONG_FIRST):
+        if nodeid.startswith(folder):
+            return rank
+    return len(LONG_FIRST)
 
 
 def group_of(nodeid: str) -> str:

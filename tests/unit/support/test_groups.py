@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.groups import OWN_DRIVERS, group_of
+from tests.support.groups import LONG_FIRST, OWN_DRIVERS, WITH_PEERS, group_of, rank_of
 
 ROOT = Path(__file__).resolve().parents[3]
 PROGRAM = """
@@ -40,6 +40,23 @@ def test_where(number):
 )
 def test_the_file_decides_on_the_group(nodeid: str, group: str) -> None:
     assert group_of(nodeid) == group
+
+
+def test_tests_that_take_long_come_first() -> None:
+    files = ["tests/unit/cli/test_a.py", "tests/faults/test_b.py", "tests/spark/test_c.py", "tests/interop/test_d.py"]
+    assert sorted(files, key=rank_of) == [files[2], files[3], files[1], files[0]]
+    assert [folder for folder in LONG_FIRST if not (ROOT / folder).is_dir()] == []
+
+
+def test_all_tests_with_foreign_peers_have_their_mark_and_no_others(pytestconfig: pytest.Config) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "--collect-only", "-m", "peers",
+         "tests/interop/test_kill.py", "tests/conformance/test_memory_store.py"],
+        cwd=pytestconfig.rootpath, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    collected = [line for line in done.stdout.splitlines() if "::" in line]
+    assert collected, done.stdout + done.stderr
+    assert {line.startswith(WITH_PEERS) for line in collected} == {True}
 
 
 def test_files_with_drivers_of_their_own_are_there() -> None:
