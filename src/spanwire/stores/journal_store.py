@@ -369,7 +369,9 @@ class JournalStore:
     def _on_space_change(self, spare_bytes: int, has_space: bool) -> None:
         if self._error is not None or self._is_stopped:
             return  # the writer has reported it before
-        had_unwritten = self._journal.has_unwritten
+        batch = self._in_flight
+        if batch is not None and batch.new_segment is not None:
+            spare_bytes = 0  # of a file that the batch takes: the writer reports the next file behind the batch
         if self._journal.space_changed(spare_bytes, has_space):
             if has_space:
                 logger.warning("there is room on the disk again: messages are taken")
@@ -377,8 +379,7 @@ class JournalStore:
                 logger.error("the disk is full: no message is taken until there is room, consumers go on")
                 self._writer.prepare(self._journal.wanted_spare, self._journal.wanted_reserve, self._journal.room_bytes)
             self._on_space(has_space)
-        if had_unwritten:
-            self._on_stored(self._journal.stored_position)  # a turn must follow, because held calls may go on
+        self._on_stored(self._journal.stored_position)  # a turn must follow: held calls and compaction may go on
 
     def _on_read(self, fetch: Fetch, results: list[StoredBytes | None]) -> None:
         """Queue the result of a read behind the results of earlier reads."""

@@ -149,3 +149,31 @@ def test_what_is_told_of_the_disk_after_a_stop_reaches_nobody(driver: JournalSto
     driver.journal_store.stop()
     driver.journal_store._on_space_change(SEGMENT, True)
     assert driver.rooms == [False]
+
+
+def test_a_file_that_the_batch_under_way_takes_is_not_counted_on_again(tmp_path: Path, disk: FullDisk) -> None:
+    driver = JournalStoreDriver(tmp_path / "data", SEGMENT)
+    journal = driver.journal_store._journal
+    for number in range(SEGMENT * 5 // 8 // 1100):
+        driver.store.append(A, plain_message(A, number, b"x" * 1000))
+    driver.turn_until(
+        lambda: journal.segment_end > SEGMENT // 2 and not journal.is_writing and not journal.wanted_spare
+    )
+    driver.store.append(A, plain_message(A, 1, bytes(SEGMENT // 2)))
+    driver.journal_store.turn(driver.now)
+    assert journal.segment == 2 and journal.is_writing
+    driver.journal_store._on_space_change(SEGMENT, False)  # reported before the writer came to the batch
+    assert journal.wanted_spare == SEGMENT
+    driver.turn_until(lambda: driver.rooms == [False, True])
+    driver.journal_store.stop()
+
+
+@pytest.mark.parametrize("has_space", [True, False])
+def test_a_turn_follows_whatever_is_told_of_the_disk(tmp_path: Path, has_space: bool) -> None:
+    driver = JournalStoreDriver(tmp_path / "data", SEGMENT)
+    driver.turn()
+    assert not driver.journal_store._journal.has_unwritten
+    reports = driver.reports
+    driver.journal_store._on_space_change(SEGMENT, has_space)  # records that compaction read may have room now
+    assert driver.reports == reports + 1
+    driver.journal_store.stop()
