@@ -65,7 +65,8 @@ class Scan:
 class Found:
     """A record that may be worth moving, with its payload.
 
-    ``body`` is the body of a REFERENCE, ``cost`` the bytes that moving takes, with the body for the first reference.
+    ``body`` is the body of a REFERENCE, ``cost`` the bytes that moving takes, with the body for the first reference of
+    each batch.
     """
 
     __slots__ = ("body", "cost", "payload", "record")
@@ -74,7 +75,7 @@ class Found:
         self.record: Final[Record] = record
         self.payload: Final[bytes] = payload
         self.body: Final[Found | None] = body
-        self.cost: Final[int] = cost
+        self.cost = cost
 
 
 class Compaction:
@@ -307,9 +308,14 @@ class Compaction:
             if entry is not None:
                 entries.append(entry)
                 left -= entry.size
+        body: Found | None = None
         for candidate in self._ready[:count]:
             self._ready_bytes -= candidate.cost
+            body = candidate.body
         del self._ready[:count]
+        if body is not None and self._ready and self._ready[0].body is body:
+            self._ready[0].cost += body.cost  # the next batch writes the body again
+            self._ready_bytes += body.cost
         for entry in entries:
             self.moved_bytes += entry.size
         self._finish()

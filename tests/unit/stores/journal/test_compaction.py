@@ -13,6 +13,7 @@ from spanwire.broker.metadata import SUBSCRIPTIONS
 from spanwire.model.destination import QUEUE, Destination, parse_destination
 from spanwire.stores.journal.batch import write_batch
 from spanwire.stores.journal.compaction import MAX_SCAN_BYTES, SCAN_BYTES, SCAN_RECORDS, Scan, usual_step
+from spanwire.stores.journal.segments.record import HEADER_SIZE, MOVED_BODY, REFERENCE
 from spanwire.stores.journal.segments.segment import segment_name, segment_number
 from spanwire.stores.journal.space import UNMANAGED
 from spanwire.stores.reader import read_all, read_block
@@ -224,6 +225,24 @@ def test_a_shared_body_moves_with_those_references_that_are_left() -> None:
         assert bodies(driver, [first, third[0]]) == [None, None]
         assert bodies(driver, [second, third[1]], B) == [b"shared", b"again"]
         driver.crash()
+
+
+def test_a_shared_body_that_is_written_again_for_references_of_a_later_batch_needs_its_room_again() -> None:
+    driver = JournalDriver()
+    (first, second) = driver.store.append_shared([A, B], plain_message(A, 1, b"shared" * 100))
+    driver.write_one()
+    flow(driver, 40)
+    while driver.scan_one():
+        pass
+    compaction = driver.store._compaction
+    cost = compaction.ready_bytes - HEADER_SIZE  # of the body and one reference
+    assert len(compaction.take(0, cost, driver.store.position())) == 2
+    assert compaction.ready_bytes == cost
+    assert compaction.take(0, cost - 1, driver.store.position()) == []
+    entries = compaction.take(0, cost, driver.store.position())
+    assert [entry.kind for entry in entries] == [MOVED_BODY, REFERENCE]
+    assert compaction.ready_bytes == 0
+    assert bodies(driver, [first]) == bodies(driver, [second], B) == [b"shared" * 100]
 
 
 def test_messages_larger_than_a_block_are_read_whole_and_dead_ones_are_passed_over() -> None:
