@@ -284,13 +284,22 @@ class Outbox:
         return Slice(chosen, size, count, self.position if count == len(self.entries) else position, 0)
 
     def _rest(self, count: int, position: int, at_most: int) -> int:
-        """Return the bytes of a call behind the first ``count`` entries, of those that may be taken."""
+        """Return the most bytes of a call behind the first ``count`` entries, of those that may be taken.
+
+        Each reference may be cancelled before its slice, which makes it longer.
+        """
         size = 0
+        longest = 0
         for index in range(count, min(len(self.entries), at_most)):
             entry = self.entries[index]
             if entry.position != position:
                 break
-            size += entry.size
+            if entry.kind == REFERENCE and entry.message is not None:
+                if longest == 0:  # all references of a call have one message
+                    longest = record_size(len(cancellation(entry.message)))
+                size += longest
+            else:
+                size += entry.size
         return size
 
     def taken(self, count: int) -> None:

@@ -32,6 +32,9 @@ class SegmentCleanup:
 
     def drop_segments(self) -> None:
         """Drop segments that nothing needs any more."""
-        for number in self._index.segments.droppable(self._active.number):
+        dropped = self._index.segments.droppable(self._active.number)
+        if dropped and self._outbox.entries:
+            self._outbox.position += 1  # no part of the last call, of which a part may be encoded
+        for number in dropped:
             self._index.drop_segment(number)
             self._outbox.record(SEGMENT_DROPPED, self._outbox.nobody, number, b"")

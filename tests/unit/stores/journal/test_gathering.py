@@ -7,16 +7,18 @@ import errno
 import pytest
 
 from spanwire.broker.persistence.store_unit import StoreUnit
-from spanwire.model.destination import QUEUE, Destination
+from spanwire.model.destination import QUEUE, SUBSCRIPTION, Destination
 from spanwire.stores.journal.batch import write_batch
 from spanwire.stores.journal.next_batch import MAX_GATHERED_BYTES
 from spanwire.stores.journal.outbox import MAX_SLICE_BYTES, MAX_SLICE_RECORDS
-from spanwire.stores.journal.segments.record import CANCELLED, MESSAGE, REMOVAL
+from spanwire.stores.journal.segments.record import CANCELLED, HEADER_SIZE, MESSAGE, REMOVAL, record_size
+from spanwire.stores.journal.segments.segment import BATCH_HEAD_SIZE, segment_name
 from tests.simulation.disk import PowerCutError
 from tests.support.journal_driver import JournalDriver
 from tests.support.plain_format import plain_message
 
 A = Destination(QUEUE, "A")
+B = Destination(QUEUE, "B")
 
 
 def driver_with_slices(records: int = 2, segment_bytes: int = 65536) -> JournalDriver:
@@ -144,6 +146,63 @@ def test_what_follows_a_call_that_was_cut_waits_for_the_next_file_if_it_has_no_p
     assert driver.stored == position
     driver.crash()
     assert len(driver.recovered[0].sequences) == 5 + count
+
+
+def leave_room(driver: JournalDriver, size: int) -> None:
+    """Fill the segment up to so many bytes."""
+    active = driver.store._active
+    least = record_size(len(plain_message(A, 1).encoded()))
+    left = active.size - active.end - BATCH_HEAD_SIZE - size - least
+    driver.store.append(A, plain_message(A, 1, bytes(left // 8 * 8)))
+    driver.turn()
+    assert size <= active.size - active.end < size + 8
+
+
+def test_a_call_that_was_cut_has_room_for_the_cancellation_of_what_is_removed_meanwhile() -> None:
+    driver = driver_with_slices()
+    lines = [Destination(SUBSCRIPTION, f"S{number}") for number in range(20)]
+    for line in lines:
+        driver.store.add_destination(line)
+    driver.turn()
+    message = plain_message(A, 1)
+    leave_room(driver, BATCH_HEAD_SIZE + record_size(len(message.encoded())) + len(lines) * HEADER_SIZE)
+    sequences = driver.store.append_shared(lines, message)
+    assert driver.store.gather()
+    for line, sequence in zip(lines, sequences, strict=True):
+        driver.store.remove(line, sequence)
+    batch = driver.store.next_batch()
+    assert batch is not None
+    assert batch.offset + batch.size <= 65536
+    driver.end_one(batch)
+    driver.turn()
+    driver.crash()
+    assert sum(len(line.sequences) for line in driver.recovered if line.destination != A) == 0
+
+
+def test_a_segment_that_is_dropped_while_a_call_is_cut_is_no_part_of_the_call() -> None:
+    driver = JournalDriver(segment_bytes=8192)
+    driver.store.append(B, plain_message(B, 1, bytes(7000)))
+    driver.turn()
+    driver.store.append(A, plain_message(A, 1, bytes(2000)))
+    driver.turn()
+    driver.store._outbox.slice_records = 2
+    unit = [(A, plain_message(A, number)) for number in range(9)]
+    leave_room(driver, BATCH_HEAD_SIZE + HEADER_SIZE + sum(record_size(len(added[1].encoded())) for added in unit))
+    active = driver.store.segment
+    driver.store.remove_destination(B)
+    driver.store.append_unit(unit, [], [])
+    assert driver.store.gather()
+    assert driver.store.has_large_call
+    assert driver.store.release_removed()  # nothing is left in the first segment
+    batch = driver.store.next_batch()
+    assert batch is not None
+    assert batch.segment == active
+    assert batch.offset + batch.size <= 8192
+    driver.end_one(batch)
+    driver.turn()
+    assert segment_name(1) not in driver.disk.files()
+    driver.crash()
+    assert len(driver.recovered[0].sequences) == 11
 
 
 def test_a_unit_of_which_a_part_is_encoded_is_completed_in_slices_when_the_room_goes() -> None:
