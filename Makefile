@@ -29,7 +29,7 @@ SOURCES := $(shell find src -name '*.py')
 CODE := src tests tools $(wildcard examples)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv client-conformance compiled spark peers lint format docs test check test-all test-pure test-compiled demo bench bench-client bench-instructions bench-network bench-rights bench-selectors bench-spark flame-graph soak soak-load soak-spark fuzz measure lock clean
+.PHONY: help venv client-conformance compiled spark peers lint format docs test check test-all test-pure test-compiled demo bench bench-client bench-instructions bench-network bench-rights bench-selectors bench-spark bench-start flame-graph soak soak-load soak-spark fuzz measure lock clean
 
 help:  ## say what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -186,6 +186,9 @@ bench-rights: venv  ## what users and rights cost, in alternating pairs of runs
 bench-client: peers venv $(VENV)/.bench  ## the Python client beside stomp.py, stompman and the Java client
 	@if sh tools/find_compiler.sh $(BIN)/python >/dev/null; then $(MAKE) --no-print-directory $(COMPILED)/.bench; fi
 	$(call with_best_build,-m tests.bench.client_peers $(BENCH_ARGS))
+
+bench-start: venv  ## a broker's start and client commands: processor time, instructions, modules
+	$(call with_best_build,-m tests.bench.start_up $(BENCH_ARGS))
 
 bench-instructions: venv  ## instructions of the broker for a message, counted by valgrind
 	$(call with_best_build,-m tests.bench.instructions $(BENCH_ARGS))

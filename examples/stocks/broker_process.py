@@ -13,7 +13,7 @@ from typing import Final
 
 from stage import Address
 
-from spanwire.management.control import ControlClient, ControlError
+from spanwire.management.control_client import ControlClient, ControlError
 
 HERE: Final = Path(__file__).resolve().parent
 END_SECONDS: Final = 30.0

@@ -63,6 +63,17 @@ PKCS12: Final = "spanwire.tls.pkcs12:read_store"  # needs the extra `security`
 ENCRYPTION: Final = "spanwire.service.config.values.encryption:encryption"  # needs the extra `security`
 ENCRYPTION_CLASS: Final = "spanwire.service.config.values.encryption:Encryption"
 
+# Modules of Python for rare needs: a mistake on the command line, the names of files of a broker.
+CLOSE_MATCHES: Final = "difflib:get_close_matches"
+SHA256: Final = "hashlib:sha256"
+
+REDACTED: Final = "spanwire.client.addressing.redaction:redacted"  # shows a URL of the command line in an error
+
+# Loaded only by a broker that is started with a file, and by one with a file in TOML.
+CONFIGURATION: Final = "spanwire.service.config.loading:load_configuration"
+CONFIGURATION_READER: Final = "spanwire.service.config.reading:read_reference"
+TOML_READER: Final = "spanwire.service.config.toml:read_toml"
+
 STORES: Final[dict[str, str]] = {
     "memory": "spanwire.stores.memory:MemoryStore",
     "journal": "spanwire.stores.journal.journal:Journal",

@@ -27,7 +27,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Self
 
-from spanwire.management.control import ControlClient
+from spanwire.management.control_client import ControlClient
 from tests.interop.network_rows import PATIENCE_S, Consumer, Place, send
 from tests.support.broker_process import BrokerProcess, spanwire_command
 

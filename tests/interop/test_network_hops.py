@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from spanwire.management.control import ControlClient
+from spanwire.management.control_client import ControlClient
 from tests.interop.network_rows import PATIENCE_S, Consumer, Place, send
 from tests.interop.test_network_bridges import BEFORE_THE_KILL, CONNECTOR, Counter, Sender
 from tests.interop.test_network_bridges import send as send_to

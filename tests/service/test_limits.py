@@ -7,7 +7,7 @@ import socket
 import time
 from pathlib import Path
 
-from spanwire.management.control import ControlClient
+from spanwire.management.control_client import ControlClient
 from tests.support.broker_process import BrokerProcess, Command, spanwire_command
 
 MIB = 1024 * 1024

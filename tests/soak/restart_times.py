@@ -24,7 +24,7 @@ from spanwire._build import version_text
 from spanwire.broker.broker import Broker
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.service.machine.environment import RealEnvironment
-from spanwire.service.service import message_formats
+from spanwire.service.message_formats import message_formats
 from spanwire.stores.directory import DataDirectory
 from spanwire.stores.disk import FileDisk
 from spanwire.stores.journal.batch import write_batch

@@ -9,11 +9,11 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final, NoReturn, cast
 
-from spanwire.client.addressing.redaction import redacted
+from spanwire import registry
 from spanwire.documents.spelling import suggestion
 
 USAGE_ERROR: Final = 2
@@ -75,7 +75,7 @@ class Parser(argparse.ArgumentParser):
     def _unknown(self, word: str) -> str:
         name = word.partition("=")[0]
         if not name.startswith("-"):
-            return f"{redacted(name)[:60]!r} is one argument too many"
+            return f"{_redacted(name)[:60]!r} is one argument too many"
         known = {option for action in self._actions for option in action.option_strings}
         return f"unknown option {name[:60]}{suggestion(name, known, ', ', 0)}"
 
@@ -117,7 +117,7 @@ class _Once(argparse.Action):
     ) -> None:
         first = getattr(namespace, self.dest, None)
         if first is not None:
-            parser.error(f"two brokers are named, {redacted(str(first))} and {redacted(str(values))}: name one")
+            parser.error(f"two brokers are named, {_redacted(str(first))} and {_redacted(str(values))}: name one")
         setattr(namespace, self.dest, values)
 
 
@@ -169,8 +169,14 @@ def _attribute(name: str) -> str:
 def _truth(text: str) -> bool:
     lower = text.lower()
     if lower not in ("true", "false"):
-        raise argparse.ArgumentTypeError(f"{redacted(text)!r} is neither true nor false")
+        raise argparse.ArgumentTypeError(f"{_redacted(text)!r} is neither true nor false")
     return lower == "true"
+
+
+def _redacted(text: str) -> str:
+    """Return a word for an error without the secrets of a URL."""
+    redacted = cast(Callable[[str], str], registry.load(registry.REDACTED))
+    return redacted(text)
 
 
 def _definition(text: str) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
 
-from spanwire.management.control import ControlClient
+from spanwire.management.control_client import ControlClient
 from spanwire.model.text import escaped
 
 TYPES: Final = (

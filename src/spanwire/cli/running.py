@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, cast
 
+from spanwire import registry
 from spanwire.cli.arguments import CONFIGURATION_VARIABLE
-from spanwire.management.control import SOCKET_NAME, ControlClient
+from spanwire.management.control_client import SOCKET_NAME, ControlClient
 from spanwire.management.running_brokers import ListedBroker, running_brokers
 from spanwire.model.errors import ConfigurationError
-from spanwire.service.config.loading import configuration_file, default_reference, load_configuration
-from spanwire.service.config.model import default_configuration
-from spanwire.service.data_directory import DATA_VARIABLE, data_directory
+from spanwire.service.config.reference import DEFAULT_BROKER_NAME, configuration_file, default_reference
+from spanwire.service.data_directory import DATA_VARIABLE, data_directory, usual_directory
+
+if TYPE_CHECKING:
+    from spanwire.service.config.model import BrokerConfiguration
 
 ANSWER_TIMEOUT_S: Final = 10.0  # seconds; for requests that a broker answers at once
 MAX_SHOWN: Final = 20  # brokers listed in an error
@@ -62,6 +65,7 @@ def broker_directory(options: argparse.Namespace, environment: Mapping[str, str]
     if "." not in reference and ":" not in reference and not Path(reference).is_file() and not named:
         raise ConfigurationError(f"no running broker is named {reference[:80]}; {_advice(running)}")
     # unsupported parts do not matter here, because only the data directory is needed
+    load_configuration = cast("Callable[..., BrokerConfiguration]", registry.load(registry.CONFIGURATION))
     configuration = load_configuration(reference, dict(options.definitions), environment, skip_unsupported=True)
     directory = data_directory(configuration, None, environment)
     if named and str(directory) not in [broker.data_directory for broker in named]:
@@ -77,7 +81,7 @@ def _named(reference: str, running: Sequence[ListedBroker]) -> list[ListedBroker
 
 
 def _only(running: Sequence[ListedBroker], environment: Mapping[str, str]) -> Path:
-    usual = data_directory(default_configuration(), None, environment)
+    usual = usual_directory(DEFAULT_BROKER_NAME, environment)
     if len(running) == 1 and not environment.get(DATA_VARIABLE):
         return Path(running[0].data_directory)
     if environment.get(DATA_VARIABLE) or (not running and (usual / SOCKET_NAME).exists()):

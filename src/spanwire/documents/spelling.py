@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Callable, Iterable
+from typing import Final, cast
+
+from spanwire import registry
 
 MAX_COMPARED: Final = 60  # characters compared of an unknown word; real names are shorter
 LIKE: Final = 0.6  # least ratio of `difflib` between near words
@@ -14,7 +15,8 @@ MAX_LISTED: Final = 20  # words listed in one line; more would hide the error
 def closest(word: str, known: Iterable[str]) -> str | None:
     """Return the known word most like ``word``, ignoring case; None if no word is near."""
     by_lower = {name.lower(): name for name in known}
-    matches = difflib.get_close_matches(word[:MAX_COMPARED].lower(), list(by_lower), n=1, cutoff=LIKE)
+    close_matches = cast(Callable[[str, list[str], int, float], list[str]], registry.load(registry.CLOSE_MATCHES))
+    matches = close_matches(word[:MAX_COMPARED].lower(), list(by_lower), 1, LIKE)
     return by_lower[matches[0]] if matches else None
 
 

@@ -9,29 +9,32 @@ dead broker, and the reader removes it. Directories writable by other users are 
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import json
 import logging
 import os
 import stat
-import tempfile
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple, Protocol, cast
+
+from spanwire import registry
 
 logger = logging.getLogger(__name__)
 
 RUNTIME_VARIABLE: Final = "XDG_RUNTIME_DIR"
 DIRECTORY_MODE: Final = 0o700
 ENTRY_MODE: Final = 0o600
+TEMPORARY: Final = "/tmp"  # `tempfile` would choose it, too, but loads seven modules
 SUFFIX: Final = ".json"
 MAX_ENTRY_BYTES: Final = 64 * 1024  # bytes of an entry; enough for 500 connectors
 MAX_ENTRIES: Final = 1_000  # entries read in one directory; others are ignored
 
 
-@dataclass(frozen=True, slots=True)
-class ListedBroker:
+class _Digest(Protocol):
+    def hexdigest(self) -> str: ...
+
+
+class ListedBroker(NamedTuple):
     """A broker as in its entry; ``configuration`` is the absolute path of its file, "" without a file."""
 
     name: str
@@ -48,14 +51,15 @@ class RunningEntry:
     def __init__(self, directory: Path, broker: ListedBroker) -> None:
         """Make the entry. Raises `OSError` if the directory or the entry cannot be made."""
         _make_directory(directory)
-        digest = hashlib.sha256(os.fsencode(broker.data_directory)).hexdigest()[:16]
+        sha256 = cast(Callable[[bytes], _Digest], registry.load(registry.SHA256))
+        digest = sha256(os.fsencode(broker.data_directory)).hexdigest()[:16]
         self._path: Final = directory / f"{broker.pid}-{digest}{SUFFIX}"
         temporary = self._path.with_suffix(".new")
         flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
         self._descriptor = os.open(temporary, flags, ENTRY_MODE)
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.write(self._descriptor, json.dumps(asdict(broker)).encode("utf-8"))
+            os.write(self._descriptor, json.dumps(broker._asdict()).encode("utf-8"))
             temporary.rename(self._path)  # readers see only locked entries
         except BaseException:
             os.close(self._descriptor)
@@ -108,7 +112,7 @@ def _directories(environment: Mapping[str, str]) -> list[Path]:
     """
     user = os.geteuid()
     runtime = Path(environment.get(RUNTIME_VARIABLE) or f"/run/user/{user}")
-    temporary = Path(environment.get("TMPDIR") or tempfile.gettempdir()) / f"spanwire-{user}"
+    temporary = Path(environment.get("TMPDIR") or TEMPORARY) / f"spanwire-{user}"
     return [runtime / "spanwire", temporary] if _is_own(runtime) else [temporary]
 
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from spanwire.service.config.model import BrokerConfiguration
+if TYPE_CHECKING:
+    from spanwire.service.config.model import BrokerConfiguration
 
 DATA_VARIABLE: Final = "SPANWIRE_DATA"
 
@@ -28,8 +29,13 @@ def data_directory(configuration: BrokerConfiguration, override: Path | None, en
         return override.absolute()
     if configuration.data_directory is not None:
         return configuration.data_directory.absolute()
+    return usual_directory(configuration.broker_name, environment)
+
+
+def usual_directory(broker_name: str, environment: Mapping[str, str]) -> Path:
+    """Return the data directory of a broker without a configured one."""
     if environment.get(DATA_VARIABLE):
         return Path(environment[DATA_VARIABLE]).absolute()
     home = environment.get("XDG_DATA_HOME") or str(Path(environment.get("HOME") or "/").absolute() / ".local" / "share")
-    name = configuration.broker_name.replace(":", "_").lstrip(".")
+    name = broker_name.replace(":", "_").lstrip(".")
     return Path(home) / "spanwire" / (name or "broker")

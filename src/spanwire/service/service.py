@@ -21,7 +21,7 @@ from spanwire.broker.assembly import BrokerSettings
 from spanwire.broker.broker import Broker
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.policy.policy_map import PolicyMap
-from spanwire.broker.ports import AdvisoryFormat, MessageFormat
+from spanwire.broker.ports import AdvisoryFormat
 from spanwire.discovery.addresses.address import read_address
 from spanwire.management.administration import BrokerAdministration
 from spanwire.management.browsing import QueueBrowsing
@@ -36,6 +36,7 @@ from spanwire.network.bridge.duplex_bridge import DuplexAcceptor
 from spanwire.protocols.base import ConnectionSettings, ProtocolConnection
 from spanwire.service.config.model import BrokerConfiguration
 from spanwire.service.machine.environment import RealEnvironment
+from spanwire.service.message_formats import message_formats
 from spanwire.service.networking import Networking, announced_uri
 from spanwire.service.persistence import Persistence
 from spanwire.service.plugins import addresses, broker_class, install_plugins
@@ -388,14 +389,6 @@ class BrokerService:
         """Flush the broker's output after a change from outside of a turn."""
         if self._turn is not None:
             self._turn.wake()
-
-
-def message_formats() -> MessageFormats:
-    """Return all message formats of the registry."""
-    formats: dict[int, MessageFormat] = {}
-    for reference in registry.MESSAGE_FORMATS.values():
-        formats.update(cast(Callable[[], dict[int, MessageFormat]], registry.load(reference))())
-    return MessageFormats(formats)
 
 
 def _connection_factories(

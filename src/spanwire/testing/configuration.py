@@ -12,15 +12,16 @@ from typing import Final
 from spanwire.broker.security.authentication import REQUIRED
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.secret import Secret
-from spanwire.service.config.loading import load_configuration, read_configuration
+from spanwire.service.config.loading import load_configuration
 from spanwire.service.config.model import (
-    DEFAULT_BROKER_NAME,
     AuthenticationConfiguration,
     BrokerConfiguration,
     LoginModuleConfiguration,
     UserConfiguration,
     default_configuration,
 )
+from spanwire.service.config.reading import read_configuration
+from spanwire.service.config.reference import DEFAULT_BROKER_NAME
 from spanwire.transports.base import ConnectorSettings
 
 LOOPBACK: Final = "127.0.0.1"

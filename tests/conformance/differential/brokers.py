@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-from spanwire.management.control import ControlClient
+from spanwire.management.control_client import ControlClient
 from tests.conformance.differential.stage import PATIENCE_MS, Counters, Stage
 from tests.support.broker_process import BrokerProcess, spanwire_command
 from tests.support.classic import classic_broker

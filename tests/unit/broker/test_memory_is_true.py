@@ -24,7 +24,7 @@ from spanwire.model.info import ConnectionInfo, ConsumerInfo
 from spanwire.model.message import FORMAT_OPENWIRE_10, Message
 from spanwire.protocols.base import ConnectionSettings
 from spanwire.protocols.stomp.broker_connection import StompBrokerConnection
-from spanwire.service.service import message_formats
+from spanwire.service.message_formats import message_formats
 from tests.support.stomp_dialogue import DialogueEnvironment
 
 MIB = 1024 * 1024

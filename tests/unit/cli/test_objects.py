@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from spanwire.cli.objects import ViewedObject, all_objects, chosen
-from spanwire.management.control import ControlClient
+from spanwire.management.control_client import ControlClient
 
 STATUS = {
     "name": "b", "id": "ID:b", "version": "1", "uptime_s": 2.0, "data_directory": "/d", "persistent": True,

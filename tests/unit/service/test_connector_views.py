@@ -11,7 +11,8 @@ import pytest
 
 from spanwire.model.errors import ConfigurationError
 from spanwire.service.config.interpretation.network import CONNECTOR
-from spanwire.service.config.loading import load_configuration, read_configuration
+from spanwire.service.config.loading import load_configuration
+from spanwire.service.config.reading import read_configuration
 from spanwire.service.config.tables.handling import YES
 from spanwire.service.config.values.diagnostics import snake_case
 from spanwire.service.connector_views import connector_view

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from spanwire.model.errors import ConfigurationError
-from spanwire.service.config.loading import default_reference, load_configuration, read_configuration
+from spanwire.service.config.loading import load_configuration
 from spanwire.service.config.model import BrokerConfiguration
+from spanwire.service.config.reading import read_configuration
+from spanwire.service.config.reference import default_reference
 from spanwire.service.readiness import inspection, start_obstacles, start_warnings
 
 SHIPPED = """<broker dataDirectory="${activemq.base}/data"><persistenceAdapter>

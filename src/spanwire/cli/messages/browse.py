@@ -21,7 +21,7 @@ from spanwire.model.errors import AuthenticationError, ConfigurationError
 from spanwire.model.text import escaped
 from spanwire.protocols.openwire.messages.message_format import format_id_of
 from spanwire.protocols.readable import BASE64, readable_or_fault
-from spanwire.service.service import message_formats
+from spanwire.service.message_formats import message_formats
 
 SHOWN_BODY: Final = 200  # characters of a body on one line
 CAUSE: Final = "dlqDeliveryFailureCause"

@@ -10,7 +10,7 @@ from typing import Final
 from spanwire.cli.arguments import Parser, placement
 from spanwire.cli.process.list import duration
 from spanwire.cli.running import control_client
-from spanwire.management.control import ControlClient
+from spanwire.management.control_client import ControlClient
 from spanwire.model.text import escaped
 
 USAGE_ERROR: Final = 2

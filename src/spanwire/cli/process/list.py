@@ -7,7 +7,6 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Final
 
 from spanwire.cli.arguments import Parser
@@ -28,7 +27,7 @@ def run(arguments: Sequence[str]) -> int:
     options = parser.parse(arguments)
     brokers = running_brokers(os.environ)
     if options.json:
-        sys.stdout.write(json.dumps([asdict(broker) for broker in brokers], indent=2) + "\n")
+        sys.stdout.write(json.dumps([broker._asdict() for broker in brokers], indent=2) + "\n")
     elif brokers:
         sys.stdout.write(table(brokers, int(time.time() * 1000)))
     else:

@@ -18,8 +18,9 @@ from spanwire.cli.arguments import Parser, placement, start_options
 from spanwire.cli.log_lines import START, begin_log
 from spanwire.cli.running import named_configuration
 from spanwire.management.running_brokers import ListedBroker, announce
-from spanwire.service.config.loading import Inspection, configuration_file, load_configuration
+from spanwire.service.config.loading import Inspection, load_configuration
 from spanwire.service.config.model import BrokerConfiguration
+from spanwire.service.config.reference import configuration_file
 from spanwire.service.data_directory import data_directory
 from spanwire.service.machine.allocator import keep_freed_memory
 from spanwire.service.machine.interpreter import settle_interpreter

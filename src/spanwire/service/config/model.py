@@ -24,10 +24,10 @@ from spanwire.model.destination import Destination
 from spanwire.model.secret import Secret
 from spanwire.model.units import MIB
 from spanwire.network.connector.link import NetworkConnectorSettings
+from spanwire.service.config.reference import DEFAULT_BROKER_NAME
 from spanwire.service.machine.local_zone import LocalZone
 from spanwire.transports.base import ConnectorSettings
 
-DEFAULT_BROKER_NAME: Final = "localhost"  # ActiveMQ's own default
 BUILT_IN: Final = "built-in default"  # the source of the configuration without a file
 DEFAULT_SEGMENT_BYTES: Final = 32 * MIB  # journalMaxFileLength of ActiveMQ's kahaDB
 

@@ -21,8 +21,9 @@ from spanwire.documents.spelling import suggestion
 from spanwire.model.errors import ConfigurationError, JmsError
 from spanwire.service.config.interpretation.interpretation import Interpreter
 from spanwire.service.config.loading import load_configuration
-from spanwire.service.config.model import DEFAULT_BROKER_NAME, BrokerConfiguration
+from spanwire.service.config.model import BrokerConfiguration
 from spanwire.service.config.readers.properties import Variables
+from spanwire.service.config.reference import DEFAULT_BROKER_NAME
 from spanwire.service.config.values.decryption import Decryption
 from spanwire.service.config.values.diagnostics import Findings
 from spanwire.service.embedding.peer_url import SCHEME, PeerUrl, parse_peer_url

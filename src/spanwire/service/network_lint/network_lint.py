@@ -13,7 +13,8 @@ from typing import Final
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.network.connector.link import NetworkConnectorSettings
 from spanwire.network.demand.bridge_settings import DEFAULT_NAME
-from spanwire.service.config.model import DEFAULT_BROKER_NAME, BrokerConfiguration
+from spanwire.service.config.model import BrokerConfiguration
+from spanwire.service.config.reference import DEFAULT_BROKER_NAME
 from spanwire.service.network_lint.lint_clients import ClientLint
 from spanwire.service.network_lint.lint_findings import LintFinding, LintFindings, example, probe
 from spanwire.service.network_lint.lint_routes import REPLAY_REMEDY, RouteLint, no_way_back

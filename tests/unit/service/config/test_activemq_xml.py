@@ -9,8 +9,9 @@ import pytest
 from spanwire.broker.policy.dead_letter_strategy import DeadLetterStrategy
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.errors import ConfigurationError
-from spanwire.service.config.loading import load_configuration, read_configuration
+from spanwire.service.config.loading import load_configuration
 from spanwire.service.config.model import BrokerConfiguration
+from spanwire.service.config.reading import read_configuration
 from spanwire.service.machine.local_zone import LocalZone
 
 PATH = Path("/etc/spanwire/conf/activemq.xml")

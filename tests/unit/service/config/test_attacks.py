@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from spanwire.documents.element import MAX_DOCUMENT_BYTES
 from spanwire.model.errors import ConfigurationError
 from spanwire.service.config.interpretation.uri import parse_uri, redacted
-from spanwire.service.config.loading import load_configuration, read_configuration
+from spanwire.service.config.loading import load_configuration
 from spanwire.service.config.readers.properties import read_properties
+from spanwire.service.config.reading import read_configuration
 
 SAMPLES = sorted((Path(__file__).parents[3] / "vectors" / "configurations").glob("*.xml"))
 CANARY = "c4n4ry-pa55word"

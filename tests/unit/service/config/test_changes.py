@@ -10,8 +10,9 @@ from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.service.config.changes import OF_THE_READING, WORDS, Changes, apply_changes, changes
-from spanwire.service.config.loading import load_configuration, read_configuration
+from spanwire.service.config.loading import load_configuration
 from spanwire.service.config.model import BrokerConfiguration, RuntimeSettings
+from spanwire.service.config.reading import read_configuration
 
 SAMPLES = Path(__file__).parents[3] / "vectors" / "configurations"
 ENVIRONMENT = {"BROKER_NAME": "fromEnvironment", "DATA": "data"}

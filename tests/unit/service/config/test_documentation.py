@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from spanwire.service.config.loading import read_configuration
+from spanwire.service.config.reading import read_configuration
 
 DOCS = Path(__file__).parents[4] / "docs"
 FOLDERS = ("guides/configuration", "operations/security")

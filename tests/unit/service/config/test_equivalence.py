@@ -13,8 +13,8 @@ import pytest
 from spanwire.documents.element import Element
 from spanwire.documents.xml import read_xml
 from spanwire.model.errors import ConfigurationError
-from spanwire.service.config.loading import read_configuration
 from spanwire.service.config.model import BrokerConfiguration
+from spanwire.service.config.reading import read_configuration
 from spanwire.service.config.values.diagnostics import snake_case
 
 SAMPLES: Final = sorted((Path(__file__).parents[3] / "vectors" / "configurations").glob("*.xml"))

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from spanwire.model.errors import ConfigurationError
-from spanwire.service.config.loading import read_configuration
 from spanwire.service.config.model import BrokerConfiguration
+from spanwire.service.config.reading import read_configuration
 
 PATH = Path("/etc/spanwire/conf/activemq.xml")
 NAME = 'brokerName="b"'

@@ -16,8 +16,8 @@ from spanwire.broker.plugins.redelivery_plugin import RedeliveryEntry, Redeliver
 from spanwire.broker.plugins.timestamp_plugin import TimeStampSettings
 from spanwire.model.destination import parse_destination
 from spanwire.model.errors import ConfigurationError
-from spanwire.service.config.loading import read_configuration
 from spanwire.service.config.model import BrokerConfiguration
+from spanwire.service.config.reading import read_configuration
 from spanwire.service.plugins import broker_class
 
 SCHEDULER: Final = 'schedulerSupport="true"'

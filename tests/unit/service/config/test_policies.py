@@ -21,8 +21,8 @@ from spanwire.broker.policy.topic_policy import (
 )
 from spanwire.model.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC, Destination
 from spanwire.model.errors import ConfigurationError
-from spanwire.service.config.loading import read_configuration
 from spanwire.service.config.model import BrokerConfiguration
+from spanwire.service.config.reading import read_configuration
 
 PATH = Path("/etc/spanwire/conf/activemq.xml")
 

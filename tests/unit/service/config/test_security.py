@@ -10,8 +10,9 @@ import pytest
 from spanwire.broker.security.authorization_map import AccessList, AuthorizationEntry
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.errors import ConfigurationError
-from spanwire.service.config.loading import load_configuration, read_configuration
+from spanwire.service.config.loading import load_configuration
 from spanwire.service.config.model import BrokerConfiguration
+from spanwire.service.config.reading import read_configuration
 from spanwire.service.config.security.login_config import LoginModuleEntry, read_login_config
 from spanwire.service.security import Security
 from tests.support.canary import CANARY

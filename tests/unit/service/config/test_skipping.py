@@ -9,9 +9,9 @@ import pytest
 from spanwire.documents.element import Attribute, Element
 from spanwire.model.errors import ConfigurationError
 from spanwire.service.config.interpretation.interpretation import Interpreter
-from spanwire.service.config.loading import read_configuration
 from spanwire.service.config.model import BrokerConfiguration
 from spanwire.service.config.readers.properties import Variables
+from spanwire.service.config.reading import read_configuration
 from spanwire.service.config.tables import attribute_table as words
 from spanwire.service.config.tables.handling import LATER, ONLY, Words
 from spanwire.service.config.values.decryption import Decryption

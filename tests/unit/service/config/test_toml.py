@@ -9,8 +9,8 @@ import pytest
 
 from spanwire.broker.plugins.redelivery_plugin import RedeliveryPolicy, RedeliverySettings
 from spanwire.model.errors import ConfigurationError
-from spanwire.service.config.loading import read_configuration
 from spanwire.service.config.model import BrokerConfiguration
+from spanwire.service.config.reading import read_configuration
 from spanwire.service.config.toml import KNOWN, camel_case
 
 PATH = Path("/etc/spanwire/spanwire.toml")

@@ -10,8 +10,8 @@ import pytest
 
 from spanwire.broker.destinations.inactive_destinations import UpkeepSettings
 from spanwire.model.errors import ConfigurationError
-from spanwire.service.config.loading import read_configuration
 from spanwire.service.config.model import BrokerConfiguration
+from spanwire.service.config.reading import read_configuration
 
 
 def read(inside: str = "", attributes: str = "") -> BrokerConfiguration:

@@ -16,7 +16,7 @@ from spanwire.broker.policy.virtual_settings import (
 )
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.errors import ConfigurationError
-from spanwire.service.config.loading import read_configuration
+from spanwire.service.config.reading import read_configuration
 
 XML = Path("/etc/spanwire/conf/activemq.xml")
 TOML = Path("/etc/spanwire/conf/broker.toml")

@@ -21,12 +21,12 @@ from spanwire.service.config.interpretation.uri import connector_settings, redac
 from spanwire.service.config.interpretation.usage import UsageInterpreter
 from spanwire.service.config.interpretation.virtual import VirtualInterpreter
 from spanwire.service.config.model import (
-    DEFAULT_BROKER_NAME,
     BrokerConfiguration,
 )
 from spanwire.service.config.policies.policies import PolicyInterpreter
 from spanwire.service.config.readers.broker_uri import read_lists
 from spanwire.service.config.readers.properties import UnknownPlaceholderError, Variables
+from spanwire.service.config.reference import DEFAULT_BROKER_NAME
 from spanwire.service.config.security.security import SecurityInterpreter
 from spanwire.service.config.security.tls import Stores, read_stores
 from spanwire.service.config.tables import attribute_table as words

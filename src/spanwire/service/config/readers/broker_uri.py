@@ -18,8 +18,6 @@ from spanwire.model.errors import ConfigurationError
 from spanwire.service.config.readers.properties import read_properties
 from spanwire.service.config.values.diagnostics import read_text_file
 
-BROKER: Final = "broker:"
-PROPERTIES: Final = "properties:"
 NETWORK: Final = "network:"
 PROXY: Final = "proxy:"
 TRANSPORT_LIST: Final = "transportConnectorURIs"

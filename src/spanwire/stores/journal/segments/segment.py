@@ -248,7 +248,8 @@ class SegmentReader:
         pair.
         """
         torn_number = self.batches + 1
-        marker = self.data.find(BATCH_MAGIC, self.end)
+        written = self.end + self.bytes_after_end()  # a marker has no zeros, and most of a segment is zeros
+        marker = self.data.find(BATCH_MAGIC, self.end, written)
         while marker >= 0:
             offset = marker - HEADER_SIZE
             if offset % 8 == 0 and offset > self.end and self._batch_size(offset, 0) > 0:
@@ -257,13 +258,14 @@ class SegmentReader:
                     if record.format_id != UNSYNCED:
                         return offset
                     self.is_unsynced = True
-            marker = self.data.find(BATCH_MAGIC, marker + 1)
+            marker = self.data.find(BATCH_MAGIC, marker + 1, written)
         return -1
 
     def bytes_after_end(self) -> int:
         """Return the count of bytes from the end of the last good batch to the last byte that is not zero."""
         limit = self._limit
-        while limit - self.end >= len(_ZEROS) and self._view[limit - len(_ZEROS) : limit] == _ZEROS:
+        # Copies, because a comparison of views takes 25 instructions for each byte: 840 million for a new segment.
+        while limit - self.end >= len(_ZEROS) and self.data[limit - len(_ZEROS) : limit] == _ZEROS:
             limit -= len(_ZEROS)
         return len(self.data[self.end : limit].rstrip(b"\0"))
 

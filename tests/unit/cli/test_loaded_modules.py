@@ -1,0 +1,58 @@
+"""Modules that commands load before their first line of output: imports are most of what a short command costs.
+
+`make bench-start` has the costs. Modules that only mistakes, files or secure connections need are loaded by name
+through `spanwire.registry`.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = """
+import sys
+from spanwire.cli.main import main
+try:
+    main(sys.argv[1:])
+except SystemExit:
+    pass
+sys.stderr.write("\\n" + " ".join(sys.modules))
+"""
+# A mistake, a configuration and other protocols than the command's own need these.
+RARE = {
+    "difflib", "email", "http", "importlib.metadata", "logging.config", "multiprocessing", "tempfile", "tomllib",
+    "unittest", "xml", "yaml",
+}  # fmt: skip
+# Without an event loop, a broker, a client or dataclasses, whose methods Python compiles at each import.
+HEAVY = {"asyncio", "dataclasses", "hashlib", "inspect", "spanwire.broker", "spanwire.client", "ssl"}
+
+
+def loaded_by(*words: str) -> set[str]:
+    """Run a command in a process of its own; return the modules that it loaded."""
+    command = [sys.executable, "-c", PROGRAM, *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    return set(done.stderr.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize("word", ["--help", "--version"])
+def test_a_question_about_the_program_loads_no_command(word: str) -> None:
+    loaded = loaded_by(word)
+    assert "spanwire.cli.main" in loaded
+    assert loaded & (RARE | HEAVY | {"argparse", "json", "logging", "socket"}) == set()
+
+
+@pytest.mark.parametrize("command", ["delete", "dstat", "pause", "purge", "reload", "status", "stop"])
+def test_a_command_for_a_running_broker_loads_no_broker(command: str, tmp_path: Path) -> None:
+    words = ["QUEUE"] if command in ("delete", "pause", "purge") else []
+    loaded = loaded_by(command, *words, "--data-directory", str(tmp_path))
+    assert "spanwire.management.control_client" in loaded
+    assert loaded & (RARE | HEAVY) == set()
+
+
+def test_the_list_of_brokers_loads_no_broker() -> None:
+    loaded = loaded_by("list")
+    assert "spanwire.management.running_brokers" in loaded
+    assert loaded & (RARE | HEAVY) == set()
