@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanwire.broker.policy.dead_letter_strategy import DeadLetterStrategy
+from spanwire.broker.policy.dead_letter_strategy import DeadLetterStrategy, IndividualNames
 from spanwire.broker.policy.policy_entry import AdvisoryPolicy, PolicyEntry
 from spanwire.broker.policy.topic_policy import (
     LOWEST_PRIORITY,
@@ -175,6 +175,29 @@ def test_a_persistent_message_that_is_given_up_is_a_dead_letter() -> None:
     cause = stage.broker.formats.properties(letter.message)["dlqDeliveryFailureCause"][1]
     assert cause == f"java.lang.Throwable: TopicSubDiscard. ID:{slow.info.consumer_id}"
     assert drains(slow) == ["1", "3"]
+
+
+@pytest.mark.parametrize("lifetime_ms", [0, 1_000])
+def test_what_many_consumers_of_everything_lose_does_not_cost_them_more_by_its_dead_letters(lifetime_ms: int) -> None:
+    """A dead letter to a topic comes to all others who are slow; each of those would lose a message for it."""
+    letters = DeadLetterStrategy(process_non_persistent=True, individual=IndividualNames(queue_for_topics=False))
+    tuning = TopicPolicy(pending_limit=PendingLimit(3))
+    stage = Stage(PolicyEntry(Destination(TOPIC, ">"), topic=tuning, dead_letter=letters))
+    consumers = stage.peer("a")
+    listeners = [consumers.consumes("topic://>", prefetch=1) for _ in range(100)]
+    quick = stage.peer("b").consumes("topic://ActiveMQ.DLQ.Topic.>")
+    producer = stage.peer("p")
+    expiration_ms = stage.now.wall_ms + lifetime_ms if lifetime_ms else 0
+    producer.sends(T, "1", "2", "3", "4", persistent=False, expiration_ms=expiration_ms)
+    stage.waits(2)
+    producer.sends(T, "5", persistent=False)
+    stage.settle()
+    assert quick.takes() == ["2"] * len(listeners)
+    assert {tuple(drains(listener)) for listener in listeners} == {("1", "5") if lifetime_ms else ("1", "3", "4", "5")}
+    consumers.leaves()
+    quick.peer.leaves()
+    stage.settle()
+    assert stage.memory() == 0
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -84,6 +84,7 @@ class BrokerContext:
         self.joins: Final[list[PendingJoin]] = []  # unfinished
         self.crowded: Final[dict[BrokerDestination, None]] = {}  # topics with more than half of their consumer limit
         self.looks = 0  # looks at pending messages of slow consumers for the current request
+        self.losses = 0  # messages of slow consumers that are just becoming dead letters, one because of another
         self.first_slices = 0  # steps of slices that the current request has done at once
         self.steps = 0  # work done: requests, and their immediate effects on many destinations or consumers
         self.wall_ms = 0

@@ -69,6 +69,13 @@ class PendingEviction(Job, Alarm):
         limit = self._limit
         return NO_LIMIT if limit is None else limit_of(limit, subscription)
 
+    def drops(self, subscription: Subscription, most: int) -> bool:
+        """Return True for the dead letter of a message that another slow consumer lost, if there is no room for it.
+
+        Else each slow consumer of everything would lose a message for the loss of each other one, deeper and deeper.
+        """
+        return self._context.losses > 0 and len(subscription.pending) - _prefetched(subscription) >= most
+
     def arrived(self, subscription: Subscription, reference: MessageReference, most: int) -> None:
         """Discard pending messages over the limit ``most``, now or in a later turn: ``reference`` was appended."""
         if not self._eviction.takes_oldest:
@@ -185,7 +192,16 @@ class PendingEviction(Job, Alarm):
         for reference in reversed(expired):
             self._count(DISCARD_LOOKS)
             reference.destination.expired += 1
-            self._context.dead_letter(reference, "expired")
+            lose(reference, "expired", self._context)
+
+
+def lose(reference: MessageReference, cause: str, context: BrokerContext) -> None:
+    """Turn a pending message of a slow consumer into a dead letter, for which no other consumer loses a message."""
+    context.losses += 1
+    try:
+        context.dead_letter(reference, cause)
+    finally:
+        context.losses -= 1
 
 
 def limit_of(limit: PendingLimit, subscription: Subscription) -> int:

@@ -22,7 +22,7 @@ from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.policy.topic_policy import CLIENT_ID_FILTER, DispatchPolicy, TopicPolicy
 from spanwire.broker.topic.client_id_filter import ClientIdFilter
 from spanwire.broker.topic.dispatch_policies import recipients
-from spanwire.broker.topic.pending_eviction import LOOKS_PER_STEP, MAX_LOOKS, NO_LIMIT, PendingEviction
+from spanwire.broker.topic.pending_eviction import LOOKS_PER_STEP, MAX_LOOKS, NO_LIMIT, PendingEviction, lose
 from spanwire.broker.topic.subscription_recovery import KeptMessages, RecoveryMemory
 from spanwire.broker.topic.topic import Topic
 from spanwire.model.destination import Destination
@@ -272,6 +272,10 @@ class PolicyTopic(Topic):
         if most == 0 and subscription.started:
             self.release(reference.message)  # without an advisory, as in ActiveMQ: the limit allows no pending message
             return
+        if most > NO_LIMIT and self._eviction.drops(subscription, most):
+            self.discarded += 1
+            self.release(reference.message)
+            return
         pending.append(reference)
         if most > NO_LIMIT:
             self._eviction.arrived(subscription, reference, most)
@@ -291,8 +295,10 @@ class PolicyTopic(Topic):
         if self.observer is not None and not reference.destination.name.is_advisory:
             self.observer.message_discarded(subscription, reference.message)
         cause = f"java.lang.Throwable: TopicSubDiscard. ID:{subscription.info.consumer_id}"
-        self._context.dead_letter(reference, cause)
-        subscription.discarding = False
+        try:
+            lose(reference, cause, self._context)
+        finally:
+            subscription.discarding = False
 
 
 class KeptRecovery(Job):
