@@ -9,17 +9,21 @@ from hypothesis import strategies as st
 from spanwire.broker.policy.dead_letter_strategy import DeadLetterStrategy, IndividualNames
 from spanwire.broker.policy.policy_entry import AdvisoryPolicy, PolicyEntry
 from spanwire.broker.policy.topic_policy import (
+    FIXED_COUNT,
     LOWEST_PRIORITY,
     OLDEST,
     UNIQUE_PROPERTY,
     EvictionPolicy,
     PendingLimit,
+    RecoveryPolicy,
     TopicPolicy,
 )
 from spanwire.broker.topic.message_eviction import MAX_CANDIDATES
+from spanwire.broker.topic.policy_topic import RECOVERY_STEPS
 from spanwire.model.destination import TOPIC, Destination
 from spanwire.model.message import Message
 from tests.support.dialogue.broker_dialogue import Listener, Stage
+from tests.support.dialogue.spoken_advisories import SpokenAdvisories
 from tests.support.dialogue.text_format import text_message
 
 T = "topic://T"
@@ -216,6 +220,32 @@ def test_a_subscriber_of_everything_does_not_hear_what_it_loses(kind: str) -> No
         names = [reference.destination.name.name for reference in everything.subscription.pending]
         assert len(names) <= 2 and not any("MessageDiscarded" in name for name in names)
     assert len(listener.takes()) >= 100
+
+
+def test_a_subscriber_of_everything_does_not_hear_what_it_loses_while_it_is_given_what_a_topic_keeps() -> None:
+    limit = PendingLimit(2)
+    lost = Destination(TOPIC, "ActiveMQ.Advisory.MessageDiscarded.Topic.T")
+    stage = Stage(
+        PolicyEntry(
+            Destination(TOPIC, ">"), topic=TopicPolicy(pending_limit=limit), advisories=AdvisoryPolicy(discarded=True)
+        ),
+        PolicyEntry(
+            lost, topic=TopicPolicy(pending_limit=limit, recovery=RecoveryPolicy(FIXED_COUNT, 2 * RECOVERY_STEPS))
+        ),
+        advisory_format=SpokenAdvisories(),
+    )
+    heard = stage.peer("a").consumes(lost.qualified_name, prefetch=10 * RECOVERY_STEPS)
+    slow = stage.peer("b").consumes(T, prefetch=1)
+    producer = stage.peer("p")
+    producer.sends(T, *[str(number) for number in range(2 * RECOVERY_STEPS + 3)], persistent=False)
+    slow.leaves()
+    stage.settle()
+    everything = stage.peer("c").consumes("topic://>", prefetch=1, retroactive=True)
+    producer.sends(T, *[str(number) for number in range(10)], persistent=False)
+    heard.peer.flushes()
+    assert any(f"consumerId={everything.info.consumer_id}" in text for text in heard.takes())
+    stage.settle()
+    assert not any(f"consumerId={everything.info.consumer_id}" in text for text in drains(everything))
 
 
 def test_a_limit_of_nothing_drops_what_comes_without_a_word() -> None:

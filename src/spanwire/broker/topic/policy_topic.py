@@ -257,14 +257,14 @@ class PolicyTopic(Topic):
         return False
 
     def _let_wait(self, subscription: Subscription, reference: MessageReference) -> None:
+        if subscription.discarding:
+            self.release(reference.message)
+            return
         if self._recoveries:
             recovery = self._recoveries.get(subscription)
             if recovery is not None:
                 recovery.add_later(reference)
                 return
-        if subscription.discarding:
-            self.release(reference.message)
-            return
         pending = subscription.pending
         if self._watch is not None and 1 < subscription.prefetch_size < len(pending):
             self._watch.becomes_slow(subscription)
