@@ -7,7 +7,9 @@ import pytest
 from spanwire.broker.connections.connection_state import MAX_PARKED_BYTES
 from spanwire.broker.persistence.unsynced_bytes import MAX_UNSYNCED_BYTES
 from spanwire.broker.policy.policy_entry import PolicyEntry
-from spanwire.model.errors import AuthorizationError, ResourceAllocationError
+from spanwire.model.errors import AuthorizationError, ResourceAllocationError, XaError
+from spanwire.model.ids import AnyTransactionId, XaTransactionId
+from tests.support.control_dialogue import Program
 from tests.support.dialogue.broker_dialogue import Peer, Stage, destination
 from tests.support.recording_authorizer import RecordingAuthorizer
 
@@ -253,3 +255,61 @@ def test_a_waiting_send_to_a_topic_whose_subscribers_left_goes_on_though_memory_
     assert not producer.is_answered(token)
     listener.leaves()
     assert producer.is_answered(token)
+
+
+def fills_with(stage: Stage, producer: Peer, transaction_id: AnyTransactionId) -> tuple[Peer, int]:
+    """Fill the memory with messages of a transaction, the last of which is refused; another peer's send waits."""
+    refused = False
+    while not refused:
+        message = producer.message(QUEUE, "x" * 5_000, persistent=False)
+        try:
+            assert stage.broker.send(producer.state, message, transaction_id, producer.new_token(), stage.now)
+        except ResourceAllocationError:
+            refused = True
+    other = stage.peer("other")
+    token = other.sends(QUEUE, "x" * 5_000, persistent=False)
+    assert not other.is_answered(token)
+    return other, token
+
+
+def test_a_waiting_send_goes_on_when_a_transaction_is_rolled_back() -> None:
+    stage = limited()
+    producer = stage.peer("p")
+    producer.begins(1)
+    other, token = fills_with(stage, producer, producer.transaction_id(1))
+    producer.rolls_back(1)
+    assert other.is_answered(token)
+
+
+def test_a_waiting_send_goes_on_when_a_commit_is_refused() -> None:
+    stage = limited()
+    producer = stage.peer("p")
+    producer.begins(1)
+    other, token = fills_with(stage, producer, producer.transaction_id(1))
+    with pytest.raises(XaError):
+        producer.commits(1)
+    assert other.is_answered(token)
+
+
+def test_a_waiting_send_goes_on_when_a_branch_cannot_be_prepared() -> None:
+    stage = limited()
+    producer = stage.peer("p")
+    xid = XaTransactionId(1, b"global", b"branch")
+    stage.broker.xa.begin(producer.state, xid)
+    other, token = fills_with(stage, producer, xid)
+    with pytest.raises(XaError):
+        stage.broker.xa.prepare(producer.state, xid, producer.new_token(), stage.now)
+    assert other.is_answered(token)
+
+
+def test_a_waiting_send_goes_on_when_a_part_is_staged() -> None:
+    stage = limited()
+    program = Program(stage)
+    program.asks("begin", query="q", run="r1")
+    program.peer.begins(1)
+    for _ in range(3):
+        program.peer.sends(QUEUE, "x" * 5_000, transaction=1, persistent=False)
+    other = stage.peer("other")
+    token = fills(other)[-1]
+    program.stages(0, 0, transaction=1)
+    assert other.is_answered(token)

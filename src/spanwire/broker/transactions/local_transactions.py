@@ -147,10 +147,13 @@ class LocalTransactions(Commits, StagedCommits):
             if transaction.size <= JOB_STEPS:
                 while not work.go_on(ALL_STEPS):
                     pass
+                if stager is not None:
+                    self._flow.unpark()  # no message is delivered, and all have left memory
                 return work.is_answered
         except JmsError as error:
             if work.refuse(error) is not None:
                 self.undo(state, [transaction])
+                self._flow.unpark()
             raise
         work.is_sliced = True
         self.run(state, work)
@@ -197,6 +200,7 @@ class LocalTransactions(Commits, StagedCommits):
         transaction = self.find(state, transaction_id)
         del state.transactions[str(transaction_id)]
         self.undo(state, [transaction])
+        self._flow.unpark()
 
     def undo(self, state: ConnectionState, transactions: list[Transaction]) -> None:
         """Return acknowledged messages to their consumers and forget the sends, in slices if there are many."""

@@ -301,6 +301,7 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
         except JmsError as error:
             work.refuse(error)
             self._local_transactions.undo(state, [branch])
+            self._flow.unpark()
             raise
         if work.is_sliced:
             self._local_transactions.run(state, work)
