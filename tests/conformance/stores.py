@@ -8,7 +8,8 @@ import pytest
 
 from spanwire.broker.metadata import CURSORS, MAX_KEY_BYTES, MAX_VALUE_BYTES, SUBSCRIPTIONS, XA_BRANCHES, MetadataRecord
 from spanwire.broker.persistence.recovered import RecoveredDestination
-from spanwire.broker.ports import Store, Transfer
+from spanwire.broker.persistence.store_unit import StoreUnit, Transfer
+from spanwire.broker.ports import Store
 from spanwire.model.destination import QUEUE, SCHEDULE, SUBSCRIPTION, TRANSACTION, Destination
 from spanwire.model.errors import ResourceAllocationError
 from spanwire.model.message import Message
@@ -186,6 +187,36 @@ class StoreConformance:
         store.fetch(1, ORDERS, [first, first + 1, first + 2, first + 3, again])
         driver.turn()
         assert bodies(driver.fetched[1]) == [b"0", None, b"2", None, None]
+
+    def test_a_gathered_unit_moves_messages_with_all_that_it_does(self) -> None:
+        driver = self.driver()
+        store = driver.store
+        staged = [store.append(STAGED, plain_message(ORDERS, n, b"%d" % n)) for n in range(8)]
+        before = store.append(ORDERS, plain_message(ORDERS, 9, b"before"))
+        store.remove(STAGED, staged[1])
+        driver.turn()
+        unit = StoreUnit()
+        orders = unit.transfer(STAGED, ORDERS)
+        bills = unit.transfer(STAGED, BILLS)
+        bills.add(staged[6:])
+        orders.add(staged[:3])
+        orders.add(staged[3:4])
+        more = unit.transfer(STAGED, ORDERS)
+        more.add([staged[4]])
+        unit.remove(ORDERS, before)
+        unit.remove(STAGED, staged[5])
+        unit.add_metadata(MetadataRecord(CURSORS, b"k", b"v"))
+        store.append_gathered(unit, [MetadataRecord(CURSORS, b"l", b"w")])
+        after = store.append(ORDERS, plain_message(ORDERS, 7, b"after"))
+        assert before < orders.first and more.first == orders.first + 4 < after
+        driver.turn()
+        store.fetch(0, ORDERS, [before, *range(orders.first, orders.first + 5), after])
+        store.fetch(1, BILLS, [bills.first, bills.first + 1])
+        store.fetch(2, STAGED, staged)
+        driver.turn()
+        assert bodies(driver.fetched[0]) == [None, b"0", None, b"2", b"3", b"4", b"after"]
+        assert bodies(driver.fetched[1]) == [b"6", b"7"]
+        assert bodies(driver.fetched[2]) == [None] * 8
 
     def test_what_was_transferred_can_be_removed_and_go_on_at_once_or_later(self) -> None:
         driver = self.driver()

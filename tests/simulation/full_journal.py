@@ -14,8 +14,7 @@ from typing import Final
 
 from spanwire.broker.metadata import MetadataRecord
 from spanwire.broker.persistence.recovered import RecoveredDestination
-from spanwire.broker.persistence.store_unit import StoreUnit
-from spanwire.broker.ports import Transfer
+from spanwire.broker.persistence.store_unit import StoreUnit, Transfer
 from spanwire.model.destination import QUEUE, SUBSCRIPTION, TRANSACTION, Destination
 from spanwire.model.message import DEFAULT_PRIORITY, Message
 from spanwire.stores.journal.batch import write_batch
@@ -195,6 +194,28 @@ class FullJournal:
     ) -> None:
         """Messages of one line, which are there, become those of another."""
         (first,) = self.journal.transfer_unit([Transfer(source, sequences, target)], [], metadata)
+        self._transferred(source, sequences, target, first, metadata)
+
+    def gathered_transfer(
+        self, source: Destination, sequences: list[int], target: Destination, metadata: list[MetadataRecord]
+    ) -> None:
+        """As `transfer`, but nobody asks for the messages before they are on the disk."""
+        unit = StoreUnit()
+        moved = unit.transfer(source, target)
+        moved.add(sorted(sequences))
+        self.journal.append_gathered(unit, metadata)
+        self._transferred(source, sorted(sequences), target, moved.first, metadata)
+        while self.write_one():
+            pass
+
+    def _transferred(
+        self,
+        source: Destination,
+        sequences: list[int],
+        target: Destination,
+        first: int,
+        metadata: list[MetadataRecord],
+    ) -> None:
         name = target.qualified_name
         self.transferred += len(sequences)
         kept = self.state.lines.setdefault(source.qualified_name, {})
@@ -339,7 +360,8 @@ def work(full: FullJournal, random: Random, calls: int) -> None:
             source = random.choice(LINES)
             there = list(full.state.lines.get(source.qualified_name, {}))
             some = random.sample(there, random.randrange(len(there) + 1))
-            full.transfer(source, some, random.choice(LINES), [_metadata(random)])
+            move = full.transfer if full.transferred % 2 else full.gathered_transfer
+            move(source, some, random.choice(LINES), [_metadata(random)])
         elif choice == 43:
             full.reopen()
         elif choice < 47:

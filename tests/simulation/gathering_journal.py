@@ -66,10 +66,25 @@ class GatheringJournal(CheckedJournal):
         for sequence in removed:
             self.state[f"queue://{name}"].pop(sequence)
         self._called()
+        self._write_all()
+
+    def _write_all(self) -> None:
         position = self.driver.store.position()
         while self.driver.stored < position:
             self.gather()
             self.write_one()
+
+    def gathered_transfer(self, source: str, target: str) -> None:
+        """All of one line goes to another, and nobody asks for it before it is on the disk."""
+        sequences = list(self.state.get(f"queue://{source}", {}))
+        self.taken.update((f"queue://{source}", sequence) for sequence in sequences)
+        unit = StoreUnit()
+        moved = unit.transfer(Destination(QUEUE, source), Destination(QUEUE, target))
+        moved.add(sorted(sequences))
+        self.driver.store.append_gathered(unit, [])
+        self._transferred(source, sorted(sequences), target, moved.first)
+        self._called()
+        self._write_all()
 
     def transfer(
         self,
@@ -181,5 +196,7 @@ def gather_and_work(checked: GatheringJournal, random: Random, calls: int) -> No
             checked.write_one()
         elif choice == 5:
             checked.gathered_unit(random.choice("AD"), random.randrange(1, 12), random)
+        elif choice == 6:
+            checked.gathered_transfer(random.choice("AD"), random.choice("AD"))
         else:
             work_on_all(checked, random, 1)

@@ -6,7 +6,7 @@ from copy import deepcopy
 from random import Random
 
 from spanwire.broker.metadata import MetadataRecord
-from spanwire.broker.ports import Transfer
+from spanwire.broker.persistence.store_unit import Transfer
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.message import Message
 from tests.simulation.disk import SimulatedDisk
@@ -131,6 +131,16 @@ class CheckedJournal:
         here, there = Destination(QUEUE, source), Destination(QUEUE, target)
         removed = [(Destination(QUEUE, name), sequence) for name, sequence in removals]
         (first,) = self.driver.store.transfer_unit([Transfer(here, sequences, there)], removed, metadata)
+        found = self._transferred(source, sequences, target, first)
+        for destination, sequence in removed:
+            self.state.get(destination.qualified_name, {}).pop(sequence, None)
+        for metadata_record in metadata:
+            self._put(metadata_record)
+        self._called()
+        return found
+
+    def _transferred(self, source: str, sequences: list[int], target: str, first: int) -> list[int]:
+        here, there = Destination(QUEUE, source), Destination(QUEUE, target)
         kept = self.state.setdefault(here.qualified_name, {})
         found: list[int] = []
         moved = self.state.setdefault(there.qualified_name, {})
@@ -142,11 +152,6 @@ class CheckedJournal:
                 self.traits[there.qualified_name, first + place] = self.traits[here.qualified_name, sequence]
                 moved[first + place] = (raw, 0)
                 found.append(first + place)
-        for destination, sequence in removed:
-            self.state.get(destination.qualified_name, {}).pop(sequence, None)
-        for metadata_record in metadata:
-            self._put(metadata_record)
-        self._called()
         return found
 
     def note(self, name: str, sequence: int, count: int) -> None:

@@ -11,8 +11,7 @@ from typing import Final
 from spanwire.broker.broker import Broker
 from spanwire.broker.metadata import MetadataRecord
 from spanwire.broker.persistence.recovered import Expirations, RecoveredDestination
-from spanwire.broker.persistence.store_unit import StoreUnit
-from spanwire.broker.ports import Transfer
+from spanwire.broker.persistence.store_unit import StoreUnit, Transfer
 from spanwire.model.destination import QUEUE, STORED_SCHEMES, Destination
 from spanwire.model.environment import Time
 from spanwire.model.errors import ResourceAllocationError
@@ -102,6 +101,10 @@ class LateStore:
 
     def append_gathered(self, unit: StoreUnit, metadata: list[MetadataRecord]) -> None:
         removals = [(own.destination, sequence) for own in unit.removals() for sequence in own.sequences]
+        if unit.transfers:
+            transfers = [transfer.transfer() for transfer in unit.transfers]
+            unit.take_transferred(self.transfer_unit(transfers, removals, [*metadata, *unit.metadata]))
+            return
         additions = [
             (line.destination, message) for line, message in zip(unit.additions_of, unit.messages, strict=True)
         ]

@@ -15,8 +15,8 @@ from spanwire.broker.assembly import BrokerSettings
 from spanwire.broker.broker import Broker
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.metadata import MetadataRecord
-from spanwire.broker.persistence.store_unit import StoreUnit
-from spanwire.broker.ports import Authenticator, Authorizer, MessageFormat, Transfer
+from spanwire.broker.persistence.store_unit import StoreUnit, Transfer
+from spanwire.broker.ports import Authenticator, Authorizer, MessageFormat
 from spanwire.model.destination import Destination
 from spanwire.model.environment import Time
 from spanwire.model.errors import StoreError
@@ -107,6 +107,10 @@ class LateStore:
 
     def append_gathered(self, unit: StoreUnit, metadata: list[MetadataRecord]) -> None:
         removals = [(own.destination, sequence) for own in unit.removals() for sequence in own.sequences]
+        if unit.transfers:
+            transfers = [transfer.transfer() for transfer in unit.transfers]
+            unit.take_transferred(self.transfer_unit(transfers, removals, [*metadata, *unit.metadata]))
+            return
         additions = [
             (line.destination, message) for line, message in zip(unit.additions_of, unit.messages, strict=True)
         ]

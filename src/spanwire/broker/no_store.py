@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from spanwire.broker.metadata import MetadataRecord
-from spanwire.broker.persistence.store_unit import StoreUnit
-from spanwire.broker.ports import MetadataStore, StoreUsage, Transfer, UnitStore
+from spanwire.broker.persistence.store_unit import StoreUnit, Transfer
+from spanwire.broker.ports import MetadataStore, StoreUsage, UnitStore
 from spanwire.model.destination import Destination
 from spanwire.model.message import Message
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final, Protocol
 
 from spanwire.broker.metadata import MetadataRecord
-from spanwire.broker.persistence.store_unit import StoreUnit
+from spanwire.broker.persistence.store_unit import StoreUnit, Transfer
 from spanwire.model.destination import Destination
 from spanwire.model.errors import JmsError, SpanwireError
 from spanwire.model.info import ConnectionInfo
@@ -118,17 +118,6 @@ class MessageConsumer(Protocol):
         ...
 
 
-class Transfer:
-    """Moves the messages with ``sequences`` from ``source`` to ``target``, in this order. Each sequence occurs once."""
-
-    __slots__ = ("sequences", "source", "target")
-
-    def __init__(self, source: Destination, sequences: list[int], target: Destination) -> None:
-        self.source: Final[Destination] = source
-        self.sequences: Final[list[int]] = sequences
-        self.target: Final[Destination] = target
-
-
 class MessageStore(Protocol):
     """Keeps persistent messages. Calls return at once; results of reads and sync progress follow later.
 
@@ -194,9 +183,11 @@ class UnitStore(Protocol):
         ...
 
     def append_gathered(self, unit: StoreUnit, metadata: list[MetadataRecord]) -> None:
-        """Apply a unit like `append_unit`. The time of the call does not depend on the number of messages.
+        """Apply a unit like `append_unit`, or `transfer_unit`. The time of the call does not depend on the number of
+        messages.
 
-        Afterwards the additions of ``unit`` have their sequences.
+        Afterwards the additions of ``unit`` have their sequences. Messages of its transfers exist, and nobody reads or
+        changes them before the unit is stored.
         """
         ...
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.broker.metadata import MetadataRecord, check_metadata
-from spanwire.broker.persistence.store_unit import StoreUnit
-from spanwire.broker.ports import Transfer
+from spanwire.broker.persistence.store_unit import StoreUnit, Transfer
 from spanwire.model.destination import Destination
 from spanwire.model.message import Message
 
@@ -67,7 +66,11 @@ class MemoryStore:
         return sequences
 
     def append_gathered(self, unit: StoreUnit, metadata: list[MetadataRecord]) -> None:
-        unit.take(self.append_unit(unit.additions(), unit.removed(), [*metadata, *unit.metadata]))
+        if unit.transfers:
+            transfers = [transfer.transfer() for transfer in unit.transfers]
+            unit.take_transferred(self.transfer_unit(transfers, unit.removed(), [*metadata, *unit.metadata]))
+        else:
+            unit.take(self.append_unit(unit.additions(), unit.removed(), [*metadata, *unit.metadata]))
 
     def transfer_unit(
         self, transfers: list[Transfer], removals: list[tuple[Destination, int]], metadata: list[MetadataRecord]

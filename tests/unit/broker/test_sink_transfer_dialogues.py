@@ -6,8 +6,8 @@ from typing import Unpack
 
 import pytest
 
+from spanwire.broker.persistence.store_unit import Transfer
 from spanwire.broker.policy.policy_entry import AdvisoryPolicy, PolicyEntry, QueuePolicy
-from spanwire.broker.ports import Transfer
 from spanwire.model.destination import TRANSACTION, Destination, parse_destination
 from tests.support.control_dialogue import ASK, Program, again
 from tests.support.dialogue.broker_dialogue import START_MS, Fields, Listener, Stage

@@ -28,9 +28,9 @@ from spanwire.broker.exactly_once.sink import (
 )
 from spanwire.broker.metadata import SINK_LEDGERS, STAGED_BATCHES, MetadataRecord
 from spanwire.broker.persistence.recovered import RecoveredDestination
-from spanwire.broker.persistence.store_unit import StoreUnit
+from spanwire.broker.persistence.store_unit import StoreUnit, Transfer
 from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes
-from spanwire.broker.ports import MessageStore, Transfer
+from spanwire.broker.ports import MessageStore
 from spanwire.broker.request_errors import LIMIT, MALFORMED, UNAVAILABLE, UNKNOWN, refusal
 from spanwire.broker.routing.flow_control import FlowControl
 from spanwire.broker.security.access_control import AccessControl

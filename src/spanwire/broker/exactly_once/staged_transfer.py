@@ -14,7 +14,8 @@ from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.exactly_once.sink import Part, staging_destination
 from spanwire.broker.persistence.reply_queue import PendingReply
-from spanwire.broker.ports import ClientConnection, StoreUsage, Transfer
+from spanwire.broker.persistence.store_unit import Transfer
+from spanwire.broker.ports import ClientConnection, StoreUsage
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.request_errors import INCOMPLETE, refusal
 from spanwire.model.destination import QUEUE, SUBSCRIPTION, Destination

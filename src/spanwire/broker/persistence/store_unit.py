@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from typing import Final
 
 from spanwire.broker.metadata import MetadataRecord, check_metadata
@@ -37,13 +38,73 @@ class UnitRemovals:
         self.sequences: Final[list[int]] = []
 
 
+class Transfer:
+    """Moves the messages with ``sequences`` from ``source`` to ``target``, in this order. Each sequence occurs once."""
+
+    __slots__ = ("sequences", "source", "target")
+
+    def __init__(self, source: Destination, sequences: list[int], target: Destination) -> None:
+        self.source: Final[Destination] = source
+        self.sequences: Final[list[int]] = sequences
+        self.target: Final[Destination] = target
+
+
+class UnitTransfer:
+    """Stored messages of ``source`` that a unit moves to the destination of ``additions``, in ascending order.
+
+    Run ``i`` has ``counts[i]`` consecutive sequences from ``firsts[i]`` on. The first message is the message ``index``
+    of ``additions``.
+    """
+
+    __slots__ = ("additions", "count", "counts", "firsts", "index", "source")
+
+    def __init__(self, source: Destination, additions: UnitAdditions) -> None:
+        self.source: Final[Destination] = source
+        self.additions: Final[UnitAdditions] = additions
+        self.index: Final[int] = additions.count
+        self.firsts: Final[array[int]] = array("q")
+        self.counts: Final[array[int]] = array("q")
+        self.count = 0
+
+    @property
+    def first(self) -> int:
+        """The new sequence of the first message, once the store has the unit."""
+        return self.additions.first + self.index
+
+    def add(self, sequences: list[int]) -> None:
+        """Append sequences, which rise."""
+        count = len(sequences)
+        self.count += count
+        self.additions.count += count
+        if count > 0 and sequences[-1] - sequences[0] == count - 1:
+            self._add_run(sequences[0], count)
+            return
+        for sequence in sequences:
+            self._add_run(sequence, 1)
+
+    def _add_run(self, first: int, count: int) -> None:
+        counts = self.counts
+        if len(counts) > 0 and self.firsts[-1] + counts[-1] == first:
+            counts[-1] += count
+        else:
+            self.firsts.append(first)
+            counts.append(count)
+
+    def transfer(self) -> Transfer:
+        """Return all sequences one by one."""
+        sequences: list[int] = []
+        for run, first in enumerate(self.firsts):
+            sequences.extend(range(first, first + self.counts[run]))
+        return Transfer(self.source, sequences, self.additions.destination)
+
+
 class StoreUnit:
-    """Additions and removals that a store applies atomically (`UnitStore.append_gathered`).
+    """Additions, transfers and removals that a store applies atomically (`UnitStore.append_gathered`).
 
     The store changes only when the complete unit is appended. ``messages[i]`` with the bytes ``payloads[i]`` belongs to
     ``additions_of[i]``. ``message_bytes`` is the total size with each message rounded up; ``expiring`` is the number
     of expiring messages. ``metadata`` are records that belong to single messages; ``metadata_bytes`` is their total
-    size, rounded up as well.
+    size, rounded up as well. A unit has messages or ``transfers``, not both.
     """
 
     __slots__ = (
@@ -58,6 +119,7 @@ class StoreUnit:
         "metadata",
         "metadata_bytes",
         "payloads",
+        "transfers",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -68,6 +130,7 @@ class StoreUnit:
         self.expiring = 0
         self.metadata: Final[list[MetadataRecord]] = []
         self.metadata_bytes = 0
+        self.transfers: Final[list[UnitTransfer]] = []
         self._by_name: Final[dict[str, UnitAdditions]] = {}
         self._removals_by_name: Final[dict[str, UnitRemovals]] = {}
         self._last: UnitAdditions | None = None
@@ -75,14 +138,7 @@ class StoreUnit:
 
     def add(self, destination: Destination, message: Message) -> UnitAdditions:
         """Add ``message``. Its index in the returned additions is their ``count`` before the call."""
-        additions = self._last
-        if additions is None or additions.destination is not destination:
-            name = destination.qualified_name
-            additions = self._by_name.get(name)
-            if additions is None:
-                additions = UnitAdditions(destination, len(self._by_name))
-                self._by_name[name] = additions
-            self._last = additions
+        additions = self._additions(destination)
         additions.count += 1
         payload = message.encoded()
         self.messages.append(message)
@@ -92,6 +148,23 @@ class StoreUnit:
         if message.expiration_ms > 0:
             self.expiring += 1
         return additions
+
+    def _additions(self, destination: Destination) -> UnitAdditions:
+        additions = self._last
+        if additions is None or additions.destination is not destination:
+            name = destination.qualified_name
+            additions = self._by_name.get(name)
+            if additions is None:
+                additions = UnitAdditions(destination, len(self._by_name))
+                self._by_name[name] = additions
+            self._last = additions
+        return additions
+
+    def transfer(self, source: Destination, target: Destination) -> UnitTransfer:
+        """Return a new transfer from ``source``, without messages. Only the last transfer to a target may grow."""
+        transfer = UnitTransfer(source, self._additions(target))
+        self.transfers.append(transfer)
+        return transfer
 
     def add_metadata(self, metadata_record: MetadataRecord) -> None:
         """Add a metadata record.
@@ -142,14 +215,24 @@ class StoreUnit:
         for additions, sequence in zip(reversed(self.additions_of), reversed(sequences), strict=True):
             additions.first = sequence
 
+    def take_transferred(self, firsts: list[int]) -> None:
+        """Record the first sequence that the store assigned to each transfer."""
+        for transfer, first in zip(self.transfers, firsts, strict=True):
+            transfer.additions.first = first - transfer.index
+
+    @property
+    def moved(self) -> int:
+        """The number of messages that are moved."""
+        return sum([transfer.count for transfer in self.transfers])
+
     @property
     def size(self) -> int:
-        """The number of messages added and removed, and of metadata records."""
-        return len(self.messages) + self._removed + len(self.metadata)
+        """The number of messages added, moved and removed, and of metadata records."""
+        return len(self.messages) + self.moved + self._removed + len(self.metadata)
 
     def is_empty(self) -> bool:
         """Return True if the unit changes nothing."""
-        return not self.messages and not self._removals_by_name and not self.metadata
+        return not (self.messages or self.transfers or self._removals_by_name or self.metadata)
 
     def targets(self) -> list[UnitAdditions]:
         """Return the additions of each destination once."""

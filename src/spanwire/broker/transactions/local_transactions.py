@@ -348,6 +348,9 @@ def take_unit(store: UnitStore, unit: StoreUnit, metadata: list[MetadataRecord])
     """Hand a unit to the store. A small unit shares a batch with other units, a large unit has a batch of its own."""
     if unit.size > JOB_STEPS:
         store.append_gathered(unit, metadata)
+    elif unit.transfers:
+        transfers = [transfer.transfer() for transfer in unit.transfers]
+        unit.take_transferred(store.transfer_unit(transfers, unit.removed(), metadata + unit.metadata))
     else:
         unit.take(store.append_unit(unit.additions(), unit.removed(), metadata + unit.metadata))
 

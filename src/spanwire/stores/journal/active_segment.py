@@ -288,6 +288,12 @@ class ActiveSegment:
         left = self._encode_messages(gathered, records, end, copied_bytes)
         if gathered.message_index < len(gathered.unit.messages):
             return False
+        if gathered.transfers:
+            entries: list[Entry] = []
+            left = gathered.take_transfers(left, entries)
+            self.encode(entries, copied_bytes)
+            if gathered.transfers:
+                return False
         left = self._encode_removals(gathered, left)
         return not gathered.removals and self._encode_metadata(gathered, left, end)
 

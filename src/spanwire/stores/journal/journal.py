@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.broker.metadata import MetadataRecord, check_metadata
-from spanwire.broker.persistence.store_unit import StoreUnit
-from spanwire.broker.ports import AuditSource, MessageStore, MetadataStore, StoreUsage, Transfer, UnitStore
+from spanwire.broker.persistence.store_unit import StoreUnit, Transfer
+from spanwire.broker.ports import AuditSource, MessageStore, MetadataStore, StoreUsage, UnitStore
 from spanwire.model.destination import Destination
 from spanwire.model.message import Message
 from spanwire.stores.journal.active_segment import ActiveSegment

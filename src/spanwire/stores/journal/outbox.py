@@ -13,11 +13,13 @@ from spanwire.model.errors import ResourceAllocationError
 from spanwire.model.message import Message
 from spanwire.model.units import MIB
 from spanwire.stores.journal.index.stored_destination import (
+    TRANSFER_WEIGHT,
     UNIT,
     Arrival,
     Entry,
     GatheredUnit,
     OwnedRemovals,
+    OwnedTransfer,
     SharedBody,
     StoredDestination,
 )
@@ -204,17 +206,32 @@ class Outbox:
         payload = key if value is None else key + value
         self.record(kind, self.nobody, len(key), payload).table = table
 
-    def unit(self, unit: StoreUnit, owners: list[StoredDestination], removals: list[OwnedRemovals]) -> None:
-        """Queue a gathered unit, the last entry of its call. ``owners`` are the destinations of the unit's targets."""
+    def unit(
+        self,
+        unit: StoreUnit,
+        owners: list[StoredDestination],
+        removals: list[OwnedRemovals],
+        sources: list[StoredDestination | None],
+    ) -> None:
+        """Queue a gathered unit, the last entry of its call. ``owners`` are the destinations of the unit's targets.
+
+        ``sources`` are those of its transfers. A transfer from an unknown destination leaves a gap.
+        """
         for index, target in enumerate(unit.targets()):
             target.first = owners[index].high + 1
             owners[index].high += target.count
-        size = unit_bytes(unit, removals)
+        transfers: list[OwnedTransfer] = []
+        for index, transfer in enumerate(unit.transfers):
+            source = sources[index]
+            if source is not None and transfer.count > 0:
+                transfers.append(OwnedTransfer(transfer, source, owners[transfer.additions.index]))
+        transfers.reverse()
+        size = unit_bytes(unit, removals) + moved_bytes(unit, self.slice_records)
         entry = Entry(UNIT, self.nobody, 0, None, b"", self.position, size)
-        entry.unit = GatheredUnit(unit, owners, removals)
+        entry.unit = GatheredUnit(unit, owners, removals, transfers)
         self.entries.append(entry)
         self.size += size
-        if size > self.slice_bytes or unit.size > self.slice_records:
+        if size > self.slice_bytes or unit.size + len(transfers) * TRANSFER_WEIGHT > self.slice_records:
             self.large.add(self.position)
 
     def cancel(self, entry: Entry) -> None:
@@ -372,6 +389,17 @@ def unit_bytes(unit: StoreUnit, removals: list[OwnedRemovals]) -> int:
     size += len(unit.metadata) * HEADER_SIZE + unit.metadata_bytes
     for own in removals:
         size += len(own.sequences) * HEADER_SIZE
+    return size
+
+
+def moved_bytes(unit: StoreUnit, slice_records: int) -> int:
+    """Return the most bytes of the records of a unit's transfers. Each slice of ``slice_records`` may cut one."""
+    if not unit.transfers:
+        return 0
+    weight = unit.moved + len(unit.transfers) * TRANSFER_WEIGHT
+    size = ((weight + slice_records) // max(1, slice_records - TRANSFER_WEIGHT) + 1) * LEAST_TRANSFER
+    for transfer in unit.transfers:
+        size += record_size(FIXED_BYTES + len(transfer.firsts) * RUN_BYTES)
     return size
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.broker.metadata import MetadataRecord
-from spanwire.broker.persistence.store_unit import StoreUnit
-from spanwire.broker.ports import Transfer
+from spanwire.broker.persistence.store_unit import StoreUnit, Transfer
 from spanwire.model.destination import Destination
 from spanwire.model.errors import ResourceAllocationError
 from spanwire.model.message import Message
 from spanwire.stores.journal.index.index import JournalIndex
 from spanwire.stores.journal.index.stored_destination import OwnedRemovals, StoredDestination
-from spanwire.stores.journal.outbox import Outbox, check_unit, check_unit_bytes, transfer_bytes, unit_bytes
+from spanwire.stores.journal.outbox import Outbox, check_unit, check_unit_bytes, moved_bytes, transfer_bytes, unit_bytes
 from spanwire.stores.journal.segments.record import DESTINATION
 from spanwire.stores.journal.space import DiskSpace
 
@@ -76,17 +75,20 @@ class UnitCalls:
             owner = self._index.by_name.get(wanted.destination.qualified_name)
             if owner is not None:
                 removals.append(OwnedRemovals(owner, wanted.sequences))
-        check_unit_bytes(unit_bytes(unit, removals), metadata)
-        if unit.messages and not self._space.has_room:
+        size = unit_bytes(unit, removals) + moved_bytes(unit, self._outbox.slice_records)
+        check_unit_bytes(size, metadata)
+        if (unit.messages or unit.transfers) and not self._space.has_room:
             raise ResourceAllocationError("the disk of the message store is full: try again when there is room")
         owners = self._owners([target.destination for target in unit.targets()])
-        if not (unit.messages or removals or unit.metadata or metadata):
+        if not (unit.messages or unit.transfers or removals or unit.metadata or metadata):
             return
         self._begin_unit()
         for metadata_record in metadata:
             self._outbox.put_metadata(metadata_record.table, metadata_record.key, metadata_record.value)
-        if unit.messages or removals or unit.metadata:
-            self._outbox.unit(unit, owners, removals)
+        if unit.messages or unit.transfers or removals or unit.metadata:
+            by_name = self._index.by_name
+            sources = [by_name.get(transfer.source.qualified_name) for transfer in unit.transfers]
+            self._outbox.unit(unit, owners, removals, sources)
 
     def transfer_unit(
         self, transfers: list[Transfer], removals: list[tuple[Destination, int]], metadata: list[MetadataRecord]

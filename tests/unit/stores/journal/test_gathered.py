@@ -8,15 +8,18 @@ from typing import Final
 import pytest
 
 from spanwire.broker.metadata import SCHEDULES, MetadataRecord
-from spanwire.broker.persistence.store_unit import StoreUnit
+from spanwire.broker.persistence.store_unit import StoreUnit, Transfer
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import ResourceAllocationError
 from spanwire.model.message import Message
 from spanwire.stores.journal.batch import Batch, write_batch
+from spanwire.stores.journal.index.stored_destination import TRANSFER_WEIGHT
 from spanwire.stores.journal.outbox import MAX_SLICE_BYTES, MAX_SLICE_RECORDS
-from spanwire.stores.journal.segments.segment import segment_name
+from spanwire.stores.journal.segments.record import TRANSFER
+from spanwire.stores.journal.segments.segment import BATCH_HEAD_SIZE, segment_name
 from tests.support.journal_driver import JournalDriver
-from tests.support.plain_format import plain_message
+from tests.support.plain_format import body_of, plain_message
+from tests.unit.stores.journal.test_transfers import records
 
 A: Final = Destination(QUEUE, "A")
 B: Final = Destination(QUEUE, "B")
@@ -242,3 +245,169 @@ def test_what_a_unit_adds_may_be_removed_by_the_next_before_it_is_encoded() -> N
     driver.turn()
     driver.crash()
     assert sequences(driver, A) == []
+
+
+def moving(
+    transfers: list[Transfer], removals: list[tuple[Destination, int]], metadata: int = 0, at_once: int = 1000
+) -> StoreUnit:
+    """A unit that moves messages, gathered some at a time."""
+    unit = gathered([], removals, metadata)
+    for transfer in transfers:
+        moved = unit.transfer(transfer.source, transfer.target)
+        for start in range(0, len(transfer.sequences), at_once):
+            moved.add(transfer.sequences[start : start + at_once])
+    return unit
+
+
+def staged(count: int) -> tuple[JournalDriver, list[int]]:
+    """A journal with messages of A, and their sequences."""
+    driver, _, removals = begun(count)
+    return driver, [sequence for _, sequence in removals]
+
+
+def contents_of(driver: JournalDriver, destination: Destination, wanted: list[int]) -> list[bytes | None]:
+    driver.store.fetch(1, destination, wanted)
+    driver.answer_fetches()
+    return [None if message is None else body_of(message) for message in driver.fetched.pop(1)]
+
+
+@pytest.mark.parametrize("count", [1, 10, 1000])
+def test_gathered_transfers_are_what_transfers_are_on_the_disk(count: int) -> None:
+    contents: list[dict[str, bytes]] = []
+    books: list[object] = []
+    for is_gathered in (False, True):
+        driver, there = staged(3 * count)
+        transfers = [
+            Transfer(A, there[:count], B), Transfer(A, there[count : 2 * count : 2], C), Transfer(A, [], B),
+            Transfer(A, there[2 * count : -1], B),
+        ]  # fmt: skip
+        if is_gathered:
+            unit = moving(transfers, [(A, there[-1])], 5, 7)
+            driver.store.append_gathered(unit, [])
+            assert [moved.first for moved in unit.transfers] == [1, 1, 1 + count, 1 + count]
+        else:
+            driver.store.transfer_unit(transfers, [(A, there[-1])], facts_of(5))
+        driver.turn()
+        contents.append(driver.disk.contents())
+        books.append(driver.books())
+    assert contents[0] == contents[1]
+    assert books[0] == books[1]
+
+
+def test_each_turn_encodes_some_moved_messages_of_a_unit() -> None:
+    count = 2 * MAX_SLICE_RECORDS + 5
+    driver, there = staged(count + 1)
+    driver.store.append_gathered(moving([Transfer(A, there[:-1], B)], [(A, there[-1])], count), [METADATA])
+    backlog = driver.store.backlog_bytes
+    batch, slices = batch_of(driver)
+    assert slices == 5, "three transfers weigh more, and there are as many metadata records"
+    assert batch.size == sum([len(part) for part in batch.parts]) <= backlog + BATCH_HEAD_SIZE
+    driver.end_one(batch)
+    assert driver.store.stored_position == driver.store.position()
+    assert contents_of(driver, B, [1, count]) == [b"", bytes((0, 1, 7, 8, 40)[(count - 1) % 5])]
+    most = MAX_SLICE_RECORDS - TRANSFER_WEIGHT
+    firsts = [record.sequence for _, record in records(driver, TRANSFER)]
+    assert firsts == [1, 1 + most, 1 + 2 * most]
+    driver.crash()
+    assert (sequences(driver, A), sequences(driver, B)) == ([], list(range(1, count + 1)))
+
+
+def test_many_small_transfers_of_a_unit_take_as_many_slices_as_they_weigh() -> None:
+    count = 1000
+    driver, there = staged(count)
+    unit = moving([Transfer(A, [sequence], (B, C)[sequence % 2]) for sequence in there], [])
+    driver.store.append_gathered(unit, [])
+    backlog = driver.store.backlog_bytes
+    batch, slices = batch_of(driver)
+    assert slices == count // (MAX_SLICE_RECORDS // (TRANSFER_WEIGHT + 1) + 1)
+    assert batch.size <= backlog + BATCH_HEAD_SIZE
+    driver.end_one(batch)
+    driver.crash()
+    assert [len(sequences(driver, destination)) for destination in (A, B, C)] == [0, count // 2, count // 2]
+
+
+@pytest.mark.parametrize("slices", range(4))
+def test_a_power_cut_between_two_slices_moves_nothing(slices: int) -> None:
+    driver, there = staged(2 * MAX_SLICE_RECORDS)
+    driver.store.append_gathered(moving([Transfer(A, there, B)], []), [METADATA])
+    for _ in range(slices):
+        assert driver.store.gather() or slices == 3
+    driver.crash()
+    assert (sequences(driver, A), sequences(driver, B), driver.metadata) == (there, [], {})
+
+
+def test_a_write_cut_short_anywhere_moves_nothing() -> None:
+    driver, there = staged(20)
+    driver.store._outbox.slice_records = 3
+    driver.store.append_gathered(moving([Transfer(A, there[::2], B), Transfer(A, there[1::2], C)], []), [METADATA])
+    batch, slices = batch_of(driver)
+    assert slices == 20, "each transfer is more than a slice"
+    data = b"".join(batch.parts)
+    for cut in range(0, len(data.rstrip(b"\0")), 5):
+        disk = driver.disk.copy()
+        disk.write(segment_name(batch.segment), batch.offset, [data[:cut]])
+        again = JournalDriver(disk, SEGMENT)
+        assert (sequences(again, A), sequences(again, B), again.metadata) == (there, [], {})
+    driver.end_one(batch)
+    driver.crash()
+    assert (sequences(driver, A), len(sequences(driver, B)), len(sequences(driver, C))) == ([], 10, 10)
+
+
+@pytest.mark.parametrize("is_gathered", [False, True])
+def test_what_is_not_on_the_disk_yet_moves_with_a_unit(is_gathered: bool) -> None:
+    driver = JournalDriver(segment_bytes=SEGMENT)
+    messages = messages_of(A, 600)
+    if is_gathered:
+        driver.store.append_gathered(gathered([(A, message) for message in messages], []), [])
+    else:
+        for message in messages:
+            driver.store.append(A, message)
+    driver.store.append_gathered(moving([Transfer(A, list(range(1, 601)), B)], []), [])
+    late = driver.store.append(A, plain_message(A, 1 << 20))
+    driver.turn()
+    assert contents_of(driver, A, [1, 600, late]) == [None, None, b""]
+    for _ in range(2):
+        assert contents_of(driver, B, [1, 2, 600]) == [b"", b"\0", bytes(40)]
+        assert (driver.store.sizes(B, [0, 601]), driver.store.sizes(A, [600])) == ([0, 0], [0])
+        driver.crash()
+    assert sequences(driver, A) == [late]
+
+
+def test_what_is_not_there_leaves_a_gap_in_a_gathered_transfer() -> None:
+    driver, there = staged(3)
+    driver.store.remove(A, there[1])
+    transfers = [Transfer(Destination(QUEUE, "X"), [5, 6], B), Transfer(A, [*there, 50], B), Transfer(C, [1], B)]
+    unit = moving(transfers, [])
+    driver.store.append_gathered(unit, [])
+    after = driver.store.append(B, plain_message(B, 9))
+    driver.turn()
+    assert ([moved.first for moved in unit.transfers], after) == ([1, 3, 7], 8)
+    driver.crash()
+    assert sequences(driver, B) == [3, 5, 8]
+
+
+def test_a_full_disk_moves_nothing_with_a_unit() -> None:
+    driver, there = staged(5)
+    driver.store.space_changed(0, False)
+    with pytest.raises(ResourceAllocationError, match="disk"):
+        driver.store.append_gathered(moving([Transfer(A, there, B)], []), [])
+    driver.store.space_changed(SEGMENT, True)
+    driver.store.append_gathered(moving([Transfer(A, there, B)], []), [])
+    driver.store.space_changed(0, False)
+    driver.turn()
+    driver.store.space_changed(SEGMENT, True)
+    driver.turn()
+    driver.crash()
+    assert sequences(driver, B) == [1, 2, 3, 4, 5]
+
+
+def test_a_destination_removed_between_two_slices_is_gone_with_what_the_unit_moves() -> None:
+    driver, there = staged(2 * MAX_SLICE_RECORDS)
+    driver.store.append_gathered(moving([Transfer(A, there[::2], B), Transfer(A, there[1::2], C)], []), [])
+    assert driver.store.gather()
+    driver.store.remove_destination(B)
+    driver.turn()
+    driver.crash()
+    assert (sequences(driver, A), sequences(driver, B)) == ([], [])
+    assert len(sequences(driver, C)) == MAX_SLICE_RECORDS
+    assert [count for _, count, *_ in driver.books() if count < 0] == []

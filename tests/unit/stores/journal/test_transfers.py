@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanwire.broker.ports import Transfer
+from spanwire.broker.persistence.store_unit import Transfer
 from spanwire.model.destination import QUEUE, TRANSACTION, Destination
 from spanwire.model.errors import ResourceAllocationError
 from spanwire.stores.journal.batch import write_batch

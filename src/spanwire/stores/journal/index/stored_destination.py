@@ -7,13 +7,15 @@ from typing import Final
 
 from mypy_extensions import mypyc_attr
 
-from spanwire.broker.persistence.store_unit import StoreUnit
+from spanwire.broker.persistence.store_unit import StoreUnit, UnitTransfer
 from spanwire.model.destination import Destination
 from spanwire.model.message import Message
 from spanwire.stores.journal.index.sequences import GONE, SequenceIndex
-from spanwire.stores.journal.segments.record import record_size
+from spanwire.stores.journal.segments.record import TRANSFER, record_size
+from spanwire.stores.journal.segments.transfers import TransferRuns, encode_transfer
 
 NOTE_BYTES: Final = record_size(4)
+TRANSFER_WEIGHT: Final = 32  # records; encoding a transfer takes the time of so many, and of one for each message
 UNIT: Final = 255  # kind of the entry of a gathered unit; never on the disk
 
 
@@ -184,27 +186,97 @@ class OwnedRemovals:
         self.sequences: Final[list[int]] = sequences
 
 
+class OwnedTransfer:
+    """Messages that a unit moves from ``source`` to ``target``, taken record by record."""
+
+    __slots__ = ("_run", "_taken", "_taken_of_run", "_transfer", "source", "target")
+
+    def __init__(self, transfer: UnitTransfer, source: StoredDestination, target: StoredDestination) -> None:
+        self._transfer: Final[UnitTransfer] = transfer
+        self.source: Final[StoredDestination] = source
+        self.target: Final[StoredDestination] = target
+        self._run = 0
+        self._taken = 0
+        self._taken_of_run = 0
+
+    @property
+    def left(self) -> int:
+        """The number of messages that are not taken."""
+        return self._transfer.count - self._taken
+
+    def take(self, count: int) -> Entry:
+        """Return the record of the next ``count`` messages."""
+        transfer = self._transfer
+        runs = TransferRuns(self.source.number)
+        left = count
+        while left > 0:
+            length = transfer.counts[self._run] - self._taken_of_run
+            taken = min(left, length)
+            runs.firsts.append(transfer.firsts[self._run] + self._taken_of_run)
+            runs.counts.append(taken)
+            left -= taken
+            if self.source.unwritten:
+                for sequence in range(runs.firsts[-1], runs.firsts[-1] + taken):
+                    self.source.unwritten.pop(sequence, None)
+            self._taken_of_run += taken
+            if taken == length:
+                self._run += 1
+                self._taken_of_run = 0
+        first = transfer.first + self._taken
+        self._taken += count
+        payload = encode_transfer(runs)
+        return Entry(TRANSFER, self.target, first, None, payload, 0, record_size(len(payload)))
+
+
 class GatheredUnit:
     """A unit that was gathered in slices and is encoded in slices.
 
     Messages of the unit's target ``i`` belong to ``owners[i]``; ``nexts[i]`` is the sequence of the next message.
-    Removed messages leave the index when the removal is encoded: by then all earlier messages are in the index.
+    ``transfers`` are in reverse order. Moved and removed messages leave the index when the record is encoded: by then
+    all earlier messages are in the index.
     """
 
-    __slots__ = ("message_index", "metadata_index", "nexts", "owners", "removals", "removed", "unit")
+    __slots__ = (
+        "message_index",
+        "metadata_index",
+        "nexts",
+        "owners",
+        "removals",
+        "removed",
+        "transfers",
+        "unit",
+    )
 
-    def __init__(self, unit: StoreUnit, owners: list[StoredDestination], removals: list[OwnedRemovals]) -> None:
+    def __init__(
+        self,
+        unit: StoreUnit,
+        owners: list[StoredDestination],
+        removals: list[OwnedRemovals],
+        transfers: list[OwnedTransfer],
+    ) -> None:
         self.unit: Final[StoreUnit] = unit
         self.owners: Final[list[StoredDestination]] = owners
         self.removals: Final[list[OwnedRemovals]] = removals
+        self.transfers: Final[list[OwnedTransfer]] = transfers
         self.nexts: Final[list[int]] = [additions.first for additions in unit.targets()]
         self.message_index = 0  # so many messages are encoded
         self.metadata_index = 0  # of the next metadata record
         self.removed = 0  # and so many of the last of ``removals``
 
+    def take_transfers(self, at_most: int, entries: list[Entry]) -> int:
+        """Append the next transfers to ``entries``, in the time of ``at_most`` records, and return the rest."""
+        while self.transfers and at_most > 0:
+            transfer = self.transfers[-1]
+            count = min(transfer.left, max(1, at_most - TRANSFER_WEIGHT))
+            at_most -= count + TRANSFER_WEIGHT
+            entries.append(transfer.take(count))
+            if transfer.left == 0:
+                self.transfers.pop()
+        return at_most
+
     def frees_room(self) -> bool:
         """Return True if the unit adds nothing and all removed messages are written."""
-        if self.unit.messages or self.unit.metadata:
+        if self.unit.messages or self.unit.transfers or self.unit.metadata:
             return False
         for own in self.removals:
             unwritten = own.owner.unwritten
