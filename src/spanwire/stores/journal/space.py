@@ -46,10 +46,20 @@ class DiskSpace:
     that free room.
     """
 
-    __slots__ = ("_held", "_holds_metadata", "has_room", "kept_bytes", "needed", "spare_bytes", "waits")
+    __slots__ = (
+        "_held",
+        "_holds_destination",
+        "_holds_metadata",
+        "has_room",
+        "kept_bytes",
+        "needed",
+        "spare_bytes",
+        "waits",
+    )
 
     def __init__(self) -> None:
         self._held: list[Entry] = []
+        self._holds_destination = False  # the end of one, behind which it may begin again
         self._holds_metadata = False
         self.has_room = True
         self.kept_bytes = 0
@@ -78,6 +88,7 @@ class DiskSpace:
         """Return all held calls in their order and hold none of them any longer."""
         held = self._held
         self._held = []
+        self._holds_destination = False
         self._holds_metadata = False
         return held
 
@@ -115,7 +126,9 @@ class DiskSpace:
             going.extend(call)
             return
         for entry in call:
-            if (
+            if entry.kind == DESTINATION_REMOVED:
+                self._holds_destination = True
+            elif (
                 entry.kind == METADATA
                 or entry.kind == METADATA_DISCARDED
                 or (entry.unit is not None and entry.unit.unit.metadata)
@@ -139,6 +152,8 @@ class DiskSpace:
             return not self._holds_metadata  # the last one under a key counts
         if kind == DESTINATION_REMOVED or kind == CLEAN_STOP:
             return not self._held  # nothing of its destination may follow it
+        if self._holds_destination:
+            return False  # two destinations may not have one name, nor may a message come before its destination
         if kind == MESSAGE or kind == REFERENCE:
             return entry.owner.is_removed
         return kind == DESTINATION or kind == CANCELLED

@@ -167,6 +167,27 @@ def test_a_queue_that_is_removed_and_made_again_while_its_messages_wait() -> Non
     assert recovered(driver) == {"A": [], "B": [1]}
 
 
+@pytest.mark.parametrize("last", ["added", "cancelled", "removed"])
+def test_a_queue_that_is_made_again_does_not_overtake_its_removal(last: str) -> None:
+    driver = full_driver()
+    driver.store.space_changed(0, False)
+    driver.store.append(FULL, plain_message(FULL, 3))
+    driver.store.remove_destination(A)
+    sequence = driver.store.append(A, plain_message(A, 11))
+    if last == "cancelled":
+        driver.store.remove(A, sequence)
+    elif last == "removed":
+        driver.store.remove_destination(A)
+    driver.turn()
+    driver.disk = driver.disk.copy()
+    copy = JournalDriver(driver.disk.copy(), SEGMENT)
+    assert [list(found.sequences) for found in copy.recovered if found.destination == A] == [list(range(1, 11))]
+    driver.store.space_changed(SEGMENT, True)
+    driver.turn()
+    assert driver.stored == driver.store.position()
+    assert recovered(driver) == {"added": {"A": [sequence]}, "cancelled": {"A": []}, "removed": {}}[last]
+
+
 def test_the_end_of_a_queue_does_not_overtake_a_unit_that_held_one_of_its_messages() -> None:
     driver = full_driver()
     driver.store.append_unit([(A, plain_message(A, 11)), (B, plain_message(B, 1))], [], [])
