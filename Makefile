@@ -29,7 +29,7 @@ SOURCES := $(shell find src -name '*.py')
 CODE := src tests tools $(wildcard examples)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv client-conformance compiled spark peers lint format docs test check test-all test-pure test-compiled demo bench bench-client bench-instructions bench-network bench-rights bench-selectors bench-spark bench-start flame-graph soak soak-load soak-spark fuzz measure lock clean
+.PHONY: help venv client-conformance compiled spark peers lint format docs test check test-all test-pure test-compiled demo bench bench-client bench-floors bench-instructions bench-network bench-rights bench-selectors bench-spark bench-start flame-graph soak soak-load soak-spark fuzz measure lock clean
 
 help:  ## say what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -168,6 +168,9 @@ demo: peers $(VENV)/.spark  ## real prices over two brokers, one of which is kil
 
 bench: peers venv  ## throughput beside ActiveMQ Classic
 	$(call with_best_build,-m tests.bench.run $(BENCH_ARGS))
+
+bench-floors: venv  ## the least that this machine takes for a round trip over loopback and for a sync of the disk
+	$(BIN)/python -m tests.bench.floors $(BENCH_ARGS)
 
 bench-spark: peers $(VENV)/.spark  ## queues through Spark on local[2], beside other ways (BENCH_ARGS="--only memory": ten minutes)
 	@if sh tools/find_compiler.sh $(BIN)/python >/dev/null; then $(MAKE) --no-print-directory $(COMPILED)/.spark; fi

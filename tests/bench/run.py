@@ -22,6 +22,7 @@ from pathlib import Path
 
 from tests.bench import chart
 from tests.bench.brokers import Broker, classic, spanwire
+from tests.bench.floors import floors
 from tests.bench.workloads import WORKLOADS, Workload
 from tests.support.peers import activemq_classpath, missing
 
@@ -175,7 +176,7 @@ def commit() -> str:
     return found.stdout.strip() or "unknown"
 
 
-def write(rows: list[Row], repeats: int, warm: float, directory: Path) -> Path:
+def write(rows: list[Row], repeats: int, warm: float, least: dict[str, str], directory: Path) -> Path:
     """Keep the result as JSON and Markdown."""
     directory.mkdir(parents=True, exist_ok=True)
     name = f"{time.strftime('%Y-%m-%d')}-{commit()}"
@@ -189,6 +190,7 @@ def write(rows: list[Row], repeats: int, warm: float, directory: Path) -> Path:
         "warm_up_seconds": warm,
         "classic": "ActiveMQ Classic of Debian's packages, -Xms2G -Xmx2G, KahaDB defaults, "
         "memoryUsage 70 % of the heap, UseDedicatedTaskRunner=false",
+        **{f"floor: {label}": " ".join(line.split()) for label, line in least.items()},
     }
     kept = {"about": about, "rows": [asdict(row) for row in rows]}
     (directory / f"{name}.json").write_text(json.dumps(kept, indent=1) + "\n")
@@ -236,7 +238,10 @@ def main() -> None:
         print(f"warming up for {warm:.0f} s each, then {repeats} runs of {len(WORKLOADS)} workloads")
         warm_up(load, brokers, warm)
         rows = compare(load, brokers, repeats)
-        print(f"\n{table(rows)}\n\nwritten to {write(rows, repeats, warm, options.output)}")
+        least = floors(work, work)
+        for label, line in least.items():
+            print(f"floor: {label:38} {line}")
+        print(f"\n{table(rows)}\n\nwritten to {write(rows, repeats, warm, least, options.output)}")
     finally:
         for broker in brokers:
             broker.stop()

@@ -10,41 +10,22 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Final
 
 from spanwire._build import version_text
+from tests.bench.floors import measure_syncs
 from tests.bench.workloads import Workload
 from tests.service.started import Started
 
 LOAD: Final = Path(__file__).resolve().parents[1] / "bench" / "load.c"
 PRODUCERS: Final = (1, 64, 256)
 SENDS: Final = {1: 4_000, 64: 40_000, 256: 60_000}
-SYNCS: Final = 1_000
 SIZE: Final = 1024
 PATIENCE_S: Final = 300.0
-
-
-def disk_rate(directory: Path) -> float:
-    """Writes per second, each synced, into a file that has its place on the disk."""
-    path = directory / "probe"
-    path.write_bytes(bytes(SYNCS * SIZE))
-    descriptor = os.open(path, os.O_RDWR)
-    try:
-        os.fsync(descriptor)
-        start = time.monotonic()
-        for number in range(SYNCS):
-            os.pwrite(descriptor, bytes(SIZE), number * SIZE)
-            os.fdatasync(descriptor)
-        return SYNCS / (time.monotonic() - start)
-    finally:
-        os.close(descriptor)
-        path.unlink()
 
 
 def answers_per_second(generator: Path, port: int, producers: int) -> float:
@@ -65,7 +46,8 @@ def main() -> int:
         directory = Path(name)
         generator = directory / "load"
         subprocess.run(["cc", "-O2", "-pthread", "-D_GNU_SOURCE", "-o", str(generator), str(LOAD)], check=True)
-        found: dict[str, object] = {"build": version_text(), "disk_syncs_per_s": round(disk_rate(directory))}
+        syncs = measure_syncs(directory)
+        found: dict[str, object] = {"build": version_text(), "disk_syncs_per_s": round(len(syncs) / sum(syncs))}
         with Started(directory) as broker:
             rates = [answers_per_second(generator, broker.ports["tcp"], producers) for producers in PRODUCERS]
             broker.stop()
