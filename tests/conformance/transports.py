@@ -13,9 +13,9 @@ from typing import Final, Protocol
 
 from spanwire.model.environment import Time
 from spanwire.protocols.base import ConnectionSettings, ProtocolConnection
-from spanwire.service.machine.environment import SystemClock
 from spanwire.transports.admission import Admission
 from spanwire.transports.base import ConnectionFactory
+from spanwire.transports.loop.system_clock import SystemClock
 from spanwire.transports.loop.turn import Turn
 from tests.unit.transports.stage import FakeBroker, FakeConnection
 

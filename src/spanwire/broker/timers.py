@@ -52,15 +52,12 @@ class Timers:
         """Return the time of the next `run` in monotonic seconds, or None; 0.0 while a job is unfinished."""
         if self._context.has_jobs() or self._map.is_retuning:
             return 0.0
-        dues = [
-            self._sweep.next_timeout(),
-            self._upkeep.next_timeout(),
-            self._context.next_alarm(),
-            self._scheduler.next_timeout() if self._scheduler is not None else None,
-            self._consumer_registry.next_timeout(),
-            self._flow.next_timeout(),
-        ]
-        return min([due for due in dues if due is not None], default=None)
+        due = earlier(self._sweep.next_timeout(), self._upkeep.next_timeout())
+        due = earlier(due, self._context.next_alarm())
+        if self._scheduler is not None:
+            due = earlier(due, self._scheduler.next_timeout())
+        due = earlier(due, self._consumer_registry.next_timeout())
+        return earlier(due, self._flow.next_timeout())
 
     def run(self) -> None:
         """Run due timers and one slice (at most 500 messages) of some unfinished jobs, in turns."""
@@ -85,3 +82,10 @@ class Timers:
             for job in jobs[index:]:
                 self._context.schedule(job)  # a job before these failed
         self._flow.run(len(jobs) > 0)
+
+
+def earlier(due: float | None, other: float | None) -> float | None:
+    """Return the earlier of two times; None if there is none. A list for `min` costs four times as much each turn."""
+    if due is None or (other is not None and other < due):
+        return other
+    return due

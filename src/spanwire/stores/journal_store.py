@@ -210,6 +210,9 @@ class JournalStore:
         """
         if self._error is not None:
             return
+        if self._journal.is_quiet:  # as in each turn that only moves messages that are not persistent
+            self._group.ended(now)
+            return
         for fetch in self._journal.take_fetches():
             self._reader.hand_over(fetch)  # also messages found in memory: answers keep the order of requests
         scan = self._journal.take_scan()

@@ -11,7 +11,8 @@ import time
 from typing import Final
 
 from spanwire.model.errors import ConfigurationError
-from spanwire.service.machine.environment import RealEnvironment, SystemClock
+from spanwire.service.machine.environment import RealEnvironment
+from spanwire.transports.loop.system_clock import SystemClock
 
 MAX_ADVANCE: Final = 366 * 86_400.0  # seconds of one step; longer than any message lives
 

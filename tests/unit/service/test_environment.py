@@ -6,7 +6,8 @@ import logging
 
 import pytest
 
-from spanwire.service.machine.environment import RealEnvironment, SystemClock
+from spanwire.service.machine.environment import RealEnvironment
+from spanwire.transports.loop.system_clock import SystemClock
 
 
 class Machine:

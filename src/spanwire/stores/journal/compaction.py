@@ -144,6 +144,11 @@ class Compaction:
         return bool(self._ready) and self._ready[0].cost <= self._room(0)
 
     @property
+    def is_busy(self) -> bool:
+        """Return True while a segment is being compacted or live records wait."""
+        return self._victim != 0 or bool(self._ready)
+
+    @property
     def ready_bytes(self) -> int:
         """The most bytes that the next batch moves."""
         return self._ready_bytes if self.has_ready else 0

@@ -239,6 +239,20 @@ class Journal(MessageStore, UnitStore, MetadataStore, StoreUsage):
         )
 
     @property
+    def is_quiet(self) -> bool:
+        """Return True if a turn has nothing to do: no calls, nothing under way, nothing to be compacted or released."""
+        return not (
+            self._outbox.entries
+            or self._in_flight is not None
+            or self._asked
+            or self._fetches
+            or self._deletions
+            or self._next.slices
+            or self._compaction.is_busy
+            or not self._index.removals.is_empty
+        )
+
+    @property
     def may_wait(self) -> bool:
         """Return True if no client waits for the queued entries, and losing the entries would only mean redelivery."""
         return (

@@ -1,1 +1,1 @@
-"""The part of the event loop for sockets: the *pump* of one socket, and the end of each *turn*."""
+"""The part of the event loop for sockets: the *pump* of one socket, the end of each *turn*, and its clock."""

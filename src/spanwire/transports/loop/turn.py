@@ -56,6 +56,7 @@ class Turn:
         self._timer: Timer | None = None
         self._timer_due = 0.0
         self._paused_until = 0.0
+        self._was_behind = False  # the disk, at the end of the last turn
         self._sweep_timer: Timer | None = None
         self._stopped = False
 
@@ -135,7 +136,10 @@ class Turn:
         self._flush(now)
         if self._store is not None:
             self._store.turn(now.monotonic)
-            self._rationing.set_disk_behind(self._broker.is_behind(), now)
+            is_behind = self._broker.is_behind()
+            if is_behind or self._was_behind:
+                self._was_behind = is_behind
+                self._rationing.set_disk_behind(is_behind, now)
         self._arm(now)
 
     def _flush(self, now: Time) -> None:
