@@ -6,7 +6,6 @@ Ends with 0, or with an AssertionError. Several brokers, one machine, nobody els
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import socket
 import ssl
@@ -23,7 +22,7 @@ from spanwire.discovery.groups.agent_settings import FabricSettings
 from spanwire.discovery.groups.beacon import Beacon
 from spanwire.discovery.groups.group import DEFAULT_HOST, DEFAULT_PORT
 from spanwire.model.errors import JmsError
-from tests.service.started import Started, spanwire
+from tests.service.started import Started
 from tests.service.test_networks import eventually, free_ports, send_and_receive
 from tests.support.broker_process import BrokerProcess
 from tests.support.certificates import Authority
@@ -66,10 +65,7 @@ class Announced(Started):
 
 
 def rows(broker: Started) -> list[dict[str, object]]:
-    done = spanwire("status", "--json", "--data-directory", str(broker.data))
-    assert done.returncode == 0, done.stderr
-    found: list[dict[str, object]] = json.loads(done.stdout)["network_connectors"]
-    return found
+    return broker.network("network_connectors")
 
 
 def linked_to(broker: Started) -> list[str]:

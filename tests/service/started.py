@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Final, Self
 
+from spanwire.management.control import ControlClient
 from tests.support.broker_process import COMMAND
 from tests.support.ports import free_port
 
@@ -82,6 +83,15 @@ class Started:
     @property
     def broker_url(self) -> str:
         return f"tcp://127.0.0.1:{self.ports['tcp']}"
+
+    def network(self, part: str) -> list[dict[str, object]]:
+        """The rows of a part of what ``spanwire status --json`` prints. Tests ask again and again, so no process of its
+        own does.
+        """
+        status = ControlClient(self.data, TIMEOUT_S).ask("status")
+        assert isinstance(status, dict)
+        rows: list[dict[str, object]] = status[part]
+        return rows
 
     def command(self) -> list[str]:
         """What runs ``spanwire``."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -66,10 +65,7 @@ class Linked(Started):
 
 
 def links(broker: Started) -> list[dict[str, object]]:
-    done = spanwire("status", "--json", "--data-directory", str(broker.data))
-    assert done.returncode == 0, done.stderr
-    found: list[dict[str, object]] = json.loads(done.stdout)["network_connectors"]
-    return found
+    return broker.network("network_connectors")
 
 
 def send_and_receive(near: str, far: str, queue: str, texts: list[str]) -> list[object]:
@@ -127,10 +123,7 @@ def test_a_duplex_connector_carries_both_directions_and_both_ends_show_the_link(
 
 
 def settings(broker: Started) -> list[dict[str, object]]:
-    done = spanwire("status", "--json", "--data-directory", str(broker.data))
-    assert done.returncode == 0, done.stderr
-    found: list[dict[str, object]] = json.loads(done.stdout)["network_settings"]
-    return found
+    return broker.network("network_settings")
 
 
 def test_the_destinations_of_durable_subscriptions_of_a_connector_are_seen(tmp_path: Path) -> None:
