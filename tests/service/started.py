@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Final, Self
 
-from spanwire.management.control import ControlClient
+from spanwire.management.control_client import ControlClient
 from tests.support.broker_process import COMMAND
 from tests.support.ports import free_port
 

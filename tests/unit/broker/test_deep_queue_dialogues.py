@@ -15,7 +15,7 @@ from tests.support.dialogue.broker_dialogue import Listener, Stage, destination
 from tests.support.dialogue.text_format import text_of
 
 QUEUE = "queue://Q"
-DEEP = 3 * MAX_RESIDENT_MESSAGES
+DEEP = 2 * MAX_RESIDENT_MESSAGES
 
 
 def queue_of(listener: Listener) -> Queue:
@@ -77,7 +77,7 @@ def test_one_consumer_looks_through_the_disk_while_another_gets_what_comes_in() 
 
 
 def test_consumers_that_look_through_the_depths_share_the_pages() -> None:
-    stage = deep(3 * MAX_RESIDENT_MESSAGES)
+    stage = deep(DEEP)
     for number in range(5):
         stage.peer(f"c{number}").consumes(QUEUE, selector=f"kind = 'x{number}'")
     asked = 0
@@ -85,7 +85,7 @@ def test_consumers_that_look_through_the_depths_share_the_pages() -> None:
         if stage.store.reads:
             asked += stage.store.answer(stage.broker, stage.now)
         stage.runs()
-    assert asked == 3 * MAX_RESIDENT_MESSAGES
+    assert asked == DEEP
 
 
 def test_what_a_selective_consumer_passed_by_goes_to_the_next_one_in_order() -> None:

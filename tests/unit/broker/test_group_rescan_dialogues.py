@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spanwire._build import COMPILED
 from spanwire.broker.policy.policy_entry import GroupMap, PolicyEntry, QueuePolicy
 from spanwire.broker.queue.group_rescan import MAX_SAVED_SCANS, SCANS_PER_MESSAGE
 from spanwire.broker.queue.queue import Queue
@@ -202,7 +203,7 @@ def test_a_paused_queue_forgets_who_closed_a_group() -> None:
     assert two.out == ["x", "g0"]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40 if COMPILED else 20)
 @given(
     st.integers(1, 60),
     st.integers(1, 6),
