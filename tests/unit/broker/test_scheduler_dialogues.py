@@ -26,6 +26,7 @@ from spanwire.broker.scheduler.schedule import (
     SchedulerSettings,
 )
 from spanwire.broker.scheduler.scheduler import MAX_DELIVERIES, REFUSED_MS
+from spanwire.broker.scheduler.scheduler_requests import CHOSEN_PER_STEP, LOOKED_PER_STEP
 from spanwire.model.errors import AuthorizationError, MessageFormatError, ResourceAllocationError
 from spanwire.model.message_view import LONG_VALUE, NULL_VALUE, STRING_VALUE
 from tests.support.dialogue.broker_dialogue import START_MS, Listener, Peer, Stage, destination
@@ -624,6 +625,24 @@ def test_scheduled_messages_are_removed_one_or_all_or_those_of_a_span_of_time(pe
     assert consumer.takes() == []
     assert stage.store.kept(SCHEDULED_MESSAGES) == []
     assert stage.store.metadata.get(3, {}) == {}
+
+
+def test_requests_count_steps_for_the_jobs_that_they_look_at_choose_and_remove() -> None:
+    stage = played()
+    peer = stage.peer("p")
+    count = 2 * LOOKED_PER_STEP
+    for number in range(count):
+        delayed(peer, str(number), 3_600_000)
+    far = {"ACTION_START_TIME": "1", "ACTION_END_TIME": "2"}
+    for action, more, least in (
+        ("REMOVEALL", far, count // LOOKED_PER_STEP),
+        ("BROWSE", {}, count // CHOSEN_PER_STEP),
+        ("REMOVEALL", {}, count),
+    ):
+        before = stage.broker.steps
+        wanted: dict[str, object] = {"AMQ_SCHEDULER_ACTION": action, **more}
+        peer.sends_message(peer.message(MANAGEMENT, "", properties=wanted, reply_to="queue://ANSWERS"))
+        assert stage.broker.steps - before >= 1 + least
 
 
 def test_without_the_right_admin_one_sees_and_removes_what_is_ones_own() -> None:

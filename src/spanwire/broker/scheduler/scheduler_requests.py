@@ -38,6 +38,8 @@ COPY_TYPE: Final = "Advisory"  # JMSType of the answers to BROWSE
 MAX_BROWSES: Final = 16  # browse requests under way
 MAX_COPIES: Final = 100  # messages of one read of the store
 MAX_COPY_BYTES: Final = 4 * 1024 * 1024  # bytes of one read, unless one message has more
+LOOKED_PER_STEP: Final = 256  # jobs that a request looks at for its span of time, some 30 nanoseconds each
+CHOSEN_PER_STEP: Final = 16  # jobs of that span, which are sorted
 MAX_REMOVALS: Final = 500  # removals in one unit of the store
 ROOM_SECONDS: Final = 1.0  # seconds between two checks for room for an answer
 LAST_MS: Final = 1 << 62
@@ -102,6 +104,7 @@ class SchedulerRequests:
         if START_TIME in view.properties and END_TIME in view.properties:
             first_ms, last_ms = _time(view.properties, START_TIME), _time(view.properties, END_TIME)
         jobs = self._schedule.between(first_ms, last_ms)
+        self._context.steps += len(self._schedule.jobs) // LOOKED_PER_STEP + len(jobs) // CHOSEN_PER_STEP
         if self._access.may_administer(state, view.destination):
             return jobs
         return [job for job in jobs if job.principal.name == state.principal.name]
@@ -132,6 +135,7 @@ class SchedulerRequests:
             self._context.units.append_unit(
                 [], [(SCHEDULED_MESSAGES, job.sequence) for job in some], [job.end() for job in some]
             )
+            self._context.steps += len(some)
             for job in some:
                 self._schedule.leave(job)
 
