@@ -1,4 +1,4 @@
-"""The benchmark's chart: rate and CPU per message of each broker, workload by workload, on logarithmic scales."""
+"""The benchmarks' charts: rate and CPU per message of brokers, and what a message costs as something grows."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ else:
 COLOURS = {"classic": "#8a8a8a", "compiled": "#1f5fa8", "pure": "#8fb8e0"}
 Bars = dict[str, dict[str, tuple[float, float]]]
 """Workload → broker → messages per second and broker CPU in microseconds per message."""
+
+Curves = dict[str, list[tuple[int, float]]]
+"""What grows → its values and the broker's CPU in microseconds per message."""
 
 
 def draw(bars: Bars, target: Path) -> bool:
@@ -38,5 +41,27 @@ def draw(bars: Bars, target: Path) -> bool:
     axes[0].set_yticks([row + 0.4 - height / 2 for row in range(len(names))], names, fontsize=8)
     axes[0].invert_yaxis()
     axes[1].legend(frameon=False, fontsize=9)
+    figure.savefig(target, dpi=110)
+    return True
+
+
+def draw_curves(curves: Curves, target: Path) -> bool:
+    """Write one small chart for each curve as PNG; False when matplotlib is missing."""
+    if not HAS_MATPLOTLIB or not curves:
+        return False
+    columns = min(3, len(curves))
+    rows = -(-len(curves) // columns)
+    figure = drawing.Figure(figsize=(4.4 * columns, 3.2 * rows), layout="constrained")
+    for number, (name, values) in enumerate(curves.items()):
+        axes = figure.add_subplot(rows, columns, number + 1)
+        axes.plot([value for value, _ in values], [cost for _, cost in values], "o-", color=COLOURS["compiled"])
+        axes.set_xscale("log")
+        if max(cost for _, cost in values) > 20 * min(cost for _, cost in values):
+            axes.set_yscale("log")
+        else:
+            axes.set_ylim(bottom=0)
+        axes.set_title(name, fontsize=10)
+        axes.set_ylabel("broker CPU µs per message", fontsize=8)
+        axes.grid(alpha=0.3)
     figure.savefig(target, dpi=110)
     return True
