@@ -91,3 +91,18 @@ def test_messages_that_slow_consumers_lose_in_later_turns_wait_for_the_disk() ->
     assert len(stage.store.kept(destination(DLQ))) == COUNT
     assert {len(listener.subscription.pending) for listener in slow} == {limit}
     assert not stage.broker._context.has_jobs()
+
+
+def test_messages_for_which_slow_consumers_lose_others_wait_for_the_disk() -> None:
+    stage = Stage(PolicyEntry(destination("topic://>"), topic=TopicPolicy(pending_limit=PendingLimit(1))))
+    consumer = stage.peer("c")
+    slow = [consumer.consumes("topic://T", prefetch=1) for _ in range(COUNT)]
+    producer = stage.peer("p")
+    tokens = [producer.sends("topic://T", f"{number}" + "x" * MEGABYTE) for number in range(5)]
+    assert [producer.is_answered(token) for token in tokens] == [True] * 2 + [False] * 3
+    assert MAX_UNSYNCED_BYTES <= copies(stage, DLQ) <= (COUNT + 1) * MEGABYTE
+    goes_on(stage)
+    assert producer.is_answered(tokens[-1])
+    taken = sum([len(listener.out) for listener in slow])
+    assert len(stage.store.kept(destination(DLQ))) == (len(tokens) - 1) * COUNT - taken
+    assert {len(listener.subscription.pending) for listener in slow} == {1}

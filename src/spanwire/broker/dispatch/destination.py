@@ -36,6 +36,7 @@ class BrokerDestination(MessageHolder):
         self.load = 0  # steps of a topic's consumers for each message (`spanwire.broker.policy.fan_out`)
         self.copy_steps = COPY_STEPS  # steps of one of several copies, without the consumers
         self.cursors = 0  # exactly-once cursors that are open here
+        self.evicts = False  # a message may cost slow consumers others, which leave dead letters
 
     @property
     def consumer_count(self) -> int:

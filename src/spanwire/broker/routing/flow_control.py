@@ -93,6 +93,9 @@ class FlowControl:
             if self._store_is_tight or self._unsynced.is_full():
                 return self._store_obstacle(destination)
             return ROOM
+        if destination.evicts and self._unsynced.is_full() and destination.has_takers():
+            if destination.policy.dead_letter.target(destination.name) is not None:
+                return BEHIND  # slow consumers would lose messages for it, and each leaves a dead letter
         if destination.usage.takes(message.size) or not destination.has_takers():
             return ROOM
         return self._memory_obstacle(destination, message)

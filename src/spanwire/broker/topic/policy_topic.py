@@ -50,6 +50,7 @@ class PolicyTopic(Topic):
         super().__init__(destination, policy, usage, context)
         tuning: TopicPolicy = policy.topic
         self._is_limited: Final[bool] = tuning.pending_limit is not None
+        self.evicts = self._is_limited
         self._eviction: Final[PendingEviction] = PendingEviction(self, tuning, self, context)
         self._always_retroactive: Final[bool] = tuning.always_retroactive
         self._kept: Final[KeptMessages | None] = (
