@@ -74,6 +74,17 @@ CONFIGURATION: Final = "spanwire.service.config.loading:load_configuration"
 CONFIGURATION_READER: Final = "spanwire.service.config.reading:read_reference"
 TOML_READER: Final = "spanwire.service.config.toml:read_toml"
 
+# Loaded only by a broker with network connectors, links of other brokers, announcements, TLS or plug-ins.
+NETWORK_CONNECTOR: Final = "spanwire.network.connector.network_connector:NetworkConnector"
+ACCEPTED_VIEW: Final = "spanwire.network.connector.link:accepted_view"
+ANNOUNCEMENTS: Final = "spanwire.service.announcements:Announcements"
+AGENT_OBSTACLE: Final = "spanwire.service.announcements:agent_obstacle"
+SERVER_CONTEXT: Final = "spanwire.tls.context:server_context"
+CLIENT_CONTEXT: Final = "spanwire.tls.context:client_context"
+TLS_CONNECTION: Final = "spanwire.transports.tls:TlsConnection"
+FILTERED_BROKER: Final = "spanwire.broker.plugins.filtered_broker:FilteredBroker"
+PLUG_IN: Final = "spanwire.broker.plugins.plugins:plug_in"
+
 STORES: Final[dict[str, str]] = {
     "memory": "spanwire.stores.memory:MemoryStore",
     "journal": "spanwire.stores.journal.journal:Journal",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from spanwire.network.bridge.duplex_bridge import DuplexBridge
-from spanwire.network.connector.link import NetworkConnectorSettings, RemoteAddress
-from spanwire.network.demand.bridge_settings import BridgeSettings
-from spanwire.tls.settings import ClientTlsSettings
+if TYPE_CHECKING:
+    from spanwire.network.bridge.duplex_bridge import DuplexBridge
+    from spanwire.network.connector.link import NetworkConnectorSettings, RemoteAddress
+    from spanwire.network.demand.bridge_settings import BridgeSettings
+    from spanwire.tls.settings import ClientTlsSettings
 
 HIDDEN: Final = "********"  # replaces a password
 View = dict[str, object]

@@ -6,20 +6,23 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Final
+from typing import TYPE_CHECKING, Final, cast
 
+from spanwire import registry
 from spanwire.broker.broker import Broker
-from spanwire.discovery.agents.agent_factory import DiscoveryAgent, has_extra, make_agent, name_of, twin_settings
-from spanwire.discovery.groups.agent_settings import AgentSettings, parse_agent
 from spanwire.model.errors import ConfigurationError
 from spanwire.network.bridge.duplex_bridge import DuplexAcceptor
-from spanwire.network.connector.link import NetworkConnectorSettings, accepted_view
-from spanwire.network.connector.network_connector import NetworkConnector
 from spanwire.network.demand.bridge_settings import BridgeSettings
 from spanwire.network.demand.duplicate_suppression import NetworkRoutes
 from spanwire.service.connector_views import accepted_settings_view, connector_view
 from spanwire.transports.connector import TransportConnector
 from spanwire.transports.loop.turn import Turn
+
+if TYPE_CHECKING:  # loaded by name, because most brokers have no network connectors
+    from spanwire.network.bridge.duplex_bridge import AcceptedLink
+    from spanwire.network.connector.link import LinkView, NetworkConnectorSettings
+    from spanwire.network.connector.network_connector import NetworkConnector
+    from spanwire.service.announcements import Announcements
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +41,7 @@ class Networking:
         self._make: Callable[[NetworkConnectorSettings], NetworkConnector] | None = None
         self._broker: Broker | None = None
         self._own: list[str] = []  # addresses of this broker
-        self._agents: Final[dict[AgentSettings, DiscoveryAgent]] = {}
+        self._announcements: Announcements | None = None
         self._routes: Final = NetworkRoutes()
         self._acceptor: DuplexAcceptor | None = None
         self._announcing: asyncio.Task[None] | None = None
@@ -60,7 +63,7 @@ class Networking:
             ConfigurationError: a discovery group cannot be joined.
         """
         self._broker = broker
-        self._make = lambda settings: NetworkConnector(settings, broker, broker_url, turn, self._routes)
+        self._make = lambda settings: _connector_class()(settings, broker, broker_url, turn, self._routes)
         host_name = broker.environment.host_name
         self._own = [connector.uri for connector in listening] + [
             announced_uri(listener, host_name) for listener in listening
@@ -71,7 +74,7 @@ class Networking:
                 await connector.start(self._own)
         for listener in listening:
             if listener.settings.discovery_uri:
-                await self._announce(parse_agent(listener.settings.discovery_uri), announced_uri(listener, host_name))
+                await self._announce(listener.settings.discovery_uri, announced_uri(listener, host_name))
         if any(listener.cluster is not None for listener in listening):
             self._announcing = asyncio.get_running_loop().create_task(self._announce_brokers(listening, host_name))
 
@@ -96,31 +99,11 @@ class Networking:
                         await asyncio.sleep(0)
             await asyncio.sleep(CLUSTER_INTERVAL)
 
-    async def _announce(self, settings: AgentSettings, uri: str) -> None:
-        """Announce a connector by its agent, and by the other agent of multicast and zeroconf.
-
-        Clients look for one agent only. Failures of the other agent are logged and ignored.
-        """
-        (await self._joined(settings)).announce(uri)
-        other = twin_settings(settings)
-        if other is None:
-            return
-        if not has_extra(name_of(other)):
-            logger.info("%s is not announced by %s: the extra %s is not installed", uri, name_of(other), name_of(other))
-            return
-        try:
-            (await self._joined(other)).announce(uri)
-        except ConfigurationError as error:
-            logger.info("%s is not announced by %s: %s", uri, name_of(other), error)
-
-    async def _joined(self, settings: AgentSettings) -> DiscoveryAgent:
-        """Return a started agent; connectors with equal settings share an agent."""
-        agent = self._agents.get(settings)
-        if agent is None:
-            agent = make_agent(settings)
-            await agent.start()
-            self._agents[settings] = agent
-        return agent
+    async def _announce(self, discovery_uri: str, uri: str) -> None:
+        """Announce a connector to the group of ``discovery_uri``."""
+        if self._announcements is None:
+            self._announcements = cast("type[Announcements]", registry.load(registry.ANNOUNCEMENTS))()
+        await self._announcements.add(discovery_uri, uri)
 
     async def replace(
         self, removed: Sequence[NetworkConnectorSettings], added: Sequence[NetworkConnectorSettings]
@@ -155,8 +138,8 @@ class Networking:
         if self._announcing is not None:
             self._announcing.cancel()
             self._announcing = None
-        for agent in self._agents.values():
-            agent.stop()
+        if self._announcements is not None:
+            self._announcements.stop()
         for connector in self._connectors.values():
             connector.stop()
 
@@ -228,10 +211,15 @@ class Networking:
         """Return one view per link as plain values."""
         views = [asdict(view) for connector in self._connectors.values() for view in connector.views()]
         acceptor = self._acceptor
-        if acceptor is None:
+        if acceptor is None or not acceptor.links:
             return views
+        accepted_view = cast("Callable[[AcceptedLink, float], LinkView]", registry.load(registry.ACCEPTED_VIEW))
         now = acceptor.now().monotonic
         return views + [asdict(accepted_view(link, now)) for link in acceptor.links.values()]
+
+
+def _connector_class() -> type[NetworkConnector]:
+    return cast("type[NetworkConnector]", registry.load(registry.NETWORK_CONNECTOR))
 
 
 def announced_uri(connector: TransportConnector, host_name: str) -> str:

@@ -4,36 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from spanwire import registry
 from spanwire.broker.broker import Broker
 from spanwire.broker.dispatch.memory_usage import UsageLimits
 from spanwire.broker.dispatch.message_formats import MessageFormats
-from spanwire.broker.plugins.filtered_broker import FilteredBroker
-from spanwire.broker.plugins.plugins import PluginSettings, plug_in
+from spanwire.broker.plugins.plugin_settings import PluginSettings
 from spanwire.broker.ports import MessageFormat, StatisticsFormat
 from spanwire.model.message import FORMAT_OPENWIRE_10
 from spanwire.transports.connector import TransportConnector
 
+if TYPE_CHECKING:
+    from spanwire.broker.plugins.filtered_broker import FilteredBroker
+
+PlugIn = Callable[[Broker, PluginSettings, StatisticsFormat | None, UsageLimits, dict[str, str]], None]
 StatisticsFormatClass = Callable[[str, MessageFormat], StatisticsFormat]
 
 
 def broker_class(plugins: PluginSettings) -> type[Broker]:
     """Return the broker class for the plug-ins; `Broker` without plug-ins."""
-    return FilteredBroker if plugins.any else Broker
+    return cast("type[FilteredBroker]", registry.load(registry.FILTERED_BROKER)) if plugins.any else Broker
 
 
 def install_plugins(
     broker: Broker, plugins: PluginSettings, formats: MessageFormats, limits: UsageLimits, addresses: dict[str, str]
 ) -> None:
     """Install the plug-ins before ``broker`` recovers; ``addresses`` appear in statistics."""
-    if not isinstance(broker, FilteredBroker):
+    if not plugins.any:
         return
     statistics_format: StatisticsFormat | None = None
     if plugins.statistics:
         format_class = cast(StatisticsFormatClass, registry.load(registry.STATISTICS_FORMAT))
         statistics_format = format_class(broker.ids.next_id(), formats.format(FORMAT_OPENWIRE_10))
+    plug_in = cast(PlugIn, registry.load(registry.PLUG_IN))
     plug_in(broker, plugins, statistics_format, limits, addresses)
 
 

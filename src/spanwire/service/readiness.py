@@ -7,20 +7,21 @@ all obstacles. The checks bind, lock and write nothing.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, cast
 
-from spanwire.discovery.agents.agent_factory import checked_extra
-from spanwire.discovery.groups.agent_settings import AgentSettings, parse_agent
+from spanwire import registry
 from spanwire.model.errors import ConfigurationError, SpanwireError
 from spanwire.service.config.loading import Inspection
 from spanwire.service.config.model import BrokerConfiguration
 from spanwire.service.data_directory import data_directory
 from spanwire.service.security import Security
-from spanwire.tls.context import client_context, server_context
 from spanwire.transports.admission import Admission
 from spanwire.transports.connector import TransportConnector
+
+if TYPE_CHECKING:
+    from spanwire.discovery.groups.agent_settings import AgentSettings
 
 # Directories of programs and configurations. A journal there would fill a partition and backups meant for other data.
 SYSTEM_DIRECTORIES: Final = (Path("/etc"), Path("/usr"))
@@ -99,31 +100,36 @@ def _unusable_stores(configuration: BrokerConfiguration) -> Iterable[str]:
     for connector in configuration.connectors:
         try:
             if connector.tls is not None:
-                server_context(connector.tls)
+                _check_store(registry.SERVER_CONTEXT, connector.tls)
         except ConfigurationError as error:
             yield str(error)
     for link in configuration.network_connectors:
         try:
             for remote in link.remotes:
                 if remote.tls is not None:
-                    client_context(remote.tls)
+                    _check_store(registry.CLIENT_CONTEXT, remote.tls)
         except ConfigurationError as error:
             yield str(error)
+
+
+def _check_store(context: str, settings: object) -> None:
+    """Make a TLS context and drop it. Raises `ConfigurationError`."""
+    cast(Callable[[object], object], registry.load(context))(settings)
 
 
 def _missing_extras(configuration: BrokerConfiguration) -> Iterable[str]:
     """Yield a line for each discovery agent without an installed extra."""
-    agents: list[AgentSettings] = [
+    agents: list[AgentSettings | str] = [
         link.discovery.agent for link in configuration.network_connectors if link.discovery is not None
     ]
-    agents += [
-        parse_agent(connector.discovery_uri) for connector in configuration.connectors if connector.discovery_uri
-    ]
+    agents += [connector.discovery_uri for connector in configuration.connectors if connector.discovery_uri]
+    if not agents:
+        return
+    obstacle = cast("Callable[[AgentSettings | str], str | None]", registry.load(registry.AGENT_OBSTACLE))
     for agent in agents:
-        try:
-            checked_extra(agent)
-        except ConfigurationError as error:
-            yield str(error)
+        reason = obstacle(agent)
+        if reason is not None:
+            yield reason
 
 
 def _misplaced_data(

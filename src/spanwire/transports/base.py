@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 from spanwire.model.environment import Time
 from spanwire.model.errors import SpanwireError
 from spanwire.model.info import MAX_CONSUMERS_PER_CONNECTION, MAX_PRODUCERS_PER_CONNECTION
 from spanwire.protocols.base import LOGIN_DEADLINE, MAX_FRAME_SIZE, ConnectionSettings, ProtocolConnection
 from spanwire.registry import AUTO
-from spanwire.tls.settings import TlsSettings
+
+if TYPE_CHECKING:
+    from spanwire.tls.settings import TlsSettings
 
 MAX_CONNECTIONS: Final = 10_000  # over all connectors; the limit of open files of the system is often lower
 MAX_CONNECTIONS_PER_ADDRESS: Final = 1_000  # from one remote address; loopback is exempt

@@ -5,21 +5,25 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-import ssl
-from collections.abc import Mapping
-from typing import Final, cast
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final, cast
 
+from spanwire import registry
 from spanwire.model.environment import Time
 from spanwire.protocols.base import ConnectionSettings, ProtocolConnection
 from spanwire.protocols.cluster import ClusterClients
 from spanwire.protocols.detect import DetectingConnection, Report
-from spanwire.tls.context import server_context
 from spanwire.transports import tcp
 from spanwire.transports.admission import Admission, is_loopback
 from spanwire.transports.base import ConnectionFactory, ConnectorSettings, StreamTransport
 from spanwire.transports.loop.pump import SocketPump, peer_name
 from spanwire.transports.loop.turn import Turn
-from spanwire.transports.tls import TlsConnection
+
+if TYPE_CHECKING:
+    import ssl
+
+    from spanwire.tls.settings import TlsSettings
+    from spanwire.transports.tls import TlsConnection
 
 logger = logging.getLogger(__name__)
 
@@ -82,7 +86,8 @@ class TransportConnector:
             TransportError: the host is unknown, or the port cannot be taken
         """
         if self.settings.tls is not None:
-            self._context = server_context(self.settings.tls)
+            make = cast("Callable[[TlsSettings], ssl.SSLContext]", registry.load(registry.SERVER_CONTEXT))
+            self._context = make(self.settings.tls)
         family, host = (await tcp.resolve(self.settings))[0]
         self._listener = tcp.bind(self.settings, family, host)
         self._port = int(self._listener.getsockname()[1])
@@ -172,7 +177,8 @@ class TransportConnector:
             return factory(settings, now)
         tls = self.settings.tls
         verify_address = tls is not None and tls.verify_address
-        return TlsConnection(self._context, factory, settings, report, now, verify_address=verify_address)
+        layer = cast("type[TlsConnection]", registry.load(registry.TLS_CONNECTION))
+        return layer(self._context, factory, settings, report, now, verify_address=verify_address)
 
     def _over_limit(self, host: str) -> str | None:
         if self.connection_count >= self.settings.maximum_connections:

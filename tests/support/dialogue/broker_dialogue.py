@@ -20,7 +20,8 @@ from spanwire.broker.destinations.inactive_destinations import UpkeepSettings
 from spanwire.broker.dispatch.memory_usage import UsageLimits
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.plugins.filtered_broker import FilteredBroker
-from spanwire.broker.plugins.plugins import PluginSettings, plug_in
+from spanwire.broker.plugins.plugin_settings import PluginSettings
+from spanwire.broker.plugins.plugins import plug_in
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.policy.policy_map import PolicyMap
 from spanwire.broker.policy.virtual_settings import VirtualSettings

@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 from spanwire.broker.plugins.event_log import EventLogSettings
-from spanwire.broker.plugins.plugins import PluginSettings
+from spanwire.broker.plugins.plugin_settings import PluginSettings
 from spanwire.broker.plugins.timestamp_plugin import TimeStampSettings
 from tests.support.dialogue.broker_dialogue import START_MS, Stage
 

@@ -13,7 +13,7 @@ from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.plugins.discarding_plugin import MAX_KNOWN, Discarding, DiscardingSettings, name_pattern
-from spanwire.broker.plugins.plugins import PluginSettings
+from spanwire.broker.plugins.plugin_settings import PluginSettings
 from spanwire.broker.policy.dead_letter_strategy import DeadLetterStrategy, IndividualNames
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.routing.dead_letters import DROP, KEEP

@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 from spanwire.broker.plugins.event_log import MAX_LOGGERS, EventLog, EventLogSettings
-from spanwire.broker.plugins.plugins import PluginSettings
+from spanwire.broker.plugins.plugin_settings import PluginSettings
 from spanwire.broker.ports import NO_TOKEN
 from spanwire.broker.transactions.xa_transactions import XA_RDONLY
 from spanwire.model.acks import POISON_ACK

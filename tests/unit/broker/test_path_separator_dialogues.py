@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from spanwire.broker.plugins.event_log import EventLogSettings
 from spanwire.broker.plugins.path_separator_plugin import MAX_KNOWN, dotted
-from spanwire.broker.plugins.plugins import PluginSettings
+from spanwire.broker.plugins.plugin_settings import PluginSettings
 from spanwire.model.destination import QUEUE, Destination, check_name
 from spanwire.model.errors import InvalidDestinationError
 from tests.support.dialogue.broker_dialogue import Stage, destination

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spanwire.broker.plugins.discarding_plugin import DiscardingSettings
-from spanwire.broker.plugins.plugins import PluginSettings
+from spanwire.broker.plugins.plugin_settings import PluginSettings
 from spanwire.broker.plugins.redelivery_plugin import NO_MAXIMUM, RedeliveryEntry, RedeliveryPolicy, RedeliverySettings
 from spanwire.broker.scheduler.schedule import MAX_DELAY_MS, SCHEDULED_MESSAGES, SchedulerSettings
 from spanwire.model.acks import POISON_ACK, STANDARD_ACK

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanwire.broker.plugins.plugins import PluginSettings
+from spanwire.broker.plugins.plugin_settings import PluginSettings
 from spanwire.broker.plugins.timestamp_plugin import Stamping, TimeStampSettings
 from spanwire.model.destination import parse_destination
 from spanwire.model.message import Message

@@ -9,7 +9,7 @@ import pytest
 
 from spanwire.broker.destinations.destination_map import MAX_DESTINATIONS
 from spanwire.broker.destinations.pattern_index import COMPARED_PER_STEP
-from spanwire.broker.plugins.plugins import PluginSettings
+from spanwire.broker.plugins.plugin_settings import PluginSettings
 from spanwire.broker.plugins.statistics_plugin import ANSWERS_PER_SLICE, MAX_REQUESTS, MAX_WAITS, ROOM_SECONDS
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.ports import WRITE

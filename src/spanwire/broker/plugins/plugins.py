@@ -1,9 +1,6 @@
-"""The plug-ins of a configuration, and the only place that puts them together."""
+"""Puts the plug-ins of a configuration together. A broker without plug-ins does not load this module."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
-from typing import Final
 
 from spanwire.broker.dispatch.memory_usage import UsageLimits
 from spanwire.broker.plugins.broker_filter import BrokerFilter
@@ -12,37 +9,12 @@ from spanwire.broker.plugins.event_log import EventLog, EventLogSettings, Logged
 from spanwire.broker.plugins.filtered_broker import FilteredBroker
 from spanwire.broker.plugins.logging_plugin import LoggingFilter
 from spanwire.broker.plugins.path_separator_plugin import PathSeparatorFilter
+from spanwire.broker.plugins.plugin_settings import PluginSettings
 from spanwire.broker.plugins.redelivery_plugin import BrokerRedelivery, RedeliverySettings
 from spanwire.broker.plugins.statistics_entries import BrokerEntries, DestinationEntries
 from spanwire.broker.plugins.statistics_plugin import StatisticsFilter, StatisticsRequests
-from spanwire.broker.plugins.timestamp_plugin import Stamping, StampingFilter, TimeStampSettings
+from spanwire.broker.plugins.timestamp_plugin import Stamping, StampingFilter
 from spanwire.broker.ports import StatisticsFormat
-
-
-@dataclass(frozen=True)
-class PluginSettings:
-    """The plug-ins of a broker.
-
-    Of ``dead_letters`` the last rule decides first: the last plug-in of an ``activemq.xml`` is the outermost. Clients
-    may write ``path_separator`` in place of a dot. With ``names_user`` each message gets its sender's user name as
-    JMSXUserID.
-    """
-
-    dead_letters: tuple[DiscardingSettings | RedeliverySettings, ...] = ()
-    statistics: bool = False
-    times: TimeStampSettings | None = None
-    persistent: bool | None = None
-    names_user: bool = False
-    event_log: EventLogSettings | None = None
-    path_separator: str = ""
-
-    @property
-    def any(self) -> bool:
-        """True if a plug-in is set."""
-        return self != _NONE
-
-
-_NONE: Final = PluginSettings()
 
 
 def plug_in(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from spanwire.model.destination import Destination
-from spanwire.network.connector.link import NetworkConnectorSettings
 from spanwire.service.config.model import BrokerConfiguration
+
+if TYPE_CHECKING:
+    from spanwire.network.connector.link import NetworkConnectorSettings
 
 # Names of a configuration's fields in its file.
 WORDS: Final[dict[str, str]] = {

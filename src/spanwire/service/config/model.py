@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from spanwire.broker.connections.transaction import MAX_UNCOMMITTED
 from spanwire.broker.destinations.inactive_destinations import UpkeepSettings
 from spanwire.broker.dispatch.memory_usage import DEFAULT_MEMORY_LIMIT_BYTES
 from spanwire.broker.persistence.producer_audit import MAX_PRODUCERS
 from spanwire.broker.persistence.sequence_window import DEFAULT_DEPTH
-from spanwire.broker.plugins.plugins import PluginSettings
+from spanwire.broker.plugins.plugin_settings import PluginSettings
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.policy.virtual_settings import VirtualSettings
 from spanwire.broker.scheduler.schedule import DEFAULT_MAX_REPEAT, SchedulerSettings
@@ -23,10 +23,12 @@ from spanwire.broker.security.authorization_map import AccessList, Authorization
 from spanwire.model.destination import Destination
 from spanwire.model.secret import Secret
 from spanwire.model.units import MIB
-from spanwire.network.connector.link import NetworkConnectorSettings
 from spanwire.service.config.reference import DEFAULT_BROKER_NAME
 from spanwire.service.machine.local_zone import LocalZone
 from spanwire.transports.base import ConnectorSettings
+
+if TYPE_CHECKING:
+    from spanwire.network.connector.link import NetworkConnectorSettings
 
 BUILT_IN: Final = "built-in default"  # the source of the configuration without a file
 DEFAULT_SEGMENT_BYTES: Final = 32 * MIB  # journalMaxFileLength of ActiveMQ's kahaDB

@@ -11,7 +11,7 @@ from spanwire.broker.broker import Broker
 from spanwire.broker.plugins.discarding_plugin import DiscardingSettings
 from spanwire.broker.plugins.event_log import EventLogSettings
 from spanwire.broker.plugins.filtered_broker import FilteredBroker
-from spanwire.broker.plugins.plugins import PluginSettings
+from spanwire.broker.plugins.plugin_settings import PluginSettings
 from spanwire.broker.plugins.redelivery_plugin import RedeliveryEntry, RedeliveryPolicy, RedeliverySettings
 from spanwire.broker.plugins.timestamp_plugin import TimeStampSettings
 from spanwire.model.destination import parse_destination

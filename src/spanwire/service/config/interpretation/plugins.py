@@ -16,7 +16,7 @@ from spanwire.broker.plugins.discarding_plugin import (
     name_pattern,
 )
 from spanwire.broker.plugins.event_log import EventLogSettings
-from spanwire.broker.plugins.plugins import PluginSettings
+from spanwire.broker.plugins.plugin_settings import PluginSettings
 from spanwire.broker.plugins.redelivery_plugin import (
     RedeliveryEntry,
     RedeliveryPolicy,
