@@ -58,6 +58,14 @@ LOOKUPS: Final[dict[str, str]] = {
 
 FANOUT: Final = "spanwire.client.aio.shared.fanout_transport:connect"  # connect(url, tls) -> InProcessTransport
 
+# Loaded only by a client that looks for brokers, or uses TLS.
+PARSE_AGENT: Final = "spanwire.discovery.groups.agent_settings:parse_agent"
+FIND_BROKERS: Final = "spanwire.client.io.broker_lookup:find_brokers"
+CLIENT_TLS: Final = "spanwire.client.io.tls:tls_context"
+TLS_REFUSAL: Final = "spanwire.client.io.tls:refusal"
+TLS_CHANNEL: Final = "spanwire.client.blocking.shared.tls_channel:TlsChannel"
+CLIENT_STORES: Final = "spanwire.cli.client_stores:client_stores"
+
 PKCS12: Final = "spanwire.tls.pkcs12:read_store"  # needs the extra `security`
 
 ENCRYPTION: Final = "spanwire.service.config.values.encryption:encryption"  # needs the extra `security`
@@ -66,6 +74,8 @@ ENCRYPTION_CLASS: Final = "spanwire.service.config.values.encryption:Encryption"
 # Modules of Python for rare needs: a mistake on the command line, the names of files of a broker.
 CLOSE_MATCHES: Final = "difflib:get_close_matches"
 SHA256: Final = "hashlib:sha256"
+
+SAME_DIGEST: Final = "hmac:compare_digest"  # with OpenSSL
 
 REDACTED: Final = "spanwire.client.addressing.redaction:redacted"  # shows a URL of the command line in an error
 

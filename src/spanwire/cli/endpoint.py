@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, cast
 
+from spanwire import registry
 from spanwire.cli.arguments import Parser
 from spanwire.client import blocking
-from spanwire.client.addressing.address import parse_url
-from spanwire.client.addressing.redaction import redacted
 from spanwire.model.destination import Destination
-from spanwire.model.errors import ConfigurationError
-from spanwire.model.secret import Secret
 from spanwire.model.written_destination import written_destination
-from spanwire.tls.settings import ClientTlsSettings, KeyStore, TrustStore
+
+if TYPE_CHECKING:
+    from spanwire.tls.settings import ClientTlsSettings
 
 DEFAULT_BROKER_URL: Final = "tcp://localhost:61616"
 DEFAULT_DESTINATION: Final = "queue://TEST"
@@ -71,21 +71,8 @@ def tls_settings(url: str, options: argparse.Namespace) -> ClientTlsSettings | N
     """Return the stores of the options, or None; raises `ConfigurationError` for an address without TLS."""
     if options.trust_store is None and options.key_store is None:
         return None
-    parsed = parse_url(url)
-    if not parsed.may_use_tls:
-        raise ConfigurationError(f"{redacted(url)} has no TLS, so it needs no store; write ssl://host:port")
-    return ClientTlsSettings(
-        trust_store=None
-        if options.trust_store is None
-        else TrustStore(options.trust_store, _store_password(options.trust_store_password, TRUST_VARIABLE)),
-        key_store=None
-        if options.key_store is None
-        else KeyStore(options.key_store, _store_password(options.key_store_password, KEY_VARIABLE)),
-    )
-
-
-def _store_password(password: str | None, variable: str) -> Secret:
-    return Secret(password if password is not None else os.environ.get(variable, ""))
+    read = cast("Callable[[str, argparse.Namespace], ClientTlsSettings]", registry.load(registry.CLIENT_STORES))
+    return read(url, options)
 
 
 def destination(options: argparse.Namespace) -> Destination:

@@ -10,9 +10,11 @@ to each of its addresses. Errors never show user, password or option values of a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final, cast
 
+from spanwire import registry
 from spanwire.client.addressing.options import (
     JMS,
     MAX_NUMBER,
@@ -40,9 +42,12 @@ from spanwire.client.addressing.reconnect_policy import (
 from spanwire.client.addressing.redaction import AUTHORITY, redacted
 from spanwire.discovery.addresses.address import read_address
 from spanwire.discovery.addresses.composite import Composite, parse_composite, parse_options
-from spanwire.discovery.groups.agent_settings import AGENTS, AgentSettings, parse_agent
-from spanwire.discovery.groups.group import OPTIONS as GROUP_OPTIONS
+from spanwire.discovery.groups.agent_names import AGENTS
+from spanwire.discovery.groups.agent_names import OPTIONS as GROUP_OPTIONS
 from spanwire.model.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from spanwire.discovery.groups.agent_settings import AgentSettings
 
 MAX_URL: Final = 4_096  # characters
 MAX_ADDRESSES: Final = 64  # addresses of one failover URL
@@ -271,6 +276,7 @@ def agent_of(part: str, outer: dict[str, str], text: str) -> tuple[AgentSettings
     joined = "&".join([f"{name}={value}" for name, value in of_agent.items()])
     if joined:
         part += ("&" if "?" in part else "?") + joined
+    parse_agent = cast("Callable[[str], AgentSettings]", registry.load(registry.PARSE_AGENT))
     try:
         group = parse_agent(part)
     except ConfigurationError as error:

@@ -13,6 +13,8 @@ thread at a time.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from spanwire.client.addressing.address import parse_url
 from spanwire.client.blocking.browser import Browser as Browser
 from spanwire.client.blocking.connection import Connection as Connection
@@ -22,7 +24,9 @@ from spanwire.client.blocking.session import Session as Session
 from spanwire.client.blocking.shared.core_connection import CoreConnection
 from spanwire.client.io.environment import Machine
 from spanwire.client.protocol.connection import ClientConnection
-from spanwire.tls.settings import ClientTlsSettings
+
+if TYPE_CHECKING:
+    from spanwire.tls.settings import ClientTlsSettings
 
 
 def connect(

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import os
 import socket
-import ssl
 import time
-from dataclasses import replace
-from typing import Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, cast
 
-from spanwire.client.addressing.address import BrokerAddress
+from spanwire.client.addressing.address import BrokerAddress, BrokerUrl
 from spanwire.client.protocol.transport.in_process import InProcessTransport
 from spanwire.client.protocol.transport.other_protocol import OtherProtocolError
 from spanwire.model.environment import Time
-from spanwire.model.errors import ConfigurationError, IllegalStateError, JmsError, ProtocolError
-from spanwire.registry import FANOUT, IN_PROCESS, load
-from spanwire.tls import suites
-from spanwire.tls.context import client_context
-from spanwire.tls.settings import ClientTlsSettings
+from spanwire.model.errors import IllegalStateError, JmsError, ProtocolError
+from spanwire.registry import CLIENT_TLS, FANOUT, FIND_BROKERS, IN_PROCESS, TLS_REFUSAL, load
+
+if TYPE_CHECKING:
+    import ssl
+
+    from spanwire.discovery.groups.agent_settings import AgentSettings
+    from spanwire.tls.settings import ClientTlsSettings
 
 READ_BYTES: Final = 256 * 1024
 CLOCK_JUMP_MS: Final = 5_000  # milliseconds; a system clock that is set back by more is followed
@@ -76,33 +78,19 @@ def host_name() -> str:
 
 
 def tls_context(address: BrokerAddress, tls: ClientTlsSettings | None) -> ssl.SSLContext | None:
-    """Return the TLS context for an address, or None for an address without TLS.
-
-    Options of the URL override ``tls``.
-
-    Raises:
-        ConfigurationError: A file, protocol or cipher suite cannot be used.
-    """
+    """Return the TLS context for an address, or None for an address without TLS. Raises `ConfigurationError`."""
     if not address.is_secure:
         return None
-    settings = address.settings
-    chosen = tls if tls is not None else ClientTlsSettings()
-    for name in settings.protocols:
-        if name not in suites.VERSIONS:
-            raise ConfigurationError(f"{address.url}: there is no protocol {name[:40]!r}; {', '.join(suites.VERSIONS)}")
-    for name in settings.cipher_suites:
-        if name not in suites.SUITES:
-            raise ConfigurationError(f"{address.url}: the cipher suite {name[:60]!r} is not offered")
-    return client_context(
-        replace(
-            chosen,
-            verify_host_name=chosen.verify_host_name
-            if settings.verify_host_name is None
-            else settings.verify_host_name,
-            protocols=settings.protocols or chosen.protocols,
-            cipher_suites=settings.cipher_suites or chosen.cipher_suites,
-        )
+    make = cast("Callable[[BrokerAddress, ClientTlsSettings | None], ssl.SSLContext]", load(CLIENT_TLS))
+    return make(address, tls)
+
+
+def find_brokers(url: BrokerUrl, group: AgentSettings, tls: ClientTlsSettings | None) -> tuple[BrokerAddress, ...]:
+    """Return the announced brokers; see `spanwire.client.io.broker_lookup`. Raises `JmsError`."""
+    find = cast(
+        "Callable[[BrokerUrl, AgentSettings, ClientTlsSettings | None], tuple[BrokerAddress, ...]]", load(FIND_BROKERS)
     )
+    return find(url, group, tls)
 
 
 def in_process_transport(address: BrokerAddress, tls: ClientTlsSettings | None = None) -> InProcessTransport:
@@ -129,12 +117,10 @@ def set_options(channel: socket.socket, address: BrokerAddress) -> None:
 
 def connection_error(address: BrokerAddress, error: Exception) -> JmsError:
     """Return the error of a failed connection attempt, in one line with advice."""
-    if isinstance(error, ssl.SSLCertVerificationError):
-        reason = error.verify_message.rstrip(".")
-        advice = "name the certificate of its authority as trust store, or correct the host"
-        return JmsError(f"the certificate of {address.url} is not valid: {reason}; {advice}")
-    if isinstance(error, ssl.SSLError):
-        return JmsError(f"no TLS with {address.url}: {short_reason(error)}; is that an ssl connector?")
+    if address.is_secure:
+        refusal = cast("Callable[[BrokerAddress, Exception], JmsError | None]", load(TLS_REFUSAL))(address, error)
+        if refusal is not None:
+            return refusal
     if isinstance(error, socket.gaierror):
         return JmsError(f"no connection to {address.url}: {short_reason(error)}; check the name of the host")
     return JmsError(f"no connection to {address.url}: {short_reason(error)}; is the broker started?")
@@ -161,8 +147,9 @@ def short_reason(error: Exception) -> str:
     """Return the reason of an exception in a few words."""
     if isinstance(error, TimeoutError):
         return "no answer in time"
-    if isinstance(error, ssl.SSLError) and error.reason:
-        return error.reason.lower().replace("_", " ")
+    tls_reason = getattr(error, "reason", None)  # of the errors of sockets only `ssl.SSLError` has one
+    if isinstance(error, OSError) and isinstance(tls_reason, str) and tls_reason:
+        return tls_reason.lower().replace("_", " ")
     return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
 
 

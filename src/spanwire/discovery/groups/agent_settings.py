@@ -12,15 +12,11 @@ from typing import Final
 
 from spanwire.discovery.addresses.composite import parse_options
 from spanwire.discovery.addresses.reconnect import OPTIONS as RECONNECT_OPTIONS
+from spanwire.discovery.groups.agent_names import AGENTS, FABRIC, MULTICAST
 from spanwire.discovery.groups.beacon import DEFAULT_GROUP, check_group
-from spanwire.discovery.groups.group import SCHEME as MULTICAST
 from spanwire.discovery.groups.group import MulticastSettings, parse_multicast
 from spanwire.model.errors import ConfigurationError
 
-ZEROCONF: Final = "zeroconf"
-RENDEZVOUS: Final = "rendezvous"  # the former name of zeroconf
-FABRIC: Final = "fabric"
-AGENTS: Final = (MULTICAST, ZEROCONF, RENDEZVOUS, FABRIC)
 GROUP: Final = "group"
 HOSTS: Final = "zookeeper.url"
 NAME: Final = re.compile(r"(?://)?([A-Za-z0-9_][A-Za-z0-9_.\-]{0,62})?/?", re.ASCII)

@@ -9,16 +9,15 @@ from typing import Final
 from urllib.parse import parse_qsl, urlsplit
 
 from spanwire.discovery.addresses.reconnect import OPTIONS as RECONNECT_OPTIONS
+from spanwire.discovery.groups.agent_names import MULTICAST, OPTIONS
 from spanwire.discovery.groups.beacon import DEFAULT_GROUP, check_group
 from spanwire.model.errors import ConfigurationError
 
-SCHEME: Final = "multicast"
 DEFAULT_HOST: Final = "239.255.2.3"
 DEFAULT_PORT: Final = 6_155
 ANY_HOST: Final = "default"  # multicast://default stands for the default address
 KEEP_ALIVE_MS: Final = 500
 MAX_KEEP_ALIVE_MS: Final = 3_600_000
-OPTIONS: Final = ("group", "keepAliveInterval", "timeToLive", "loopBackMode", "mcInterface")
 NAME: Final = re.compile(r"[A-Za-z][\w-]*", re.ASCII)  # a group in place of the host, without address and port
 
 
@@ -55,7 +54,7 @@ def parse_multicast(text: str) -> MulticastSettings:
         port = parts.port
     except ValueError as error:
         raise ConfigurationError(f"the port in {text!r} is no number from 1 to 65535") from error
-    if parts.scheme != SCHEME or not parts.hostname:
+    if parts.scheme != MULTICAST or not parts.hostname:
         raise ConfigurationError(f"{text!r} is no address of the multicast agent; write multicast://default?group=NAME")
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     for name in options:

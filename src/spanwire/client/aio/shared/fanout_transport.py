@@ -14,10 +14,10 @@ from typing import Final
 from spanwire.client.addressing.address import BrokerAddress, BrokerUrl
 from spanwire.client.addressing.reconnect_policy import FanoutPolicy
 from spanwire.client.aio.shared.wire import Wire, WireOwner, open_wire
-from spanwire.client.io.broker_lookup import find_brokers
 from spanwire.client.io.environment import (
     Machine,
     connection_error,
+    find_brokers,
     login_timeout_error,
     protocol_error,
 )

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import select
 import socket
-import ssl
 import threading
 from abc import abstractmethod
 from collections import deque
-from typing import Final
+from typing import TYPE_CHECKING, Final, Self, cast
 
+from spanwire import registry
 from spanwire.client.addressing.address import BrokerAddress
 from spanwire.client.io.environment import (
     READ_BYTES,
@@ -22,7 +22,12 @@ from spanwire.client.io.environment import (
     tls_context,
 )
 from spanwire.client.protocol.transport.in_process import InProcessTransport
-from spanwire.tls.settings import ClientTlsSettings
+
+if TYPE_CHECKING:
+    import ssl
+
+    from spanwire.client.blocking.shared.tls_channel import TlsChannel
+    from spanwire.tls.settings import ClientTlsSettings
 
 MAX_RINGS: Final = 4096  # bytes of wake-ups that one read takes
 MAX_WAIT: Final = 60.0  # seconds of one wait; then the connection checks its state
@@ -57,7 +62,7 @@ class Channel:
 
 
 class SocketChannel(Channel):
-    """A TCP or TLS socket, with a socket pair to wake a waiting thread."""
+    """A TCP socket, with a socket pair to wake a waiting thread."""
 
     def __init__(self, channel: socket.socket) -> None:
         channel.setblocking(False)
@@ -71,7 +76,7 @@ class SocketChannel(Channel):
         self._is_closed = False
 
     @classmethod
-    def open(cls, address: BrokerAddress, context: ssl.SSLContext | None, timeout: float) -> SocketChannel:
+    def open(cls, address: BrokerAddress, context: ssl.SSLContext | None, timeout: float) -> Self:
         """Connect within ``timeout`` seconds, with TLS if there is a context. Raises `JmsError`."""
         channel: socket.socket | None = None
         try:
@@ -89,23 +94,21 @@ class SocketChannel(Channel):
         """Write without waiting."""
         try:
             return self._channel.send(data)
-        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+        except BlockingIOError:
             return 0
 
     def receive(self) -> bytes:
         """Read without waiting."""
         try:
             data = self._channel.recv(READ_BYTES)
-        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+        except BlockingIOError:
             return b""
         if not data:
             raise EndOfChannel("the broker closed it")
         return data
 
     def wait(self, timeout: float | None, for_reading: bool, for_writing: bool) -> None:
-        """Wait for the socket, unless the TLS engine has buffered bytes that `poll` does not report."""
-        if for_reading and isinstance(self._channel, ssl.SSLSocket) and self._channel.pending() > 0:
-            return
+        """Wait for the socket."""
         with self._doors:
             if self._is_closed:
                 return
@@ -228,4 +231,7 @@ def open_channel(address: BrokerAddress, tls: ClientTlsSettings | None, timeout:
     """Connect to an address within ``timeout`` seconds. Raises `JmsError` or `ConfigurationError`."""
     if address.is_in_process:
         return InProcessChannel(in_process_transport(address, tls))
-    return SocketChannel.open(address, tls_context(address, tls), timeout)
+    context = tls_context(address, tls)
+    if context is None:
+        return SocketChannel.open(address, None, timeout)
+    return cast("type[TlsChannel]", registry.load(registry.TLS_CHANNEL)).open(address, context, timeout)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from spanwire.client.addressing.address import BrokerAddress
 from spanwire.client.blocking.shared.channel import Channel, EndOfChannel, open_channel
@@ -30,7 +30,9 @@ from spanwire.client.protocol.consumer import ClientConsumer
 from spanwire.client.protocol.response_correlator import MESSAGE, Request
 from spanwire.client.protocol.session import ClientSession
 from spanwire.model.errors import ConfigurationError, JmsError, ProtocolError, ResourceAllocationError
-from spanwire.tls.settings import ClientTlsSettings
+
+if TYPE_CHECKING:
+    from spanwire.tls.settings import ClientTlsSettings
 
 FLUSH_BYTES: Final = 64 * 1024  # bytes of pending commands; more are written at once
 MAX_BUFFERED_BYTES: Final = 64 * 1024 * 1024  # bytes of undelivered messages; above, only waiting calls read

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from spanwire.client.addressing.address import BrokerAddress
 from spanwire.client.blocking.shared.channel import open_channel
-from spanwire.client.io.broker_lookup import find_brokers
+from spanwire.client.io.environment import find_brokers
 from spanwire.client.protocol.transport.failover import Failover
 from spanwire.model.errors import AuthenticationError, ConfigurationError, JmsError
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.discovery.groups.agent_settings import AGENTS, parse_agent
+from spanwire.discovery.groups.agent_names import AGENTS
+from spanwire.discovery.groups.agent_settings import parse_agent
 from spanwire.documents.element import Element
 from spanwire.model.errors import ConfigurationError
 from spanwire.service.config.values.diagnostics import Findings

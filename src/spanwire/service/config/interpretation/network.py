@@ -11,7 +11,8 @@ from spanwire.discovery.addresses.composite import MAX_DEPTH, parse_composite
 from spanwire.discovery.addresses.reconnect import OPTIONS as RECONNECT_OPTIONS
 from spanwire.discovery.addresses.reconnect import ReconnectSettings
 from spanwire.discovery.addresses.static import MASTER_SLAVE, SCHEMES, parse_list, parse_static
-from spanwire.discovery.groups.agent_settings import AGENTS, parse_agent
+from spanwire.discovery.groups.agent_names import AGENTS
+from spanwire.discovery.groups.agent_settings import parse_agent
 from spanwire.discovery.groups.sightings import FAILED_SIGHTING
 from spanwire.documents.element import Element
 from spanwire.model.destination import QUEUE, TOPIC, Destination

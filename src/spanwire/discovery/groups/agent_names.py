@@ -1,0 +1,12 @@
+"""The schemes of discovery agents and the options of a group, without the agents' settings."""
+
+from __future__ import annotations
+
+from typing import Final
+
+MULTICAST: Final = "multicast"
+ZEROCONF: Final = "zeroconf"
+RENDEZVOUS: Final = "rendezvous"  # the former name of zeroconf
+FABRIC: Final = "fabric"
+AGENTS: Final = (MULTICAST, ZEROCONF, RENDEZVOUS, FABRIC)
+OPTIONS: Final = ("group", "keepAliveInterval", "timeToLive", "loopBackMode", "mcInterface")  # of multicast
