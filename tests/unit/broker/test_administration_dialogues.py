@@ -117,3 +117,16 @@ def test_a_disconnected_client_gives_its_messages_back_and_hears_why() -> None:
     assert "an operator has disconnected" in str(peer.closed_with)
     assert other.consumes("queue://Q").takes() == ["1"]
     assert stage.broker.administration.disconnect("app", stage.now) == []
+
+
+def test_a_queue_for_which_messages_still_wait_for_the_disk_is_not_removed() -> None:
+    stage = Stage()
+    producer = stage.peer("p")
+    producer.begins(1)
+    producer.sends("queue://Q", "a", transaction=1)
+    token = producer.commits(1)
+    with pytest.raises(JmsError, match="queue://Q has 1 messages: purge it first"):
+        stage.broker.administration.remove_destination(parsed("queue://Q"), stage.now)
+    stage.settle()
+    assert producer.is_answered(token)
+    assert stage.peer("c").consumes("queue://Q").takes() == ["a"]

@@ -243,7 +243,7 @@ class Destinations(Attaching):
             raise JmsError(f"{destination.qualified_name} has {count} durable subscriptions: remove them first")
         if found.cursors > 0:
             raise JmsError(f"{destination.qualified_name} has a cursor: release it first")
-        count = found.in_flight + found.waiting()
+        count = found.in_flight + found.waiting() + found.withheld
         if count > 0:
             raise JmsError(f"{destination.qualified_name} has {count} messages: purge it first")
         self._drop(found, "")
