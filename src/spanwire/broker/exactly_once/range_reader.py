@@ -14,7 +14,7 @@ from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.exactly_once.cursor import Cursor, is_name
 from spanwire.broker.exactly_once.cursors import Cursors
-from spanwire.broker.exactly_once.requests import number_text
+from spanwire.broker.exactly_once.part_names import number_text
 from spanwire.broker.queue.browser import BrowserDestination
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.request_errors import MALFORMED, refusal

@@ -18,10 +18,12 @@ from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.jobs import Alarm
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.message_formats import MessageFormats
+from spanwire.broker.exactly_once.batch_targets import BatchTargets
 from spanwire.broker.exactly_once.cursor import Cursor, is_name
 from spanwire.broker.exactly_once.cursors import Cursors
-from spanwire.broker.exactly_once.sink import NO_BATCH, PartKey
-from spanwire.broker.exactly_once.sink_commit import CommitFollower, Committed, PartName, SinkCommit
+from spanwire.broker.exactly_once.part_names import PartNames, number_text
+from spanwire.broker.exactly_once.sink import PartKey
+from spanwire.broker.exactly_once.sink_commit import CommitFollower, Committed, SinkCommit
 from spanwire.broker.exactly_once.sinks import Sinks
 from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes
 from spanwire.broker.request_errors import LIMIT, MALFORMED, ControlRefusal, refusal, refusal_of, word_of
@@ -42,8 +44,6 @@ from spanwire.model.ids import MessageId, ProducerId
 from spanwire.model.message import Message
 from spanwire.model.message_view import BOOLEAN_VALUE, LONG_VALUE, STRING_VALUE, TEXT, MessageView, PropertyValue
 
-MAX_NUMBER: Final = (1 << 62) - 1
-MAX_PARTS: Final = 10_000  # parts in one commit
 MAX_DEFERRED: Final = 64  # waiting requests about one sink, during its commit
 MAX_POSTPONED: Final = 64  # waiting requests of one connection, while the disk is behind
 POLL_SECONDS: Final = 0.05  # seconds between two checks whether the disk has caught up
@@ -176,7 +176,7 @@ class Control(ControlTaker, CommitFollower):
         self._postponed.control = self
         self._connection_id = ""
         self._last_sequence = 0
-        self._reading: Final[dict[SinkCommit, Request]] = {}
+        self._commits: Final[dict[SinkCommit, Request]] = {}  # under way
         self._deferred: Final[dict[str, deque[Request]]] = {}  # waiting requests by sink, during the sink's commit
 
     def take(self, state: ConnectionState, message: Message, transaction: Transaction | None) -> None:
@@ -330,35 +330,33 @@ class Control(ControlTaker, CommitFollower):
         if batch <= sink.batch:
             return _committed(Committed(0, True))
         commit = SinkCommit(
+            self,
             self._sinks,
             sink,
             batch,
-            parts_of(request.view.body),
+            PartNames(request.view.body),
             self._context,
-            self._map,
-            self._destinations,
+            BatchTargets(self._map, self._destinations),
             self._router,
             self._unsynced,
             self._usage,
+            request.state.output,
         )
-        passed = commit.transfer_staged()
-        if passed is not None:
-            return _committed(passed)
-        if not commit.next_page():
-            return _committed(commit.finish(request.state))
-        commit.follower = self
-        sink.committing = batch
-        self._reading[commit] = request
+        self._commits[commit] = request
+        commit.begin()
         return None
 
-    def read(self, commit: SinkCommit) -> None:
-        """Deliver a batch after the read of its messages, and carry out the requests that waited for the commit."""
-        request = self._reading.pop(commit)
-        commit.sink.committing = NO_BATCH
-        try:
-            self._answer(request, _committed(commit.finish(request.state)))
-        except JmsError as error:
-            self._refuse(request, refusal_of(error))
+    def on_committed(self, commit: SinkCommit, result: Committed) -> None:
+        """Answer a commit, and carry out the requests that waited for its end."""
+        self._answer(self._commits.pop(commit), _committed(result))
+        self._go_on_behind(commit)
+
+    def on_refused(self, commit: SinkCommit, error: JmsError) -> None:
+        """Refuse a commit, and carry out the requests that waited for its end."""
+        self._refuse(self._commits.pop(commit), refusal_of(error))
+        self._go_on_behind(commit)
+
+    def _go_on_behind(self, commit: SinkCommit) -> None:
         for waiting in self._deferred.pop(commit.sink.query, ()):
             self._do(waiting, False)
 
@@ -433,32 +431,4 @@ def number_of(properties: dict[str, PropertyValue], name: str) -> int:
     found = number_text(text)
     if found < 0:
         raise refusal(MALFORMED, f"{name} is {text[:40]!r}, not a number of at least 0")
-    return found
-
-
-def number_text(text: str) -> int:
-    """Return ``text`` as a number, -1 unless the number is from 0 to `MAX_NUMBER`."""
-    if text.isascii() and text.isdecimal() and len(text) < 20 and int(text) <= MAX_NUMBER:
-        return int(text)
-    return -1
-
-
-def parts_of(body: bytes | None) -> list[PartName]:
-    """Return the parts of a commit, one in a line: ``partition attempt messages``.
-
-    Raises:
-        ControlRefusal: a line has another form, or the commit has too many lines.
-    """
-    found: list[PartName] = []
-    text = b"" if body is None else body
-    for line in text.decode("utf-8", "replace").split("\n"):
-        words = line.split()
-        if not words:
-            continue
-        if len(found) >= MAX_PARTS:
-            raise refusal(LIMIT, f"a commit names at most {MAX_PARTS} parts")
-        numbers = [number_text(word) for word in words]
-        if len(numbers) != 3 or min(numbers) < 0:
-            raise refusal(MALFORMED, f"a line of a commit is {line[:40]!r}, not: partition attempt messages")
-        found.append(PartName(numbers[0], numbers[1], numbers[2]))
     return found

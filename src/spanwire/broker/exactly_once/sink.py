@@ -86,7 +86,7 @@ class Part:
 class Sink:
     """State of one sink: ``run`` owns the sink in ``epoch``, ``batch`` is the last committed batch.
 
-    ``parts`` has the staged parts by key. ``committing`` is the batch of a commit that is reading messages. ``target``
+    ``parts`` has the staged parts by key. ``committing`` is the batch of a commit that is under way. ``target``
     is the program's description of the final destinations, possibly empty.
     """
 

@@ -1,45 +1,52 @@
-"""Commits of sinks: delivers the parts of a batch in one unit of the store.
+"""Commits of sinks: delivers the parts of a batch in one unit of the store, gathered a slice at a time.
 
-If possible the messages stay in place on the disk (`StagedTransfer`), otherwise they are read and written again. The
-unit contains the messages, the removal of the staged parts, and the ledger with the number of the batch. A batch is
-therefore either staged or delivered, and a repeated commit finds its number.
+If possible the messages stay in place on the disk (`StagedTransfer`), otherwise they are read and written again
+(`RewrittenBatch`). The unit contains the messages, the removal of the staged parts, and the ledger with the number of
+the batch. A batch is therefore either staged or delivered, and a repeated commit finds its number.
+
+Gathering has no visible effect but new destinations. The call to the store is the single step in which the batch is
+delivered.
 """
 
 from __future__ import annotations
 
 from typing import Final, Protocol
 
-from spanwire.broker.connections.connection_state import ConnectionState
-from spanwire.broker.destinations.destination_map import DestinationMap
-from spanwire.broker.destinations.destinations import Destinations
+from spanwire.broker.connections.connection_job import JOB_STEPS
 from spanwire.broker.dispatch.broker_context import BrokerContext
-from spanwire.broker.dispatch.destination import BrokerDestination
-from spanwire.broker.dispatch.jobs import StoreReader
+from spanwire.broker.dispatch.connection_output import ConnectionOutput
+from spanwire.broker.dispatch.jobs import Job, StoreReader
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
+from spanwire.broker.exactly_once.batch_targets import BatchTargets
+from spanwire.broker.exactly_once.part_names import PartName, PartNames
+from spanwire.broker.exactly_once.rewritten_batch import RewrittenBatch
 from spanwire.broker.exactly_once.sink import NO_BATCH, Part, PartKey, Sink, staging_destination
 from spanwire.broker.exactly_once.sinks import Sinks
-from spanwire.broker.exactly_once.staged_transfer import StagedTransfer, may_transfer, missing
-from spanwire.broker.persistence.reply_queue import PendingReply, WithheldMessage
+from spanwire.broker.exactly_once.staged_transfer import StagedTransfer
+from spanwire.broker.persistence.reply_queue import PendingReply
 from spanwire.broker.persistence.store_unit import StoreUnit
 from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes
 from spanwire.broker.ports import NO_TOKEN
-from spanwire.broker.request_errors import INCOMPLETE, MALFORMED, refusal
+from spanwire.broker.request_errors import INCOMPLETE, LIMIT, MALFORMED, refusal
 from spanwire.broker.routing.message_router import MessageRouter
-from spanwire.model.destination import SUBSCRIPTION, Destination
+from spanwire.model.errors import JmsError, SpanwireError
 from spanwire.model.message import Message
 
 PAGE_MESSAGES: Final = 1_000  # messages of one read
+COPIES_AT_ONCE: Final = 100  # copies that are looked at before their steps are counted: one for each other target
+COPIES_IN_STEP: Final = 10  # copies that stay in place and are gathered in the time of one step
+REMOVED_IN_STEP: Final = 100  # copies that are removed with their part in the time of one step
+FORGOTTEN_IN_STEP: Final = 4  # parts that are forgotten in the time of one step
+MAX_REPETITIONS: Final = 3  # repeated gatherings after the removal of a destination
 
-
-class PartName:
-    """A part in the words of a commit, with the number of sent messages, each counted once."""
-
-    __slots__ = ("attempt", "messages", "partition")
-
-    def __init__(self, partition: int, attempt: int, messages: int) -> None:
-        self.partition: Final[int] = partition
-        self.attempt: Final[int] = attempt
-        self.messages: Final[int] = messages
+NAMING: Final = 0
+FINDING: Final = 1
+MOVING: Final = 2
+READING: Final = 3
+GATHERING: Final = 4
+ENDING: Final = 5
+FORGETTING: Final = 6
+OVER: Final = 7
 
 
 class Committed:
@@ -53,105 +60,203 @@ class Committed:
 
 
 class CommitFollower(Protocol):
-    """Continues a commit after the read of its messages."""
+    """Answers the request, and goes on with those that waited for the commit."""
 
-    def read(self, commit: SinkCommit) -> None:
-        """Finish the commit and answer the request."""
+    def on_committed(self, commit: SinkCommit, result: Committed) -> None:
+        """Answer a commit that the store has."""
+        ...
+
+    def on_refused(self, commit: SinkCommit, error: JmsError) -> None:
+        """Answer a commit without effect."""
         ...
 
 
-class SinkCommit(StoreReader):
-    """One commit.
+class SinkCommit(StoreReader, Job):
+    """One commit under way. Parts of its batch, and of batches before, stay as they are meanwhile (`Sink.committing`).
 
-    `finish` may be called once `next_page` returns False; the last page of a read calls the ``follower``.
+    ``steps`` counts the work so far.
     """
 
     def __init__(
         self,
+        follower: CommitFollower,
         sinks: Sinks,
         sink: Sink,
         batch: int,
-        names: list[PartName],
+        names: PartNames,
         context: BrokerContext,
-        destination_map: DestinationMap,
-        destinations: Destinations,
+        targets: BatchTargets,
         router: MessageRouter,
         unsynced: UnsyncedBytes,
         usage: MemoryUsage,
+        output: ConnectionOutput,
     ) -> None:
-        """Find the named parts.
+        """Take the request.
 
         Args:
             usage: memory usage of the broker, which counts messages read for the commit.
-
-        Raises:
-            ControlRefusal: a part is missing.
+            output: output of the connection that asks for the commit.
         """
+        self._follower: Final[CommitFollower] = follower
         self._sinks: Final[Sinks] = sinks
         self.sink: Final[Sink] = sink
         self.batch: Final[int] = batch
+        self._names: Final[PartNames] = names
         self._context: Final[BrokerContext] = context
-        self._map: Final[DestinationMap] = destination_map
-        self._destinations: Final[Destinations] = destinations
+        self._targets: Final[BatchTargets] = targets
         self._router: Final[MessageRouter] = router
         self._unsynced: Final[UnsyncedBytes] = unsynced
         self._usage: Final[MemoryUsage] = usage
-        self.parts: Final[list[Part]] = _named(sink, batch, names)
-        self._found: Final[list[Message | None]] = []
+        self._output: Final[ConnectionOutput] = output
+        self.steps = 0
+        self._stage = NAMING
+        self._repetitions = 0
+        self._wanted: list[PartName] = []
+        self._partition = NO_BATCH  # of the last part that was found
+        self._parts: Final[list[Part]] = []  # the named ones, in the order of partitions
+        self._named: Final[dict[str, None]] = {}
+        self._messages = 0
+        self._copies = 0
+        self._transfer: StagedTransfer | None = StagedTransfer(targets)  # None if the messages must be read
+        self._rewritten = RewrittenBatch(targets, usage)
+        self._unit = StoreUnit()
+        self._next = 0  # index of a line, part or copy, as the stage goes
+        self._part = 0  # index of the part of the copy
+        self._found: list[Message | None] = []
         self._found_bytes = 0
+        self._all: list[Part] = []  # of the sink
+        self._ended: Final[list[Part]] = []
+
+    def begin(self) -> None:
+        """Do the first slice. A small batch is committed with it."""
+        self.sink.committing = self.batch
+        if self.work():
+            self._context.schedule(self)
+        self._context.steps += self.steps
+
+    def work(self) -> bool:
+        """Do one slice; see `Job.work`. The commit does not go on by itself while messages are read."""
+        try:
+            is_over = self._go_on(self.steps + JOB_STEPS)
+        except JmsError as refused:  # the names differ because a compiled variable has one type
+            self._refuse(refused)
+            return False
+        except Exception as error:
+            self._refuse(JmsError(f"the broker failed in the middle of a commit: {type(error).__name__}"))
+            raise
+        if not is_over:
+            return self._stage != READING
+        self._end(OVER)
+        self._follower.on_committed(self, Committed(self._messages, False))
+        return False
+
+    def _refuse(self, error: JmsError) -> None:
+        """Leave everything as it was, or, if the store has the batch already, forget the rest of the parts at once."""
+        if self._stage == FORGETTING:
+            self._sinks.forget_parts(self.sink, self._ended[self._next :])
+            self._end(OVER)
+            self._follower.on_committed(self, Committed(self._messages, False))
+            return
+        self._usage.add(-self._found_bytes)
+        self._end(OVER)
+        self._follower.on_refused(self, error)
+
+    def _end(self, stage: int) -> None:
+        self._stage = stage
+        self.sink.committing = NO_BATCH
+
+    def _go_on(self, end: int) -> bool:
+        """Go on up to ``end`` steps, and return True at the end of the commit."""
+        if self._stage == NAMING:
+            while self.steps < end:
+                steps = self._names.read(end - self.steps)
+                if steps == 0:
+                    self._wanted = self._names.in_order()
+                    self._stage = FINDING
+                    break
+                self.steps += steps
+        if self._stage == FINDING and self._find_parts(end):
+            self._enter(MOVING)
+        if self._stage == MOVING and self._move(end):
+            self._enter(ENDING if self._transfer is not None else READING)
+            if self._stage == READING and not self._next_page():
+                self._enter(GATHERING)
+        if self._stage == GATHERING and self._gather(end):
+            self._enter(ENDING)
+        if self._stage == ENDING and self._end_parts(end) and self._hand_over():
+            self._enter(FORGETTING)
+        return self._stage == FORGETTING and self._forget(end)
+
+    def _enter(self, stage: int) -> None:
+        self._stage = stage
         self._part = 0
         self._next = 0
-        self.follower: CommitFollower | None = None
 
-    def transfer_staged(self) -> Committed | None:
-        """Deliver the batch without reading messages. Return None if the messages must be read.
-
-        Raises:
-            JmsError: the commit is refused; the sink is unchanged.
-        """
-        for part in self.parts:
-            if not may_transfer(part):
-                return None
-        transfer = StagedTransfer()
-        targets: dict[str, BrokerDestination | None] = {}
-        for part in self.parts:
-            self._find_targets(part, targets)
-            if not transfer.add(part, targets):
-                return None
-        if not transfer.is_worth_it():
-            return None
+    def _find_parts(self, end: int) -> bool:
+        """Find more of the named parts, and return True at the end."""
         sink = self.sink
-        store = self._sinks.store()
-        transfer.check(self._context.store_usage, self.parts)
-        ended = [part for part in sink.parts.values() if part.key.batch <= self.batch]
-        named = {part.key.text for part in self.parts}
-        left = [part for part in ended if part.key.text not in named]
-        moved = [part for part in ended if part.key.text in named]
-        metadata_record = sink.metadata_record(sink.epoch, sink.run, sink.past_runs, self.batch, sink.target)
-        transfers = [run.transfer() for run in transfer.runs]
-        firsts = self._sinks.transfer_staged(transfers, transfer.orphans, moved, metadata_record)
-        for index, run in enumerate(transfer.runs):
-            run.first = firsts[index]
-        sink.batch = self.batch
-        if left:  # a crash before this leaves parts that the next commit removes
-            self._sinks.store_unit(StoreUnit(), left, [])
-        self._sinks.forget_parts(sink, ended)
-        self._router.withhold(transfer.reply(store.position(), self._usage))
-        return Committed(sum([part.messages for part in self.parts]), False)
+        while self._next < len(self._wanted):
+            if self.steps >= end:
+                return False
+            self.steps += 1
+            name = self._wanted[self._next]
+            self._next += 1
+            if name.partition == self._partition:
+                raise refusal(MALFORMED, f"two attempts of partition {name.partition} cannot both belong to a batch")
+            self._partition = name.partition
+            key = PartKey(sink.query, self.batch, name.partition, name.attempt)
+            part = sink.parts.get(key.text)
+            count = 0 if part is None else part.messages
+            if count != name.messages:
+                raise refusal(
+                    INCOMPLETE,
+                    f"batch {self.batch} of sink {sink.query}: {count} of {name.messages} messages of partition "
+                    f"{name.partition}, attempt {name.attempt}, are staged: stage them again",
+                )
+            if part is not None:
+                self._parts.append(part)
+                self._named[key.text] = None
+                self._messages += part.messages
+                self._copies += len(part.sequences)
+        return True
 
-    def _find_targets(self, part: Part, targets: dict[str, BrokerDestination | None]) -> None:
-        """Add the targets of ``part`` to ``targets``, by name."""
-        last: Destination | None = None
-        for target in part.targets:
-            if target is not last:
-                last = target
-                if target.qualified_name not in targets:
-                    targets[target.qualified_name] = self._resolve(target)
+    def _move(self, end: int) -> bool:
+        """Gather more copies that stay in place. Return True at the end, or where a copy must be read."""
+        transfer = self._transfer
+        assert transfer is not None
+        while self._part < len(self._parts):
+            if self.steps >= end:
+                return False
+            part = self._parts[self._part]
+            start = self._next
+            stop = min(len(part.targets), start + COPIES_AT_ONCE)
+            stretches = transfer.stretches
+            if not transfer.take(part, start, stop) or not transfer.is_worth_it(self._copies):
+                self._transfer = None
+                return True
+            self._check(part, start, stop)
+            self._count(1 + (stop - start) // COPIES_IN_STEP + transfer.stretches - stretches)
+            self._next = stop
+            if stop == len(part.targets):
+                self._part += 1
+                self._next = 0
+        self._unit = transfer.unit
+        return True
 
-    def next_page(self) -> bool:
+    def _check(self, part: Part, start: int, end: int) -> None:
+        """Check that the store has these copies of a part. Damaged messages are found by a later read."""
+        sequences = part.sequences[start:end]
+        if 0 in self._context.store_usage.sizes(staging_destination(part.number), sequences):
+            raise missing(part)
+
+    def _count(self, steps: int) -> None:
+        self.steps += steps + self._targets.steps
+        self._targets.steps = 0
+
+    def _next_page(self) -> bool:
         """Ask for the next messages. Return False at the end."""
-        while self._part < len(self.parts):
-            part = self.parts[self._part]
+        while self._part < len(self._parts):
+            part = self._parts[self._part]
             sequences = part.sequences[self._next : self._next + PAGE_MESSAGES]
             if sequences:
                 self._next += len(sequences)
@@ -167,79 +272,106 @@ class SinkCommit(StoreReader):
         size = sum([message.size for message in messages if message is not None])
         self._found_bytes += size
         self._usage.add(size)
-        if not self.next_page() and self.follower is not None:
-            self.follower.read(self)
+        if not self._next_page():
+            self._enter(GATHERING)
+            if self.work():
+                self._context.schedule(self)
 
-    def finish(self, state: ConnectionState) -> Committed:
-        """Deliver the batch after the read of all messages.
-
-        Raises:
-            JmsError: the commit is refused; the sink is unchanged.
-        """
-        self._usage.add(-self._found_bytes)  # from now on the final destinations count the messages
-        sink = self.sink
-        sink.committing = NO_BATCH
-        store = self._sinks.store()
-        sends = self._sends()
-        unit = StoreUnit()
-        size = 0
-        for entry in sends:
-            if entry.destination.persists(entry.message):
-                entry.additions = unit.add(entry.destination.name, entry.message)
-                entry.sequence = entry.additions.count - 1
-                size += entry.message.size
-        ended = [part for part in sink.parts.values() if part.key.batch <= self.batch]
-        metadata_record = sink.metadata_record(sink.epoch, sink.run, sink.past_runs, self.batch, sink.target)
-        self._sinks.store_unit(unit, ended, [metadata_record])
-        self._unsynced.add(size)
-        sink.batch = self.batch
-        self._sinks.forget_parts(sink, ended)
-        self._router.withhold(PendingReply(store.position(), state.output, NO_TOKEN, sends))
-        return Committed(sum([part.messages for part in self.parts]), False)
-
-    def _sends(self) -> list[WithheldMessage]:
-        sends: list[WithheldMessage] = []
-        index = 0
-        for part in self.parts:
-            for target in part.targets:
-                message = self._found[index]
-                index += 1
+    def _gather(self, end: int) -> bool:
+        """Gather more messages that were read, and return True at the end."""
+        rewritten = self._rewritten
+        while self._part < len(self._parts):
+            part = self._parts[self._part]
+            while self._next < len(part.targets):
+                if self.steps >= end:
+                    return False
+                message = self._found[len(rewritten.messages) + rewritten.lost]
                 if message is None:
                     raise missing(part)
-                destination = self._resolve(target)
-                if destination is not None:
-                    sends.append(WithheldMessage(destination, message, 0))
-        return sends
+                rewritten.take(part.targets[self._next], message)
+                self._next += 1
+                self._count(1)
+            self._part += 1
+            self._next = 0
+        self._unit = rewritten.unit
+        return True
 
-    def _resolve(self, target: Destination) -> BrokerDestination | None:
-        """Return the destination of a copy, None if the durable subscription is gone."""
-        if target.kind == SUBSCRIPTION:
-            durable = self._map.durables.get(target.name)
-            return None if durable is None else durable.queue
-        return self._destinations.ensure_own(target)
+    def _end_parts(self, end: int) -> bool:
+        """Gather the ends of more parts of this batch and of batches before, and return True at the end."""
+        if self._next == 0:
+            self._all = list(self.sink.parts.values())
+            self._ended.clear()
+        while self._next < len(self._all):
+            if self.steps >= end:
+                return False
+            self.steps += 1
+            part = self._all[self._next]
+            self._next += 1
+            if part.key.batch > self.batch:
+                continue
+            if self._transfer is None or part.key.text not in self._named:
+                self._unit.remove_all(staging_destination(part.number), part.sequences)
+                self.steps += len(part.sequences) // REMOVED_IN_STEP
+            self._unit.add_metadata(part.end())
+            self._ended.append(part)
+        return True
 
+    def _hand_over(self) -> bool:
+        """Deliver the batch, in a single step.
 
-def _named(sink: Sink, batch: int, names: list[PartName]) -> list[Part]:
-    """Return the named parts in the order of partitions."""
-    found: list[Part] = []
-    partitions: set[int] = set()
-    for name in sorted(names, key=_partition_of):
-        if name.partition in partitions:
-            raise refusal(MALFORMED, f"two attempts of partition {name.partition} cannot both belong to a batch")
-        partitions.add(name.partition)
-        key = PartKey(sink.query, batch, name.partition, name.attempt)
-        part = sink.parts.get(key.text)
-        count = 0 if part is None else part.messages
-        if count != name.messages:
+        Returns:
+            False if a destination was removed meanwhile; gathering then starts again.
+        """
+        transfer = self._transfer
+        rewritten = self._rewritten
+        if not (rewritten.is_current() if transfer is None else transfer.is_current()):
+            self._begin_again()
+            return False
+        sink = self.sink
+        store = self._sinks.store()
+        self._sinks.take_commit(sink, self._unit, self.batch)
+        reply = PendingReply(store.position(), self._output, NO_TOKEN, rewritten.messages if transfer is None else None)
+        if transfer is None:
+            self._unsynced.add(rewritten.stored_bytes)
+            self._usage.add(-rewritten.lost_bytes)
+            rewritten.withhold(reply)
+        else:
+            transfer.withhold(reply)
+        self._router.expect(reply)
+        self._found = []
+        return True
+
+    def _begin_again(self) -> None:
+        self._repetitions += 1
+        if self._repetitions > MAX_REPETITIONS:
             raise refusal(
-                INCOMPLETE,
-                f"batch {batch} of sink {sink.query}: {count} of {name.messages} messages of partition "
-                f"{name.partition}, attempt {name.attempt}, are staged: stage them again",
+                LIMIT,
+                f"destinations of batch {self.batch} of sink {self.sink.query} were removed {self._repetitions} times "
+                f"during its commit: commit again, and leave the destinations",
             )
-        if part is not None:
-            found.append(part)
-    return found
+        if self._transfer is None:
+            self._rewritten = RewrittenBatch(self._targets, self._usage)
+            self._enter(GATHERING)
+        else:
+            self._transfer = StagedTransfer(self._targets)
+            self._enter(MOVING)
+
+    def _forget(self, end: int) -> bool:
+        """Forget more of the ended parts, and return True at the end."""
+        while self._next < len(self._ended):
+            if self.steps >= end:
+                return False
+            stop = self._next + FORGOTTEN_IN_STEP
+            self._sinks.forget_parts(self.sink, self._ended[self._next : stop])
+            self._next = stop
+            self.steps += 1
+        return True
 
 
-def _partition_of(name: PartName) -> int:
-    return name.partition
+def missing(part: Part) -> SpanwireError:
+    """Return the refusal of a commit with a message that the store lacks or cannot read."""
+    return refusal(
+        INCOMPLETE,
+        f"a message of part {part.key.text} is missing in the store or cannot be read: stop the broker and run spanwire"
+        " store check, or stage the batch again",
+    )

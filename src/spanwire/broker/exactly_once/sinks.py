@@ -28,7 +28,7 @@ from spanwire.broker.exactly_once.sink import (
 )
 from spanwire.broker.metadata import SINK_LEDGERS, STAGED_BATCHES, MetadataRecord
 from spanwire.broker.persistence.recovered import RecoveredDestination
-from spanwire.broker.persistence.store_unit import StoreUnit, Transfer
+from spanwire.broker.persistence.store_unit import StoreUnit
 from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes
 from spanwire.broker.ports import MessageStore
 from spanwire.broker.request_errors import LIMIT, MALFORMED, UNAVAILABLE, UNKNOWN, refusal
@@ -187,8 +187,8 @@ class Sinks:
         sink = self.current(staging.state, staging.key.query, staging.epoch)
         if transaction.acks:
             raise refusal(MALFORMED, "a transaction that stages acknowledges nothing: use another session")
-        if sink.committing == staging.key.batch:
-            raise refusal(MALFORMED, f"batch {staging.key.batch} of sink {sink.query} is being committed")
+        if staging.key.batch <= sink.committing:
+            raise refusal(MALFORMED, f"batch {sink.committing} of sink {sink.query} is being committed")
         return sink
 
     def check_send(self, staging: Staging, send: TransactedSend) -> None:
@@ -278,25 +278,16 @@ class Sinks:
 
     def store_unit(self, unit: StoreUnit, parts: list[Part], metadata: list[MetadataRecord]) -> None:
         """Store ``unit`` and ``metadata`` and remove ``parts``, in one unit; `forget_parts` must follow."""
-        ends: list[MetadataRecord] = []
         for part in parts:
             unit.remove_all(staging_destination(part.number), part.sequences)
-            ends.append(part.end())
-        take_unit(self._context.units, unit, [*ends, *metadata])
+            unit.add_metadata(part.end())
+        take_unit(self._context.units, unit, metadata)
 
-    def transfer_staged(
-        self,
-        transfers: list[Transfer],
-        gone: list[tuple[Destination, int]],
-        parts: list[Part],
-        metadata_record: MetadataRecord,
-    ) -> list[int]:
-        """Move the messages of ``parts`` to their queues unread, in one unit; `forget_parts` must follow.
-
-        Args:
-            gone: messages without a subscription any more, to be removed.
-        """
-        return self._context.units.transfer_unit(transfers, gone, [*[part.end() for part in parts], metadata_record])
+    def take_commit(self, sink: Sink, unit: StoreUnit, batch: int) -> None:
+        """Store ``unit``, which delivers ``batch`` and ends parts; `forget_parts` must follow."""
+        record = sink.metadata_record(sink.epoch, sink.run, sink.past_runs, batch, sink.target)
+        take_unit(self._context.units, unit, [record])
+        sink.batch = batch
 
     def forget_parts(self, sink: Sink, parts: list[Part]) -> int:
         """Forget ``parts`` after their removal from the store, and return the number of messages."""

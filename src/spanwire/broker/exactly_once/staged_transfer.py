@@ -9,160 +9,157 @@ from __future__ import annotations
 from array import array
 from typing import Final
 
-from spanwire.broker.dispatch.connection_output import ConnectionOutput
 from spanwire.broker.dispatch.destination import BrokerDestination
-from spanwire.broker.dispatch.memory_usage import MemoryUsage
+from spanwire.broker.exactly_once.batch_targets import BatchTargets
 from spanwire.broker.exactly_once.sink import Part, staging_destination
-from spanwire.broker.persistence.reply_queue import PendingReply
-from spanwire.broker.persistence.store_unit import Transfer
-from spanwire.broker.ports import ClientConnection, StoreUsage
+from spanwire.broker.persistence.reply_queue import Arrivals, PendingReply
+from spanwire.broker.persistence.store_unit import StoreUnit, UnitTransfer
 from spanwire.broker.queue.queue import Queue
-from spanwire.broker.request_errors import INCOMPLETE, refusal
 from spanwire.model.destination import QUEUE, SUBSCRIPTION, Destination
-from spanwire.model.errors import SpanwireError
 
 LEAST_STRETCH: Final = (
     8  # average messages of a stretch (consecutive, for one queue): each stretch takes 80 bytes in the store
 )
 FEW_STRETCHES: Final = 64  # stretches that cost little at any length
-RELEASE: Final = 0  # token of a transfer; any value but NO_TOKEN calls `Arrivals.on_completed`
+ENTERED_IN_STEP: Final = 4  # messages that a queue gets in the time of one step
+RUN_STEPS: Final = 4  # steps of the dispatch to the consumers of a queue
 
 
 class StoredRun:
-    """The messages of one part for one queue, in order.
+    """The messages of one commit for one queue, in order.
 
-    ``sequences`` belong to the staging destination, ``dues`` are expirations in wall milliseconds (0: never).
+    ``dues`` are expirations in wall milliseconds (0: never), ``size`` is the approximate bytes of all messages.
     """
 
-    __slots__ = ("dues", "first", "part", "priorities", "queue", "sequences")
+    __slots__ = ("dues", "entered", "part", "priorities", "queue", "size", "transfer")
 
-    def __init__(self, queue: Queue, part: Part) -> None:
+    def __init__(self, queue: Queue, part: Part, transfer: UnitTransfer) -> None:
         self.queue: Final[Queue] = queue
-        self.part: Final[Part] = part
-        self.sequences: Final[list[int]] = []
         self.priorities: Final[array[int]] = array("B")
         self.dues: Final[array[int]] = array("q")
-        self.first = 0  # the first sequence that the messages get in the queue
+        self.size = 0
+        self.part = part  # the last part with messages for the queue
+        self.transfer = transfer  # of this part
+        self.entered = 0  # messages that the queue has
 
     def take(self, start: int, end: int) -> None:
         """Add the copies of the part from index ``start`` up to, but without, ``end``."""
         part = self.part
-        self.sequences.extend(part.sequences[start:end])
+        self.transfer.add(part.sequences[start:end])
         self.priorities.extend(part.priorities[start:end])
         self.dues.extend(part.dues[start:end])
+        self.size += part.bytes // len(part.sequences) * (end - start)
 
-    def transfer(self) -> Transfer:
-        """Return the transfer for the store."""
-        return Transfer(staging_destination(self.part.number), self.sequences, self.queue.name)
+    def enter(self, at_most: int) -> None:
+        """Append at most ``at_most`` of the messages to the queue."""
+        queue = self.queue
+        start = self.entered
+        end = min(len(self.dues), start + at_most)
+        self.entered = end
+        if not queue.removed:
+            first = self.transfer.additions.first + start
+            size = self.size * (end - start) // len(self.dues)
+            queue.accept_stored(first, self.priorities[start:end], self.dues[start:end], size)
 
-    @property
-    def size(self) -> int:
-        """Approximate bytes of the messages."""
-        return self.part.bytes // len(self.part.sequences) * len(self.sequences)
 
+class StagedTransfer(Arrivals):
+    """All messages of one commit, gathered a slice at a time.
 
-class StagedTransfer:
-    """All messages of one commit: ``runs`` in the order of partitions, ``orphans`` for subscriptions now gone."""
+    ``unit`` moves the messages, and removes those for durable subscriptions that are gone.
+    """
 
-    __slots__ = ("_messages", "_stretches", "orphans", "runs")
+    def __init__(self, targets: BatchTargets) -> None:
+        self._targets: Final[BatchTargets] = targets
+        self.unit: Final[StoreUnit] = StoreUnit()
+        self._runs: Final[list[StoredRun]] = []
+        self._by_name: Final[dict[str, StoredRun | None]] = {}  # None for a durable subscription that is gone
+        self._part: Part | None = None
+        self._staging = staging_destination(0)
+        self._target: Destination | None = None
+        self._run: StoredRun | None = None  # of the target
+        self._next_arrival = 0
+        self.stretches = 0
 
-    def __init__(self) -> None:
-        self._messages = 0
-        self._stretches = 0
-        self.runs: Final[list[StoredRun]] = []
-        self.orphans: Final[list[tuple[Destination, int]]] = []
+    def is_worth_it(self, messages: int) -> bool:
+        """Return True if notes about the moved messages cost the store less than rewriting all ``messages``."""
+        return self.stretches <= FEW_STRETCHES + messages // LEAST_STRETCH
 
-    def is_worth_it(self) -> bool:
-        """Return True if notes about the moved messages cost the store less than rewriting the messages."""
-        return self._stretches <= FEW_STRETCHES + self._messages // LEAST_STRETCH
+    def take(self, part: Part, start: int, end: int) -> bool:
+        """Add the copies of a part from index ``start`` up to, but without, ``end``.
 
-    def add(self, part: Part, targets: dict[str, BrokerDestination | None]) -> bool:
-        """Add a part. Return False if a queue of the part must see each message."""
-        self._messages += len(part.targets)
-        runs: dict[str, StoredRun] = {}
-        start = 0
-        while start < len(part.targets):
-            target = part.targets[start]
-            end = start + 1
-            while end < len(part.targets) and part.targets[end] is target:
-                end += 1
-            self._stretches += 1
-            name = target.qualified_name
-            queue = targets[name]
+        Returns:
+            False if the broker must see a message.
+        """
+        if part is not self._part:
+            if not part.is_plain:
+                return False
+            self._part = part
+            self._staging = staging_destination(part.number)
+            self._target = None
+        targets = part.targets
+        while start < end:
+            target = targets[start]
+            stop = start + 1
+            while stop < end and targets[stop] is target:
+                stop += 1
+            if target is not self._target:
+                self.stretches += 1
+                if not self._begin(part, target):
+                    return False
+            run = self._run
+            if run is None:
+                self.unit.remove_all(self._staging, part.sequences[start:stop])
+            else:
+                run.take(start, stop)
+            start = stop
+        return True
+
+    def _begin(self, part: Part, target: Destination) -> bool:
+        """Begin a stretch, and return False if the queue of ``target`` must see each message."""
+        if target.kind != QUEUE and target.kind != SUBSCRIPTION:
+            return False
+        name = target.qualified_name
+        if name not in self._by_name:
+            queue = self._targets.resolve(target)
             if queue is None:
-                staging = staging_destination(part.number)
-                self.orphans.extend([(staging, sequence) for sequence in part.sequences[start:end]])
+                self._by_name[name] = None
             elif not isinstance(queue, Queue) or not queue.takes_stored():
                 return False
             else:
-                run = runs.get(name)
-                if run is None:
-                    run = StoredRun(queue, part)
-                    runs[name] = run
-                    self.runs.append(run)
-                run.take(start, end)
-            start = end
+                run = StoredRun(queue, part, self.unit.transfer(self._staging, queue.name))
+                self._by_name[name] = run
+                self._runs.append(run)
+        self._target = target
+        self._run = self._by_name[name]
+        if self._run is not None and self._run.part is not part:
+            self._run.part = part
+            self._run.transfer = self.unit.transfer(self._staging, self._run.queue.name)
         return True
 
-    def check(self, store: StoreUsage, parts: list[Part]) -> None:
-        """Check that the store has all messages. Damaged messages are found by a later read.
-
-        Raises:
-            ControlRefusal: a message is missing.
-        """
-        for part in parts:
-            if 0 in store.sizes(staging_destination(part.number), part.sequences):
-                raise missing(part)
-
-    def reply(self, position: int, usage: MemoryUsage) -> PendingReply:
-        """Return the pending reply that appends the messages to their queues once the store reaches ``position``.
-
-        Until then no other message may overtake them.
-        """
-        for run in self.runs:
-            run.queue.withheld += 1
-        reply = PendingReply(position, ConnectionOutput(Arrivals(self.runs), [], usage), RELEASE, None)
-        reply.destinations = [run.queue for run in self.runs]
-        return reply
-
-
-class Arrivals(ClientConnection):
-    """Waits for the store in place of a client and appends the messages to their queues."""
-
-    def __init__(self, runs: list[StoredRun]) -> None:
-        self._runs: Final[list[StoredRun]] = runs
-
-    def on_completed(self, token: int, error: SpanwireError | None) -> None:
-        """Append the messages, unless the store has failed."""
-        if error is not None:
-            return
+    def is_current(self) -> bool:
+        """Return True unless a queue was removed, or must see each message from now on."""
         for run in self._runs:
-            queue = run.queue
-            queue.withheld -= 1
-            if not queue.removed:
-                queue.accept_stored(run.first, run.priorities, run.dues, run.size)
-
-    def close_with(self, error: SpanwireError) -> None:
-        """Take no action: no client is connected."""
-
-
-def may_transfer(part: Part) -> bool:
-    """Return True if the broker need not see any message of ``part`` now."""
-    if not part.is_plain:
-        return False
-    last: Destination | None = None
-    for target in part.targets:
-        if target is not last:
-            last = target
-            if target.kind != QUEUE and target.kind != SUBSCRIPTION:
+            if run.queue.removed or not run.queue.takes_stored():
                 return False
-    return True
+        return True
 
+    def withhold(self, reply: PendingReply) -> None:
+        """Let ``reply`` append the messages to their queues. Until then no other message may overtake them."""
+        destinations: list[BrokerDestination] = []
+        for run in self._runs:
+            run.queue.withheld += 1
+            destinations.append(run.queue)
+        reply.arrivals = self
+        reply.destinations = destinations
 
-def missing(part: Part) -> SpanwireError:
-    """Return the refusal of a commit with a message that the store lacks or cannot read."""
-    return refusal(
-        INCOMPLETE,
-        f"a message of part {part.key.text} is missing in the store or cannot be read: stop the broker and run spanwire"
-        " store check, or stage the batch again",
-    )
+    def enter(self, at_most: int) -> int:
+        """Append messages to their queues; see `Arrivals.enter`."""
+        if self._next_arrival == len(self._runs):
+            return 0
+        run = self._runs[self._next_arrival]
+        start = run.entered
+        run.enter(at_most * ENTERED_IN_STEP)
+        if run.entered == len(run.dues):
+            run.queue.withheld -= 1
+            self._next_arrival += 1
+        return RUN_STEPS + (run.entered - start) // ENTERED_IN_STEP

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.jobs import Job
-from spanwire.broker.persistence.reply_queue import PendingReply, WithheldMessage, answer
+from spanwire.broker.persistence.reply_queue import Arrivals, PendingReply, WithheldMessage, answer
 
 DISPATCH_STEPS: Final = 500  # messages of one slice, and messages of one answer that are dispatched at once
 SHARE_STEPS: Final = 100  # steps of a slice for one answer; then the next answer has its share
@@ -75,12 +75,21 @@ class DeferredDispatch(Job):
                 return
             for entry in messages:
                 self._dispatcher.release_one(entry)
-        elif reply.destinations is not None and self._parts:
-            for destination in reply.destinations:
-                if destination in self._parts:
-                    self._enter(reply, dict.fromkeys(reply.destinations))
-                    return
+        elif reply.destinations is not None:
+            if reply.arrivals is None or self._parts or not self._enters_all(reply.arrivals):
+                self._enter(reply, dict.fromkeys(reply.destinations))
+                return
         answer(reply, None)
+
+    def _enters_all(self, arrivals: Arrivals) -> bool:
+        """Append messages, and return True if none is left after one slice."""
+        end = self.steps + DISPATCH_STEPS
+        while self.steps < end:
+            steps = arrivals.enter(end - self.steps)
+            if steps == 0:
+                return True
+            self.steps += steps
+        return False
 
     def _concerns_any(self, messages: list[WithheldMessage]) -> bool:
         for entry in messages:
@@ -132,7 +141,15 @@ class DeferredDispatch(Job):
             True if no message is left.
         """
         messages = part.messages
+        arrivals = part.reply.arrivals
         self.steps += 1
+        while arrivals is not None:
+            if self.steps >= end:
+                return False
+            steps = arrivals.enter(end - self.steps)
+            if steps == 0:
+                break
+            self.steps += steps
         while messages:
             if self.steps >= end:
                 return False

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import deque
 from typing import Final
 
-from mypy_extensions import mypyc_attr
+from mypy_extensions import mypyc_attr, trait
 
 from spanwire.broker.dispatch.connection_output import ConnectionOutput
 from spanwire.broker.dispatch.destination import BrokerDestination
@@ -34,15 +35,28 @@ class WithheldMessage:
         self.usage: MemoryUsage | None = None
 
 
+@trait
+class Arrivals:
+    """Messages that only the store has, withheld until the store has synced them at their destinations."""
+
+    @abstractmethod
+    def enter(self, at_most: int) -> int:
+        """Append the next messages to their destinations, in about ``at_most`` steps.
+
+        Returns:
+            The number of steps, 0 if no message is left.
+        """
+
+
 @mypyc_attr(acyclic=True)
 class PendingReply:
     """A reply withheld until the store reaches ``position``, and the messages to dispatch first.
 
-    ``destinations`` are the destinations of many ``messages``, or of messages dispatched by the reply itself. Only the
-    reply queue refers to the object, so garbage collection need not search for cycles (``acyclic``).
+    ``destinations`` are the destinations of many ``messages``, or those of ``arrivals``. Only the reply queue refers to
+    the object, so garbage collection need not search for cycles (``acyclic``).
     """
 
-    __slots__ = ("destinations", "messages", "output", "position", "token")
+    __slots__ = ("arrivals", "destinations", "messages", "output", "position", "token")
 
     def __init__(
         self, position: int, output: ConnectionOutput, token: int, messages: list[WithheldMessage] | None
@@ -52,6 +66,7 @@ class PendingReply:
         self.token: Final[int] = token
         self.messages: Final[list[WithheldMessage] | None] = messages
         self.destinations: list[BrokerDestination] | None = None
+        self.arrivals: Arrivals | None = None
 
 
 class ReplyQueue:
