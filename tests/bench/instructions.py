@@ -1,11 +1,12 @@
 """Instructions that the broker's process takes for a message, which a busy machine does not change.
 
-    python -m tests.bench.instructions [--python PATH] [--against PATH]
+    python -m tests.bench.instructions [--python PATH] [--against PATH] [--by-stage]
 
 valgrind's callgrind counts the instructions of user code from start to stop of a broker, once with few messages and
 once with more; their difference over that of the messages is the figure. Waiting and the kernel's share are left out:
 `make bench` has those. ``memcpy`` is told apart, for how often the same bytes are copied depends on how the reads of a
-socket fall. ``--against`` is the interpreter of another build, for a comparison.
+socket fall. ``--against`` is the interpreter of another build, for a comparison. ``--by-stage`` says what each stage of
+a message's way takes, with the functions that take most of it (`tests.bench.stages`).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pathlib import Path
 
 from tests.bench.brokers import Broker
 from tests.bench.run import Generators, compile_generators, measure
+from tests.bench.stages import Profile, read_profile, table
 from tests.bench.workloads import KIB, Workload
 
 FEW = 4_000  # messages of the first run, which pay for the start of the broker
@@ -49,8 +51,16 @@ class Count:
         return Count((self.others - fewer.others) / messages, (self.copying - fewer.copying) / messages)
 
 
-def counted_run(load: Generators, python: Path, workload: Workload, directory: Path) -> Count:
-    """Start a broker under callgrind, load it, stop it, read the count."""
+@dataclass(frozen=True)
+class Run:
+    """What callgrind counted in one run of a broker."""
+
+    count: Count
+    profile: Profile
+
+
+def counted_run(load: Generators, python: Path, workload: Workload, directory: Path) -> Run:
+    """Start a broker under callgrind, load it, stop it, read what was counted."""
     found = directory / "callgrind"
     command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={found}", str(python), "-m", "spanwire", "start"]
     command += ["xbean:{configuration}", "--log-level", "warning"]
@@ -66,16 +76,17 @@ def counted_run(load: Generators, python: Path, workload: Workload, directory: P
         ["callgrind_annotate", "--threshold=100", str(found)], capture_output=True, text=True, check=True
     ).stdout
     copying = sum(int(match.replace(",", "")) for match in COPYING.findall(report))
-    return Count(int(total[1]) - copying, copying)
+    return Run(Count(int(total[1]) - copying, copying), read_profile(found))
 
 
-def per_message(load: Generators, python: Path, workload: Workload, work: Path) -> Count:
+def per_message(load: Generators, python: Path, workload: Workload, work: Path) -> Run:
     """What one message of ``workload`` takes."""
-    counts: list[Count] = []
-    for messages in (FEW, MORE):
-        directory = Path(tempfile.mkdtemp(dir=work))
-        counts.append(counted_run(load, python, replace(workload, count=messages), directory))
-    return counts[1].per_message(counts[0], MORE - FEW)
+    few, more = [
+        counted_run(load, python, replace(workload, count=messages), Path(tempfile.mkdtemp(dir=work)))
+        for messages in (FEW, MORE)
+    ]
+    messages = MORE - FEW
+    return Run(more.count.per_message(few.count, messages), more.profile.per_message(few.profile, messages))
 
 
 def main() -> None:
@@ -83,6 +94,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--python", type=Path, default=Path(sys.executable), help="interpreter of the build to count")
     parser.add_argument("--against", type=Path, help="interpreter of a build to compare with")
+    parser.add_argument("--by-stage", action="store_true", help="say what each stage of a message's way takes")
     options = parser.parse_args()
     if shutil.which("valgrind") is None:
         raise SystemExit("instructions: valgrind is not installed: apt-get install valgrind")
@@ -90,13 +102,16 @@ def main() -> None:
     try:
         load = compile_generators(work)
         for workload in COUNTED:
-            count = per_message(load, options.python, workload, work)
+            run = per_message(load, options.python, workload, work)
+            count = run.count
             line = f"{workload.name:30} {count.others:8,.0f} instructions + {count.copying:6,.0f} copying"
             if options.against is not None:
-                other = per_message(load, options.against, workload, work)
+                other = per_message(load, options.against, workload, work).count
                 change = (count.others / other.others - 1) * 100
                 line += f", against {other.others:8,.0f} + {other.copying:6,.0f}: {change:+.1f} %"
             print(line, flush=True)
+            if options.by_stage:
+                print("\n".join(table(run.profile)), flush=True)
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
