@@ -114,7 +114,7 @@ class ClientCommands(wire.CommandVisitor):
         """Send a message to its destination."""
         message = self._message_format.received(command)
         raw = message.raw
-        producer = self._producers.sender(raw, message)
+        producer = self._producers.sender(raw, message, self._message_format.front)
         if self._serves_bridge:
             message.redelivery_count = delivered_before(self._message_format, message)
         transaction_id = transaction_of(message, producer)

@@ -52,6 +52,7 @@ class AnnouncedProducers:
         self._number = 0
         self.takes_foreign_ids = False  # a bridge forwards messages of other producers
         self._last: AnnouncedProducer | None = None
+        self._last_front = b""
 
     def add(self, info: ProducerInfo) -> None:
         """Add a producer that the broker has accepted; an existing producer stays unchanged."""
@@ -80,17 +81,19 @@ class AnnouncedProducers:
         """Return the producer with this number, or None after its removal."""
         return self._by_number.get(number)
 
-    def sender(self, raw: bytes, message: Message) -> AnnouncedProducer:
-        """Return the producer of an indexed message.
+    def sender(self, raw: bytes, message: Message, front: bytes) -> AnnouncedProducer:
+        """Return the producer of an indexed message; ``front`` is the format's (`OpenWireMessageFormat.front`).
 
         Raises:
             AuthorizationError: the message has an id of another producer.
             JmsError: the producer of the message was never announced.
         """
         producer = self._last
-        if producer is None or raw[PRODUCER_OFFSET : PRODUCER_OFFSET + len(producer.octets)] != producer.octets:
-            producer = self._find(raw, message)
-            self._last = producer
+        if producer is None or front is not self._last_front or len(front) == 0:
+            if producer is None or raw[PRODUCER_OFFSET : PRODUCER_OFFSET + len(producer.octets)] != producer.octets:
+                producer = self._find(raw, message)
+                self._last = producer
+            self._last_front = front
         producer_id = message.message_id.producer_id
         if producer_id is not producer.confirmed and not self.takes_foreign_ids:
             if producer_id != producer.producer_id:

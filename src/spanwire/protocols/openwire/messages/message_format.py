@@ -143,6 +143,11 @@ class OpenWireMessageFormat(MessageFormat):
             message.link_number = scanner.broker_sequence
         return message
 
+    @property
+    def front(self) -> bytes:
+        """The octets that the last indexed message has in common with the next (`MessageScanner.front`)."""
+        return self._scanner.front
+
     def received(self, frame: wire.MessageFrame) -> Message:
         """Create a message from a frame of any version of this format; raises the errors of `index`."""
         if frame.version == self.version:
