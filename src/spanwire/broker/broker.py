@@ -27,7 +27,7 @@ from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.persistence.recovered import RecoveredDestination
 from spanwire.broker.ports import ClientConnection, MessageConsumer, Store
 from spanwire.broker.topic.durable_subscription import DurableSubscription
-from spanwire.model.acks import MessageAck
+from spanwire.model.acks import MessageAck, SequenceRun
 from spanwire.model.destination import Destination
 from spanwire.model.environment import Environment, IdGenerator, Time
 from spanwire.model.errors import JmsError, StoreError
@@ -311,7 +311,7 @@ class Broker:
         return self._acknowledgements.acknowledge(state, subscription, ack, transaction, token)
 
     def acknowledge_run(
-        self, subscription: Subscription, producer_id: ProducerId, sequences: list[int], now: Time
+        self, subscription: Subscription, producer_id: ProducerId, sequences: SequenceRun, now: Time
     ) -> int:
         """Take single acknowledgements of one producer's messages, as far as they follow the order of dispatch.
 

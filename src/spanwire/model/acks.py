@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from mypy_extensions import i64
+
 from spanwire.model.ids import MessageId
 
 DELIVERED_ACK: Final = 0  # extends the prefetch window; the messages stay in flight
@@ -36,3 +38,46 @@ class MessageAck:
         self.last: Final[MessageId] = last
         self.count: Final[int] = count
         self.cause: Final[str] = cause
+
+
+class SequenceRun:
+    """Numbers of a producer's messages, in the order of their acknowledgements.
+
+    Numbers at equal distances, as one consumer of a queue or each of several in turn gets them, are stored as a range:
+    a list takes 180 instructions for each acknowledgement. Numbers that follow at other distances are in a list.
+    """
+
+    __slots__ = ("_first", "_others", "_ranged", "_step", "size")
+
+    def __init__(self, first: i64) -> None:
+        self.size: i64 = 1
+        self._first: Final[i64] = first
+        self._step: i64 = 0
+        self._ranged: i64 = 1
+        self._others: list[int] | None = None
+
+    def append(self, sequence: i64) -> None:
+        """Append a number."""
+        others = self._others
+        size = self.size
+        self.size = size + 1
+        if others is not None:
+            others.append(sequence)
+        elif size == 1:
+            self._step = sequence - self._first
+            self._ranged = 2
+        elif sequence == self._first + self._step * size:
+            self._ranged = size + 1
+        else:
+            self._others = [sequence]
+
+    def at(self, index: i64) -> i64:
+        """Return the number at ``index``."""
+        others = self._others
+        if others is None or index < self._ranged:
+            return self._first + self._step * index
+        return others[index - self._ranged]
+
+    def after(self, count: int) -> list[int]:
+        """Return the numbers behind the first ``count``."""
+        return [self.at(index) for index in range(count, self.size)]

@@ -5,10 +5,13 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import Final
 
+from mypy_extensions import i64
+
 from spanwire.broker.dispatch.in_flight_index import NOWHERE, InFlightIndex
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.message_reference import MessageHolder, MessageReference
 from spanwire.broker.policy.policy_entry import PolicyEntry
+from spanwire.model.acks import SequenceRun
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import IllegalStateError
 from spanwire.model.ids import ConsumerId, MessageId, ProducerId
@@ -89,24 +92,25 @@ class InFlight:
             return None
         return self.references[self.first].message.message_id.producer_id
 
-    def take_run(self, producer_id: ProducerId, sequences: list[int]) -> list[MessageReference]:
+    def take_run(self, producer_id: ProducerId, sequences: SequenceRun) -> list[MessageReference]:
         """Remove and return the oldest references as far as they match this producer and these sequences."""
         references = self.references
-        index = self.first
-        end = len(references)
-        for sequence in sequences:
-            if index == end:
-                break
-            message_id = references[index].message.message_id
-            if message_id.sequence != sequence or message_id.text_view is not None:
+        start: i64 = self.first
+        end: i64 = len(references)
+        end = min(end, start + sequences.size)
+        index = start
+        while index < end:
+            reference = references[index]
+            message_id = reference.message.message_id
+            if message_id.sequence != sequences.at(index - start) or message_id.text_view is not None:
                 break
             maker = message_id.producer_id
             if maker is not producer_id and maker != producer_id:
                 break
-            if references[index] is GONE:
+            if reference is GONE:
                 break
             index += 1
-        taken = references[self.first : index]
+        taken = references[start:index]
         if taken:
             self._drop_front(index, len(taken))
         return taken
@@ -350,8 +354,7 @@ class InFlight:
             self.taken_apart = [
                 self._number(position) for position in range(self.first, end) if references[position] is not GONE
             ]
-        for position in range(self.first, end):
-            references[position] = GONE
+        references[self.first : end] = [GONE] * (end - self.first)
         self.first = end
         self.gone += count
         self.acknowledged_total += count

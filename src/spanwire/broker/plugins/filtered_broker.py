@@ -7,7 +7,7 @@ from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.plugins.broker_filter import BrokerFilter
 from spanwire.broker.ports import ClientConnection, MessageConsumer
-from spanwire.model.acks import MessageAck
+from spanwire.model.acks import MessageAck, SequenceRun
 from spanwire.model.destination import Destination
 from spanwire.model.environment import Time
 from spanwire.model.ids import AnyTransactionId, ConsumerId, ProducerId, SessionId, TransactionId
@@ -135,11 +135,11 @@ class FilteredBroker(Broker):
         return super().acknowledge(state, subscription, ack, transaction_id, token, now)
 
     def acknowledge_run(
-        self, subscription: Subscription, producer_id: ProducerId, sequences: list[int], now: Time
+        self, subscription: Subscription, producer_id: ProducerId, sequences: SequenceRun, now: Time
     ) -> int:
         """Acknowledge as `Broker.acknowledge_run` does."""
         for broker_filter in self._filters:
-            broker_filter.acknowledge_run(subscription, producer_id, len(sequences))
+            broker_filter.acknowledge_run(subscription, producer_id, sequences.size)
         return super().acknowledge_run(subscription, producer_id, sequences, now)
 
     def pull(self, subscription: Subscription, timeout_ms: int, now: Time) -> None:

@@ -23,6 +23,7 @@ from spanwire.model.acks import (
     STANDARD_ACK,
     UNMATCHED_ACK,
     MessageAck,
+    SequenceRun,
 )
 from spanwire.model.errors import IllegalStateError, JmsError
 from spanwire.model.ids import MessageId, ProducerId
@@ -66,7 +67,7 @@ class Acknowledgements:
             return True
         return self._router.answer_when_stored(state, token)
 
-    def acknowledge_run(self, subscription: Subscription, producer_id: ProducerId, sequences: list[int]) -> int:
+    def acknowledge_run(self, subscription: Subscription, producer_id: ProducerId, sequences: SequenceRun) -> int:
         """Carry out `Broker.acknowledge_run`."""
         references = subscription.in_flight.take_run(producer_id, sequences)
         if references:

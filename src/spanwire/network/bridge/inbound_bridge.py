@@ -92,7 +92,7 @@ class InboundBridge:
             return False
         if isinstance(command, AckRun):
             count = client.ack_run(command)
-            for sequence in command.sequences[count:]:
+            for sequence in command.sequences.after(count):
                 self._act(client, command.pattern.acknowledgement(sequence), now)
             return True
         if isinstance(command, wire.MessageFrame):

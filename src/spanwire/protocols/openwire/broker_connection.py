@@ -426,9 +426,9 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
         """Execute a run of acknowledgements; the ones out of order are executed one by one."""
         client.now = now
         taken = client.ack_run(run)
-        if taken == len(run.sequences):
+        if taken == run.sequences.size:
             return
-        for sequence in run.sequences[taken:]:
+        for sequence in run.sequences.after(taken):
             self._act(run.pattern.acknowledgement(sequence), now)
             if self._is_ending:
                 return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from spanwire.model.acks import SequenceRun
 from spanwire.protocols.openwire.codec import _marshallers as wire
 from spanwire.protocols.openwire.codec.ack_run import AckRun
 from spanwire.protocols.openwire.codec.codec import FrameDecoder, FrameEncoder
@@ -44,13 +45,27 @@ def test_neighbours_that_differ_in_numbers_alone_become_one_run(version: int, wi
     first, run = decoded([acknowledgement(n, with_first=with_first) for n in range(1, 6)], version)
     assert isinstance(first, wire.MessageAck)
     assert isinstance(run, AckRun)
-    assert run.sequences == [2, 3, 4, 5]
+    assert run.sequences.after(0) == [2, 3, 4, 5]
     again = run.pattern.acknowledgement(3)
     assert again.consumer_id == CONSUMER
     assert again.last_message_id is not None
     assert again.last_message_id.producer_id == PRODUCER
     assert again.last_message_id.producer_sequence_id == 3
     assert (again.first_message_id is not None) == with_first
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [[5], [5, 6], [5, 9, 13, 17], [9, 5, 1], [5, 5, 5], [2, 3, 4, 9, 10, 11, -1], [-(2**63), 2**63 - 1, 0, 1]],
+)
+def test_a_run_returns_its_numbers_in_their_order_at_whatever_distances(numbers: list[int]) -> None:
+    run = SequenceRun(numbers[0])
+    for number in numbers[1:]:
+        run.append(number)
+    assert run.size == len(numbers)
+    assert [run.at(index) for index in range(len(numbers))] == numbers
+    for count in range(len(numbers) + 1):
+        assert run.after(count) == numbers[count:]
 
 
 def changed(**fields: object) -> wire.MessageAck:

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from librt.strings import read_i64_be
+from librt.strings import read_i32_be, read_i64_be
 from mypy_extensions import i64
 
-from spanwire.model.acks import STANDARD_ACK
+from spanwire.model.acks import STANDARD_ACK, SequenceRun
 from spanwire.protocols.openwire.codec._marshallers import (
     MESSAGE_ACK,
     BaseCommand,
@@ -70,16 +70,16 @@ class AckRun(BaseCommand):
     ``sequences`` are the producer's sequence numbers in the order of the frames.
     """
 
-    def __init__(self, pattern: AckPattern, sequence: int) -> None:
+    def __init__(self, pattern: AckPattern, sequence: i64) -> None:
         super().__init__()
         self.pattern: Final[AckPattern] = pattern
-        self.sequences: Final[list[int]] = [sequence]
+        self.sequences: Final[SequenceRun] = SequenceRun(sequence)
 
     def type_id(self) -> int:
         return MESSAGE_ACK
 
     def visit(self, visitor: CommandVisitor) -> None:
-        for sequence in self.sequences:
+        for sequence in self.sequences.after(0):
             visitor.message_ack(self.pattern.acknowledgement(sequence))
 
 
@@ -90,8 +90,8 @@ class AckReader:
     """
 
     def __init__(self, version: int) -> None:
-        self._end_octets: Final[int] = COUNT_OCTETS + (1 if version >= CAUSE_VERSION else 0)
-        self._id_octets: Final[int] = ID_OCTETS + (1 if version >= TEXT_VIEW_VERSION else 0)
+        self._end_octets: Final[i64] = COUNT_OCTETS + (1 if version >= CAUSE_VERSION else 0)
+        self._id_octets: Final[i64] = ID_OCTETS + (1 if version >= TEXT_VIEW_VERSION else 0)
         self.run: AckRun | None = None
         self._pattern: AckPattern | None = None
         self._size: i64 = 0
@@ -100,7 +100,6 @@ class AckReader:
         self._last_offset: i64 = 0
         self._start = b""
         self._middle = b""
-        self._end = b""
 
     def add(self, commands: list[Command], octets: bytes, start: i64, end: i64) -> bool:
         """Decode a frame that matches the pattern, into ``run`` or a new run.
@@ -112,15 +111,15 @@ class AckReader:
         if pattern is None or end - start != self._size or octets[start + RESPONSE_OCTET] != 0:
             return False
         offset: i64 = start + self._last_offset
-        if (
-            octets[start + self._middle_offset : offset] != self._middle
-            or octets[offset + NUMBERS_OCTETS : end] != self._end
-        ):
+        count: i64 = offset + NUMBERS_OCTETS
+        if read_i32_be(octets, count) != 1 or (self._end_octets > COUNT_OCTETS and octets[count + COUNT_OCTETS] != 0):
             return False
-        sequence: int = read_i64_be(octets, offset)
+        if octets[start + self._middle_offset : offset] != self._middle:
+            return False
+        sequence = read_i64_be(octets, offset)
         first_offset = self._first_offset
         if first_offset > 0:
-            first: int = read_i64_be(octets, start + first_offset)
+            first = read_i64_be(octets, start + first_offset)
             if first != sequence or octets[start + FIXED_START : start + first_offset] != self._start:
                 return False
         run = self.run
@@ -143,10 +142,10 @@ class AckReader:
         producer_id = last.producer_id
         if producer_id is None or producer_id.connection_id is None or last.text_view is not None:
             return
-        size: int = end - start
-        last_offset = size - self._end_octets - NUMBERS_OCTETS
-        first_offset = 0
-        middle_offset = FIXED_START
+        size: i64 = end - start
+        last_offset: i64 = size - self._end_octets - NUMBERS_OCTETS
+        first_offset: i64 = 0
+        middle_offset: i64 = FIXED_START
         if command.first_message_id is not None:
             first_offset = size - self._end_octets - self._id_octets - len(producer_id.connection_id) - NUMBERS_OCTETS
             middle_offset = first_offset + NUMBERS_OCTETS
@@ -159,7 +158,6 @@ class AckReader:
         self._last_offset = last_offset
         self._start = frame[FIXED_START:first_offset] if first_offset > 0 else b""
         self._middle = frame[middle_offset:last_offset]
-        self._end = frame[last_offset + NUMBERS_OCTETS :]
         self._pattern = AckPattern(command, consumer_id, producer_id)
 
 
