@@ -78,6 +78,7 @@ MAGIC: Final = b"ActiveMQ"
 '''
 
 COMMAND = '''
+@mypyc_attr(acyclic=True)
 class Command(DataStructure):
     """A structure that may be the content of a frame."""
 
@@ -86,6 +87,7 @@ class Command(DataStructure):
         visitor.other(self)
 
 
+@mypyc_attr(acyclic=True)
 class MessageFrame(Command):
     """An undecoded message: the octets of its frame from the type id on, loose and uncached.
 

@@ -135,6 +135,7 @@ TYPE_NAMES: Final = {
 }
 
 
+@mypyc_attr(acyclic=True)
 class Command(DataStructure):
     """A structure that may be the content of a frame."""
 
@@ -143,6 +144,7 @@ class Command(DataStructure):
         visitor.other(self)
 
 
+@mypyc_attr(acyclic=True)
 class MessageFrame(Command):
     """An undecoded message: the octets of its frame from the type id on, loose and uncached.
 

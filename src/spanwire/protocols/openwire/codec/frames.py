@@ -25,7 +25,7 @@ class FrameBuffer:
     """
 
     def __init__(self, limit: int) -> None:
-        self.limit = limit
+        self.limit: i64 = limit
         self.buffered = 0  # octets, including sizes
         self.is_inside_frame = False
         self.used = 0  # octets of the last read that belong to the frame
@@ -101,4 +101,6 @@ class FrameBuffer:
             raise OpenWireProtocolError(f"a frame announces a size of {size}")
         if size > self.limit:
             raise OpenWireProtocolError(f"a frame of {size} bytes is larger than the limit of {self.limit}")
-        return size if size <= remaining - SIZE_OCTETS else INCOMPLETE
+        if size > remaining - SIZE_OCTETS:
+            return INCOMPLETE
+        return size  # in one expression with the other number mypyc would box both

@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Final
 
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 from spanwire.protocols.octets import OctetReader, OctetWriter
 from spanwire.protocols.openwire.codec.errors import OpenWireEncodeError, OpenWireProtocolError
@@ -22,6 +22,7 @@ MAX_NESTED_DEPTH: Final = 32  # levels; real frames nest 5 deep, and real except
 MAX_STRUCTURES: Final = 262_144  # structures in one frame; room for 32,767 subscriptions with their ids and paths
 
 
+@mypyc_attr(acyclic=True)
 class DataStructure:
     """A structure of the field table: a command, a message, an id, a destination …
 
