@@ -54,6 +54,8 @@ class DestinationMap:
         self.removable: Final[dict[str, BrokerDestination]] = {}  # destinations whose policy removes idle ones
         self._untuned: dict[str, BrokerDestination] = {}  # destinations still under the old policies, oldest first
         self._untuned_durables: list[DurableSubscription] = []
+        self._last_name: Destination | None = None
+        self._last_found: BrokerDestination | None = None
         self.served = 0  # topics of all durable subscriptions together
         self.changes = 0  # additions and removals of permanent queues and patterns
 
@@ -66,10 +68,23 @@ class DestinationMap:
         return self.topics.get(destination.qualified_name)
 
     def find(self, destination: Destination) -> BrokerDestination | None:
-        """Return the queue or topic of this name, None if there is none."""
+        """Return the queue or topic of this name, None if there is none. The last answer is remembered: a producer's
+        messages share one `Destination`.
+        """
+        if destination is self._last_name:
+            return self._last_found
+        found: BrokerDestination | None
         if destination.is_queue:
-            return self.queues.get(destination.qualified_name)
-        return self.topics.get(destination.qualified_name)
+            found = self.queues.get(destination.qualified_name)
+        else:
+            found = self.topics.get(destination.qualified_name)
+        self._last_name = destination if found is not None else None
+        self._last_found = found
+        return found
+
+    def _forget_last(self) -> None:
+        self._last_name = None
+        self._last_found = None
 
     def all(self) -> list[BrokerDestination]:
         """Return all queues, then all topics, oldest first."""
@@ -90,6 +105,7 @@ class DestinationMap:
         policy = self._policies.entry_for(destination)
         if self.find(destination) is None:
             self._count(policy, destination)
+        self._forget_last()
         if destination.is_queue:
             queue = new_queue(destination, policy, self._usage, self._context)
             if destination.kind == QUEUE:
@@ -271,6 +287,7 @@ class DestinationMap:
     def remove(self, destination: Destination) -> None:
         """Forget a queue or topic."""
         found = self.find(destination)
+        self._forget_last()
         was_untuned = self._untuned.pop(destination.qualified_name, None) is not None
         if found is not None:
             found.removed = True

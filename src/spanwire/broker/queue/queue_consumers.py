@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from mypy_extensions import i64
+
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.policy.policy_entry import QueuePolicy
 from spanwire.broker.queue.page import ScanPosition
@@ -149,11 +151,12 @@ class QueueConsumers:
         if self._exclusive is not None:
             return self._exclusive_taker()
         consumers = self.all
-        count = len(consumers)
+        count: i64 = len(consumers)
         if not self.uniform:
             return self._next_by_priority()
-        index = 0 if self._strict else self._next
-        for _ in range(count):
+        index: i64 = 0 if self._strict else self._next
+        left = count
+        while left > 0:
             if index >= count:
                 index = 0
             subscription = consumers[index].subscription
@@ -161,6 +164,7 @@ class QueueConsumers:
             if subscription.can_take():
                 self._next = index
                 return subscription
+            left -= 1
         return None
 
     def _exclusive_taker(self) -> Subscription | None:

@@ -94,7 +94,7 @@ class MessageRouter(ParkedSender, Dispatcher):
             self._gather(transaction, destination, message)
             return True
         obstacle = self._flow.obstacle(destination, message)
-        if (obstacle != ROOM or state.parked) and not self._passes(state, destination, message, obstacle):
+        if (obstacle != ROOM or state.parked_bytes > 0) and not self._passes(state, destination, message, obstacle):
             return self._flow.park(state, destination, message, token, obstacle if obstacle != ROOM else TURN)
         return self._deliver(state, destination, message, token)
 
