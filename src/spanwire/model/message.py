@@ -78,11 +78,11 @@ class Message:
 
     def __init__(
         self,
-        format_id: int,
+        format_id: i64,
         raw: bytes,
-        content_start: int,
-        properties_start: int,
-        tail_start: int,
+        content_start: i64,
+        properties_start: i64,
+        tail_start: i64,
         destination: Destination,
         message_id: MessageId,
         persistent: bool,
@@ -90,13 +90,13 @@ class Message:
         expiration_ms: int,
         timestamp_ms: int,
         group_id: str | None = None,
-        format_index: int = 0,
+        format_index: i64 = 0,
     ) -> None:
-        self.format_id: Final[int] = format_id
+        self.format_id: Final[i64] = format_id
         self.raw: Final[bytes] = raw
-        self.content_start: Final[int] = content_start
-        self.properties_start: Final[int] = properties_start
-        self.tail_start: Final[int] = tail_start
+        self.content_start: Final[i64] = content_start
+        self.properties_start: Final[i64] = properties_start
+        self.tail_start: Final[i64] = tail_start
         self.destination: Final[Destination] = destination
         self.message_id: Final[MessageId] = message_id
         self.persistent: Final[bool] = persistent
@@ -104,15 +104,15 @@ class Message:
         self.expiration_ms: Final[int] = expiration_ms
         self.timestamp_ms: Final[int] = timestamp_ms
         self.group_id: Final[str | None] = group_id
-        self.format_index: Final[int] = format_index
-        self.size: Final[int] = len(raw) + MESSAGE_OVERHEAD_BYTES
+        self.format_index: Final[i64] = format_index
+        self.size: Final[i64] = len(raw) + MESSAGE_OVERHEAD_BYTES
         self.head: bytes | None = None
         self.tail: bytes | None = None
         self.broker_path: tuple[str, ...] = NO_PATH
         self.redelivery_count = 0
         self.link_number: i64 = 0
-        self.holders = 0
-        self.forms_counted = 0
+        self.holders: i64 = 0
+        self.forms_counted: i64 = 0
         self.converted: Message | None = None
         self.properties_cache: dict[str, PropertyValue] | None = None
 
