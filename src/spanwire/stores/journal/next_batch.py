@@ -275,8 +275,9 @@ class NextBatch:
         """
         slices = self.slices
         position = stored_position
+        limit = self._space.limit(self._outbox.limit())
         for part in slices:
-            part.position = self._outbox.limit(self._space.limit(part.position))
+            part.position = min(part.position, limit)  # a slice of calls that overtook others may be above
             position = part.position
         active = self._active
         offset = active.end

@@ -36,6 +36,7 @@ from spanwire.stores.journal.segments.record import (
     REDELIVERY,
     REFERENCE,
     REMOVAL,
+    SEGMENT_DROPPED,
     TRANSFER,
     record_size,
 )
@@ -72,6 +73,7 @@ class Slice:
 class Outbox:
     """Queued ``entries`` of ``size`` bytes in all; entries of one call have the same ``position``.
 
+    Records of dropped segments have the position of the call before and are no part of that call.
     ``has_additions`` says that other entries than removals and redelivery counts are queued; ``nobody`` is the owner of
     entries without a destination. ``slice_bytes`` and ``slice_records`` bound a slice. ``large`` has the positions of
     larger calls, also of held calls. On a full disk the first ``ready`` entries need no room; later entries are not
@@ -280,7 +282,7 @@ class Outbox:
         for entry in self.entries:
             if count >= at_most:
                 break
-            if entry.position != position:
+            if entry.position != position or entry.kind == SEGMENT_DROPPED:
                 if size > self.slice_bytes or count >= self.slice_records or (is_cut and count > 0):
                     break
                 position = entry.position
@@ -309,7 +311,7 @@ class Outbox:
         longest = 0
         for index in range(count, min(len(self.entries), at_most)):
             entry = self.entries[index]
-            if entry.position != position:
+            if entry.position != position or entry.kind == SEGMENT_DROPPED:
                 break
             if entry.kind == REFERENCE and entry.message is not None:
                 if longest == 0:  # all references of a call have one message
@@ -337,19 +339,25 @@ class Outbox:
             return
         del entries[:count]  # in place: a copy would touch all that wait
 
-    def limit(self, position: int) -> int:
-        """The position that is taken when all up to ``position`` that is not waiting here is."""
-        entries = self.entries
-        if self.ready == ALL or not entries:
-            return position
-        position = min(position, entries[0].position - 1)
-        return min(position, entries[self.ready].position - 1) if self.ready < len(entries) else position
+    def limit(self) -> int:
+        """Return the highest position up to which no call waits here.
+
+        Those that need no room may have overtaken others, more than once, so each of them is looked at.
+        """
+        out_of_order = 0 if self.ready == ALL else self.ready
+        lowest = self.position + 1
+        for index, entry in enumerate(self.entries):
+            if index > out_of_order and lowest <= self.position:
+                break
+            if entry.position < lowest and entry.kind != SEGMENT_DROPPED:
+                lowest = entry.position
+        return lowest - 1
 
     def rest_of_call(self) -> int:
         """Return the number of entries of the first call."""
         count = 0
         for entry in self.entries:
-            if entry.position != self.entries[0].position:
+            if entry.position != self.entries[0].position or entry.kind == SEGMENT_DROPPED:
                 break
             count += 1
         return count

@@ -32,9 +32,6 @@ class SegmentCleanup:
 
     def drop_segments(self) -> None:
         """Drop segments that nothing needs any more."""
-        dropped = self._index.segments.droppable(self._active.number)
-        if dropped and self._outbox.entries:
-            self._outbox.position += 1  # no part of the last call, of which a part may be encoded
-        for number in dropped:
+        for number in self._index.segments.droppable(self._active.number):
             self._index.drop_segment(number)
             self._outbox.record(SEGMENT_DROPPED, self._outbox.nobody, number, b"")

@@ -282,6 +282,33 @@ def test_what_waits_for_room_is_looked_at_some_entries_at_a_time() -> None:
     assert [sequence for sequence in driver.recovered[0].sequences if sequence in {*kept, *added}] == added
 
 
+def test_of_calls_that_were_overtaken_on_a_full_disk_only_those_are_reported_that_are_written() -> None:
+    driver = driver_with_slices()
+    kept = fill(driver, 3)
+    driver.turn()
+    leave_room(driver, HEADER_SIZE)  # none for a removal
+    driver.store.space_changed(0, True)
+    before = driver.store.position()
+    added = [driver.store.append(A, plain_message(A, number, bytes(20_000))) for number in range(6)]
+    driver.store.space_changed(0, False)
+    for sequence in kept:
+        driver.store.remove(A, sequence)
+    driver.turn()
+    assert driver.store.waits_for_space
+    driver.store.space_changed(65536, True)
+    while driver.store.gather():
+        pass
+    batch = driver.store.next_batch()
+    assert batch is not None
+    written = len([entry for entry in batch.entries if entry.kind == MESSAGE])
+    assert [entry.kind for entry in batch.slices[0].entries] == [REMOVAL] * 2
+    assert 0 < written < len(added)
+    driver.end_one(batch)
+    assert driver.stored <= before + written
+    driver.crash()
+    assert list(driver.recovered[0].sequences)[-written:] == added[:written]
+
+
 def test_on_a_full_disk_nothing_is_encoded_ahead_and_what_was_is_written() -> None:
     driver = driver_with_slices()
     driver.store.space_changed(65536, True)
