@@ -58,7 +58,7 @@ LOOKUPS: Final[dict[str, str]] = {
 
 FANOUT: Final = "spanwire.client.aio.shared.fanout_transport:connect"  # connect(url, tls) -> InProcessTransport
 
-# Loaded only by a client that looks for brokers, or uses TLS.
+# Loaded only by a client that looks for brokers (also by a broker that announces itself), or uses TLS.
 PARSE_AGENT: Final = "spanwire.discovery.groups.agent_settings:parse_agent"
 FIND_BROKERS: Final = "spanwire.client.io.broker_lookup:find_brokers"
 CLIENT_TLS: Final = "spanwire.client.io.tls:tls_context"
@@ -79,10 +79,11 @@ SAME_DIGEST: Final = "hmac:compare_digest"  # with OpenSSL
 
 REDACTED: Final = "spanwire.client.addressing.redaction:redacted"  # shows a URL of the command line in an error
 
-# Loaded only by a broker that is started with a file, and by one with a file in TOML.
+# Loaded only by a broker that is started with a file, by one with a file in TOML, and by one with networkConnectors.
 CONFIGURATION: Final = "spanwire.service.config.loading:load_configuration"
 CONFIGURATION_READER: Final = "spanwire.service.config.reading:read_reference"
 TOML_READER: Final = "spanwire.service.config.toml:read_toml"
+NETWORK_INTERPRETER: Final = "spanwire.service.config.interpretation.network:NetworkInterpreter"
 
 # Loaded only by a broker with network connectors, links of other brokers, announcements, TLS or plug-ins.
 NETWORK_CONNECTOR: Final = "spanwire.network.connector.network_connector:NetworkConnector"

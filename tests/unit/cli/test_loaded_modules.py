@@ -48,9 +48,10 @@ HEAVY = {"asyncio", "dataclasses", "hashlib", "inspect", "spanwire.broker", "spa
 # Discovery, links of networks, TLS and plug-ins are for configurations and URLs that ask for them.
 SPECIAL = {
     "spanwire.broker.plugins.filtered_broker", "spanwire.broker.plugins.plugins", "spanwire.discovery.agents",
-    "spanwire.discovery.groups.agent_settings", "spanwire.network.connector", "spanwire.service.config.reading",
-    "spanwire.tls", "spanwire.transports.tls",
+    "spanwire.discovery.groups.agent_settings", "spanwire.network.connector", "spanwire.transports.tls",
 }  # fmt: skip
+CONFIGURATION = """<broker xmlns="http://activemq.apache.org/schema/core"><transportConnectors>
+<transportConnector uri="tcp://127.0.0.1:0"/></transportConnectors></broker>"""
 
 
 def loaded_by(*words: str) -> set[str]:
@@ -85,10 +86,18 @@ def test_the_list_of_brokers_loads_no_broker() -> None:
 def test_a_client_command_loads_no_broker_and_no_tls(command: str) -> None:
     loaded = loaded_by(command, "--brokerUrl", "tcp://127.0.0.1:1")
     assert "spanwire.client.blocking.shared.channel" in loaded
-    assert loaded & (RARE | SPECIAL | {"asyncio", "hashlib", "spanwire.broker", "ssl"}) == set()
+    assert loaded & (RARE | SPECIAL | {"asyncio", "hashlib", "spanwire.broker", "spanwire.tls", "ssl"}) == set()
 
 
 def test_a_broker_with_the_default_configuration_loads_no_reader_link_or_plug_in(tmp_path: Path) -> None:
     loaded = loaded_by("start", "--data-directory", str(tmp_path))
     assert {"spanwire.broker.broker", "spanwire.protocols.stomp.broker_connection"} <= loaded
-    assert loaded & (RARE | SPECIAL) == set()
+    assert loaded & (RARE | SPECIAL | {"spanwire.service.config.reading", "spanwire.tls"}) == set()
+
+
+def test_a_broker_with_a_file_loads_what_the_file_asks_for(tmp_path: Path) -> None:
+    file = tmp_path / "activemq.xml"
+    file.write_text(CONFIGURATION, "utf-8")
+    loaded = loaded_by("start", str(file), "--data-directory", str(tmp_path / "data"))
+    assert "spanwire.service.config.interpretation.interpretation" in loaded
+    assert loaded & ((RARE - {"xml"}) | SPECIAL | {"spanwire.service.config.interpretation.network"}) == set()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Final, cast
 
+from spanwire import registry
 from spanwire.discovery.groups.agent_names import AGENTS
-from spanwire.discovery.groups.agent_settings import parse_agent
 from spanwire.documents.element import Element
 from spanwire.model.errors import ConfigurationError
 from spanwire.service.config.values.diagnostics import Findings
@@ -31,6 +32,7 @@ def announcement(connector: Element, findings: Findings) -> str:
     if scheme not in AGENTS:
         findings.unknown(line, f"agent of {WORD}", scheme, [*AGENTS, *LISTS, *LATER], spelt=True)
         return ""
+    parse_agent = cast(Callable[[str], object], registry.load(registry.PARSE_AGENT))
     try:
         parse_agent(text)
     except ConfigurationError as error:

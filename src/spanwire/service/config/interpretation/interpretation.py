@@ -5,16 +5,15 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, cast
 
+from spanwire import registry
 from spanwire.broker.destinations.inactive_destinations import UpkeepSettings
 from spanwire.broker.scheduler.schedule import DEFAULT_MAX_REPEAT, MAX_REPEAT, SchedulerSettings
 from spanwire.documents.element import Attribute, Element
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.errors import ConfigurationError
-from spanwire.network.connector.link import NetworkConnectorSettings
 from spanwire.service.config.interpretation.announcements import announcement
-from spanwire.service.config.interpretation.network import NetworkInterpreter
 from spanwire.service.config.interpretation.persistence import PersistenceInterpreter
 from spanwire.service.config.interpretation.plugins import PluginInterpreter
 from spanwire.service.config.interpretation.uri import connector_settings, redacted
@@ -37,6 +36,10 @@ from spanwire.service.config.values.diagnostics import MAX_CLASS, Findings
 from spanwire.service.config.values.values import Settings
 from spanwire.service.machine.local_zone import LocalZone
 from spanwire.transports.base import ConnectorSettings
+
+if TYPE_CHECKING:
+    from spanwire.network.connector.link import NetworkConnectorSettings
+    from spanwire.service.config.interpretation.network import NetworkInterpreter
 
 MAX_BROKER_NAME: Final = 255  # characters; the name is part of directory names
 LOGIN_CONFIG: Final = "java.security.auth.login.config"  # the Java property that names the JAAS configuration
@@ -108,8 +111,11 @@ class Interpreter:
 
         Warn if advisories are off, so that bridges learn of no consumers here.
         """
-        reader = NetworkInterpreter(self.findings, self.inner, self.decryption, self._stores)
-        connectors = reader.connectors(broker, stores)
+        connectors: tuple[NetworkConnectorSettings, ...] = ()
+        if any(child.name == "networkConnectors" for child in broker.children):
+            interpreter = cast("type[NetworkInterpreter]", registry.load(registry.NETWORK_INTERPRETER))
+            reader = interpreter(self.findings, self.inner, self.decryption, self._stores)
+            connectors = reader.connectors(broker, stores)
         if not Settings(broker, self.findings).flag("advisorySupport", True):
             if any(not connector.bridge.static_bridge for connector in connectors):
                 self.findings.warn(
