@@ -12,6 +12,7 @@ from spanwire.pipeline.session import local_session
 from tests.support.broker_process import BrokerProcess, spanwire_command
 from tests.support.classic import classic_broker
 from tests.support.peers import require
+from tests.support.spark_classes import QUICK_JAVA
 
 # They take half a minute and more each: `make soak-spark` runs them.
 LONG = [
@@ -22,7 +23,6 @@ LONG = [
     "test_route_kill.py",
 ]
 collect_ignore = [] if os.environ.get("SPANWIRE_SPARK_POINTS") == "all" else LONG
-QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 @pytest.fixture(scope="session")
@@ -30,7 +30,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A session with two cores; its first stream takes some seconds, each further one about one."""
     settings = {
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
-        "spark.driver.extraJavaOptions": QUICK_START,
+        "spark.driver.extraJavaOptions": QUICK_JAVA,
     }
     with local_session("tests", 2, settings) as session:
         yield session

@@ -23,12 +23,12 @@ import pyspark
 from spanwire.pipeline.spark.java import bundled_java, java_home
 from tests.support.announcing_process import AnnouncingProcess
 from tests.support.ports import free_port
+from tests.support.spark_classes import QUICK_JAVA
 
 WORKERS: Final = 2
 START_TIMEOUT_S: Final = 60.0
 MASTER: Final = "org.apache.spark.deploy.master.Master"
 WORKER: Final = "org.apache.spark.deploy.worker.Worker"
-QUICK_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 SETTINGS: Final = [
     "--driver-java-options", QUICK_JAVA,
     "--conf", f"spark.executor.extraJavaOptions={QUICK_JAVA}",

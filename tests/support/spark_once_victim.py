@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from spanwire.pipeline.session import local_session
+from tests.support.spark_classes import QUICK_JAVA
 from tests.support.spark_faults import FaultyDataSource, points, reached
 
 ROWS_AT_ONCE = 20
@@ -27,7 +28,7 @@ MAX_STARTS = 60
 SETTINGS = {
     "spark.master": "local[2,4]",  # a task is tried four times
     "spark.sql.execution.arrow.maxRecordsPerBatch": str(ROWS_AT_ONCE),
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": QUICK_JAVA,
 }
 
 

@@ -16,13 +16,14 @@ from pathlib import Path
 import pyarrow as pa
 
 from spanwire.pipeline.session import local_session
+from tests.support.spark_classes import QUICK_JAVA
 
 ROWS_AT_ONCE = 50
 PAUSE_S = 0.03  # for so many rows: a batch of 500 takes a third of a second
 SETTINGS = {
     "spark.master": "local[2,4]",  # a task is tried four times
     "spark.sql.execution.arrow.maxRecordsPerBatch": str(ROWS_AT_ONCE),
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": QUICK_JAVA,
 }
 
 
