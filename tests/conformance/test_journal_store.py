@@ -30,3 +30,10 @@ class TestJournalStoreOnRealFiles(DurableStoreConformance):
         driver = JournalStoreDriver(self.path)
         self.drivers.append(driver)
         return driver
+
+
+class TestJournalStoreThatSyncsInTheLoop(TestJournalStoreOnRealFiles):
+    def driver(self) -> DurableStoreDriver:
+        driver = JournalStoreDriver(self.path, in_loop=True)
+        self.drivers.append(driver)
+        return driver

@@ -1,6 +1,6 @@
 """A process that stores messages until it is killed, and says on its output what became of them.
 
-    python journal_victim.py DIRECTORY FIRST_NUMBER
+    python journal_victim.py DIRECTORY FIRST_NUMBER loop|thread
 
 Lines: ``stored N`` after the position of message N was reported, ``removing N`` before its removal is asked for,
 ``removed N`` after that was reported.
@@ -19,10 +19,10 @@ from tests.support.plain_format import plain_message
 QUEUE_NAME = "A"
 
 
-def main(directory: str, first_number: str) -> None:
+def main(directory: str, first_number: str, writer: str) -> None:
     """Never returns."""
     destination = Destination(QUEUE, QUEUE_NAME)
-    driver = JournalStoreDriver(Path(directory))
+    driver = JournalStoreDriver(Path(directory), in_loop=writer == "loop")
     number = int(first_number)
     kept: list[tuple[int, int]] = []
     while True:
@@ -47,4 +47,4 @@ def tell(word: str, pairs: list[tuple[int, int]]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2])
+    main(sys.argv[1], sys.argv[2], sys.argv[3])

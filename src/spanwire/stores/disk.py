@@ -14,6 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from spanwire.model.errors import StoreError
+from spanwire.stores.journal.segments.segment import segment_number
 from spanwire.stores.journal.segments.whole_write import MAX_PARTS_PER_WRITE, fill, write_whole
 
 if sys.platform == "darwin":
@@ -160,3 +162,15 @@ class FileDisk:
         if self._reserve < 0:
             with suppress(OSError):  # without a spare descriptor `_open_descriptor` closes one of this instance
                 self._reserve = os.dup(self._directory_descriptor)
+
+
+def check_files(path: Path) -> None:
+    """Check that all segments in ``path`` are regular files. A link may lead to a file of another user.
+
+    Raises:
+        StoreError: a segment is not a regular file.
+    """
+    with os.scandir(path) as entries:
+        for entry in entries:
+            if segment_number(entry.name) > 0 and not entry.is_file(follow_symlinks=False):
+                raise StoreError(f"{entry.name} is no regular file: put the file itself in its place")

@@ -30,12 +30,13 @@ from spanwire.broker.ports import Store
 from spanwire.model.errors import RemoteProtocolError, StoreError
 from spanwire.model.message import Message
 from spanwire.stores.directory import DataDirectory, advice
-from spanwire.stores.disk import FileDisk
+from spanwire.stores.disk import FileDisk, check_files
 from spanwire.stores.journal.batch import Batch, write_batch
 from spanwire.stores.journal.compaction import Scan
 from spanwire.stores.journal.fetching.fetch import Fetch, StoredBytes, damaged_message
 from spanwire.stores.journal.group_commit import GroupCommit
 from spanwire.stores.journal.journal import Journal
+from spanwire.stores.journal.loop_syncs import LoopSyncs
 from spanwire.stores.journal.opening import OpenedJournal, open_journal
 from spanwire.stores.journal.recovery.audited import recover_audit
 from spanwire.stores.journal.segments.disk_port import DISK_FULL
@@ -44,17 +45,15 @@ from spanwire.stores.journal.segments.segment import (
     SPARE_NAME,
     STORE_ID_SIZE,
     segment_name,
-    segment_number,
 )
 from spanwire.stores.journal.space import UNMANAGED
 from spanwire.stores.reader import JournalReader
+from spanwire.stores.start_progress import StartProgress
 from spanwire.stores.writer import JournalWriter, write_error
 
 logger: Final = logging.getLogger(__name__)
 
 JOURNAL_DIRECTORY: Final = "journal"
-PATIENCE: Final = 1.0  # seconds of a start before its first line about progress
-PROGRESS_INTERVAL: Final = 2.0  # seconds between two lines about progress
 ACK_SYNC_DELAY: Final = 0.005  # seconds removals without a waiting client may gather; a loss only means redelivery
 
 ANSWER_SLICE: Final = 64  # messages decoded in one turn of the loop; bounds the turn
@@ -64,24 +63,6 @@ Fetched = Callable[[int, list[Message | None]], None]
 Failed = Callable[[StoreError], None]
 Schedule = Callable[[Callable[[], None]], None]
 SpaceChanged = Callable[[bool], None]
-
-
-class StartProgress:
-    """Logs the progress of a slow start. ``clock`` returns monotonic seconds."""
-
-    def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
-        self._path: Final = path
-        self._clock: Final = clock
-        self._next = clock() + PATIENCE
-
-    def on_progress(self, done_bytes: int, total_bytes: int) -> None:
-        """Log the progress, at most every `PROGRESS_INTERVAL` seconds."""
-        now = self._clock()
-        if now >= self._next and total_bytes > 0:
-            self._next = now + PROGRESS_INTERVAL
-            logger.info(
-                "journal %s: %d %% of %d MiB read", self._path, done_bytes * 100 // total_bytes, total_bytes >> 20
-            )
 
 
 def _ignore_space(has_space: bool) -> None:
@@ -115,6 +96,7 @@ class JournalStore:
         formats: MessageFormats,
         callbacks: tuple[Stored, Fetched, Failed, Schedule, SpaceChanged],
         syncs: tuple[bool, float],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._directory: Final = directory
         self._disk, self._read_disk = files
@@ -130,7 +112,12 @@ class JournalStore:
         self._answered_clients = 0
         self._error: StoreError | None = None
         self._is_stopped = False
-        self._writer: Final = JournalWriter(self._disk, self._post_batch, self._post_error, self._post_space, *syncs)
+        self._loop_syncs: Final = LoopSyncs()
+        self._is_synced: Final = syncs[0]
+        self._clock: Final = clock  # for the times of syncs alone
+        self._writer: Final = JournalWriter(
+            self._disk, self._post_batch, self._post_error, self._post_space, *syncs, clock
+        )
         self._reader: Final = JournalReader(self._read_disk, self._post_read, self._post_error, self._post_scan)
         self.store: Final[Store] = opened.journal
         self.recovered: list[RecoveredDestination] = opened.recovery.destinations()
@@ -151,13 +138,15 @@ class JournalStore:
         sync_interval: float = 0.0,
         on_space: SpaceChanged = _ignore_space,
         audit: ProducerAudit | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> JournalStore:
         """Lock ``directory``, recover the journal in it and open a new segment. Blocks; call it before the loop serves.
 
         ``schedule`` posts a call to the loop from any thread; `turn` must follow ``on_stored``. ``on_space(False)``
         says that the disk is full and takes no messages until ``on_space(True)``. With ``sync=False``
         (enableJournalDiskSyncs="false") calls are reported before they are synced, with ``sync_interval`` at most this
-        many seconds before. ``audit`` is filled from the journal, and copied into the journal from then on.
+        many seconds before. ``audit`` is filled from the journal, and copied into the journal from then on. ``clock``
+        measures syncs, in seconds.
 
         Raises:
             StoreError: the store is in use or unreadable. The text is one line; the store is unchanged.
@@ -166,7 +155,7 @@ class JournalStore:
         path = locked.subdirectory(JOURNAL_DIRECTORY)
         disk = FileDisk(path, write_through=sync)
         try:
-            _check_files(path)
+            check_files(path)
             opened = open_journal(disk, os.urandom(STORE_ID_SIZE), segment_bytes, sync, StartProgress(path))
             if audit is not None:
                 recover_audit(disk, opened.recovery, formats, audit)
@@ -190,7 +179,7 @@ class JournalStore:
             lost = f"those of the last {sync_interval:g} s" if sync_interval > 0 else "messages"
             logger.warning("journal %s: disk syncs are off, a power cut loses %s that were acknowledged", path, lost)
         callbacks = (on_stored, on_fetched, on_failed, schedule, on_space)
-        return cls(locked, (disk, FileDisk(path)), opened, formats, callbacks, (sync, sync_interval))
+        return cls(locked, (disk, FileDisk(path)), opened, formats, callbacks, (sync, sync_interval), clock)
 
     @property
     def backlog_bytes(self) -> int:
@@ -203,13 +192,15 @@ class JournalStore:
         self._writer.start()
         self._reader.start()
 
-    def turn(self, now: float) -> None:
+    def turn(self, now: float, active: int = 0) -> None:
         """Hand the collected work to the threads, once per turn of the loop. ``now`` is monotonic seconds.
 
-        Repeat ``on_stored`` if the broker asked for a position that was stored already.
+        Repeat ``on_stored`` if the broker asked for a position that was stored already. A batch may be written here,
+        not by the thread, if all of the ``active`` sockets, those with input in this turn, wait for the disk.
         """
         if self._error is not None:
             return
+        self._loop_syncs.note_turn(active, self._journal.last_position, now)
         if self._journal.is_quiet:  # as in each turn that only moves messages that are not persistent
             self._group.ended(now)
             return
@@ -272,10 +263,33 @@ class JournalStore:
         batch = journal.next_batch()
         if batch is not None:
             self._in_flight = batch
-            self._group.began(now)
-            self._writer.hand_over(batch, journal.wanted_spare, journal.wanted_reserve, journal.room_bytes)
+            if not (self._writes_here(batch, now) and self._write_here(batch)):
+                self._group.began(now)
+                self._writer.hand_over(batch, journal.wanted_spare, journal.wanted_reserve, journal.room_bytes)
         elif journal.wanted_spare:
             self._writer.prepare(journal.wanted_spare, journal.wanted_reserve, journal.room_bytes)
+
+    def _writes_here(self, batch: Batch, now: float) -> bool:
+        """Return True if this thread should write ``batch``, and the writer's files are as they should be."""
+        journal = self._journal
+        return (
+            self._is_synced
+            and self._loop_syncs.takes(batch, now)
+            and journal.wanted_spare == 0
+            and self._writer.is_idle(journal.wanted_reserve)
+        )
+
+    def _write_here(self, batch: Batch) -> bool:
+        """Write ``batch`` on this thread and report it; False if the disk is full and the writer must wait for room."""
+        try:
+            is_written = self._writer.write_now(batch)
+        except StoreError as error:
+            self._post_error(error)
+            return True
+        if is_written:
+            self._loop_syncs.note_loop_sync(batch.sync_seconds, self._clock())
+            self._complete(batch)
+        return is_written
 
     def _request_turn(self) -> None:
         """Ask for another turn, for the next slice of a batch."""
@@ -344,6 +358,12 @@ class JournalStore:
         self._in_flight = batch
         self._complete(batch)
         self._report_all()
+
+    def _complete_written(self, batch: Batch) -> None:
+        """Take a batch that the writer thread has written."""
+        if batch.sync_seconds >= 0.0:
+            self._loop_syncs.note_sync(batch.sync_seconds)
+        self._complete(batch)
 
     def _complete(self, batch: Batch) -> None:
         if self._in_flight is not batch:
@@ -456,7 +476,7 @@ class JournalStore:
     # Called on the reader or writer thread
 
     def _post_batch(self, batch: Batch) -> None:
-        self._schedule(partial(self._complete, batch))
+        self._schedule(partial(self._complete_written, batch))
 
     def _post_space(self, spare_bytes: int, has_space: bool) -> None:
         self._schedule(partial(self._on_space_change, spare_bytes, has_space))
@@ -469,15 +489,3 @@ class JournalStore:
 
     def _post_error(self, error: StoreError) -> None:
         self._schedule(partial(self._fail, error))
-
-
-def _check_files(path: Path) -> None:
-    """Check that all segments are regular files. A link may lead to a file of another user.
-
-    Raises:
-        StoreError: a segment is not a regular file.
-    """
-    with os.scandir(path) as entries:
-        for entry in entries:
-            if segment_number(entry.name) > 0 and not entry.is_file(follow_symlinks=False):
-                raise StoreError(f"{entry.name} is no regular file: put the file itself in its place")

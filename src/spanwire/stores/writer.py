@@ -50,8 +50,10 @@ class JournalWriter:
         on_space: Callable[[int, bool], None],
         sync: bool = True,
         sync_interval: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._disk: Final = disk
+        self._clock: Final = clock  # for the times of syncs alone
         self._on_written: Final = on_written
         self._on_space: Final = on_space
         self._on_failed: Final = on_failed
@@ -66,6 +68,8 @@ class JournalWriter:
         self._due_bytes = 0  # bytes of the files that are overdue
         self._reported_bytes = 0  # bytes of the next segment's file in the last `on_space`
         self._next_attempt = 0.0  # monotonic seconds
+        self._asked = 0  # tasks of the thread; counted by the loop
+        self._done = 0  # those that the thread has ended; counted by the thread
         self._unsynced = ""  # segment with bytes for the next timed sync
         self._next_sync = 0.0
         self.is_full = False
@@ -83,7 +87,39 @@ class JournalWriter:
         """
         self._targets = (spare_bytes, reserve_bytes)
         self._space_bytes = space_bytes
+        self._asked += 1
         self._batches.put(batch)
+
+    def is_idle(self, reserve_bytes: int) -> bool:
+        """Return True if the thread uses no file before the next task, and the reserve has its wanted size."""
+        return self._done == self._asked and not self.is_full and self._targets[1] >= reserve_bytes
+
+    def write_now(self, batch: Batch) -> bool:
+        """Write and sync a batch on the caller's thread, while the writer's own thread is idle.
+
+        The batch begins no segment and deletes none.
+
+        Returns:
+            False if the disk is full: `hand_over` the batch, for the thread writes it again when there is room.
+
+        Raises:
+            StoreError: the batch cannot be written; the thread must write nothing more.
+        """
+        name = segment_name(batch.segment)
+        started = self._clock()
+        try:
+            try:
+                self._disk.write(name, batch.offset, batch.parts)
+            except OSError as error:
+                if error.errno not in DISK_FULL:
+                    raise
+                return False
+            self._disk.sync(name)
+        except OSError as error:
+            self.failed = write_error(batch, error)
+            raise self.failed from error
+        batch.sync_seconds = self._clock() - started
+        return True
 
     def prepare(self, spare_bytes: int, reserve_bytes: int = 0, space_bytes: int = NO_HURRY) -> None:
         """Make the next segment's file with at least this size, without a batch.
@@ -92,6 +128,7 @@ class JournalWriter:
         """
         self._targets = (max(spare_bytes, self._targets[0]), reserve_bytes)
         self._space_bytes = space_bytes
+        self._asked += 1
         self._batches.put(NO_BATCH)
 
     def stop(self) -> None:
@@ -104,10 +141,12 @@ class JournalWriter:
     def _run(self) -> None:
         try:
             while True:
+                task = 1
                 try:
                     batch = self._batches.get(timeout=self._wait_seconds())
                 except Empty:
                     batch = NO_BATCH
+                    task = 0
                 if batch is None:
                     if self._sync_interval > 0.0:
                         self._sync_now()
@@ -118,6 +157,7 @@ class JournalWriter:
                     self._summarise(batch)
                 self._sync_in_time()
                 self._fill_spare(batch.size)
+                self._done += task
         except StoreError as error:
             self.failed = error
             self._on_failed(error)
@@ -145,9 +185,11 @@ class JournalWriter:
                 self._reported_bytes = 0
             elif batch.parts:
                 name = segment_name(batch.segment)
+                started = self._clock()
                 self._retry_until_space(lambda: disk.write(name, batch.offset, batch.parts))
                 if self._sync:
                     disk.sync(name)
+                    batch.sync_seconds = self._clock() - started
                 elif not self._unsynced:
                     self._unsynced = name
                     self._next_sync = time.monotonic() + self._sync_interval

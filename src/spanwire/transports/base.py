@@ -74,8 +74,11 @@ class TurnBroker(Protocol):
 class TurnStore(Protocol):
     """The part of the message store used by the end of a turn (``stores/journal_store.py``)."""
 
-    def turn(self, now: float) -> None:
-        """Hand the writes of this turn to the disk. ``now`` is in monotonic seconds."""
+    def turn(self, now: float, active: int) -> None:
+        """Write the changes of this turn, or have them written. ``now`` is in monotonic seconds.
+
+        ``active`` sockets had input in this turn. Without others the store may block for a fast sync.
+        """
         ...
 
     def next_deadline(self) -> float | None:

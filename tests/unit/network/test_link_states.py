@@ -59,7 +59,7 @@ class SiteStore:
         self._site = site
         self.turn_of: Turn | None = None
 
-    def turn(self, now: float) -> None:
+    def turn(self, now: float, active: int) -> None:
         assert self.turn_of is not None
         if self._site.store_turn():
             self.turn_of.wake()

@@ -21,8 +21,9 @@ from spanwire.stores.journal.fetching.fetch import Fetch, Read, StoredBytes
 from spanwire.stores.journal.fetching.fetch_blocks import MAX_BLOCK_BYTES, blocks
 from spanwire.stores.journal.group_commit import MAX_WAIT, MIN_CLIENTS
 from spanwire.stores.journal.segments.segment import segment_name
-from spanwire.stores.journal_store import ACK_SYNC_DELAY, ANSWER_SLICE, StartProgress
+from spanwire.stores.journal_store import ACK_SYNC_DELAY, ANSWER_SLICE
 from spanwire.stores.reader import JournalReader
+from spanwire.stores.start_progress import StartProgress
 from spanwire.stores.writer import JournalWriter
 from tests.simulation.disk import SimulatedDisk
 from tests.support.journal_driver import JournalDriver
@@ -304,14 +305,15 @@ def test_a_file_deleted_by_one_thread_is_gone_for_the_other(tmp_path: Path) -> N
     reader.close()
 
 
-def test_nothing_acknowledged_is_lost_when_the_process_is_killed_again_and_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("writer", ["thread", "loop"])
+def test_nothing_acknowledged_is_lost_when_the_process_is_killed_again_and_again(tmp_path: Path, writer: str) -> None:
     script = Path(__file__).parent.parent.parent / "support" / "journal_victim.py"
     root = Path(__file__).parent.parent.parent.parent
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(root), *filter(None, sys.path)])}
     told: dict[str, set[int]] = {"stored": set(), "removing": set(), "removed": set()}
     for cycle in range(KILL_CYCLES):
         child = subprocess.Popen(
-            [sys.executable, str(script), str(tmp_path / "data"), str(cycle * 1_000_000)],
+            [sys.executable, str(script), str(tmp_path / "data"), str(cycle * 1_000_000), writer],
             stdout=subprocess.PIPE,
             env=environment,
             text=True,

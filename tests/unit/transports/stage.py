@@ -104,8 +104,10 @@ class FakeStore:
     def __init__(self, events: list[str]) -> None:
         self.events = events
         self.deadline: float | None = None
+        self.active: list[int] = []
 
-    def turn(self, now: float) -> None:
+    def turn(self, now: float, active: int) -> None:
+        self.active.append(active)
         if self.deadline is not None and now < self.deadline:
             self.events.append("wait")
         else:

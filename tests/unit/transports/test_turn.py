@@ -104,6 +104,72 @@ def test_the_store_gets_a_turn_at_its_deadline() -> None:
     assert stage.broker.runs == []
 
 
+class ReportingStore(FakeStore):
+    """Reports what it has stored within its turn, so that a socket has an answer to write."""
+
+    def __init__(self, stage: Stage) -> None:
+        super().__init__(stage.broker.journal)
+        self.stage = stage
+        self.reports = 0
+
+    def turn(self, now: float, active: int) -> None:
+        super().turn(now, active)
+        if self.reports > 0:
+            self.reports -= 1
+            self.stage.broker.dirty.append("client")
+            self.stage.turn.wake()
+
+
+def stage_with_reports(reports: int) -> tuple[Stage, ReportingStore, SweptSocket]:
+    stage = Stage()
+    store = ReportingStore(stage)
+    stage.turn = Turn(stage.loop, stage.broker, stage.loop, store)
+    socket = SweptSocket()
+    stage.turn.attach("client", socket)
+    store.reports = reports
+    stage.turn.wake()
+    return stage, store, socket
+
+
+def test_answers_to_what_the_store_has_written_in_its_turn_leave_in_that_turn() -> None:
+    stage, store, socket = stage_with_reports(1)
+    assert stage.loop.turn() == 1
+    assert socket.flushes == 1
+    assert len(store.active) == 2  # a turn of the store follows the report
+    assert stage.loop.turn() == 0
+
+
+def test_a_store_that_reports_again_gets_another_turn_of_the_loop() -> None:
+    stage, _, socket = stage_with_reports(2)
+    stage.loop.turn()
+    assert socket.flushes == 1
+    stage.loop.settle()
+    assert socket.flushes == 2
+
+
+def test_after_a_store_that_failed_in_its_turn_the_next_input_ends_a_turn() -> None:
+    stage, store, socket = stage_with_reports(0)
+    store.deadline = "no time"  # type: ignore[assignment]
+    with pytest.raises(TypeError):
+        stage.loop.turn()
+    store.deadline = None
+    stage.turn.touch(socket)
+    stage.loop.settle()
+    assert socket.flushes == 1
+
+
+def test_the_store_is_told_how_many_sockets_had_input() -> None:
+    stage, store, socket = stage_with_reports(0)
+    stage.loop.settle()
+    store.active.clear()
+    for each in (socket, socket, SweptSocket()):
+        stage.turn.touch(each)
+    stage.loop.settle()
+    stage.turn.wake()
+    stage.loop.settle()
+    assert store.active == [2, 0]
+
+
 def test_of_many_sockets_with_output_some_are_flushed_in_each_turn_and_each_once() -> None:
     stage = Stage()
     sockets = [SweptSocket() for _ in range(2 * MAX_FLUSHES + 10)]

@@ -41,7 +41,7 @@ class Batch:
 
     After the sync all calls up to ``position`` survive a power cut; ``waiters`` calls of `MessageStore.position` wait
     for the batch. ``slices`` are the entries in the slices of their encoding, ``completed_slices`` of them are
-    reported.
+    reported. ``sync_seconds`` is the time of a write that only wrote and synced ``parts``; else -1.
     """
 
     __slots__ = (
@@ -54,6 +54,7 @@ class Batch:
         "segment",
         "size",
         "slices",
+        "sync_seconds",
         "waiters",
     )
 
@@ -76,6 +77,7 @@ class Batch:
         self.parts: Final[list[bytes]] = parts
         self.slices: Final[list[BatchSlice]] = slices
         self.completed_slices = 0
+        self.sync_seconds = -1.0
         self.new_segment: Final[NewSegment | None] = new_segment
         self.deletions: Final[list[int]] = deletions
         self.waiters: Final[int] = waiters

@@ -268,6 +268,11 @@ class Journal(MessageStore, UnitStore, MetadataStore, StoreUsage):
         return self._outbox.size + self._next.size + self._in_flight_bytes
 
     @property
+    def last_position(self) -> int:
+        """The position of the last call."""
+        return self._outbox.position
+
+    @property
     def is_writing(self) -> bool:
         """Return True while a batch is being written."""
         return self._in_flight is not None
@@ -413,6 +418,8 @@ class Journal(MessageStore, UnitStore, MetadataStore, StoreUsage):
         self._readers.add_unread(self._deletions)
         if position > self.stored_position:
             self.stored_position = position
+        if self.stored_position >= self._waited:
+            self._asked = False  # the driver reports this batch, too
         batch.completed_slices = index + 1
         return batch.completed_slices < len(batch.slices)
 

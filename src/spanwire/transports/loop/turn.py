@@ -57,6 +57,8 @@ class Turn:
         self._timer_due = 0.0
         self._paused_until = 0.0
         self._was_behind = False  # the disk, at the end of the last turn
+        self._is_in_store = False
+        self._is_reported = False  # by the store, in its turn
         self._sweep_timer: Timer | None = None
         self._stopped = False
 
@@ -103,7 +105,9 @@ class Turn:
 
     def wake(self) -> None:
         """End this turn with a flush, because the broker has work."""
-        if not self._scheduled and not self._stopped:
+        if self._is_in_store:
+            self._is_reported = True
+        elif not self._scheduled and not self._stopped:
             self._scheduled = True
             self.loop.call_soon(self._end)
 
@@ -133,14 +137,28 @@ class Turn:
         if self._stopped:
             return
         now = self.clock.now()
+        active = len(self._touched)
         self._flush(now)
-        if self._store is not None:
-            self._store.turn(now.monotonic)
+        store = self._store
+        if store is not None:
+            if self._ends_in_store(store, active, now):
+                self._flush(now)  # the answers to what the store has written just now
+                store.turn(now.monotonic, 0)
             is_behind = self._broker.is_behind()
             if is_behind or self._was_behind:
                 self._was_behind = is_behind
                 self._rationing.set_disk_behind(is_behind, now)
         self._arm(now)
+
+    def _ends_in_store(self, store: TurnStore, active: int, now: Time) -> bool:
+        """Give the store its turn; return True if the store has reported something that needs the end of a turn."""
+        self._is_in_store = True
+        self._is_reported = False
+        try:
+            store.turn(now.monotonic, active)
+        finally:
+            self._is_in_store = False
+        return self._is_reported
 
     def _flush(self, now: Time) -> None:
         left = MAX_FLUSHES

@@ -68,3 +68,13 @@ def test_a_journal_is_not_quiet_while_a_segment_is_compacted() -> None:
     assert not driver.store.is_quiet
     driver.turn()
     assert driver.store.is_quiet
+
+
+def test_a_batch_that_is_reported_is_the_answer_to_who_waits_for_it() -> None:
+    driver = quiet_journal()
+    driver.store.append(A, plain_message(A, 2))
+    position = driver.store.position()
+    driver.turn()
+    assert driver.stored == position
+    assert driver.store.is_quiet
+    assert driver.store.take_answer() == -1

@@ -81,7 +81,7 @@ class SegmentHeader:
 
 def segment_name(number: int) -> str:
     """Return the file name of a segment."""
-    return f"{number:0{NUMBER_DIGITS}d}{SUFFIX}"
+    return str(number).zfill(NUMBER_DIGITS) + SUFFIX
 
 
 def segment_number(name: str) -> int:
