@@ -281,6 +281,8 @@ def test_what_is_read_for_a_commit_counts_in_memory_until_it_is_where_it_goes() 
     stage.settle()
     stage.syncs()
     assert program.hears() == {"messages": 2500, "repeated": False}
+    assert stage.memory() > 2_000_000, "the queue gets them in slices"
+    stage.settle()
     assert stage.view("queue://OUT").memory_bytes == stage.memory() > 2_000_000
 
 

@@ -471,6 +471,42 @@ def test_a_batch_has_a_limit() -> None:
     assert stage.memory() == 0
 
 
+def counts(stage: Stage) -> list[tuple[int, int, int]]:
+    """Parts, copies and bytes that are counted for batches 0 to 2, which is what their parts have."""
+    sink = stage.broker.assembly.sinks._sinks["q"]
+    found = []
+    for batch in range(3):
+        counted = sink.staged_batch(batch)
+        parts = [part for part in sink.parts.values() if part.key.batch == batch]
+        found.append((counted.parts, counted.copies, counted.bytes))
+        assert found[-1] == (
+            len(parts), sum([len(part.sequences) for part in parts]), sum([part.bytes for part in parts])
+        )  # fmt: skip
+    return found
+
+
+def test_what_is_staged_for_a_batch_is_counted_until_it_goes() -> None:
+    stage, program = begun()
+    size = program.peer.message(OUT, "a").size
+    program.stages(0, 0, "a", "b")
+    program.stages(0, 0, "c")
+    program.stages(0, 1, "d", "e", to="queue://A,queue://B", attempt=7)
+    program.stages(1, 0, "f")
+    program.stages(2, 0, "g")
+    stage.settle()
+    found = counts(stage)
+    assert [(parts, copies) for parts, copies, _ in found] == [(2, 7), (1, 1), (1, 1)]
+    assert found[0][2] > 6 * size
+    stage = stage.restarts()
+    program = again(program, stage)
+    assert [(parts, copies) for parts, copies, _ in counts(stage)] == [(2, 7), (1, 1), (1, 1)]
+    program.asks("abort", query="q", epoch=1, batch=2)
+    assert program.commits(0, "0 0 3") == (3, False)
+    assert [(parts, copies) for parts, copies, _ in counts(stage)] == [(0, 0), (1, 1), (0, 0)]
+    program.asks("begin", query="q", run="r2")
+    assert counts(stage) == [(0, 0, 0)] * 3
+
+
 def test_only_stage_is_asked_for_in_a_transaction() -> None:
     _, program = begun()
     program.peer.begins(1)

@@ -83,11 +83,23 @@ class Part:
         return MetadataRecord(STAGED_BATCHES, self.name, None)
 
 
+class StagedBatch:
+    """Counts of what is staged for one batch, all attempts together."""
+
+    __slots__ = ("bytes", "copies", "parts")
+
+    def __init__(self) -> None:
+        self.parts = 0
+        self.copies = 0
+        self.bytes = 0
+
+
 class Sink:
     """State of one sink: ``run`` owns the sink in ``epoch``, ``batch`` is the last committed batch.
 
-    ``parts`` has the staged parts by key. ``committing`` is the batch of a commit that is under way. ``target``
-    is the program's description of the final destinations, possibly empty.
+    ``parts`` has the staged parts by key; `note_part`, `note_growth` and `forget_part` count them by batch.
+    ``committing`` is the batch of a commit that is under way. ``target`` is the program's description of the final
+    destinations, possibly empty.
     """
 
     def __init__(self, query: str, user: str) -> None:
@@ -99,6 +111,7 @@ class Sink:
         self.epoch = 0
         self.batch = NO_BATCH
         self.parts: Final[dict[str, Part]] = {}
+        self._batches: Final[dict[int, StagedBatch]] = {}
         self.committing = NO_BATCH
 
     def check_epoch(self, epoch: int) -> None:
@@ -125,6 +138,37 @@ class Sink:
                 f"up to batch {self.batch} sink {self.query} was for {self.target}, now it is {target}: use another "
                 f"sink, or forget this one",
             )
+
+    def staged_batch(self, batch: int) -> StagedBatch:
+        """Return the counts of a batch."""
+        found = self._batches.get(batch)
+        return StagedBatch() if found is None else found
+
+    def note_part(self, part: Part) -> None:
+        """Count a new part with all that it has."""
+        batch = self._batches.get(part.key.batch)
+        if batch is None:
+            batch = StagedBatch()
+            self._batches[part.key.batch] = batch
+        batch.parts += 1
+        batch.copies += len(part.sequences)
+        batch.bytes += part.bytes
+
+    def note_growth(self, part: Part, copies: int, size: int) -> None:
+        """Count more copies of a part."""
+        batch = self._batches[part.key.batch]
+        batch.copies += copies
+        batch.bytes += size
+
+    def forget_part(self, part: Part) -> None:
+        """Forget a part with all that it has."""
+        del self.parts[part.key.text]
+        batch = self._batches[part.key.batch]
+        batch.parts -= 1
+        batch.copies -= len(part.sequences)
+        batch.bytes -= part.bytes
+        if batch.parts == 0:
+            del self._batches[part.key.batch]
 
     def staged(self) -> int:
         """Return the number of staged messages, each counted once."""

@@ -238,14 +238,20 @@ class Sinks:
         part.bytes += staging.bytes
         self._unsynced.add(staging.bytes)
         self._staged += len(staging.targets)
-        if key.text not in sink.parts:
-            sink.parts[key.text] = part
-            self._parts += 1
+        if key.text in sink.parts:
+            sink.note_growth(part, len(staging.targets), staging.bytes)
+        else:
+            self._add(sink, part)
+
+    def _add(self, sink: Sink, part: Part) -> None:
+        sink.parts[part.key.text] = part
+        sink.note_part(part)
+        self._parts += 1
 
     def _check_room(self, sink: Sink, key: PartKey, count: int, size: int) -> None:
-        of_batch = [part for part in sink.parts.values() if part.key.batch == key.batch]
-        copies = count + sum([len(part.sequences) for part in of_batch])
-        octets = size + sum([part.bytes for part in of_batch])
+        batch = sink.staged_batch(key.batch)
+        copies = count + batch.copies
+        octets = size + batch.bytes
         if copies > MAX_BATCH_MESSAGES or octets > MAX_BATCH_BYTES:
             raise refusal(
                 LIMIT,
@@ -295,7 +301,7 @@ class Sinks:
         for part in parts:
             count += part.messages
             self._staged -= len(part.sequences)
-            del sink.parts[part.key.text]
+            sink.forget_part(part)
             self._free.append(part.number)
         self._parts -= len(parts)
         return count
@@ -372,8 +378,7 @@ class Sinks:
         if staged is not None:
             part.restore(staged)
         part.bytes = sum(self._context.store_usage.sizes(staging_destination(part.number), part.sequences))
-        sink.parts[part.key.text] = part
-        self._parts += 1
+        self._add(sink, part)
         self._staged += len(part.sequences)
 
     def _forget_lost(self, part: Part) -> None:
