@@ -23,7 +23,7 @@ from spanwire.protocols.stomp.client_commands import ClientCommands
 from spanwire.protocols.stomp.codec.codec import FrameDecoder
 from spanwire.protocols.stomp.codec.encoding import escaped
 from spanwire.protocols.stomp.codec.errors import StompProtocolError, error_frame
-from spanwire.protocols.stomp.codec.frames import ACK, CONNECT, DISCONNECT, NACK, SEND, STOMP, V1_0, Frame
+from spanwire.protocols.stomp.codec.frames import ACK, CONNECT, DISCONNECT, NACK, STOMP, V1_0, Frame
 from spanwire.protocols.stomp.heart_beat import HeartBeat
 from spanwire.protocols.stomp.login import Login
 from spanwire.protocols.stomp.states import State, next_state
@@ -273,7 +273,7 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
         command = frame.block.command
         working = self._working
         if working is not None:  # the most frequent frames; all three are in the table, and none starts a job
-            if command == SEND:
+            if frame.block.is_send:
                 return working.send(frame, now)
             if command == ACK or command == NACK:
                 return working.acknowledge(frame, now)

@@ -30,8 +30,7 @@ from spanwire.protocols.stomp.codec.frames import (
     HeaderBlock,
 )
 from spanwire.protocols.stomp.destinations import DestinationNames
-from spanwire.protocols.stomp.layout import id_line
-from spanwire.protocols.stomp.send_headers import SendHeaders, new_message
+from spanwire.protocols.stomp.send_headers import MessageWriter, SendHeaders
 from spanwire.protocols.stomp.subscription import AUTO, StompSubscription, SubscribeOptions, durable_name
 from spanwire.protocols.stomp.transactions import NamedTransactions
 
@@ -56,8 +55,7 @@ class ClientCommands:
         self._connection_id: Final[str] = state.connection_id
         self._names: Final[DestinationNames] = DestinationNames(state.connection_id)
         self._producer_id: Final[ProducerId] = ProducerId(state.connection_id, SESSION, PRODUCER)
-        self._first_line: Final[bytes] = id_line(self._producer_id)
-        self._sequence = 0
+        self._writer: Final[MessageWriter] = MessageWriter(self._producer_id)
         self._consumer_count = 0
         self._transactions: Final[NamedTransactions] = NamedTransactions(state.connection_id)
         self._subscriptions: Final[dict[int, StompSubscription]] = {}
@@ -84,8 +82,7 @@ class ClientCommands:
         transaction_id: TransactionId | None = None
         if headers.transaction is not None:
             transaction_id = self._transactions.find(headers.transaction)
-        self._sequence += 1
-        message = new_message(headers, self._producer_id, self._sequence, self._first_line, frame, now.wall_ms)
+        message = self._writer.message(headers, frame, now.wall_ms)
         token = self.next_token() if frame.receipt is not None else NO_TOKEN
         return self._broker.send(self.state, message, transaction_id, token, now)
 

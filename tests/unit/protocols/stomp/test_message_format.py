@@ -33,9 +33,9 @@ from spanwire.protocols.stomp.codec.codec import FrameDecoder
 from spanwire.protocols.stomp.codec.errors import StompProtocolError
 from spanwire.protocols.stomp.codec.frames import V1_2
 from spanwire.protocols.stomp.destinations import DestinationNames
-from spanwire.protocols.stomp.layout import id_line, parse_message_id
+from spanwire.protocols.stomp.layout import parse_message_id
 from spanwire.protocols.stomp.message_format import StompMessageFormat, stomp_formats
-from spanwire.protocols.stomp.send_headers import SendHeaders, new_message
+from spanwire.protocols.stomp.send_headers import MessageWriter, SendHeaders
 
 PRODUCER = ProducerId("ID:host-1-2-0:7", -1, 1)
 WALL_MS = 1_700_000_000_000
@@ -47,7 +47,8 @@ def sent(frame: bytes) -> Message:
     decoder.accept(V1_2)
     (decoded,) = decoder.feed(frame)
     headers = SendHeaders(decoded.block, DestinationNames("ID:host-1-2-0:7"))
-    return new_message(headers, PRODUCER, 3, id_line(PRODUCER), decoded, WALL_MS)
+    writer = MessageWriter(PRODUCER)
+    return [writer.message(headers, decoded, WALL_MS) for _ in range(3)][2]
 
 
 def fields(message: Message) -> tuple[object, ...]:
@@ -66,6 +67,36 @@ def fields(message: Message) -> tuple[object, ...]:
         message.group_id,
         message.format_index,
     )
+
+
+def test_each_message_of_a_connection_has_the_next_id_in_its_octets() -> None:
+    decoder = FrameDecoder()
+    decoder.accept(V1_2)
+    (decoded,) = decoder.feed(b"SEND\ndestination:/queue/A\n\nhello\0")
+    headers = SendHeaders(decoded.block, DestinationNames("ID:host-1-2-0:7"))
+    writer = MessageWriter(PRODUCER)
+    for sequence in range(1, 10_103):
+        message = writer.message(headers, decoded, WALL_MS)
+        if sequence % 100 in (0, 1, 2, 99):
+            assert message.message_id == MessageId(PRODUCER, sequence)
+            assert FORMAT.index(message.raw).message_id == message.message_id
+            assert message.raw[message.content_start : message.properties_start] == b"hello"
+
+
+def test_a_message_has_the_same_octets_however_its_body_arrived() -> None:
+    body = b"0123456789" * 10_000
+    frame = b"SEND\ndestination:/queue/A\ncontent-length:%d\n\n%b\0" % (len(body), body)
+    whole = sent(frame)
+    assert whole.raw[whole.content_start : whole.tail_start] == body + b"\0"
+    decoder = FrameDecoder()
+    decoder.accept(V1_2)
+    frames = [
+        decoded for start in range(0, len(frame), 7_000) for decoded in decoder.feed(frame[start : start + 7_000])
+    ]
+    headers = SendHeaders(frames[0].block, DestinationNames("ID:host-1-2-0:7"))
+    writer = MessageWriter(PRODUCER)
+    parts = [writer.message(headers, frames[0], WALL_MS) for _ in range(3)][2]
+    assert fields(parts) == fields(whole)
 
 
 def test_a_send_becomes_the_message_frame_it_will_be() -> None:

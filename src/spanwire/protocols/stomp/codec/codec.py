@@ -138,9 +138,10 @@ class FrameDecoder:
     def _decode_frame(self, data: bytes, position: int, frames: list[Frame]) -> int:
         """Decode a frame; return the position after it, or `NO_LENGTH` if it is incomplete and buffered."""
         last = self._last_block
-        if last is not None and data.startswith(self._last_head, position):
-            frame = Frame(last, None, self._last_length, [])
-            return self._take_body(frame, data, position + len(self._last_head), frames)
+        if last is not None:
+            last_end = position + len(self._last_head)
+            if data[position:last_end] == self._last_head:  # compiled, a slice takes a third of ``startswith``
+                return self._take_body(Frame(last, None, self._last_length), data, last_end, frames)
         nul = data.find(b"\0", position)
         limit = nul if nul >= 0 else len(data)
         end = data.find(b"\n\n", position, limit)
@@ -181,11 +182,10 @@ class FrameDecoder:
         if stop >= size:
             self._partial = frame
             self._body_size = size - body_start
-            if self._body_size:
-                frame.chunks.append(data[body_start:])
+            frame.chunks = [data[body_start:]] if self._body_size else []
             return NO_LENGTH
         if stop > body_start:
-            frame.chunks.append(data[body_start:stop])
+            frame.whole = data[body_start:stop]
         frames.append(frame)
         return stop + 1
 
@@ -203,11 +203,13 @@ class FrameDecoder:
                 stop = len(data)
             self._check_body(self._body_size + stop)
         chunk = data if stop >= len(data) else data[:stop]
+        chunks = frame.chunks
+        assert chunks is not None
         if chunk:
-            frame.chunks.append(chunk)
+            chunks.append(chunk)
             self._body_size += len(chunk)
         if not complete:
-            self._merge_small_chunks(frame.chunks)
+            self._merge_small_chunks(chunks)
             return NO_LENGTH
         frames.append(frame)
         self._partial = None
@@ -278,7 +280,7 @@ class FrameDecoder:
                 if len(self._blocks) >= MAX_REPEATED_BLOCKS:
                     self._blocks.clear()
                 self._blocks[block] = header_block
-        return Frame(header_block, receipt, length, [])
+        return Frame(header_block, receipt, length)
 
     def _parse(self, block: bytes, length: int) -> HeaderBlock:
         text = decoded(block)
