@@ -46,10 +46,10 @@ class MemoryUsage:
 
     def add(self, size: int) -> None:
         """Add ``size`` bytes (negative to subtract), also to all parents."""
-        self.used_bytes += size
-        parent = self.parent
-        if parent is not None:
-            parent.add(size)
+        level: MemoryUsage | None = self
+        while level is not None:
+            level.used_bytes += size
+            level = level.parent
 
     def is_full(self) -> bool:
         """Return True if the limit of this level or of a parent is reached."""
@@ -63,11 +63,13 @@ class MemoryUsage:
         No limit may be reached before, or exceeded by more than `OVERSHOOT_SHARE` percent after. An empty destination
         takes a message of any size, the broker does not.
         """
-        limit = self.limit_bytes
-        if limit > 0 and self.used_bytes + size > limit and not self._takes_here(size):
-            return False
-        parent = self.parent
-        return parent is None or parent.takes(size)
+        level: MemoryUsage | None = self  # a loop: each message asks, and calls take half as much again
+        while level is not None:
+            limit = level.limit_bytes
+            if limit > 0 and level.used_bytes + size > limit and not level._takes_here(size):
+                return False
+            level = level.parent
+        return True
 
     def takes_forwarded(self, hops: int) -> bool:
         """Return True if a message forwarded by ``hops`` brokers may be taken although `takes` refuses the message.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from librt.strings import BytesWriter, write_i32_be
+from mypy_extensions import i64
 
 from spanwire.broker.ports import NO_TOKEN
 from spanwire.protocols.openwire.codec._marshallers import BaseCommand, Response
@@ -14,6 +15,8 @@ from spanwire.protocols.openwire.codec.wire_format import WireFormat
 from spanwire.protocols.openwire.messages.large_message import LargeMessage
 
 MAX_UNREAD_ANSWER_BYTES: Final = 8 * 1024 * 1024  # bytes of responses that a peer leaves unread; real peers read them
+KEPT_BYTES: Final = 64 * 1024  # the largest buffer that a connection keeps for its next output: that of one read
+KEPT_SHARE: Final = 8  # an output that fills a smaller part of the buffer gives the buffer back
 SEPARATE_CHUNK_BYTES: Final = 32 * 1024  # larger messages are not copied into the buffer (as DIRECT_WRITE_BYTES)
 
 # size 10, type 30, command id 0, no response required; the correlation id follows
@@ -42,6 +45,7 @@ class OutputBuffer:
         self.passes_messages = True
         self.unread_answers = 0
         self._chunks: list[bytes] = []
+        self._kept: i64 = 0  # bytes of the buffer, known from earlier output
         self.large: LargeMessage | None = None  # has a part of the output
 
     def negotiated(self, wire_format: WireFormat) -> None:
@@ -84,9 +88,16 @@ class OutputBuffer:
     def take(self) -> list[bytes]:
         """Return all output and forget it."""
         chunks = self._chunks
-        if len(self.writer) > 0:
-            chunks.append(self.writer.getvalue())
-            self.writer = BytesWriter()
+        writer = self.writer
+        size: i64 = len(writer)
+        if size > 0:
+            chunks.append(writer.getvalue())
+            if size > KEPT_BYTES or size < self._kept // KEPT_SHARE:
+                self.writer = BytesWriter()
+                self._kept = 0
+            else:  # the next output need not grow a buffer step by step, which copies all of it once more
+                writer.truncate(0)
+                self._kept = max(self._kept, size)
         if chunks:
             self._chunks = []
         if self.large is not None:

@@ -338,6 +338,12 @@ def _write(transport: StreamTransport, chunks: list[bytes]) -> None:
     if len(chunks) == 1:
         transport.write(chunks[0])
         return
+    largest = 0
+    for chunk in chunks:
+        largest = max(largest, len(chunk))
+    if 0 < largest < DIRECT_WRITE_BYTES:
+        transport.write(b"".join(chunks))
+        return
     small: list[bytes] = []
     for chunk in chunks:
         if len(chunk) < DIRECT_WRITE_BYTES:

@@ -177,6 +177,9 @@ class FrameDecoder:
                 acks.run = None
                 if self.gathers_answers and add_answer(commands, octets, start, end):
                     return
+                if is_message(octets[start]):  # with ``acks`` messages pass as they are
+                    commands.append(self._decode_message(octets[start], octets, start, end))
+                    return
             command = self._decode(octets, start, end)
             if command is not None:
                 commands.append(command)
