@@ -53,7 +53,8 @@ def with_traits(number: int, priority: int, expiration_ms: int) -> Message:
     """A message that is not usual."""
     plain = plain_message(ORDERS, number, b"body %d" % number)
     cuts = (plain.content_start, plain.properties_start, plain.tail_start)
-    return Message(plain.format_id, plain.raw, *cuts, ORDERS, plain.message_id, True, priority, expiration_ms, 0)
+    origin = (plain.producer_id, plain.sequence)
+    return Message(plain.format_id, plain.raw, *cuts, ORDERS, *origin, True, priority, expiration_ms, 0)
 
 
 class StoreConformance:

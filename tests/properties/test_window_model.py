@@ -21,7 +21,7 @@ COUNT = 2 * TRIM_AT + 600
 
 
 def reference(number: int, sequence: int) -> MessageReference:
-    message = Message(4, b"x", 0, 0, 0, ORDERS, MessageId(PRODUCER, sequence), False, 4, 0, 0)
+    message = Message(4, b"x", 0, 0, 0, ORDERS, PRODUCER, sequence, False, 4, 0, 0)
     return MessageReference(HOME, message, 0, number, 0)
 
 

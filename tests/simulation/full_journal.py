@@ -121,7 +121,7 @@ class FullJournal:
         due = random.choice((0, 0, 1_700_000_000_000 + self.number))
         return Message(
             plain.format_id, plain.raw, plain.content_start, plain.properties_start, plain.tail_start,
-            plain.destination, plain.message_id, True, priority, due, 0,
+            plain.destination, plain.producer_id, plain.sequence, True, priority, due, 0,
         )  # fmt: skip
 
     def append(self, line: Destination, message: Message) -> int:

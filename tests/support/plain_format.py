@@ -10,7 +10,7 @@ from typing import Final
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.model.destination import Destination, parse_destination
 from spanwire.model.errors import RemoteProtocolError
-from spanwire.model.ids import MessageId, ProducerId
+from spanwire.model.ids import ProducerId
 from spanwire.model.message import DEFAULT_PRIORITY, Message
 from spanwire.model.message_view import BYTES, LONG_VALUE, MessageView, PropertyValue
 
@@ -52,7 +52,8 @@ class PlainFormat:
             len(raw),
             len(raw),
             parse_destination(name),
-            MessageId(ProducerId(connection_id, 1, 1), int(number)),
+            ProducerId(connection_id, 1, 1),
+            int(number),
             True,
             DEFAULT_PRIORITY,
             0,

@@ -205,8 +205,9 @@ class ViewFormat:
         self._views.append(view)
         raw = str(len(self._views) - 1).encode()
         return Message(
-            FORMAT_VIEW, raw, 0, len(raw), len(raw), view.destination, view.message_id, view.persistent, view.priority,
-            view.expiration_ms, view.timestamp_ms, view.group_id,
+            FORMAT_VIEW, raw, 0, len(raw), len(raw), view.destination, view.message_id.producer_id,
+            view.message_id.sequence, view.persistent, view.priority, view.expiration_ms, view.timestamp_ms,
+            view.group_id, text_view=view.message_id.text_view,
         )  # fmt: skip
 
     def view(self, message: Message) -> MessageView:

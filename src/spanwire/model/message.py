@@ -18,7 +18,7 @@ from typing import Final
 from mypy_extensions import i64, mypyc_attr
 
 from spanwire.model.destination import Destination
-from spanwire.model.ids import MessageId
+from spanwire.model.ids import MessageId, ProducerId
 from spanwire.model.message_view import PropertyValue
 from spanwire.model.routing import NO_PATH
 
@@ -45,12 +45,15 @@ class Message:
     ``raw`` for the format's own use. ``holders`` counts the subscriptions and queues with a reference to the message.
     ``converted`` caches the message in another format.
 
+    ``producer_id``, ``sequence`` and ``text_view`` are the message's id, as in `MessageId`.
+
     ``broker_path`` lists the brokers that forwarded the message, and ``redelivery_count`` counts earlier deliveries at
     other brokers. ``link_number`` is the number that the last broker sent in the field of the broker sequence (0 if
     absent).
     """
 
     __slots__ = (
+        "_message_id",
         "broker_path",
         "content_start",
         "converted",
@@ -63,16 +66,18 @@ class Message:
         "head",
         "holders",
         "link_number",
-        "message_id",
         "persistent",
         "priority",
+        "producer_id",
         "properties_cache",
         "properties_start",
         "raw",
         "redelivery_count",
+        "sequence",
         "size",
         "tail",
         "tail_start",
+        "text_view",
         "timestamp_ms",
     )
 
@@ -84,13 +89,15 @@ class Message:
         properties_start: i64,
         tail_start: i64,
         destination: Destination,
-        message_id: MessageId,
+        producer_id: ProducerId,
+        sequence: int,
         persistent: bool,
         priority: int,
         expiration_ms: int,
         timestamp_ms: int,
         group_id: str | None = None,
         format_index: i64 = 0,
+        text_view: str | None = None,
     ) -> None:
         self.format_id: Final[i64] = format_id
         self.raw: Final[bytes] = raw
@@ -98,7 +105,10 @@ class Message:
         self.properties_start: Final[i64] = properties_start
         self.tail_start: Final[i64] = tail_start
         self.destination: Final[Destination] = destination
-        self.message_id: Final[MessageId] = message_id
+        self.producer_id: Final[ProducerId] = producer_id
+        self.sequence: Final[int] = sequence
+        self.text_view: Final[str | None] = text_view
+        self._message_id: MessageId | None = None
         self.persistent: Final[bool] = persistent
         self.priority: Final[int] = priority
         self.expiration_ms: Final[int] = expiration_ms
@@ -115,6 +125,23 @@ class Message:
         self.forms_counted: i64 = 0
         self.converted: Message | None = None
         self.properties_cache: dict[str, PropertyValue] | None = None
+
+    @property
+    def message_id(self) -> MessageId:
+        """The id of the message as one object, made when first asked for: most messages pass without it."""
+        made = self._message_id
+        if made is None:
+            made = MessageId(self.producer_id, self.sequence, self.text_view)
+            self._message_id = made
+        return made
+
+    def has_id(self, message_id: MessageId) -> bool:
+        """Return True if ``message_id`` is the id of the message."""
+        if self.sequence != message_id.sequence:
+            return False
+        mine = self.producer_id
+        theirs = message_id.producer_id
+        return (mine is theirs or mine == theirs) and self.text_view == message_id.text_view
 
     def encoded(self) -> bytes:
         """Return the whole message in its own format, with changed head and tail."""
@@ -144,13 +171,15 @@ class Message:
             self.properties_start,
             self.tail_start,
             destination,
-            self.message_id,
+            self.producer_id,
+            self.sequence,
             persistent,
             self.priority,
             expiration_ms,
             timestamp_ms,
             self.group_id,
             format_index,
+            self.text_view,
         )
         copy.head = self.head
         copy.tail = self.tail

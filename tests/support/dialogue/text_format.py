@@ -11,7 +11,7 @@ from typing import Final
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.model.destination import Destination, parse_destination
 from spanwire.model.errors import MessageFormatError, RemoteProtocolError
-from spanwire.model.ids import MessageId, ProducerId
+from spanwire.model.ids import ProducerId
 from spanwire.model.message import DEFAULT_PRIORITY, Message
 from spanwire.model.message_view import (
     BOOLEAN_VALUE,
@@ -117,7 +117,8 @@ class TextFormat:
             len(raw),
             len(raw),
             parse_destination(head["destination"]),
-            MessageId(ProducerId(head["connection"], 1, 1), head["number"]),
+            ProducerId(head["connection"], 1, 1),
+            head["number"],
             head["persistent"],
             head["priority"],
             head["expiration"],

@@ -44,7 +44,7 @@ class SilentConsumer:
 
 def reference(number: int) -> MessageReference:
     destination = BrokerDestination(ORDERS, PolicyEntry(ORDERS), MemoryUsage(0))
-    message = Message(4, b"x" * 100, 0, 0, 0, ORDERS, MessageId(PRODUCER, number), False, 4, 0, 0)
+    message = Message(4, b"x" * 100, 0, 0, 0, ORDERS, PRODUCER, number, False, 4, 0, 0)
     return MessageReference(destination, message, 0, number, 0)
 
 

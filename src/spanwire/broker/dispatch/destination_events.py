@@ -161,5 +161,5 @@ def publish_full(
             FULL_ADVISORY, about, None, {USAGE_NAME: usage_name, USAGE_COUNT: LongNumber(destination.usage.used_bytes)}
         )
     if settings.fast_producers:
-        info = producer if producer is not None else ProducerInfo(message.message_id.producer_id, about)
+        info = producer if producer is not None else ProducerInfo(message.producer_id, about)
         advisories.publish(FAST_PRODUCER_ADVISORY, about, info, {PRODUCER_ID: str(info.producer_id)})

@@ -24,7 +24,7 @@ _NOWHERE: Final = Destination(QUEUE, "-")
 # Fills the slots of acknowledged references until the list is cut, so that acknowledged messages leave memory.
 GONE: Final = MessageReference(
     MessageHolder(_NOWHERE, PolicyEntry(_NOWHERE), MemoryUsage(0)),
-    Message(0, b"", 0, 0, 0, _NOWHERE, MessageId(ProducerId("-", 0, 0), 0), False, 0, 0, 0),
+    Message(0, b"", 0, 0, 0, _NOWHERE, ProducerId("-", 0, 0), 0, False, 0, 0, 0),
     0,
     0,
     0,
@@ -76,9 +76,9 @@ class InFlight:
         end = self.first + count
         if count <= 0 or end > len(self.references):
             return None
-        if first is not None and not self.references[self.first].message.message_id.equals(first):
+        if first is not None and not self.references[self.first].message.has_id(first):
             return None
-        if not self.references[end - 1].message.message_id.equals(last):
+        if not self.references[end - 1].message.has_id(last):
             return None
         if self.gone > self.first:
             return None  # acknowledged out of order: `take_range` handles the gaps
@@ -90,7 +90,7 @@ class InFlight:
         """Return the producer of the oldest message in flight, or None."""
         if self.first == len(self.references):
             return None
-        return self.references[self.first].message.message_id.producer_id
+        return self.references[self.first].message.producer_id
 
     def take_run(self, producer_id: ProducerId, sequences: SequenceRun) -> list[MessageReference]:
         """Remove and return the oldest references as far as they match this producer and these sequences."""
@@ -101,10 +101,10 @@ class InFlight:
         index = start
         while index < end:
             reference = references[index]
-            message_id = reference.message.message_id
-            if message_id.sequence != sequences.at(index - start) or message_id.text_view is not None:
+            message = reference.message
+            if message.sequence != sequences.at(index - start) or message.text_view is not None:
                 break
-            maker = message_id.producer_id
+            maker = message.producer_id
             if maker is not producer_id and maker != producer_id:
                 break
             if reference is GONE:
@@ -281,7 +281,7 @@ class InFlight:
         near = min(start + NEAR, end)
         for position in range(start, near):
             reference = references[position]
-            if reference.message.message_id.equals(message_id) and reference is not GONE:
+            if reference.message.has_id(message_id) and reference is not GONE:
                 return position
         return NOWHERE if near == end else self._search_far(message_id, start)
 

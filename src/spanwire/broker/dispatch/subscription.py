@@ -119,7 +119,7 @@ class Subscription:
         if network_filter is not None and not network_filter.passes(message.broker_path):
             return False
         connection_id = self.no_local_connection
-        return connection_id is None or message.message_id.producer_id.connection_id != connection_id
+        return connection_id is None or message.producer_id.connection_id != connection_id
 
     def selects(self, reference: MessageReference) -> bool:
         """Return True if the selector matches, or without a selector."""

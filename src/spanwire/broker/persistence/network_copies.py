@@ -84,7 +84,7 @@ class NetworkCopies:
         source = self._find(message)
         if source is None:
             return NEW
-        fewest = source.fewest_hops(message.message_id.sequence)
+        fewest = source.fewest_hops(message.sequence)
         if fewest == 0:
             return NEW
         if hops_of(message) < fewest:
@@ -96,12 +96,12 @@ class NetworkCopies:
         """Record ``message`` as taken."""
         source = self._find(message)
         if source is None:
-            source = self._enter(message.message_id.producer_id, message.destination.qualified_name)
+            source = self._enter(message.producer_id, message.destination.qualified_name)
             self._last = source
-        source.note(message.message_id.sequence, hops_of(message))
+        source.note(message.sequence, hops_of(message))
 
     def _find(self, message: Message) -> CopySource | None:
-        producer_id, topic = message.message_id.producer_id, message.destination
+        producer_id, topic = message.producer_id, message.destination
         if producer_id is self._producer_id and topic is self._topic:
             return self._last
         key = (producer_id, topic.qualified_name)

@@ -194,7 +194,7 @@ class ProducerAudit(AuditSource):
             self._note_number(message.link_number)
         elif is_first_visit(message.broker_path):
             self._noted = None
-            _note(self._links, _maker(message), message.message_id.sequence, self._depth, self._max)
+            _note(self._links, _maker(message), message.sequence, self._depth, self._max)
 
     def is_repeated_over_link(self, message: Message, by_makers: bool) -> bool:
         """Return True if another broker forwards a message again. Repetitions are counted and logged.
@@ -208,7 +208,7 @@ class ProducerAudit(AuditSource):
             found = window is not None and window.holds(message.link_number & LOW)
         elif by_makers and is_first_visit(message.broker_path):
             window = self._links.get(_maker(message))
-            found = window is not None and window.holds(message.message_id.sequence)
+            found = window is not None and window.holds(message.sequence)
         else:
             return False
         if found:
@@ -347,4 +347,4 @@ def _link(number: int) -> str:
 
 
 def _maker(message: Message) -> str:
-    return f"{message.broker_path[-1]} {message.destination.qualified_name} {message.message_id.producer_id}"
+    return f"{message.broker_path[-1]} {message.destination.qualified_name} {message.producer_id}"

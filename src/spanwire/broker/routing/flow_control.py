@@ -237,7 +237,7 @@ class FlowControl:
     ) -> None:
         advisories = self._context.advisories
         if advisories is not None and (obstacle == MEMORY or obstacle == TOO_LARGE):
-            publish_full(advisories, destination, message, state.producers.get(str(message.message_id.producer_id)))
+            publish_full(advisories, destination, message, state.producers.get(str(message.producer_id)))
 
     def _fails_at_once(self, state: ConnectionState, destination: BrokerDestination) -> bool:
         if state.forwards:  # messages of another broker wait: the broker has no user to report to
@@ -441,7 +441,7 @@ class FlowControl:
             what = "Usage Manager Memory Limit Wait Timeout"
         else:
             return f"Usage Manager Memory Limit reached on {destination.name}. {ADVICE}"
-        producer = message.message_id.producer_id
+        producer = message.producer_id
         return f"{what}. Stopping producer ({producer}) to prevent flooding {destination.name}. {ADVICE}"
 
 

@@ -80,7 +80,7 @@ class MessageRouter(ParkedSender, Dispatcher):
         """
         delayed = self.delayed
         if delayed is None:
-            if message.message_id.sequence <= LOOKED_AT:
+            if message.sequence <= LOOKED_AT:
                 self._unscheduled.look(message)
         elif delayed.concerns(message):
             return self._send_later(delayed, state, message, transaction, token)

@@ -33,7 +33,7 @@ class Unscheduled:
         """Examine one of the first messages of a producer."""
         if message.raw.find(MARK) < 0 or len(self._named) >= MAX_NAMED_PRODUCERS:
             return
-        producer = str(message.message_id.producer_id)
+        producer = str(message.producer_id)
         if producer in self._named:
             return
         try:

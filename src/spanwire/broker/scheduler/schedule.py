@@ -228,7 +228,7 @@ class Schedule(BrokerDestination, StoreReader):
             due_ms += delay_ms if delay_ms > 0 else period_ms
         self.check_room()
         number = self._next_number()
-        job_id = f"{message.message_id.producer_id}:{number}"
+        job_id = f"{message.producer_id}:{number}"
         is_series = repeat != 0 or cron != ""
         return Job(number, job_id, principal, message.size, due_ms, cron, delay_ms, period_ms, repeat, is_series)
 
@@ -246,7 +246,7 @@ class Schedule(BrokerDestination, StoreReader):
         """
         self.check_room()
         number = self._next_number()
-        job_id = f"{message.message_id.producer_id}:{number}"
+        job_id = f"{message.producer_id}:{number}"
         return Job(number, job_id, principal, message.size, due_ms, "", 0, 0, 0, False, redelivery)
 
     def check_room(self, count: int = 0) -> None:
@@ -426,13 +426,15 @@ def stored_form(message: Message, number: int) -> Message:
         message.properties_start,
         message.tail_start,
         message.destination,
-        message.message_id,
+        message.producer_id,
+        message.sequence,
         message.persistent,
         message.priority,
         number,
         message.timestamp_ms,
         message.group_id,
         message.format_index,
+        message.text_view,
     )
     copy.head = message.head
     copy.tail = message.tail

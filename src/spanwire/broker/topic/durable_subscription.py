@@ -139,7 +139,7 @@ class DurableSubscription:
         """Return True if ``message`` matches the selector and was not sent by the subscriber's own connection
         (noLocal).
         """
-        if self.terms.no_local and message.message_id.producer_id.connection_id == self.connection_id:
+        if self.terms.no_local and message.producer_id.connection_id == self.connection_id:
             return False
         selector = self._selector
         return selector is None or self._values.matches(selector, message, message.redelivery_count)

@@ -126,7 +126,7 @@ class KeptMessages:
         retained = self._retained
         if retained is None:
             return [kept.message for kept in self._messages]
-        others = [kept.message for kept in self._messages if not kept.message.message_id.equals(retained.message_id)]
+        others = [kept.message for kept in self._messages if not kept.message.has_id(retained.message_id)]
         return [retained, *others]
 
     def trim(self) -> int:

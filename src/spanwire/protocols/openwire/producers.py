@@ -94,7 +94,7 @@ class AnnouncedProducers:
                 producer = self._find(raw, message)
                 self._last = producer
             self._last_front = front
-        producer_id = message.message_id.producer_id
+        producer_id = message.producer_id
         if producer_id is not producer.confirmed and not self.takes_foreign_ids:
             if producer_id != producer.producer_id:
                 self._broker.access.refuse(

@@ -94,13 +94,15 @@ class StompMessageFormat(MessageFormat):
             stop,
             stop + 1,
             destination,
-            message_id,
+            message_id.producer_id,
+            message_id.sequence,
             head.get("persistent") == "true",
             min(max(number_in(head, "priority", DEFAULT_PRIORITY), 0), 9),
             number_in(head, "expires", 0),
             number_in(head, "timestamp", 0),
             tail.get("JMSXGroupID"),
             first_end << FLAG_BITS | line_flags(raw[first_end:end], temporary),
+            message_id.text_view,
         )
 
     def properties(self, message: Message) -> dict[str, PropertyValue]:
@@ -192,13 +194,15 @@ class StompMessageFormat(MessageFormat):
             content_start + len(body),
             content_start + len(body) + 1,
             view.destination,
-            view.message_id,
+            view.message_id.producer_id,
+            view.message_id.sequence,
             view.persistent,
             view.priority,
             view.expiration_ms,
             view.timestamp_ms,
             view.group_id,
             first_end << FLAG_BITS | line_flags(head[first_end:], self._is_temporary(view)),
+            view.message_id.text_view,
         )
 
     def _map_text(self, view: MessageView, body: bytes) -> bytes:

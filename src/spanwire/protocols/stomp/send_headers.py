@@ -13,7 +13,7 @@ from librt.strings import BytesWriter
 from mypy_extensions import i64
 
 from spanwire.model.destination import QUEUE, Destination, parse_destination
-from spanwire.model.ids import MessageId, ProducerId
+from spanwire.model.ids import ProducerId
 from spanwire.model.message import DEFAULT_PRIORITY, FORMAT_STOMP, Message
 from spanwire.protocols.stomp.bodies.properties import INT_MAX, LONG_MAX, TYPES, typed_property, whole_number
 from spanwire.protocols.stomp.bodies.transformation import (
@@ -238,7 +238,8 @@ class MessageWriter:
             properties_start,
             properties_start + 1,
             headers.destination,
-            MessageId(self._producer_id, sequence),
+            self._producer_id,
+            sequence,
             headers.persistent,
             headers.priority,
             headers.expiration_ms,

@@ -99,7 +99,7 @@ def test_a_changed_destination_is_told_as_it_is_now() -> None:
 
 def test_an_advisory_about_a_message_that_cannot_be_decoded_carries_none() -> None:
     whole = OpenWireMessageFormat(4).encode_from_view(view())
-    broken = Message(4, whole.raw[:40], 20, 30, 40, whole.destination, whole.message_id, True, 4, 0, 0)
+    broken = Message(4, whole.raw[:40], 20, 30, 40, whole.destination, whole.producer_id, whole.sequence, True, 4, 0, 0)
     assert advisory(AdvisedMessage(broken, False)).data_structure is None
 
 

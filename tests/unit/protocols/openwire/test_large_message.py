@@ -20,8 +20,10 @@ MIB = 1024 * 1024
 
 def large_message(number: int) -> Message:
     raw = bytes([number]) * MIB
-    message_id = MessageId(ProducerId("ID:p", 1, 1), number)
-    return Message(3, raw, 0, 0, 0, Destination(TOPIC, "T"), message_id, False, 4, 0, 0, format_index=100 << FLAG_BITS)
+    producer = ProducerId("ID:p", 1, 1)
+    return Message(
+        3, raw, 0, 0, 0, Destination(TOPIC, "T"), producer, number, False, 4, 0, 0, format_index=100 << FLAG_BITS
+    )
 
 
 def test_all_consumers_of_one_turn_share_the_octets_behind_the_sequence() -> None:

@@ -127,7 +127,7 @@ def test_a_copy_does_not_overtake_the_messages_that_wait_for_a_full_disk() -> No
 
 def unreadable(message: Message) -> Message:
     """The same id with bytes that are no message."""
-    return Message(message.format_id, b"no message", 0, 0, 0, Q, message.message_id, True, 4, 0, 0)
+    return Message(message.format_id, b"no message", 0, 0, 0, Q, message.producer_id, message.sequence, True, 4, 0, 0)
 
 
 def test_a_message_that_cannot_be_read_is_left_out() -> None:

@@ -37,7 +37,7 @@ def messages_of(destination: Destination, count: int) -> list[Message]:
         messages.append(
             Message(
                 plain.format_id, plain.raw, plain.content_start, plain.properties_start, plain.tail_start,
-                plain.destination, plain.message_id, True, number % 10, due, 0,
+                plain.destination, plain.producer_id, plain.sequence, True, number % 10, due, 0,
             )
         )  # fmt: skip
     return messages

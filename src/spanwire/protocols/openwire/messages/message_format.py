@@ -18,7 +18,7 @@ from mypy_extensions import i64
 from spanwire.broker.ports import MessageFormat
 from spanwire.model.destination import Destination
 from spanwire.model.errors import InvalidDestinationError, MessageFormatError, ProtocolError
-from spanwire.model.ids import MessageId, ProducerId
+from spanwire.model.ids import ProducerId
 from spanwire.model.message import (
     FORMAT_OPENWIRE_1,
     FORMAT_OPENWIRE_2,
@@ -130,13 +130,15 @@ class OpenWireMessageFormat(MessageFormat):
             scanner.properties_start,
             scanner.tail_start,
             destination,
-            MessageId(producer, scanner.sequence, scanner.text_view),
+            producer,
+            scanner.sequence,
             scanner.persistent,
             0 if priority < 0 else priority if priority < MAX_PRIORITY else MAX_PRIORITY,
             scanner.expiration_ms if scanner.expiration_ms > 0 else 0,
             scanner.timestamp_ms,
             scanner.group_id,
             scanner.sequence_start << FLAG_BITS | flags,
+            scanner.text_view,
         )
         if scanner.broker_path:
             message.broker_path = scanner.broker_path
