@@ -79,13 +79,16 @@ SPREADING: Final = """
   updateClusterClients="true" rebalanceClusterClients="true" updateClusterClientsOnRemove="true"/>
 </transportConnectors></broker>"""
 CLIENTS: Final = 30
+SILENT: Final = "wireFormat.maxInactivityDuration=0"  # no keep-alive takes the list of brokers along
+SPREAD_S: Final = 20.0  # less than 30 s, the period of timers of the broker that would take it along
 
 
 @pytest.mark.parametrize("comes_in", [False, True])
 def test_clients_of_one_broker_spread_over_all_that_it_is_linked_to(shell: str, comes_in: bool) -> None:
     async def scenario(one: Broker, other: Broker) -> None:
-        connections = [await opened(shell, f"failover:({one.url})?{FAST}") for _ in range(CLIENTS)]
-        await until(lambda: min(len(clients(one)), len(clients(other))) >= 3)
+        connections = [await opened(shell, f"failover:({one.url}?{SILENT})?{FAST}") for _ in range(CLIENTS)]
+        spread = await asyncio.to_thread(wait_until, lambda: min(len(clients(one)), len(clients(other))) >= 3, SPREAD_S)
+        assert spread, "the list of brokers waits for something else to be sent"
         await until(lambda: len(clients(one)) + len(clients(other)) == CLIENTS)
         for connection in connections:
             async with connection.session() as session:
@@ -98,7 +101,7 @@ def test_clients_of_one_broker_spread_over_all_that_it_is_linked_to(shell: str, 
         return [str(view.client_id) for view in broker.clients()]
 
     with Broker(SPREADING.format(name="first", links="")) as first:
-        uri = f'uri="static:({first.url})" duplex="{"true" if comes_in else "false"}"'
+        uri = f'uri="static:({first.url}?{SILENT})" duplex="{"true" if comes_in else "false"}"'
         links = f"<networkConnectors><networkConnector {uri}/></networkConnectors>"
         with Broker(SPREADING.format(name="second", links=links)) as second:
             assert wait_until(lambda: bool(second.links()), WAIT_S)

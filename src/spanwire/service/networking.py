@@ -76,9 +76,10 @@ class Networking:
             if listener.settings.discovery_uri:
                 await self._announce(listener.settings.discovery_uri, announced_uri(listener, host_name))
         if any(listener.cluster is not None for listener in listening):
-            self._announcing = asyncio.get_running_loop().create_task(self._announce_brokers(listening, host_name))
+            announcing = self._announce_brokers(listening, host_name, turn)
+            self._announcing = asyncio.get_running_loop().create_task(announcing)
 
-    async def _announce_brokers(self, listening: Sequence[TransportConnector], host_name: str) -> None:
+    async def _announce_brokers(self, listening: Sequence[TransportConnector], host_name: str, turn: Turn) -> None:
         """Send clients of connectors with updateClusterClients the brokers with links to or from this broker."""
         while True:
             linked = [
@@ -94,8 +95,12 @@ class Networking:
                 cluster = listener.cluster
                 if cluster is not None:
                     others = [uri for uri, name in linked if cluster.is_announced(name)]
+                    known = cluster.brokers
                     cluster.change(list(dict.fromkeys([announced_uri(listener, host_name), *others])))
-                    while cluster.announce_more():
+                    is_changed = cluster.brokers is not known
+                    while is_changed:
+                        turn.wake()  # no client has sent anything, so nothing else would flush what it is sent
+                        is_changed = cluster.announce_more()
                         await asyncio.sleep(0)
             await asyncio.sleep(CLUSTER_INTERVAL)
 
