@@ -427,10 +427,15 @@ class Broker:
         self.assembly.connections.stop_dispatch()
 
     def awaits_disk(self) -> bool:
-        """Return True while the store can still finish withheld answers, deferred dispatches or jobs of connections."""
+        """Return True while the store can still finish withheld answers, deferred dispatches, jobs of connections or
+        removals of scheduled messages.
+        """
         if not self._context.store_usage.has_room():
             return False
-        return len(self._replies) > 0 or self._router.deferred.is_busy or self.assembly.connections.has_jobs()
+        if len(self._replies) > 0 or self._router.deferred.is_busy or self.assembly.connections.has_jobs():
+            return True
+        scheduler = self.assembly.scheduler
+        return scheduler is not None and scheduler.is_removing
 
     def stop(self, now: Time) -> None:
         """Close every connection in order. Unacknowledged messages stay in the store and are not dispatched again."""

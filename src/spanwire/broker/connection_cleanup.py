@@ -17,6 +17,7 @@ from spanwire.broker.routing.consumers import ConsumerRegistry
 from spanwire.broker.routing.flow_control import FlowControl
 from spanwire.broker.routing.message_return import LEAVING_STEPS, ReturningJob
 from spanwire.broker.routing.producers import ProducerRegistry
+from spanwire.broker.scheduler.removal_job import RemovalJob
 from spanwire.broker.transactions.xa_transactions import XaTransactions
 from spanwire.model.acks import LAST_DELIVERED_UNKNOWN
 from spanwire.model.destination import QUEUE, Destination
@@ -90,9 +91,9 @@ class ConnectionCleanup(LeavingConnections):
             self._context.schedule(departure)
 
     def finish(self) -> None:
-        """Finish all pending cleanup before the broker stops."""
+        """Finish all pending cleanup, and removals of scheduled messages, before the broker stops."""
         for job in self._context.take_jobs(self._context.job_count()):
-            if isinstance(job, (Departure, Leaving, ReturningJob)):
+            if isinstance(job, (Departure, Leaving, RemovalJob, ReturningJob)):
                 while job.work():
                     pass
 

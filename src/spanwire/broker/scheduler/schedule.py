@@ -75,7 +75,7 @@ class Job:
 
     ``repeat`` counts the deliveries after the next delivery. ``is_series`` is True if each delivery gets a new message
     id. Deliveries have the rights of ``principal``, the sender. A job with a ``redelivery`` returns a message to its
-    destination.
+    destination. With ``removals`` under way the job is not delivered.
     """
 
     __slots__ = (
@@ -89,6 +89,7 @@ class Job:
         "period_ms",
         "principal",
         "redelivery",
+        "removals",
         "repeat",
         "sequence",
         "size",
@@ -120,6 +121,7 @@ class Job:
         self.is_series: Final[bool] = is_series
         self.redelivery: Final[Redelivery | None] = redelivery
         self.sequence = 0
+        self.removals = 0
         self.message: Message | None = None
 
     def metadata_record(self, due_ms: int, repeat: int) -> MetadataRecord:
@@ -199,6 +201,7 @@ class Schedule(BrokerDestination, StoreReader):
         self._times: list[tuple[int, int]] = []  # time and number of each job, and of some removed jobs
         self._last_number = 0
         self.planned = 0  # jobs of transactions that are being committed
+        self.leaving = 0  # jobs that are being removed; as many others may be added meanwhile
         self._answers: list[tuple[int, list[Message | None]]] = []
 
     def persists(self, message: Message) -> bool:
@@ -255,7 +258,7 @@ class Schedule(BrokerDestination, StoreReader):
         Raises:
             ResourceAllocationError: the broker has too many jobs.
         """
-        there = len(self.jobs) + self.planned + count
+        there = max(len(self.jobs) - self.leaving, len(self.jobs) // 2) + self.planned + count
         if there >= self._settings.max_jobs:
             raise ResourceAllocationError(
                 f"the broker holds {there} scheduled messages, its maximum: wait until some are delivered, or remove "
@@ -303,6 +306,7 @@ class Schedule(BrokerDestination, StoreReader):
         """Remove ``job``."""
         if self.jobs.pop(job.number, None) is not None:
             self._by_id.pop(job.job_id, None)
+            self.leaving -= 1 if job.removals > 0 else 0
             if job.message is not None:
                 self.release(job.message)
                 job.message = None
@@ -312,9 +316,8 @@ class Schedule(BrokerDestination, StoreReader):
         return self._by_id.get(job_id)
 
     def between(self, first_ms: int, last_ms: int) -> list[Job]:
-        """Return the jobs with a next time from ``first_ms`` to ``last_ms``, in order."""
-        found = [job for job in self.jobs.values() if first_ms <= job.due_ms <= last_ms]
-        return sorted(found, key=_time_of)
+        """Return the jobs with a next time from ``first_ms`` to ``last_ms``."""
+        return [job for job in self.jobs.values() if first_ms <= job.due_ms <= last_ms]
 
     def next_time(self) -> int:
         """Return the time of the first job in milliseconds since 1970, 0 without jobs."""
@@ -458,10 +461,6 @@ def _is_set(properties: dict[str, PropertyValue], name: str) -> bool:
     """Return True if the property exists and is not null."""
     entry = properties.get(name)
     return entry is not None and entry[1] is not None
-
-
-def _time_of(job: Job) -> tuple[int, int]:
-    return (job.due_ms, job.number)
 
 
 def _milliseconds(properties: dict[str, PropertyValue], name: str) -> int:

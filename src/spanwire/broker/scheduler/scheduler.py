@@ -139,7 +139,8 @@ class Scheduler(DelayedSender):
             The result of `MessageRouter.send`.
         """
         if is_request(message.destination):
-            self._requests.handle(state, message, self._own_state(state.principal))
+            if self._requests.handle(state, message, self._own_state(state.principal), token):
+                return token == NO_TOKEN
             return self._router.answer_when_stored(state, token)
         self._router.targets(state, message)  # raises the refusal, if any
         obstacle = self._flow.obstacle(self._schedule, message)
@@ -150,7 +151,7 @@ class Scheduler(DelayedSender):
     def destination_of(self, state: ConnectionState, message: Message) -> BrokerDestination | None:
         """Return the schedule if ``message`` is to be scheduled by a transaction. Requests are carried out at once."""
         if is_request(message.destination):
-            self._requests.handle(state, message, self._own_state(state.principal))
+            self._requests.handle(state, message, self._own_state(state.principal), NO_TOKEN)
             return None
         self._router.targets(state, message)
         job = self._schedule.plan(message, state.principal, self._context.wall_ms)  # raises if something is invalid
@@ -196,6 +197,11 @@ class Scheduler(DelayedSender):
     def schedule(self) -> Schedule:
         """The jobs of the broker."""
         return self._schedule
+
+    @property
+    def is_removing(self) -> bool:
+        """True while a removal is under way."""
+        return self._requests.is_removing
 
     def next_timeout(self) -> float | None:
         """Return the time for the next `run` in monotonic seconds, 0.0 for at once, None without work."""
@@ -248,6 +254,9 @@ class Scheduler(DelayedSender):
         """Deliver ``found``, the message of a due job."""
         if self._schedule.jobs.get(job.number) is not job:
             return  # the job was removed during the read
+        if job.removals > 0:
+            self._schedule.put_off(job, self._context.wall_ms + RETRY_MS)
+            return
         if found is None:
             logger.error("the message of scheduled job %s cannot be read: it is not delivered", job.job_id)
             return
