@@ -29,7 +29,7 @@ SOURCES := $(shell find src -name '*.py')
 CODE := src tests tools $(wildcard examples)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv client-conformance compiled spark peers lint format docs test check test-all test-pure test-compiled demo bench bench-client bench-floors bench-instructions bench-network bench-rights bench-scale bench-selectors bench-spark bench-start flame-graph soak soak-load soak-spark fuzz measure lock clean
+.PHONY: help venv client-conformance compiled spark peers lint format docs test test-all test-pure test-compiled demo bench bench-client bench-floors bench-instructions bench-network bench-rights bench-scale bench-selectors bench-spark bench-start flame-graph soak soak-load soak-spark fuzz measure lock clean
 
 help:  ## say what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -123,28 +123,20 @@ format: venv  ## rewrite the code as ruff formats it
 
 # Foreign programs and Spark see the same of both builds, and take longest: on the pure build a few such tests will do.
 # Tests of tools run on the pure build alone: they see no build. tools/run_tests.sh has the two lists.
-# Lint takes one processor, and the tests on the pure build leave a third of both while they wait for sockets, processes
-# and timers. The compiler runs beside them and takes what is left.
-# $(call test_both_builds,TARGETS): makes the targets, which test the pure build, then tests the compiled one.
-define test_both_builds
+# The tests on the pure build leave a third of two processors while they wait for sockets, processes and timers; the
+# compiler takes that.
+test: peers venv  ## all tests on the compiled build; all on the pure one, too, but of those with foreign peers or Spark a few
 	@if reason=$$(sh tools/find_compiler.sh $(BIN)/python); then \
 	    echo "tests on the pure build, few with foreign peers or Spark (make test-all: all); it is compiled meanwhile" \
 	    && mkdir -p out && { nice $(MAKE) --no-print-directory compiled > out/compile.log 2>&1 & compiling=$$!; } \
-	    && { $(MAKE) --no-print-directory $(1) PURE=--smoke || { wait $$compiling; exit 1; }; } \
+	    && { $(MAKE) --no-print-directory test-pure PURE=--smoke || { wait $$compiling; exit 1; }; } \
 	    && { wait $$compiling || { cat out/compile.log; exit 1; }; } \
 	    && echo "tests on the compiled build" \
 	    && $(MAKE) --no-print-directory test-compiled COMPILED_TESTS=--compiled; \
 	else \
 	    echo "tests on the pure build; those on the compiled build are skipped: $$reason"; \
-	    $(MAKE) --no-print-directory $(1) && test "$$REQUIRE_PEERS" != 1; \
+	    $(MAKE) --no-print-directory test-pure && test "$$REQUIRE_PEERS" != 1; \
 	fi
-endef
-
-test: peers venv  ## all tests on the compiled build; all on the pure one, too, but of those with foreign peers or Spark a few
-	$(call test_both_builds,test-pure)
-
-check: peers venv  ## what every change must pass: lint, then test; the compiler runs beside both
-	$(call test_both_builds,lint test-pure)
 
 test-all: peers venv  ## every test on both builds
 	@$(MAKE) --no-print-directory test-pure
