@@ -9,9 +9,9 @@ import pytest
 from spanwire.broker.metadata import SCHEDULES
 from spanwire.broker.scheduler.removal_job import MAX_REMOVED
 from spanwire.broker.scheduler.schedule import SCHEDULED_MESSAGES, SchedulerSettings
-from spanwire.broker.scheduler.scheduler_requests import MAX_BROWSES, MAX_COPIES, MAX_REMOVALS
+from spanwire.broker.scheduler.scheduler_requests import MAX_BROWSES, MAX_COPIES, MAX_LOOKED, MAX_REMOVALS, Browse
 from spanwire.model.errors import ResourceAllocationError
-from tests.support.dialogue.broker_dialogue import START_MS, Peer, Stage
+from tests.support.dialogue.broker_dialogue import START_MS, Peer, Stage, destination
 from tests.support.dialogue.text_format import properties_of
 from tests.unit.broker.test_commit_dialogues import fails_with, settles
 
@@ -314,3 +314,13 @@ def test_a_stop_ends_a_removal(waits: bool) -> None:
     assert peer.is_answered(token) == waits
     stage.broker.stop(stage.now)
     assert left(stage) == 0
+
+
+def test_a_browse_passes_over_so_many_messages_that_went_meanwhile_in_one_turn() -> None:
+    stage = Stage()
+    browse = Browse(stage.peer("p").state, destination(QUEUE), list(range(2 * MAX_LOOKED + 1)))
+    left_after = []
+    while browse.order:
+        assert browse.take({}) == []
+        left_after.append(len(browse.order))
+    assert left_after == [MAX_LOOKED + 1, 1, 0]
