@@ -29,7 +29,7 @@ from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 PLACES: Final = ("", "src", "src/spanwire", "src/spanwire/broker", "src/spanwire/pipeline", "examples/stocks")
-OF_THE_PAST: Final = ("docs/internals/adr/", "docs/internals/benchmarks/", "docs/internals/performance.md")
+OF_THE_PAST: Final = ("docs/internals/adr/", "docs/internals/benchmarks/")
 # Java's and ActiveMQ's classes and header names that pages about the inside mention.
 FOREIGN: Final = frozenset({"JMSRedelivered", "JMSTimestamp", "JMSXDeliveryCount", "TransactionInfo"})
 FENCE: Final = re.compile(r"^ *```.*?^ *```$", re.DOTALL | re.MULTILINE)
