@@ -253,8 +253,10 @@ def test_a_transaction_that_lost_a_message_cannot_be_committed(spanwire_broker: 
 
 
 INTERRUPTED: Final = """
-import sys
+import signal, sys
 from spanwire.client import blocking
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background of a shell begins without
 
 with blocking.connect(sys.argv[1]) as connection, connection.session() as session:
     consumer = session.create_consumer("queue://I")
@@ -268,8 +270,10 @@ with blocking.connect(sys.argv[1]) as connection, connection.session() as sessio
 """
 
 INTERRUPTED_LOOP: Final = """
-import asyncio, sys
+import asyncio, signal, sys
 from spanwire.client import aio
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 async def main():
     async with aio.connect(sys.argv[1]) as connection, connection.session() as session:
@@ -298,9 +302,12 @@ def test_ctrl_c_ends_a_wait_and_nothing_else(spanwire_broker: Broker, program: s
         [sys.executable, "-c", program, spanwire_broker.url], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
-        assert process.stdout.readline() == "waiting\n"
-        process.send_signal(signal.SIGINT)
-        printed, complaints = process.communicate(timeout=PATIENCE)
+        try:
+            assert process.stdout.readline() == "waiting\n"
+            process.send_signal(signal.SIGINT)
+            printed, complaints = process.communicate(timeout=PATIENCE)
+        finally:
+            process.kill()
     assert (printed.split(), complaints, process.returncode) == (output, "", 0)
     spanwire_broker.queue("I").wait_for(PATIENCE, consumers=0, pending=0)
 
