@@ -33,6 +33,11 @@ CLASSIC_CONFIGURATION = """<beans xmlns="http://www.springframework.org/schema/b
 """
 
 
+def interpreter(path: str) -> Path:
+    """Return the path of a build's Python, from any directory: a broker runs in a directory of its own."""
+    return Path(path).absolute()
+
+
 class Broker:
     """One broker process on two free loopback ports."""
 

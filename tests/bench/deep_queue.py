@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 from spanwire.client import blocking
-from tests.bench.brokers import Broker, spanwire
+from tests.bench.brokers import Broker, interpreter, spanwire
 
 KIB = 1024
 PER_TRANSACTION = 5_000
@@ -65,8 +65,10 @@ def drained(broker: Broker, queue: str, count: int) -> tuple[float, float]:
 def main() -> None:
     """A line for each build and round, and the medians."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--python", type=Path, default=Path(sys.executable), help="interpreter of the build to measure")
-    parser.add_argument("--against", type=Path, help="interpreter of a build to compare with")
+    parser.add_argument(
+        "--python", type=interpreter, default=Path(sys.executable), help="interpreter of the build to measure"
+    )
+    parser.add_argument("--against", type=interpreter, help="interpreter of a build to compare with")
     parser.add_argument("--count", type=int, default=200_000, help="messages of a round")
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()

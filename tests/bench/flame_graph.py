@@ -21,7 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from tests.bench.brokers import Broker
+from tests.bench.brokers import Broker, interpreter
 from tests.bench.run import ROOT, Generators, compile_generators, measure
 from tests.bench.workloads import WORKLOADS, Workload
 
@@ -69,7 +69,9 @@ def sample(load: Generators, python: Path, workload: Workload, seconds: float, w
 def main() -> None:
     """Write the picture of one workload."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--python", type=Path, default=Path(sys.executable), help="interpreter of the build to sample")
+    parser.add_argument(
+        "--python", type=interpreter, default=Path(sys.executable), help="interpreter of the build to sample"
+    )
     parser.add_argument("--workload", default=WORKLOADS[0].name, help="a name, or a part of it, of `make bench`")
     parser.add_argument("--seconds", type=float, default=10.0, help="how long the broker is loaded")
     parser.add_argument("--output", type=Path, default=OUTPUT)
@@ -80,7 +82,7 @@ def main() -> None:
         raise SystemExit(f"flame_graph: no workload is named {options.workload!r}; there are:\n{names}")
     work = Path(tempfile.mkdtemp(prefix="spanwire-bench-"))
     try:
-        picture = sample(compile_generators(work), options.python.absolute(), found[0], options.seconds, work)
+        picture = sample(compile_generators(work), options.python, found[0], options.seconds, work)
     except subprocess.TimeoutExpired as error:
         raise SystemExit(f"flame_graph: {error}") from error
     finally:

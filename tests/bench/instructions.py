@@ -20,7 +20,7 @@ import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tests.bench.brokers import Broker
+from tests.bench.brokers import Broker, interpreter
 from tests.bench.run import Generators, compile_generators, measure
 from tests.bench.stages import Profile, read_profile, table
 from tests.bench.workloads import KIB, Workload
@@ -92,8 +92,10 @@ def per_message(load: Generators, python: Path, workload: Workload, work: Path) 
 def main() -> None:
     """One line a workload and build."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--python", type=Path, default=Path(sys.executable), help="interpreter of the build to count")
-    parser.add_argument("--against", type=Path, help="interpreter of a build to compare with")
+    parser.add_argument(
+        "--python", type=interpreter, default=Path(sys.executable), help="interpreter of the build to count"
+    )
+    parser.add_argument("--against", type=interpreter, help="interpreter of a build to compare with")
     parser.add_argument("--by-stage", action="store_true", help="say what each stage of a message's way takes")
     options = parser.parse_args()
     if shutil.which("valgrind") is None:

@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from spanwire.client import blocking
-from tests.bench.brokers import Broker, classic, spanwire
+from tests.bench.brokers import Broker, classic, interpreter, spanwire
 from tests.bench.run import RUN_DEADLINE, Generators, compile_generators
 from tests.bench.workloads import KIB, Workload
 from tests.support.peers import missing
@@ -204,7 +204,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--brokers", type=int, default=3)
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--python", type=Path, default=Path(sys.executable), help="interpreter of the build to measure")
+    parser.add_argument(
+        "--python", type=interpreter, default=Path(sys.executable), help="interpreter of the build to measure"
+    )
     parser.add_argument("--without-classic", action="store_true")
     parser.add_argument("--quick", action="store_true", help="small numbers, to see that it works")
     parser.add_argument("--require", action="store_true", help="end with an error when a limit is not kept")

@@ -18,7 +18,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from tests.bench.brokers import Broker, spanwire
+from tests.bench.brokers import Broker, interpreter, spanwire
 from tests.bench.instructions import COPYING, START_DEADLINE, TOTAL, Count
 from tests.bench.network_chain import CONNECTOR, INSIDE, WORKLOADS
 from tests.bench.run import Generators, compile_generators
@@ -97,8 +97,10 @@ def counts(load: Generators, python: Path, messages: int, work: Path) -> list[Co
 def main() -> None:
     """One line a workload."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--python", type=Path, default=Path(sys.executable), help="interpreter of the build to count")
-    parser.add_argument("--against", type=Path, help="interpreter of a build to compare with")
+    parser.add_argument(
+        "--python", type=interpreter, default=Path(sys.executable), help="interpreter of the build to count"
+    )
+    parser.add_argument("--against", type=interpreter, help="interpreter of a build to compare with")
     parser.add_argument("--messages", type=int, default=10_000)
     options = parser.parse_args()
     if shutil.which("valgrind") is None:

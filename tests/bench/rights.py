@@ -17,7 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.bench.brokers import Broker, spanwire
+from tests.bench.brokers import Broker, interpreter, spanwire
 from tests.bench.run import Generators, compile_generators, measure
 from tests.bench.workloads import KIB, Workload
 
@@ -74,7 +74,9 @@ def main() -> None:
     """Two brokers, all workloads, one line each."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", type=int, default=21)
-    parser.add_argument("--python", type=Path, default=Path(sys.executable), help="interpreter of the build to measure")
+    parser.add_argument(
+        "--python", type=interpreter, default=Path(sys.executable), help="interpreter of the build to measure"
+    )
     options = parser.parse_args()
     os.environ.update(LOAD_USER=USER, LOAD_PASSWORD=PASSWORD)  # the broker without users takes any
     work = Path(tempfile.mkdtemp(prefix="spanwire-bench-"))

@@ -21,7 +21,7 @@ from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 
 from tests.bench import chart
-from tests.bench.brokers import Broker, classic, spanwire
+from tests.bench.brokers import Broker, classic, interpreter, spanwire
 from tests.bench.floors import floors
 from tests.bench.workloads import WORKLOADS, Workload
 from tests.support.peers import activemq_classpath, missing
@@ -213,8 +213,10 @@ def write(rows: list[Row], repeats: int, warm: float, least: dict[str, str], dir
 def main() -> None:
     """Start the brokers, warm them up, run, report, end them."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pure", type=Path, default=ROOT / ".venv/bin/python", help="interpreter of the pure build")
-    parser.add_argument("--compiled", type=Path, default=ROOT / ".venv-compiled/bin/python")
+    parser.add_argument(
+        "--pure", type=interpreter, default=ROOT / ".venv/bin/python", help="interpreter of the pure build"
+    )
+    parser.add_argument("--compiled", type=interpreter, default=ROOT / ".venv-compiled/bin/python")
     parser.add_argument("--output", type=Path, default=ROOT / "docs/internals/benchmarks")
     parser.add_argument("--only", default="", help="run only workloads whose name contains this")
     options = parser.parse_args()

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.bench import chart
-from tests.bench.brokers import Broker, spanwire
+from tests.bench.brokers import Broker, interpreter, spanwire
 from tests.bench.run import ROOT, commit
 from tests.bench.selectors import RECEIVE_BYTES, STALL_SECONDS, Link
 from tests.bench.workloads import KIB, MIB
@@ -263,7 +263,9 @@ def points(axis: str, python: Path, most: int, work: Path) -> list[Point]:
 def main() -> None:
     """Measure, and write the figures and the picture."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--python", type=Path, default=Path(sys.executable), help="interpreter of the build to measure")
+    parser.add_argument(
+        "--python", type=interpreter, default=Path(sys.executable), help="interpreter of the build to measure"
+    )
     parser.add_argument("--only", default="", help="only what has this in its name")
     parser.add_argument("--most", type=int, default=10_000_000, help="leave out larger values")
     parser.add_argument("--output", type=Path, default=ROOT / "out")
@@ -275,7 +277,7 @@ def main() -> None:
     try:
         for axis in AXES:
             if options.only in axis:
-                found = points(axis, options.python.absolute(), options.most, work)
+                found = points(axis, options.python, options.most, work)
                 curves[axis] = [(point.value, point.cpu_us) for point in found]
     finally:
         shutil.rmtree(work, ignore_errors=True)

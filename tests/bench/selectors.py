@@ -21,7 +21,7 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tests.bench.brokers import Broker, classic, spanwire
+from tests.bench.brokers import Broker, classic, interpreter, spanwire
 from tests.bench.run import ROOT
 
 CONNECTIONS = 10  # on which the consumers are
@@ -200,8 +200,10 @@ def _run(port: int, queue: str, consumers: int, count: int, receiver: Receiver) 
 def main() -> None:
     """Each broker that is there, with and without pending messages."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pure", type=Path, default=ROOT / ".venv/bin/python", help="interpreter of the pure build")
-    parser.add_argument("--compiled", type=Path, default=ROOT / ".venv-compiled/bin/python")
+    parser.add_argument(
+        "--pure", type=interpreter, default=ROOT / ".venv/bin/python", help="interpreter of the pure build"
+    )
+    parser.add_argument("--compiled", type=interpreter, default=ROOT / ".venv-compiled/bin/python")
     parser.add_argument("--brokers", default="compiled,pure,classic")
     parser.add_argument("--consumers", type=int, default=1_000)
     parser.add_argument("--count", type=int, default=50_000)

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.bench.brokers import Broker, spanwire
+from tests.bench.brokers import Broker, interpreter, spanwire
 from tests.bench.instructions import TOTAL
 
 RUNS = 15
@@ -204,8 +204,10 @@ def row(case: Case, bench: Bench, samples: Sequence[Sample]) -> str:
 def main() -> None:
     """Print one line for each case and build."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--python", type=Path, default=Path(sys.executable), help="interpreter of the build to measure")
-    parser.add_argument("--against", type=Path, help="interpreter of a build to compare with")
+    parser.add_argument(
+        "--python", type=interpreter, default=Path(sys.executable), help="interpreter of the build to measure"
+    )
+    parser.add_argument("--against", type=interpreter, help="interpreter of a build to compare with")
     parser.add_argument("--runs", type=int, default=RUNS, help="processes of each case")
     parser.add_argument("--only", default="", help="part of the name of the cases to measure")
     options = parser.parse_args()
@@ -216,7 +218,7 @@ def main() -> None:
         for python in (options.python, options.against):
             if python is not None:
                 directory = Path(tempfile.mkdtemp(dir=work))
-                benches.append(Bench(python.absolute(), directory))
+                benches.append(Bench(python, directory))
         for case in CASES:
             if options.only not in case.name:
                 continue
