@@ -171,21 +171,21 @@ bench-floors: venv  ## the least that this machine takes for a round trip over l
 
 bench-spark: peers $(VENV)/.spark  ## queues through Spark on local[2], beside other ways (BENCH_ARGS="--only memory": ten minutes)
 	@if sh tools/find_compiler.sh $(BIN)/python >/dev/null; then $(MAKE) --no-print-directory $(COMPILED)/.spark; fi
-	$(call with_best_build,-m tests.bench.spark_load $(BENCH_ARGS))
+	$(call with_best_build,-m tests.bench.spark.load $(BENCH_ARGS))
 
 bench-selectors: peers venv  ## a thousand consumers with distinct selectors on one queue, beside ActiveMQ Classic
 	$(call with_best_build,-m tests.bench.selectors $(BENCH_ARGS))
 
 bench-network: peers venv  ## a chain of three brokers beside ActiveMQ Classic's, demand in networks of up to 500, advisories
-	$(call with_best_build,-m tests.bench.network_chain $(BENCH_ARGS))
-	$(call with_best_build,-m tests.bench.network_scale $(BENCH_ARGS))
+	$(call with_best_build,-m tests.bench.networks.chain $(BENCH_ARGS))
+	$(call with_best_build,-m tests.bench.networks.scale $(BENCH_ARGS))
 
 bench-rights: venv  ## what users and rights cost, in alternating pairs of runs
 	$(call with_best_build,-m tests.bench.rights $(BENCH_ARGS))
 
 bench-client: peers venv $(VENV)/.bench  ## the Python client beside stomp.py, stompman and the Java client
 	@if sh tools/find_compiler.sh $(BIN)/python >/dev/null; then $(MAKE) --no-print-directory $(COMPILED)/.bench; fi
-	$(call with_best_build,-m tests.bench.client_peers $(BENCH_ARGS))
+	$(call with_best_build,-m tests.bench.clients.peers $(BENCH_ARGS))
 
 bench-start: venv  ## a broker's start and client commands: processor time, instructions, modules
 	$(call with_best_build,-m tests.bench.start_up $(BENCH_ARGS))

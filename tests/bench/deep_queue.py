@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 from spanwire.client import blocking
-from tests.bench.brokers import Broker, interpreter, spanwire
+from tests.bench.brokers.activemq import Broker, interpreter, spanwire
 
 KIB = 1024
 PER_TRANSACTION = 5_000

@@ -21,9 +21,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from tests.bench.brokers import Broker, interpreter
+from tests.bench.brokers.activemq import Broker, interpreter
+from tests.bench.loads.workloads import WORKLOADS, Workload
 from tests.bench.run import ROOT, Generators, compile_generators, measure
-from tests.bench.workloads import WORKLOADS, Workload
 
 OUTPUT: Final = ROOT / "out/flame-graph.svg"
 SAMPLES_PER_SECOND: Final = 200  # more than twice as many keep py-spy itself from following on a shared processor

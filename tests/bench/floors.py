@@ -41,7 +41,7 @@ class Echo:
 def compile_echo(directory: Path) -> Path:
     """Compile the echo server and its client into ``directory``."""
     program = directory / "echo"
-    subprocess.run(["cc", "-O2", "-D_GNU_SOURCE", "-o", str(program), str(HERE / "echo.c")], check=True)
+    subprocess.run(["cc", "-O2", "-D_GNU_SOURCE", "-o", str(program), str(HERE / "loads" / "echo.c")], check=True)
     return program
 
 

@@ -20,10 +20,10 @@ import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tests.bench.brokers import Broker, interpreter
+from tests.bench.brokers.activemq import Broker, interpreter
+from tests.bench.loads.workloads import KIB, Workload
 from tests.bench.run import Generators, compile_generators, measure
 from tests.bench.stages import Profile, read_profile, table
-from tests.bench.workloads import KIB, Workload
 
 FEW = 4_000  # messages of the first run, which pay for the start of the broker
 MORE = 24_000

@@ -17,9 +17,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.bench.brokers import Broker, interpreter, spanwire
+from tests.bench.brokers.activemq import Broker, interpreter, spanwire
+from tests.bench.loads.workloads import KIB, Workload
 from tests.bench.run import Generators, compile_generators, measure
-from tests.bench.workloads import KIB, Workload
 
 USER = "bench"
 PASSWORD = "for-the-benchmark-alone"

@@ -20,10 +20,10 @@ import time
 from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 
-from tests.bench import chart
-from tests.bench.brokers import Broker, classic, interpreter, spanwire
+from tests.bench.brokers.activemq import Broker, classic, interpreter, spanwire
 from tests.bench.floors import floors
-from tests.bench.workloads import WORKLOADS, Workload
+from tests.bench.loads.workloads import WORKLOADS, Workload
+from tests.bench.reports import chart
 from tests.support.peers import activemq_classpath, missing
 
 HERE = Path(__file__).resolve().parent
@@ -37,11 +37,13 @@ GENERATOR_LIMIT = 0.9  # cores above which the generator, not the broker, sets t
 def compile_generators(directory: Path) -> dict[str, list[str]]:
     """The commands that make load, by protocol: our own in C, and the Java client where it is."""
     target = str(directory / "load")
-    subprocess.run(["cc", "-O2", "-pthread", "-D_GNU_SOURCE", "-o", target, str(HERE / "load.c")], check=True)
+    subprocess.run(["cc", "-O2", "-pthread", "-D_GNU_SOURCE", "-o", target, str(HERE / "loads" / "load.c")], check=True)
     commands = {"openwire": [target], "stomp": [target]}
     if missing("activemq-client") is None:
         classpath = activemq_classpath()
-        subprocess.run(["javac", "-cp", classpath, "-d", str(directory), str(HERE / "JmsLoad.java")], check=True)
+        subprocess.run(
+            ["javac", "-cp", classpath, "-d", str(directory), str(HERE / "loads" / "JmsLoad.java")], check=True
+        )
         commands["jms"] = ["java", "-Xmx512m", "-cp", f"{classpath}:{directory}", "JmsLoad"]
     return commands
 

@@ -26,11 +26,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from tests.bench import chart
-from tests.bench.brokers import Broker, interpreter, spanwire
+from tests.bench.brokers.activemq import Broker, interpreter, spanwire
+from tests.bench.loads.workloads import KIB, MIB
+from tests.bench.reports import chart
 from tests.bench.run import ROOT, commit
 from tests.bench.selectors import RECEIVE_BYTES, STALL_SECONDS, Link
-from tests.bench.workloads import KIB, MIB
 
 SIZE: Final = 100  # bytes of a body
 COUNT: Final = 50_000  # messages of one point, more where there are more than a tenth as many senders or receivers

@@ -21,7 +21,7 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tests.bench.brokers import Broker, classic, interpreter, spanwire
+from tests.bench.brokers.activemq import Broker, classic, interpreter, spanwire
 from tests.bench.run import ROOT
 
 CONNECTIONS = 10  # on which the consumers are

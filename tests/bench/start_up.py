@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.bench.brokers import Broker, interpreter, spanwire
+from tests.bench.brokers.activemq import Broker, interpreter, spanwire
 from tests.bench.instructions import TOTAL
 
 RUNS = 15

@@ -1,6 +1,6 @@
 """How demand spreads through networks of many brokers, who hears of it, and what it costs as the network grows.
 
-`python -m tests.bench.network_scale` measures the same with hundreds of brokers.
+`python -m tests.bench.networks.scale` measures the same with hundreds of brokers.
 """
 
 from __future__ import annotations

@@ -18,10 +18,10 @@ from typing import Final
 
 from spanwire._build import version_text
 from tests.bench.floors import measure_syncs
-from tests.bench.workloads import Workload
+from tests.bench.loads.workloads import Workload
 from tests.service.started import Started
 
-LOAD: Final = Path(__file__).resolve().parents[1] / "bench" / "load.c"
+LOAD: Final = Path(__file__).resolve().parents[1] / "bench" / "loads" / "load.c"
 PRODUCERS: Final = (1, 64, 256)
 SENDS: Final = {1: 4_000, 64: 40_000, 256: 60_000}
 SIZE: Final = 1024

@@ -1,6 +1,6 @@
 """Instructions that the middle one of three brokers in a row takes for a message, which a busy machine does not change.
 
-    python -m tests.bench.network_instructions [--python PATH] [--against PATH] [--messages 10000]
+    python -m tests.bench.networks.instructions [--python PATH] [--against PATH] [--messages 10000]
 
 valgrind's callgrind counts the instructions of user code of that broker while the messages of `network_chain` pass, and
 nothing of its start. The kernel's share is left out, and ``memcpy`` is told apart: `make bench-network` has times.
@@ -18,11 +18,11 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from tests.bench.brokers import Broker, interpreter, spanwire
+from tests.bench.brokers.activemq import Broker, interpreter, spanwire
 from tests.bench.instructions import COPYING, START_DEADLINE, TOTAL, Count
-from tests.bench.network_chain import CONNECTOR, INSIDE, WORKLOADS
+from tests.bench.loads.workloads import Workload
+from tests.bench.networks.chain import CONNECTOR, INSIDE, WORKLOADS
 from tests.bench.run import Generators, compile_generators
-from tests.bench.workloads import Workload
 
 WARM_UP = 2_000  # messages
 WINDOW = 1_000  # of the producer, so that no queue grows long in a process that is fifty times slower

@@ -35,10 +35,10 @@ from pyspark.sql import SparkSession
 
 from spanwire._build import version_text
 from spanwire.pipeline.session import local_session
-from tests.bench import spark_runs as runs
-from tests.bench.brokers import Broker, spanwire
+from tests.bench.brokers.activemq import Broker, spanwire
 from tests.bench.run import ROOT, commit
-from tests.bench.spark_runs import Run
+from tests.bench.spark import runs
+from tests.bench.spark.runs import Run
 
 SECTIONS = ("parquet", "queue", "latency", "route", "simulate")
 MEMORY = "memory"

@@ -1,6 +1,6 @@
 """What demand costs in networks of up to 500 brokers in one process, and advisory frames against destinations.
 
-    python -m tests.bench.network_scale [--sizes 50,100,200,500] [--each 200] [--quick] [--require]
+    python -m tests.bench.networks.scale [--sizes 50,100,200,500] [--each 200] [--quick] [--require]
 
 Each row has a process of its own, in which real brokers exchange real bytes without sockets. Consumers come broker by
 broker, ``--each`` at every one, half of them of one of fifty queues, the others of one of fifty topics, behind
@@ -97,7 +97,7 @@ def exponent(points: list[tuple[float, float]]) -> float:
 def measured(arguments: list[str]) -> dict[str, float]:
     """One row, in a process of its own."""
     done = subprocess.run(
-        [sys.executable, "-m", "tests.bench.network_scale", "--row", *arguments],
+        [sys.executable, "-m", "tests.bench.networks.scale", "--row", *arguments],
         capture_output=True,
         text=True,
         timeout=ROW_DEADLINE,

@@ -1,6 +1,6 @@
 """The Python client beside stomp.py and stompman, and its round trips beside the Java client's.
 
-    python -m tests.bench.client_peers [--messages 200000] [--peer-messages 50000] [--sync 5000] [--repeats 3]
+    python -m tests.bench.clients.peers [--messages 200000] [--peer-messages 50000] [--sync 5000] [--repeats 3]
                                        [--require]
 
 One Spanwire, of the same build. Each client sends non-persistent messages of 1 KiB to a queue of its own, the last one
@@ -34,7 +34,7 @@ from typing import Any, Final
 
 from spanwire._build import version_text
 from spanwire.client import aio, blocking
-from tests.bench.client_load import BODY, WARM_UP, Numbers, Stopwatch, faults_of, receive, send, timed
+from tests.bench.clients.load import BODY, WARM_UP, Numbers, Stopwatch, faults_of, receive, send, timed
 from tests.support.broker_process import BrokerProcess, spanwire_command
 from tests.support.java import compile_java
 from tests.support.peers import activemq_classpath, missing
@@ -234,7 +234,7 @@ def in_child(place: Place, *arguments: str) -> Numbers:
     command = [
         sys.executable,
         "-m",
-        "tests.bench.client_peers",
+        "tests.bench.clients.peers",
         "--place",
         f"{place.openwire}:{place.stomp}:{place.pid}",
     ]

@@ -1,6 +1,6 @@
 """How fast the Python client is: one-way sends of 1 KiB and their receipt, in one process and in two.
 
-    python -m tests.bench.client_load [--messages 200000] [--shell aio|blocking] [--mode auto|dups_ok|client]
+    python -m tests.bench.clients.load [--messages 200000] [--shell aio|blocking] [--mode auto|dups_ok|client]
                                       [--url tcp://127.0.0.1:61616]
 
 Starts a Spanwire of its own, of the same build, unless ``--url`` names a broker. Every run is checked for loss, doubles

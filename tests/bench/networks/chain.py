@@ -1,7 +1,7 @@
 """What hops cost: messages from a producer at the first broker of a row to a consumer at the last one, beside the same
 at one broker.
 
-    python -m tests.bench.network_chain [--brokers 3] [--repeats 5] [--python PATH] [--without-classic] [--quick]
+    python -m tests.bench.networks.chain [--brokers 3] [--repeats 5] [--python PATH] [--without-classic] [--quick]
                                         [--require]
 
 For Spanwire and for ActiveMQ Classic in the same run, taking turns: the rate through the chain, the CPU time of all
@@ -27,9 +27,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from spanwire.client import blocking
-from tests.bench.brokers import Broker, classic, interpreter, spanwire
+from tests.bench.brokers.activemq import Broker, classic, interpreter, spanwire
+from tests.bench.loads.workloads import KIB, Workload
 from tests.bench.run import RUN_DEADLINE, Generators, compile_generators
-from tests.bench.workloads import KIB, Workload
 from tests.support.peers import missing
 
 INSIDE = """<plugins><statisticsBrokerPlugin/></plugins>
