@@ -11,77 +11,12 @@ from pathlib import Path
 from typing import Final
 
 from spanwire.registry import TRANSPORT_SCHEMES
-from spanwire.service.config.interpretation import network, persistence, plugins, uri, virtual
-from spanwire.service.config.tables import attribute_table as words
+from spanwire.service.config.elements import ELEMENTS
+from spanwire.service.config.interpretation import uri
 from spanwire.service.config.tables.handling import HONOURED, LATER, ONLY, Rule, Words
 from spanwire.service.config.values.diagnostics import snake_case
 
 TARGET: Final = Path(__file__).resolve().parent.parent / "docs" / "reference" / "activemq-xml.md"
-ELEMENTS: Final[dict[str, Words]] = {
-    "broker": words.BROKER,
-    "transportConnector": words.TRANSPORT_CONNECTOR,
-    "networkConnector": network.CONNECTOR,
-    "persistenceAdapter": persistence.PERSISTENCE,
-    "kahaDB": persistence.KAHA_DB,
-    "levelDB": persistence.LEVEL_DB,
-    "mKahaDB": persistence.M_KAHA_DB,
-    "memoryPersistenceAdapter": persistence.MEMORY,
-    "policyMap": words.POLICY_MAP,
-    "policyEntry": words.POLICY_ENTRY,
-    "networkBridgeFilterFactory": words.BRIDGE_FILTERS,
-    "conditionalNetworkBridgeFilterFactory": words.CONDITIONAL_BRIDGE_FILTER,
-    "pendingMessageLimitStrategy": words.PENDING_LIMIT,
-    "constantPendingMessageLimitStrategy": words.CONSTANT_LIMIT,
-    "prefetchRatePendingMessageLimitStrategy": words.PREFETCH_RATE,
-    "messageEvictionStrategy": words.EVICTION,
-    "oldestMessageEvictionStrategy, oldestMessageWithLowestPriorityEvictionStrategy": words.OLDEST,
-    "uniquePropertyMessageEvictionStrategy": words.UNIQUE_PROPERTY,
-    "slowConsumerStrategy": words.SLOW_CONSUMERS,
-    "abortSlowConsumerStrategy": words.ABORT_SLOW,
-    "abortSlowAckConsumerStrategy": words.ABORT_SLOW_ACK,
-    "dispatchPolicy": words.DISPATCH,
-    "clientIdFilterDispatchPolicy": words.CLIENT_ID_FILTER,
-    "subscriptionRecoveryPolicy": words.RECOVERY,
-    "fixedCountSubscriptionRecoveryPolicy": words.FIXED_COUNT,
-    "fixedSizedSubscriptionRecoveryPolicy": words.FIXED_SIZE,
-    "timedSubscriptionRecoveryPolicy": words.TIMED,
-    "retainedMessageSubscriptionRecoveryPolicy": words.RETAINED,
-    "deadLetterStrategy": words.DEAD_LETTER_STRATEGY,
-    "sharedDeadLetterStrategy": words.SHARED_DEAD_LETTERS,
-    "destinationInterceptors": virtual.INTERCEPTORS,
-    "virtualDestinationInterceptor": virtual.INTERCEPTOR,
-    "virtualDestinations": virtual.VIRTUAL_DESTINATIONS,
-    "virtualTopic": virtual.VIRTUAL_TOPIC,
-    "compositeQueue, compositeTopic": virtual.COMPOSITE,
-    "forwardTo": virtual.FORWARD_TO,
-    "filteredDestination": virtual.FILTERED,
-    "mirroredQueue": virtual.MIRRORED,
-    "systemUsage": words.SYSTEM_USAGE,
-    "memoryUsage": words.MEMORY_USAGE,
-    "destinations": words.DESTINATIONS,
-    "managementContext": words.MANAGEMENT,
-    "sslContext": words.SSL_CONTEXT,
-    "plugins": words.PLUGINS,
-    "simpleAuthenticationPlugin": words.SIMPLE_AUTHENTICATION,
-    "authenticationUser": words.USER,
-    "jaasAuthenticationPlugin": words.JAAS_AUTHENTICATION,
-    "jaasDualAuthenticationPlugin": words.DUAL_AUTHENTICATION,
-    "map": words.AUTHORIZATION_HOLDER,
-    "authorizationMap": words.AUTHORIZATION_MAP,
-    "authorizationEntry": words.AUTHORIZATION_ENTRY,
-    "tempDestinationAuthorizationEntry": words.TEMPORARY_ENTRY,
-    "individualDeadLetterStrategy": words.INDIVIDUAL_DEAD_LETTERS,
-    "discarding": words.DISCARDING_LETTERS,
-    "discardingDLQBrokerPlugin": plugins.DISCARDING,
-    "runtimeConfigurationPlugin": plugins.RUNTIME,
-    "redeliveryPlugin": plugins.REDELIVERY,
-    "redeliveryPolicyMap": plugins.REDELIVERY_MAP,
-    "redeliveryPolicy": plugins.REDELIVERY_POLICY,
-    "statisticsBrokerPlugin": plugins.STATISTICS,
-    "timeStampingBrokerPlugin": plugins.TIME_STAMPS,
-    "forcePersistencyModeBrokerPlugin": plugins.PERSISTENCE,
-    "loggingBrokerPlugin": plugins.EVENT_LOG,
-}
 OPTIONS: Final = {
     "of every transport": {**uri.SOCKET, **uri.WIRE_FORMAT},
     "of `stomp` and `auto`": uri.STOMP,
@@ -133,7 +68,14 @@ def section(name: str, table: Words) -> str:
         rows.setdefault(status(rule, table.guards), []).append(f"`{word}`")
     for word, rule in table.children.items():
         rows.setdefault(status(rule, table.guards), []).append(f"`<{word}>`")
-    lines = [f"## {name}", "", f"TOML: `{snake_case(name)}`", "", "| words | status |", "|---|---|"]
+    lines = [
+        f"## {name}",
+        "",
+        f"TOML: `{snake_case(name.partition(' of ')[0])}`",
+        "",
+        "| words | status |",
+        "|---|---|",
+    ]
     for told, found in sorted(rows.items(), key=order):
         lines.append(f"| {', '.join(sorted(found, key=str.lower))} | {told} |")
     return "\n".join([*lines, "", *attributes(table)])

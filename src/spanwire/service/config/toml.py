@@ -24,24 +24,20 @@ from typing import Final
 
 from spanwire.documents.element import MAX_DEPTH, MAX_DOCUMENT_BYTES, MAX_ELEMENTS, Attribute, Element
 from spanwire.model.errors import ConfigurationError
-from spanwire.service.config.interpretation import network, persistence
-from spanwire.service.config.tables import attribute_table as words
-from spanwire.service.config.tables.handling import LATER, Words
+from spanwire.service.config.elements import ELEMENTS
+from spanwire.service.config.tables.handling import LATER
 from spanwire.service.config.values.diagnostics import snake_case
 
 KEY: Final = r"(?:[A-Za-z0-9_-]+|\"[^\"]*\"|'[^']*')"
 TABLE_LINE: Final = re.compile(rf"\s*\[\[?\s*({KEY}(?:\s*\.\s*{KEY})*)\s*\]\]?")
 KEY_LINE: Final = re.compile(rf"\s*({KEY}(?:\s*\.\s*{KEY})*)\s*=")
 BROKEN_AT: Final = re.compile(r"at line (\d+)")
-TABLES: Final = tuple(
-    table for table in (*vars(words).values(), network.CONNECTOR, *persistence.TABLES) if isinstance(table, Words)
-)
 # Needed for words with adjacent capitals. If TOML spells two words alike, such as discoveryUri and discoveryURI, the
 # supported word counts.
 KNOWN: Final[dict[str, str]] = {
     snake_case(word): word
     for is_later in (True, False)
-    for table in TABLES
+    for table in ELEMENTS.values()
     for word, rule in (*table.settings.items(), *table.children.items())
     if (rule.kind == LATER) is is_later
 }

@@ -10,17 +10,54 @@ import pytest
 from spanwire.broker.policy.policy_entry import BUCKET_GROUPS, GroupMap
 from spanwire.documents.element import Attribute as Written
 from spanwire.documents.element import Element
-from spanwire.service.config.interpretation import network, plugins
-from spanwire.service.config.tables import attribute_table, broker_attributes, policy_attributes
+from spanwire.service.config.elements import ELEMENTS
+from spanwire.service.config.tables import (
+    broker_attributes,
+    persistence_attributes,
+    policy_attributes,
+    security_attributes,
+    usage_attributes,
+    virtual_attributes,
+)
 from spanwire.service.config.tables.attributes import FLAG, Attribute, AttributeTable
 from spanwire.service.config.tables.handling import HONOURED, Words
 from spanwire.service.config.values.diagnostics import Findings, RefusedConfigurationError
 from spanwire.service.config.values.values import Settings
 
-CANDIDATES = (*vars(attribute_table).values(), *vars(plugins).values(), network.CONNECTOR)
-WORDS = [table for table in CANDIDATES if isinstance(table, Words)]
-TABLES = {id(table): table for words in WORDS for table in words.tables}
+TABLES = {id(table): table for words in ELEMENTS.values() for table in words.tables}
 ROWS = [(table, row) for table in TABLES.values() for row in table.rows]
+# Honoured attributes without a row: the names of elements and destinations, passwords, and values that an interpreter
+# makes from several attributes. The list only gets shorter.
+WITHOUT_A_ROW = {
+    "authenticationUser": "password",
+    "authorizationEntry": "queue topic",
+    "broker": "brokerName id maxSchedulerRepeatAllowed name networkConnectorURIs populateJMSXUserID schedulerSupport "
+    "transportConnectorURIs vmConnectorURI",
+    "clientIdFilterDispatchPolicy": "ptpClientId ptpSuffix",
+    "compositeQueue, compositeTopic": "name",
+    "constantPendingMessageLimitStrategy": "limit",
+    "destinationPathSeparatorPlugin": "pathSeparator",
+    "discardingDLQBrokerPlugin": "dropOnly",
+    "filteredDestination": "queue topic",
+    "fixedCountSubscriptionRecoveryPolicy": "maximumSize",
+    "fixedSizedSubscriptionRecoveryPolicy": "maximumSize",
+    "forcePersistencyModeBrokerPlugin": "persistenceFlag",
+    "individualDeadLetterStrategy": "queuePrefix queueSuffix topicPrefix topicSuffix",
+    "networkConnector": "autoStart id password remotePassword sendLoginToDiscovered uri",
+    "oldestMessageEvictionStrategy, oldestMessageWithLowestPriorityEvictionStrategy": (
+        "evictExpiredMessagesHighWatermark"
+    ),
+    "policyEntry": "queue tempQueue tempTopic topic",
+    "prefetchRatePendingMessageLimitStrategy": "multiplier",
+    "queue, topic": "physicalName",
+    "redeliveryPolicy": "backOffMultiplier queue tempQueue tempTopic topic",
+    "runtimeConfigurationPlugin": "checkPeriod",
+    "sharedDeadLetterStrategy": "deadLetterQueue",
+    "sslContext": "keyStore keyStoreKey keyStoreKeyPassword keyStorePassword trustStore trustStorePassword",
+    "timedSubscriptionRecoveryPolicy": "recoverDuration",
+    "transportConnector": "autoStart discoveryUri name updateClusterFilter uri",
+    "uniquePropertyMessageEvictionStrategy": "evictExpiredMessagesHighWatermark propertyName",
+}
 REFERENCE = (Path(__file__).resolve().parents[4] / "docs/reference/activemq-xml.md").read_text("utf-8")
 
 
@@ -83,7 +120,63 @@ def test_message_groups_have_a_kind_of_their_own() -> None:
     }
 
 
-@pytest.mark.parametrize("words", [words for words in WORDS if words.tables])
+@pytest.mark.parametrize("words", [words for words in ELEMENTS.values() if words.tables])
 def test_an_attribute_with_a_row_is_honoured(words: Words) -> None:
     for table in words.tables:
         assert {words.settings[row.name].kind for row in table.rows} == {HONOURED}
+
+
+def test_every_honoured_attribute_has_a_row_but_for_a_list() -> None:
+    without = {}
+    for name, words in ELEMENTS.items():
+        rows = {row.name for table in words.tables for row in table.rows}
+        missing = {word for word, rule in words.settings.items() if rule.kind == HONOURED} - rows
+        if missing:
+            without[name] = " ".join(sorted(missing))
+    assert without == WITHOUT_A_ROW
+
+
+def test_a_directory_is_a_path_without_its_scheme() -> None:
+    table = persistence_attributes.KAHA_DB
+    assert values(table, directory=" file:a/b ")[0] == {"directory": Path("a/b")}
+    found, findings = values(table, directory="file:")
+    assert found == {"directory": None}
+    with pytest.raises(RefusedConfigurationError, match="directory of <e> is no directory name"):
+        findings.raise_if_any()
+
+
+@pytest.mark.parametrize(
+    ("written", "sync", "interval_ms"),
+    [
+        ({}, True, 0),
+        ({"enableJournalDiskSyncs": "false"}, False, 0),
+        ({"enableJournalDiskSyncs": "false", "journalDiskSyncStrategy": " "}, False, 0),
+        ({"enableJournalDiskSyncs": "false", "journalDiskSyncStrategy": "ALWAYS"}, True, 0),
+        ({"journalDiskSyncStrategy": "never", "journalDiskSyncInterval": "5"}, False, 0),
+        ({"journalDiskSyncStrategy": "periodic"}, False, 1000),
+        ({"journalDiskSyncStrategy": "periodic", "journalDiskSyncInterval": "5"}, False, 5),
+    ],
+)
+def test_the_strategy_of_syncs_comes_before_the_older_flag(
+    written: dict[str, str], sync: bool, interval_ms: int
+) -> None:
+    syncs = persistence_attributes.JournalSyncs(**values(persistence_attributes.SYNCS, **written)[0])  # type: ignore[arg-type]
+    assert (syncs.sync, syncs.sync_interval_ms) == (sync, interval_ms)
+
+
+def test_names_of_groups_are_separated_by_commas() -> None:
+    assert values(security_attributes.ACCESS, read=" a, ,b ")[0] == {"read": frozenset({"a", "b"})}
+
+
+def test_an_affix_may_be_empty_and_is_part_of_a_name() -> None:
+    assert values(virtual_attributes.MIRRORED, prefix="", postfix=".copy")[0] == {"prefix": "", "postfix": ".copy"}
+    with pytest.raises(RefusedConfigurationError, match="prefix of <e> must name one destination"):
+        values(virtual_attributes.MIRRORED, prefix="a.*")[1].raise_if_any()
+
+
+def test_a_default_size_is_shown_in_the_largest_unit_without_a_fraction() -> None:
+    row = usage_attributes.MEMORY.rows[0]
+    assert usage_attributes.MEMORY.default_of(row) == "`1 gb`"
+    assert [row.kind.written(size) for size in (0, 1023, 64 * 1024**2, 1025 * 1024**2)] == [
+        "0", "1023", "64 mb", "1025 mb"
+    ]  # fmt: skip

@@ -12,13 +12,14 @@ from spanwire.service.config.interpretation.interpretation import Interpreter
 from spanwire.service.config.model import BrokerConfiguration
 from spanwire.service.config.readers.properties import Variables
 from spanwire.service.config.reading import read_configuration
-from spanwire.service.config.tables import attribute_table as words
+from spanwire.service.config.tables import attribute_table, security_table
 from spanwire.service.config.tables.handling import LATER, ONLY, Words
 from spanwire.service.config.values.decryption import Decryption
 from spanwire.service.config.values.diagnostics import Findings
 
 PATH = Path("/etc/spanwire/conf/activemq.xml")
-TABLES = {name: table for name, table in vars(words).items() if isinstance(table, Words)}
+NAMES = {**vars(attribute_table), **vars(security_table)}
+TABLES = {name: table for name, table in NAMES.items() if isinstance(table, Words)}
 GUARDED = {
     "AUTHORIZATION",
     "AUTHORIZATION_ENTRIES",

@@ -5,19 +5,16 @@ from __future__ import annotations
 import pytest
 
 from spanwire.registry import TRANSPORT_SCHEMES
+from spanwire.service.config.elements import ELEMENTS
 from spanwire.service.config.interpretation.uri import LATER_SCHEMES, SOCKET, STOMP, WIRE_FORMAT
-from spanwire.service.config.tables import attribute_table as words
-from spanwire.service.config.tables.handling import HONOURED, LATER, NO_EFFECT, ONLY, Words
+from spanwire.service.config.tables.handling import HONOURED, LATER, NO_EFFECT, ONLY
 from spanwire.service.config.toml import KNOWN
-from spanwire.service.config.toml import TABLES as TOML_TABLES
 from spanwire.service.config.values.diagnostics import snake_case
 
-TABLES = {name: table for name, table in vars(words).items() if isinstance(table, Words)}
 
-
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", ELEMENTS)
 def test_a_rule_that_limits_names_the_values_and_one_without_effect_says_why(name: str) -> None:
-    for rules in (TABLES[name].settings, TABLES[name].children):
+    for rules in (ELEMENTS[name].settings, ELEMENTS[name].children):
         for word, rule in rules.items():
             assert word.isalnum()
             assert bool(rule.values) == (rule.kind == ONLY) or rule.kind == NO_EFFECT
@@ -32,7 +29,7 @@ def test_a_transport_is_either_built_or_later() -> None:
 
 def test_of_words_that_toml_spells_alike_one_alone_is_supported() -> None:
     words_of: dict[str, set[str]] = {}
-    for table in TOML_TABLES:
+    for table in ELEMENTS.values():
         for word, rule in (*table.settings.items(), *table.children.items()):
             if rule.kind != LATER:
                 words_of.setdefault(snake_case(word), set()).add(word)

@@ -77,15 +77,16 @@ class Interpreter:
         security = self._security()
         contexts = self.inner(broker, "sslContext", words.SSL_CONTEXT)
         stores = self._stores(contexts)
-        data_directory = settings.text("dataDirectory")
+        values = broker_attributes.BROKER.values(settings)
+        if values.get("data_directory") is not None:
+            values["data_directory"] = self.base / values["data_directory"]
         usage = UsageInterpreter(self.findings, self.inner, self.variables.environment).usage(broker)
         return BrokerConfiguration(
             broker_name=self._broker_name(broker),
-            data_directory=None if data_directory is None else self._directory(broker, "dataDirectory"),
             connectors=self._connectors(broker, stores),
             network_connectors=self._network_connectors(broker, stores),
-            persistence=PersistenceInterpreter(self.findings, self.inner, self._directory).persistence(
-                broker, settings.flag("persistent", True), usage.store.limit_bytes
+            persistence=PersistenceInterpreter(self.findings, self.inner, self.base).persistence(
+                broker, usage.store.limit_bytes
             ),
             usage=usage,
             destinations=self._destinations(broker),
@@ -100,7 +101,7 @@ class Interpreter:
             source=self.findings.source,
             warnings=self.findings.warnings,
             skipped=self.findings.skipped,
-            **broker_attributes.BROKER.values(settings),
+            **values,
         )
 
     def _stores(self, contexts: list[Element]) -> Stores:
@@ -206,15 +207,6 @@ class Interpreter:
         if allowed != name:
             self.findings.warn(broker.line, f"brokerName is taken as {allowed!r}: other characters become underscores")
         return allowed
-
-    def _directory(self, element: Element, name: str) -> Path | None:
-        text = Settings(element, self.findings).text(name)
-        text = None if text is None else text.removeprefix("file:")
-        if not text or any(character < " " for character in text):
-            self.findings.error(element.attributes[name].line, f"{name} of <{element.name}> is no directory name")
-            return None
-        path = Path(text)
-        return path if path.is_absolute() else self.base / path
 
     def _security(self) -> SecurityInterpreter:
         path = Path(

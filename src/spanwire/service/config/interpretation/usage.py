@@ -12,12 +12,12 @@ from spanwire.service.config.model import DiskLimit, UsageConfiguration
 from spanwire.service.config.readers.java_options import heap_bytes
 from spanwire.service.config.security.security import Inner
 from spanwire.service.config.tables import attribute_table as words
+from spanwire.service.config.tables import usage_attributes as attributes
 from spanwire.service.config.values.diagnostics import Findings
 from spanwire.service.config.values.values import Settings
 
 MIN_MEMORY_BYTES: Final = 1 * MIB  # room for a frame before the login, a page of a queue and a few messages
 MIN_DISK_BYTES: Final = 8 * MIB  # room for eight segments of the smallest size
-MAX_INT: Final = 2**31 - 1  # a Java int, milliseconds of 24 days
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +32,7 @@ class UsageInterpreter:
         """Return the limits of the whole broker."""
         configuration = UsageConfiguration()
         for usage in self.inner(broker, "systemUsage", words.SYSTEM_USAGE):
-            settings = Settings(usage, self.findings)
-            configuration = replace(
-                configuration,
-                fail_if_no_space=settings.flag("sendFailIfNoSpace", configuration.fail_if_no_space),
-                fail_after_ms=settings.number("sendFailIfNoSpaceAfterTimeout", configuration.fail_after_ms, 0, MAX_INT),
-            )
+            configuration = replace(configuration, **attributes.USAGE.values(Settings(usage, self.findings)))
             for memory in self.inner(usage, "memoryUsage", words.MEMORY_USAGE):
                 configuration = replace(
                     configuration, memory_limit_bytes=self._memory(memory, configuration.memory_limit_bytes)
@@ -50,15 +45,15 @@ class UsageInterpreter:
 
     def _memory(self, memory: Element, limit: int) -> int:
         settings = Settings(memory, self.findings)
-        if "percentOfJvmHeap" in memory.attributes:
+        percent = attributes.HeapShare(**attributes.HEAP.values(settings)).percent
+        if percent > 0:
             heap, origin = heap_bytes(self.environment)
-            percent = settings.number("percentOfJvmHeap", 100, 1, 100)
             limit = heap * percent // 100
             self.findings.warn(
                 memory.attributes["percentOfJvmHeap"].line,
                 f"percentOfJvmHeap is taken as {percent} % of {origin}; write limit instead",
             )
-        limit = settings.size("limit", limit)
+        limit = attributes.MEMORY.values(settings).get("memory_limit_bytes", limit)
         if limit <= 0:
             self.findings.error(memory.line, "the limit of <memoryUsage> must be above 0")
         elif limit < MIN_MEMORY_BYTES:
@@ -68,9 +63,9 @@ class UsageInterpreter:
     def _disk(self, usage: Element) -> DiskLimit:
         """Return a limit in bytes or as a share of the file system (or of ``total``)."""
         settings = Settings(usage, self.findings)
-        percent = settings.number("percentLimit", 0, 0, 100)
-        total = settings.size("total", 0)
-        limit = settings.size("limit", 0)
+        written = DiskLimit(**attributes.DISK.values(settings))
+        limit, percent = written.limit_bytes, written.percent
+        total = attributes.DiskTotal(**attributes.DISK_TOTAL.values(settings)).total_bytes
         if total > 0 and percent == 0:
             self.findings.error(
                 usage.line, f"total of <{usage.name}> has an effect with percentLimit only; write percentLimit"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from spanwire.broker.policy.virtual_settings import (
@@ -16,14 +16,14 @@ from spanwire.broker.policy.virtual_settings import (
 )
 from spanwire.documents.element import Element
 from spanwire.model.destination import QUEUE, TOPIC, Destination
-from spanwire.model.errors import InvalidSelectorError
-from spanwire.selector.parser import parse_selector
-from spanwire.service.config.tables.handling import JAVA, NO_EFFECT, ONLY, YES, Rule, Words, later
+from spanwire.service.config.tables import virtual_attributes as attributes
+from spanwire.service.config.tables.handling import JAVA, NO_EFFECT, ONLY, YES, Rule, Words, honoured, later
 from spanwire.service.config.values.diagnostics import Findings
 from spanwire.service.config.values.values import Settings
 
 ONE_THREAD: Final = Rule(NO_EFFECT, ("false",), "one thread makes all copies")
 ATOMIC: Final = Rule(NO_EFFECT, ("true", "false"), "a send is answered once all of its copies are stored")
+EVERY_TOPIC: Final = VirtualTopic(Destination(TOPIC, ">"))  # a virtualTopic without a name
 
 INTERCEPTORS: Final = Words(
     {},
@@ -37,28 +37,31 @@ INTERCEPTOR: Final = Words({"id": JAVA}, {"virtualDestinations": YES})
 VIRTUAL_DESTINATIONS: Final = Words({}, {"virtualTopic": YES, "compositeQueue": YES, "compositeTopic": YES})
 VIRTUAL_TOPIC: Final = Words(
     {
-        **dict.fromkeys(
-            "name prefix postfix selectorAware local dropOnResourceLimit setOriginalDestination".split(), YES
-        ),
+        **honoured(attributes.VIRTUAL_TOPIC),
         "concurrentSend": ONE_THREAD,
         "transactedSend": ATOMIC,
         "id": JAVA,
     },
     {},
+    tables=(attributes.VIRTUAL_TOPIC,),
 )
 COMPOSITE: Final = Words(
     {
-        **dict.fromkeys("name forwardOnly copyMessage".split(), YES),
+        "name": YES,
+        **honoured(attributes.COMPOSITE),
         "concurrentSend": ONE_THREAD,
         "sendWhenNotMatched": Rule(ONLY, ("false",), "composites that keep unmatched messages"),
         "id": JAVA,
     },
     {"forwardTo": YES},
+    tables=(attributes.COMPOSITE,),
 )
 FORWARD_TO: Final = Words({}, {"queue": YES, "topic": YES, "filteredDestination": YES})
 NAMED: Final = Words({"physicalName": YES, "id": JAVA}, {})
-FILTERED: Final = Words({"queue": YES, "topic": YES, "selector": YES, "id": JAVA}, {})
-MIRRORED: Final = Words({"prefix": YES, "postfix": YES, "copyMessage": YES, "id": JAVA}, {})
+FILTERED: Final = Words(
+    {"queue": YES, "topic": YES, **honoured(attributes.FILTERED), "id": JAVA}, {}, tables=(attributes.FILTERED,)
+)
+MIRRORED: Final = Words({**honoured(attributes.MIRRORED), "id": JAVA}, {}, tables=(attributes.MIRRORED,))
 
 Inner = Callable[[Element, str, Words], list[Element]]
 
@@ -74,22 +77,21 @@ class VirtualInterpreter:
         """Return the settings of the elements; without any, the default virtual topics."""
         settings = Settings(broker, self.findings)
         groups = self.inner(broker, "destinationInterceptors", INTERCEPTORS)
-        use_topics = settings.flag("useVirtualTopics", True)
-        demand = settings.flag("useVirtualDestSubs", False)
-        on_creation = settings.flag("useVirtualDestSubsOnCreation", False)
-        temporary = settings.flag("useTempMirroredQueues", True)
-        mirrored = MirroredQueues(temporary=temporary) if settings.flag("useMirroredQueues", False) else None
+        switches = attributes.VirtualSwitches(**attributes.SWITCHES.values(settings))
+        demand = attributes.DEMAND.values(settings)
+        every_queue = MirroredQueues(**attributes.TEMPORARY.values(settings))
+        mirrored = every_queue if switches.mirrored_queues else None
         if not groups:
-            return VirtualSettings((VirtualTopic(),) if use_topics else (), (), mirrored, demand, on_creation)
+            return VirtualSettings((VirtualTopic(),) if switches.topics else (), (), mirrored, **demand)
         topics: list[VirtualTopic] = []
         composites: list[CompositeDestination] = []
         for group in groups:
             for element in self.inner(group, "mirroredQueue", MIRRORED):
-                mirrored = self._mirrored(element, temporary)
+                mirrored = replace(every_queue, **attributes.MIRRORED.values(Settings(element, self.findings)))
             for interceptor in self.inner(group, "virtualDestinationInterceptor", INTERCEPTOR):
                 for holder in self.inner(interceptor, "virtualDestinations", VIRTUAL_DESTINATIONS):
                     self._read(holder, topics, composites)
-        return VirtualSettings(tuple(topics), tuple(composites), mirrored, demand, on_creation)
+        return VirtualSettings(tuple(topics), tuple(composites), mirrored, **demand)
 
     def _read(self, holder: Element, topics: list[VirtualTopic], composites: list[CompositeDestination]) -> None:
         for element in self.inner(holder, "virtualTopic", VIRTUAL_TOPIC):
@@ -103,32 +105,11 @@ class VirtualInterpreter:
                     composites.append(composite)
 
     def _topic(self, element: Element) -> VirtualTopic | None:
-        settings = Settings(element, self.findings)
-        name = Destination(TOPIC, ">")
-        if "name" in element.attributes:
-            pattern_destination = settings.destination("name", TOPIC, pattern=True)
-            if pattern_destination is None:
-                return None
-            name = pattern_destination
-        default = VirtualTopic()
-        prefix = element.value("prefix")
-        prefix = default.prefix if prefix is None else prefix
-        postfix = element.value("postfix") or ""
-        if not prefix and not postfix:
+        topic = replace(EVERY_TOPIC, **attributes.VIRTUAL_TOPIC.values(Settings(element, self.findings)))
+        if not topic.prefix and not topic.postfix:
             self.findings.error(element.line, "<virtualTopic> needs a prefix or a postfix for the queues that listen")
             return None
-        for affix in ("prefix", "postfix"):
-            if element.value(affix):
-                settings.destination(affix, QUEUE, pattern=True)
-        return VirtualTopic(
-            name,
-            prefix,
-            postfix,
-            settings.flag("selectorAware", False),
-            settings.flag("local", False),
-            settings.flag("dropOnResourceLimit", False),
-            settings.flag("setOriginalDestination", True),
-        )
+        return topic
 
     def _composite(self, element: Element, kind: int) -> CompositeDestination | None:
         settings = Settings(element, self.findings)
@@ -150,9 +131,7 @@ class VirtualInterpreter:
             )
         if name is None:
             return None
-        return CompositeDestination(
-            name, tuple(forwards), settings.flag("forwardOnly", True), settings.flag("copyMessage", True)
-        )
+        return CompositeDestination(name, tuple(forwards), **attributes.COMPOSITE.values(settings))
 
     def _plain_forwards(self, holder: Element) -> list[ForwardTo]:
         forwards: list[ForwardTo] = []
@@ -171,28 +150,9 @@ class VirtualInterpreter:
                 self.findings.error(element.line, "<filteredDestination> must name either a queue or a topic")
                 continue
             kind = QUEUE if named[0] == "queue" else TOPIC
-            destination = Settings(element, self.findings).destination(named[0], kind, pattern=False)
-            selector = self._selector(element)
+            settings = Settings(element, self.findings)
+            destination = settings.destination(named[0], kind, pattern=False)
+            values = attributes.FILTERED.values(settings)
             if destination is not None:
-                forwards.append(ForwardTo(destination, selector))
+                forwards.append(ForwardTo(destination, **values))
         return forwards
-
-    def _selector(self, element: Element) -> str:
-        selector = (element.value("selector") or "").strip()
-        if selector:
-            try:
-                parse_selector(selector)
-            except InvalidSelectorError as error:
-                self.findings.error(element.attributes["selector"].line, f"selector of <filteredDestination>: {error}")
-        return selector
-
-    def _mirrored(self, element: Element, temporary: bool) -> MirroredQueues:
-        settings = Settings(element, self.findings)
-        default = MirroredQueues()
-        prefix = element.value("prefix")
-        prefix = default.prefix if prefix is None else prefix
-        postfix = element.value("postfix") or ""
-        for affix in ("prefix", "postfix"):
-            if element.value(affix):
-                settings.destination(affix, TOPIC, pattern=False)
-        return MirroredQueues(prefix, postfix, settings.flag("copyMessage", True), temporary)

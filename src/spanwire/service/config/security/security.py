@@ -22,7 +22,8 @@ from spanwire.service.config.model import (
 )
 from spanwire.service.config.security.login_config import LoginModuleEntry, read_login_config
 from spanwire.service.config.security.user_files import CertifiedFiles, UserFiles
-from spanwire.service.config.tables import attribute_table as words
+from spanwire.service.config.tables import security_attributes as attributes
+from spanwire.service.config.tables import security_table as words
 from spanwire.service.config.tables.handling import Words
 from spanwire.service.config.values.decryption import Decryption
 from spanwire.service.config.values.diagnostics import MAX_WORD, Findings, read_text_file
@@ -50,8 +51,6 @@ GUEST_USER: Final = JAAS + "guest.user"
 GUEST_GROUP: Final = JAAS + "guest.group"
 GUEST_OPTIONS: Final = frozenset({GUEST_USER, GUEST_GROUP, "credentialsInvalidate", "debug"})
 HEARD_BY_JAVA: Final = Destination(TOPIC, "ActiveMQ.Advisory.TempQueue")
-DEFAULT_REALM: Final = "activemq-domain"
-DEFAULT_ENCRYPTED_REALM: Final = "activemq-ssl-domain"
 CERTIFICATE_PLUGIN: Final = "jaasCertificateAuthenticationPlugin"
 DUAL_PLUGIN: Final = "jaasDualAuthenticationPlugin"
 JAAS_PLUGINS: Final = ("jaasAuthenticationPlugin", CERTIFICATE_PLUGIN, DUAL_PLUGIN)
@@ -113,10 +112,10 @@ class SecurityInterpreter:
     def _simple(self, plugin: Element) -> AuthenticationConfiguration:
         settings = Settings(plugin, self.findings)
         modules: list[LoginModuleConfiguration] = []
-        if settings.flag("anonymousAccessAllowed", False):
-            guest = settings.text("anonymousUser") or "anonymous"
-            group = settings.text("anonymousGroup") or "anonymous"
-            modules.append(LoginModuleConfiguration(SUFFICIENT, guest, frozenset({group}), without_credentials=True))
+        guest = attributes.AnonymousAccess(**attributes.ANONYMOUS.values(settings))
+        if guest.allowed:
+            groups = frozenset({guest.group})
+            modules.append(LoginModuleConfiguration(SUFFICIENT, guest.user, groups, without_credentials=True))
         users: list[UserConfiguration] = []
         for holder in self.inner(plugin, "users", words.USERS):
             for element in self.inner(holder, "authenticationUser", words.USER):
@@ -133,7 +132,8 @@ class SecurityInterpreter:
 
     def _user(self, element: Element) -> UserConfiguration | None:
         settings = Settings(element, self.findings)
-        name = element.value("username")
+        values = attributes.USER.values(settings)
+        name = values.get("name")
         if not name:
             self.findings.error(element.line, "<authenticationUser> has no username")
             return None
@@ -145,16 +145,18 @@ class SecurityInterpreter:
         if password.is_empty():
             self.findings.error(element.line, f"<authenticationUser> {name[:MAX_WORD]!r} has no password")
             return None
-        return UserConfiguration(name, password, _groups(element, "groups"))
+        return UserConfiguration(password=password, **values)
 
     def _jaas(self, plugin: Element) -> AuthenticationConfiguration:
         settings = Settings(plugin, self.findings)
         only_certificates = plugin.name == CERTIFICATE_PLUGIN
-        modules = self._realm(plugin, settings.text("configuration") or DEFAULT_REALM, only_certificates)
+        realms = attributes.LoginRealms(
+            **attributes.REALM.values(settings), **attributes.ENCRYPTED_REALM.values(settings)
+        )
+        modules = self._realm(plugin, realms.name, only_certificates)
         if plugin.name != DUAL_PLUGIN:
             return AuthenticationConfiguration(modules)
-        encrypted = settings.text("sslConfiguration") or DEFAULT_ENCRYPTED_REALM
-        return AuthenticationConfiguration(modules, self._realm(plugin, encrypted, only_certificates=True))
+        return AuthenticationConfiguration(modules, self._realm(plugin, realms.encrypted, only_certificates=True))
 
     def _realm(self, plugin: Element, realm: str, only_certificates: bool) -> tuple[LoginModuleConfiguration, ...]:
         """Return the login modules of a name in the login configuration."""
@@ -237,11 +239,11 @@ class SecurityInterpreter:
                     entries.append(authorization_entry)
         temporary: AccessList | None = None
         for entry in self.inner(element, "tempDestinationAuthorizationEntry", words.TEMPORARY_ENTRY):
-            temporary = _access(entry)
+            temporary = self._access(entry)
         default: AccessList | None = None
         for holder in self.inner(element, "defaultEntry", words.DEFAULT_ENTRY):
             for entry in self.inner(holder, "authorizationEntry", words.AUTHORIZATION_ENTRY):
-                default = _access(entry)
+                default = self._access(entry)
         if default is None and not any(entry.destination.matches(HEARD_BY_JAVA) for entry in entries):
             self.findings.warn(
                 element.line,
@@ -262,17 +264,10 @@ class SecurityInterpreter:
         if ">" in destination.elements[:-1]:
             self.findings.error(element.line, f"{named[0]} of <authorizationEntry>: > may stand at the end only")
             return None
-        return AuthorizationEntry(destination, _access(element))
+        return AuthorizationEntry(destination, self._access(element))
 
-
-def _access(element: Element) -> AccessList:
-    return AccessList(_groups(element, "read"), _groups(element, "write"), _groups(element, "admin"))
-
-
-def _groups(element: Element, name: str) -> frozenset[str]:
-    """Return a comma-separated list of groups."""
-    text = element.value(name) or ""
-    return frozenset(group.strip() for group in text.split(",") if group.strip())
+    def _access(self, element: Element) -> AccessList:
+        return AccessList(**attributes.ACCESS.values(Settings(element, self.findings)))
 
 
 def _check_options(entry: LoginModuleEntry, known: frozenset[str]) -> None:

@@ -9,7 +9,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from spanwire.service.config.tables import broker_attributes, policy_attributes
+from spanwire.service.config.tables import (
+    broker_attributes,
+    persistence_attributes,
+    policy_attributes,
+    usage_attributes,
+    virtual_attributes,
+)
 from spanwire.service.config.tables.handling import (
     JAVA,
     NO_EFFECT,
@@ -67,13 +73,18 @@ ENTRY_TABLES: Final = "a table of classes in place of elements"
 JOURNAL: Final = "the journal of Spanwire keeps the messages; remove it"
 
 
+BROKER_TABLES: Final = (
+    broker_attributes.BROKER,
+    broker_attributes.UPKEEP,
+    persistence_attributes.STORE,
+    virtual_attributes.SWITCHES,
+    virtual_attributes.DEMAND,
+    virtual_attributes.TEMPORARY,
+)
 BROKER: Final = Words(
     settings={
-        **all_of(
-            YES,
-            "brokerName name dataDirectory persistent schedulerSupport maxSchedulerRepeatAllowed",
-        ),
-        **honoured(broker_attributes.BROKER, broker_attributes.UPKEEP),
+        **all_of(YES, "brokerName name schedulerSupport maxSchedulerRepeatAllowed"),
+        **honoured(*BROKER_TABLES),
         "id": YES,  # Spring's name of the bean; nothing here refers to it
         "useJmx": Rule(ONLY, ("true", "false")),  # the control socket serves either way
         "brokerObjectName": JAVA,
@@ -84,8 +95,6 @@ BROKER: Final = Words(
             NO_EFFECT, ("true", "false"), "populateJMSXUserID always sets the client's user"
         ),
         "populateUserNameInMBeans": NO_JMX,
-        **all_of(YES, "useMirroredQueues useVirtualTopics useTempMirroredQueues"),
-        **all_of(YES, "useVirtualDestSubs useVirtualDestSubsOnCreation"),
         **all_of(only("false", STANDBY), "slave waitForSlave shutdownOnSlaveFailure shutdownOnMasterFailure"),
         **all_of(only("false", "a start that does not wait"), "startAsync"),
         "networkConnectorStartAsync": Rule(
@@ -133,7 +142,7 @@ BROKER: Final = Words(
         "adminView": NO_JMX,
         "producerCompositeQueue": later("copies of a producer's messages", "write <compositeQueue>, remove it"),
     },
-    tables=(broker_attributes.BROKER, broker_attributes.UPKEEP),
+    tables=BROKER_TABLES,
 )
 
 TRANSPORT_CONNECTOR: Final = Words(
@@ -335,27 +344,31 @@ DEAD_LETTER_STRATEGY: Final = Words(
 
 SYSTEM_USAGE: Final = Words(
     settings={
-        **all_of(YES, "sendFailIfNoSpace sendFailIfNoSpaceAfterTimeout"),
+        **honoured(usage_attributes.USAGE),
         **all_of(JAVA, "id name checkLimitsLogLevel sendFailIfNoSpaceExplicitySet"),
     },
     children={
         **all_of(YES, "memoryUsage storeUsage tempUsage systemUsage"),
         "jobSchedulerUsage": JOB_STORE,
     },
+    tables=(usage_attributes.USAGE,),
 )
+MEMORY_TABLES: Final = (usage_attributes.MEMORY, usage_attributes.HEAP)
 MEMORY_USAGE: Final = Words(
     settings={
-        **all_of(YES, "limit percentOfJvmHeap"),
+        **honoured(*MEMORY_TABLES),
         **all_of(JAVA, "name percentUsageMinDelta pollingTime id portion usagePortion"),
     },
     children=all_of(YES, "memoryUsage"),
+    tables=MEMORY_TABLES,
 )
+DISK_TABLES: Final = (usage_attributes.DISK, usage_attributes.DISK_TOTAL)
 DISK_USAGE: Final = {
-    **all_of(YES, "limit percentLimit total"),
+    **honoured(*DISK_TABLES),
     **all_of(JAVA, "name percentUsageMinDelta pollingTime id usagePortion"),
 }
-STORE_USAGE: Final = Words(settings=DISK_USAGE, children=all_of(YES, "storeUsage"))
-TEMP_USAGE: Final = Words(settings=DISK_USAGE, children=all_of(YES, "tempUsage"))
+STORE_USAGE: Final = Words(DISK_USAGE, all_of(YES, "storeUsage"), tables=DISK_TABLES)
+TEMP_USAGE: Final = Words(DISK_USAGE, all_of(YES, "tempUsage"), tables=DISK_TABLES)
 MANAGEMENT: Final = Words(
     settings=all_of(
         NO_JMX,
@@ -410,59 +423,3 @@ PLUGINS: Final = Words(
         "virtualSelectorCacheBrokerPlugin": later("selectors of virtual topics that outlast their consumers"),
     },
 )
-SIMPLE_AUTHENTICATION: Final = Words(
-    settings={**all_of(YES, "anonymousAccessAllowed anonymousUser anonymousGroup"), "id": JAVA},
-    children={"users": YES, **all_of(later("tables of users", "write <users>"), "userGroups userPasswords")},
-    guards=True,
-)
-USERS: Final = Words(settings={}, children=all_of(YES, "authenticationUser"), guards=True)
-USER: Final = Words(settings={**all_of(YES, "username password groups"), "id": JAVA}, children={}, guards=True)
-JAAS_AUTHENTICATION: Final = Words(
-    settings={
-        "configuration": YES,
-        "discoverLoginConfig": only("true", "an explicit login.config", "use -D java.security.auth.login.config"),
-        "id": JAVA,
-    },
-    children={},
-    guards=True,
-)
-DUAL_AUTHENTICATION: Final = Words(
-    settings={**JAAS_AUTHENTICATION.settings, "sslConfiguration": YES}, children={}, guards=True
-)
-AUTHORIZATION: Final = Words(settings={"id": JAVA}, children=all_of(YES, "map"), guards=True)
-AUTHORIZATION_HOLDER: Final = Words(
-    settings={},
-    children={
-        "authorizationMap": YES,
-        **all_of(later("LDAP", "use an authorizationMap"), "cachedLDAPAuthorizationMap lDAPAuthorizationMap"),
-        "simpleAuthorizationMap": later("rights in tables of Java objects", "use an authorizationMap"),
-        "bean": later("custom maps; Spanwire runs no Java classes", "use an authorizationMap"),
-    },
-    guards=True,
-)
-GROUP_CLASS: Final = only("org.apache.activemq.jaas.groupprincipal", "other classes of groups")
-AUTHORIZATION_MAP: Final = Words(
-    settings={"id": JAVA, "groupClass": GROUP_CLASS},
-    children=all_of(YES, "authorizationEntries tempDestinationAuthorizationEntry defaultEntry"),
-    guards=True,
-)
-AUTHORIZATION_ENTRIES: Final = Words(settings={}, children=all_of(YES, "authorizationEntry"), guards=True)
-AUTHORIZATION_ENTRY: Final = Words(
-    settings={
-        **all_of(YES, "queue topic read write admin"),
-        **all_of(
-            only("false", "rights on single temporary destinations", "use tempDestinationAuthorizationEntry"),
-            "tempQueue tempTopic",
-        ),
-        "groupClass": GROUP_CLASS,
-        "id": JAVA,
-    },
-    children=all_of(later("rights by another name", "write queue= or topic= of <authorizationEntry>"), "destination"),
-    guards=True,
-)
-TEMPORARY_ENTRY: Final = Words(
-    settings={**all_of(YES, "read write admin"), **all_of(JAVA, "id groupClass")},
-    children=all_of(YES, "tempDestinationAuthorizationEntry"),
-    guards=True,
-)
-DEFAULT_ENTRY: Final = Words(settings={}, children=all_of(YES, "authorizationEntry"), guards=True)

@@ -8,27 +8,54 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields
+from pathlib import Path
 from typing import Any, Final
 
+from spanwire.model.units import MIB
 from spanwire.service.config.values.values import Settings
 
 MAX_INT: Final = 2**31 - 1  # a Java int, like most numbers of the file
 
 
+def as_written(value: object) -> str:
+    """Return a value in the spelling of the file."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def as_size(value: object) -> str:
+    """Return a number of bytes in the largest unit without a fraction."""
+    if isinstance(value, int) and value:
+        for unit, name in ((1024 * MIB, "gb"), (MIB, "mb")):
+            if value % unit == 0:
+                return f"{value // unit} {name}"
+    return str(value)
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """The kind of a value: its description in the reference, and its reader.
+    """The kind of a value: its description in the reference, its reader, and the spelling of a default.
 
     ``read`` takes the settings of an element, the name of the attribute and the default, which replaces a wrong value.
     """
 
     shown: str
     read: Callable[[Settings, str, Any], object]
+    written: Callable[[object], str] = as_written
+
+
+def read_directory(settings: Settings, name: str, default: Any) -> object:
+    """Interpret the name of a directory, absolute or below the base directory."""
+    text = (settings.text(name) or "").removeprefix("file:")
+    if not text or any(character < " " for character in text):
+        settings.error_of(name, " is no directory name")
+        return default
+    return Path(text)
 
 
 FLAG: Final = Kind("`true` or `false`", lambda settings, name, default: settings.flag(name, default))
-SIZE: Final = Kind("bytes, such as `64 mb`", lambda settings, name, default: settings.size(name, default))
+SIZE: Final = Kind("bytes, such as `64 mb`", lambda settings, name, default: settings.size(name, default), as_size)
 TEXT: Final = Kind("text", lambda settings, name, default: settings.text(name) or default)  # empty text is the default
+DIRECTORY: Final = Kind("a directory", read_directory)
 
 
 def bounds(lowest: int, highest: int) -> str:
@@ -95,5 +122,4 @@ class AttributeTable:
         """Return the default of an attribute for the reference."""
         if row.default:
             return row.default
-        value = self._defaults[row.field.split()[0]]
-        return f"`{str(value).lower() if isinstance(value, bool) else value}`"
+        return f"`{row.kind.written(self._defaults[row.field.split()[0]])}`"

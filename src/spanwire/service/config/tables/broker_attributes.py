@@ -10,6 +10,7 @@ from spanwire.model.routing import MAX_PATH, MIN_CONSUMER_PRIORITY
 from spanwire.network.demand.bridge_settings import BridgeSettings
 from spanwire.service.config.model import BrokerConfiguration
 from spanwire.service.config.tables.attributes import (
+    DIRECTORY,
     FLAG,
     MAX_INT,
     TEXT,
@@ -34,6 +35,7 @@ COUNT: Final = Kind(
 
 BROKER: Final = AttributeTable(
     BrokerConfiguration,
+    Attribute("dataDirectory", DIRECTORY, "data_directory", "that of the broker's name"),
     Attribute("brokerId", TEXT, "broker_id", "made by the broker"),
     Attribute("advisorySupport", FLAG, "advisory_support"),
     Attribute("anonymousProducerAdvisorySupport", FLAG, "anonymous_producer_advisories"),

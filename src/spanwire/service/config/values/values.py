@@ -85,17 +85,15 @@ class Settings:
         text = self.element.value(name)
         if text is None:
             return None
-        line = self.element.attributes[name].line
-        word = f"{name} of <{self.element.name}>"
         try:
             check_name(text)
         except InvalidDestinationError as error:
             reason = "is empty" if not text else f"is no destination name: {error}"
-            self._findings.error(line, f"{word} {reason}")
+            self.error_of(name, f" {reason}")
             return None
         destination = Destination(kind, text)
         if destination.is_composite or (destination.is_pattern and not pattern):
-            self._findings.error(line, f"{word} must name one destination, without wildcards and commas")
+            self.error_of(name, " must name one destination, without wildcards and commas")
             return None
         return destination
 
@@ -114,7 +112,7 @@ class Settings:
         try:
             destination = parse_destination(text, QUEUE)
         except InvalidDestinationError as error:
-            self._findings.error(self.element.attributes[name].line, f"{name} of <{self.element.name}>: {error}")
+            self.error_of(name, f": {error}")
             return None
         if destination.kind not in (QUEUE, TOPIC) or destination.is_composite or destination.is_pattern:
             self._wrong(name, text, "one queue or topic")
@@ -125,10 +123,13 @@ class Settings:
         """Report a fault of the element."""
         self._findings.error(self.element.line, text)
 
+    def error_of(self, name: str, text: str) -> None:
+        """Report a fault of a setting; ``text`` follows the names of setting and element."""
+        self._findings.error(self.element.attributes[name].line, f"{name} of <{self.element.name}>{text}")
+
     def _wrong(self, name: str, text: str, wanted: str) -> None:
         shown = "" if "password" in name.lower() else f" {text[:SHOWN]!r}"
-        line = self.element.attributes[name].line
-        self._findings.error(line, f"{name} of <{self.element.name}> is{shown or ' wrong'}, it must be {wanted}")
+        self.error_of(name, f" is{shown or ' wrong'}, it must be {wanted}")
 
 
 def as_flag(text: str) -> bool | None:

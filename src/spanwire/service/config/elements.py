@@ -1,0 +1,98 @@
+"""The elements of ``activemq.xml`` and their words.
+
+The TOML reader and the generator of the reference share the tables.
+
+The interpreters ask the same tables of words, and the rows of attributes inside of them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.service.config.interpretation import network, persistence, plugins, virtual
+from spanwire.service.config.tables import attribute_table as words
+from spanwire.service.config.tables import security_table
+from spanwire.service.config.tables.handling import Words
+
+ELEMENTS: Final[dict[str, Words]] = {
+    "broker": words.BROKER,
+    "transportConnectors": words.CONNECTORS,
+    "transportConnector": words.TRANSPORT_CONNECTOR,
+    "networkConnectors": network.CONNECTORS,
+    "networkConnector": network.CONNECTOR,
+    "excludedDestinations, dynamicallyIncludedDestinations, staticallyIncludedDestinations": network.LIST,
+    "queue, topic": words.DESTINATION,
+    "persistenceAdapter": persistence.PERSISTENCE,
+    "kahaDB": persistence.KAHA_DB,
+    "levelDB": persistence.LEVEL_DB,
+    "mKahaDB": persistence.M_KAHA_DB,
+    "memoryPersistenceAdapter": persistence.MEMORY,
+    "destinationPolicy": words.POLICY,
+    "policyMap": words.POLICY_MAP,
+    "policyEntries": words.POLICY_ENTRIES,
+    "defaultEntry": words.DEFAULT_POLICY,
+    "policyEntry": words.POLICY_ENTRY,
+    "networkBridgeFilterFactory": words.BRIDGE_FILTERS,
+    "conditionalNetworkBridgeFilterFactory": words.CONDITIONAL_BRIDGE_FILTER,
+    "pendingMessageLimitStrategy": words.PENDING_LIMIT,
+    "constantPendingMessageLimitStrategy": words.CONSTANT_LIMIT,
+    "prefetchRatePendingMessageLimitStrategy": words.PREFETCH_RATE,
+    "messageEvictionStrategy": words.EVICTION,
+    "oldestMessageEvictionStrategy, oldestMessageWithLowestPriorityEvictionStrategy": words.OLDEST,
+    "uniquePropertyMessageEvictionStrategy": words.UNIQUE_PROPERTY,
+    "slowConsumerStrategy": words.SLOW_CONSUMERS,
+    "abortSlowConsumerStrategy": words.ABORT_SLOW,
+    "abortSlowAckConsumerStrategy": words.ABORT_SLOW_ACK,
+    "dispatchPolicy": words.DISPATCH,
+    "clientIdFilterDispatchPolicy": words.CLIENT_ID_FILTER,
+    "subscriptionRecoveryPolicy": words.RECOVERY,
+    "fixedCountSubscriptionRecoveryPolicy": words.FIXED_COUNT,
+    "fixedSizedSubscriptionRecoveryPolicy": words.FIXED_SIZE,
+    "timedSubscriptionRecoveryPolicy": words.TIMED,
+    "retainedMessageSubscriptionRecoveryPolicy": words.RETAINED,
+    "noSubscriptionRecoveryPolicy, lastImageSubscriptionRecoveryPolicy": words.WITHOUT_SETTINGS,
+    "deadLetterStrategy": words.DEAD_LETTER_STRATEGY,
+    "sharedDeadLetterStrategy": words.SHARED_DEAD_LETTERS,
+    "destinationInterceptors": virtual.INTERCEPTORS,
+    "virtualDestinationInterceptor": virtual.INTERCEPTOR,
+    "virtualDestinations": virtual.VIRTUAL_DESTINATIONS,
+    "virtualTopic": virtual.VIRTUAL_TOPIC,
+    "compositeQueue, compositeTopic": virtual.COMPOSITE,
+    "forwardTo": virtual.FORWARD_TO,
+    "filteredDestination": virtual.FILTERED,
+    "mirroredQueue": virtual.MIRRORED,
+    "systemUsage": words.SYSTEM_USAGE,
+    "memoryUsage": words.MEMORY_USAGE,
+    "storeUsage": words.STORE_USAGE,
+    "tempUsage": words.TEMP_USAGE,
+    "destinations": words.DESTINATIONS,
+    "managementContext": words.MANAGEMENT,
+    "shutdownHooks": words.SHUTDOWN_HOOKS,
+    "sslContext": words.SSL_CONTEXT,
+    "plugins": words.PLUGINS,
+    "simpleAuthenticationPlugin": security_table.SIMPLE_AUTHENTICATION,
+    "users": security_table.USERS,
+    "authenticationUser": security_table.USER,
+    "jaasAuthenticationPlugin": security_table.JAAS_AUTHENTICATION,
+    "jaasDualAuthenticationPlugin": security_table.DUAL_AUTHENTICATION,
+    "authorizationPlugin": security_table.AUTHORIZATION,
+    "map": security_table.AUTHORIZATION_HOLDER,
+    "authorizationMap": security_table.AUTHORIZATION_MAP,
+    "authorizationEntries": security_table.AUTHORIZATION_ENTRIES,
+    "defaultEntry of authorizationMap": security_table.DEFAULT_ENTRY,
+    "authorizationEntry": security_table.AUTHORIZATION_ENTRY,
+    "tempDestinationAuthorizationEntry": security_table.TEMPORARY_ENTRY,
+    "individualDeadLetterStrategy": words.INDIVIDUAL_DEAD_LETTERS,
+    "discarding": words.DISCARDING_LETTERS,
+    "discardingDLQBrokerPlugin": plugins.DISCARDING,
+    "runtimeConfigurationPlugin": plugins.RUNTIME,
+    "redeliveryPlugin": plugins.REDELIVERY,
+    "redeliveryPolicyMap": plugins.REDELIVERY_MAP,
+    "redeliveryPolicyEntries": plugins.REDELIVERY_ENTRIES,
+    "redeliveryPolicy": plugins.REDELIVERY_POLICY,
+    "statisticsBrokerPlugin": plugins.STATISTICS,
+    "destinationPathSeparatorPlugin": plugins.PATH_SEPARATOR,
+    "timeStampingBrokerPlugin": plugins.TIME_STAMPS,
+    "forcePersistencyModeBrokerPlugin": plugins.PERSISTENCE,
+    "loggingBrokerPlugin": plugins.EVENT_LOG,
+}

@@ -1,0 +1,90 @@
+"""Attributes of the message store.
+
+The elements are ``broker`` and the stores inside of ``persistenceAdapter``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from spanwire.broker.persistence.producer_audit import MAX_TRACKED
+from spanwire.broker.persistence.sequence_window import MAX_DEPTH
+from spanwire.model.units import MIB
+from spanwire.service.config.model import PersistenceConfiguration
+from spanwire.service.config.tables.attributes import DIRECTORY, FLAG, Attribute, AttributeTable, Kind, as_size, number
+from spanwire.service.config.values.values import Settings
+
+MIN_SEGMENT_BYTES: Final = 1 * MIB
+MAX_SEGMENT_BYTES: Final = 2048 * MIB - 1  # bytes; a Java int is KahaDB's own bound
+DEFAULT_SYNC_INTERVAL_MS: Final = 1000  # journalDiskSyncInterval of KahaDB
+MAX_SYNC_INTERVAL_MS: Final = 60_000  # milliseconds; bounds the loss by a power failure
+ALWAYS, PERIODIC, NEVER = "always", "periodic", "never"
+STRATEGIES: Final = (ALWAYS, PERIODIC, NEVER)
+
+
+@dataclass(frozen=True, slots=True)
+class JournalSyncs:
+    """The attributes of ``kahaDB`` that decide about syncs.
+
+    ``strategy`` takes precedence over the older ``enabled``. Only periodic syncs have an interval.
+    """
+
+    enabled: bool = True
+    strategy: str = ""
+    interval_ms: int = DEFAULT_SYNC_INTERVAL_MS
+
+    @property
+    def sync(self) -> bool:
+        """Return True if a send is answered only when the disk has the message."""
+        return self.strategy == ALWAYS if self.strategy else self.enabled
+
+    @property
+    def sync_interval_ms(self) -> int:
+        """Return the time between two syncs, or 0 without periodic syncs."""
+        return self.interval_ms if self.strategy == PERIODIC else 0
+
+
+def read_segment_size(settings: Settings, name: str, default: Any) -> object:
+    """Interpret the size of the journal's files, which has bounds."""
+    size = settings.size(name, default)
+    if not MIN_SEGMENT_BYTES <= size <= MAX_SEGMENT_BYTES:
+        settings.error(f"{name} of <{settings.element.name}> must be from 1 mb to just under 2 gb")
+    return size
+
+
+def read_strategy(settings: Settings, name: str, default: Any) -> object:
+    """Interpret the name of a strategy in any case; an empty one is the default."""
+    strategy = (settings.text(name) or "").lower()
+    if strategy and strategy not in STRATEGIES:
+        settings.error_of(name, " must be always, periodic or never")
+        return default
+    return strategy
+
+
+SEGMENT_SIZE: Final = Kind("bytes, `1 mb` to just under `2 gb`", read_segment_size, as_size)
+STRATEGY: Final = Kind("`always`, `periodic` or `never`", read_strategy)
+DIRECTORY_OF_STORE: Final = Attribute("directory", DIRECTORY, "directory", "`journal` in `dataDirectory`")
+FILE_LENGTH: Final = Attribute("journalMaxFileLength", SEGMENT_SIZE, "segment_bytes")
+
+STORE: Final = AttributeTable(PersistenceConfiguration, Attribute("persistent", FLAG, "persistent"))
+KAHA_DB: Final = AttributeTable(
+    PersistenceConfiguration,
+    DIRECTORY_OF_STORE,
+    FILE_LENGTH,
+    Attribute("failoverProducersAuditDepth", number("sends of a producer", 1, MAX_DEPTH), "audit_depth"),
+    Attribute("maxFailoverProducersToTrack", number("producers", 1, MAX_TRACKED), "audited_producers"),
+)
+SYNCS: Final = AttributeTable(
+    JournalSyncs,
+    Attribute("enableJournalDiskSyncs", FLAG, "enabled"),
+    Attribute("journalDiskSyncStrategy", STRATEGY, "strategy", "that of `enableJournalDiskSyncs`"),
+    Attribute("journalDiskSyncInterval", number("milliseconds", 1, MAX_SYNC_INTERVAL_MS), "interval_ms"),
+)
+LEVEL_DB: Final = AttributeTable(
+    PersistenceConfiguration,
+    DIRECTORY_OF_STORE,
+    Attribute("logSize", SEGMENT_SIZE, "segment_bytes"),
+    Attribute("sync", FLAG, "sync"),
+)
+M_KAHA_DB: Final = AttributeTable(PersistenceConfiguration, DIRECTORY_OF_STORE, FILE_LENGTH)
