@@ -81,7 +81,7 @@ REDACTED: Final = "spanwire.client.addressing.redaction:redacted"  # shows a URL
 
 # Loaded only by a broker that is started with a file, by one with a file in TOML, and by one with networkConnectors.
 CONFIGURATION: Final = "spanwire.service.config.loading:load_configuration"
-CONFIGURATION_READER: Final = "spanwire.service.config.reading:read_reference"
+CONFIGURATION_READER: Final = "spanwire.service.config.reading:ConfigurationReader"
 TOML_READER: Final = "spanwire.service.config.toml:read_toml"
 NETWORK_INTERPRETER: Final = "spanwire.service.config.interpretation.network:NetworkInterpreter"
 

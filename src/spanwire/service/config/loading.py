@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from spanwire import registry
 from spanwire.service.config.model import BrokerConfiguration, default_configuration
 
+if TYPE_CHECKING:
+    from spanwire.service.config.reading import ConfigurationReader
+
 Inspection = Callable[[BrokerConfiguration], Iterable[str]]
-ReferenceReader = Callable[[str, Mapping[str, str], Mapping[str, str], bool, Inspection | None], BrokerConfiguration]
+ReaderFactory = Callable[[Mapping[str, str], Mapping[str, str], bool, Inspection | None], "ConfigurationReader"]
 
 
 def load_configuration(
@@ -34,5 +37,5 @@ def load_configuration(
     if reference is None:
         return default_configuration()
     process_environment = os.environ if environment is None else environment
-    read = cast(ReferenceReader, registry.load(registry.CONFIGURATION_READER))
-    return read(reference, placeholders or {}, process_environment, skip_unsupported, inspect)
+    reader = cast(ReaderFactory, registry.load(registry.CONFIGURATION_READER))
+    return reader(placeholders or {}, process_environment, skip_unsupported, inspect).reference(reference)

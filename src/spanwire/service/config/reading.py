@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, cast
 
@@ -30,23 +30,63 @@ DEBIAN_HOME: Final = "/usr/share/activemq"
 DEBIAN_BASES: Final = "/var/lib/activemq"
 
 TomlReader = Callable[[bytes, str], Element]
+BrokerReader = Callable[[Findings, Variables, Decryption], Element | None]
 
 
-def read_reference(
-    reference: str,
-    placeholders: Mapping[str, str],
-    environment: Mapping[str, str],
-    skip_unsupported: bool,
-    inspect: Inspection | None,
-) -> BrokerConfiguration:
-    """Read the configuration that ``reference`` names; see `spanwire.service.config.loading.load_configuration`."""
-    if reference.startswith((BROKER, PROPERTIES)):
-        return _described(reference, placeholders, environment, skip_unsupported, inspect)
-    path = reference_path(reference)
-    content = read_text_file(path)
-    return read_configuration(
-        content, path, placeholders, environment, skip_unsupported=skip_unsupported, inspect=inspect
-    )
+@dataclass(frozen=True, slots=True)
+class ConfigurationReader:
+    """Reads configurations.
+
+    The parameters are those of `spanwire.service.config.loading.load_configuration`.
+    """
+
+    placeholders: Mapping[str, str]
+    environment: Mapping[str, str]
+    skip_unsupported: bool = False
+    inspect: Inspection | None = None
+
+    def reference(self, reference: str) -> BrokerConfiguration:
+        """Read the configuration that ``reference`` names. Raises `ConfigurationError`."""
+        if reference.startswith(BROKER):
+            broker = broker_element(reference)
+            return self._interpreted(Path.cwd() / "broker", BROKER_SOURCE, lambda *_: broker)
+        if reference.startswith(PROPERTIES):
+            path = reference_file(reference, PROPERTIES)
+            broker = properties_element(path)
+            return self._interpreted(path, str(path), lambda *_: broker)
+        path = reference_path(reference)
+        return self.file(read_text_file(path), path)
+
+    def file(self, content: bytes, path: Path) -> BrokerConfiguration:
+        """Read the configuration in ``content`` of the file ``path``: TOML by the suffix, else XML."""
+
+        def broker(findings: Findings, variables: Variables, decryption: Decryption) -> Element | None:
+            if path.suffix.lower() == ".toml":
+                read_toml = cast(TomlReader, registry.load(registry.TOML_READER))
+                return read_toml(content, findings.source)
+            document = read_xml(content, findings.source)
+            return SpringDocument(document, findings, variables, path.parent, decryption).broker()
+
+        return self._interpreted(path, str(path), broker)
+
+    def _interpreted(self, path: Path, source: str, read: BrokerReader) -> BrokerConfiguration:
+        """Interpret the element that ``read`` returns; ``path`` is the location of the configuration."""
+        findings = Findings(source, self.skip_unsupported)
+        decryption = Decryption(self.environment)
+        defined = {**definitions(self.environment), **self.placeholders}
+        directories = StartDirectories(path, defined, self.environment)
+        variables = Variables({**directories.placeholders(), **defined}, self.environment, decryption)
+        broker = read(findings, variables, decryption)
+        if broker is None:
+            findings.raise_if_any()
+            raise ConfigurationError(f"{path}: it contains no broker")
+        replace_placeholders(broker, variables, findings)
+        configuration = Interpreter(findings, Path.cwd(), variables, decryption).broker(broker)
+        configuration = replace(configuration, presumed_base=directories.presumed_base())
+        for obstacle in () if self.inspect is None else self.inspect(configuration):
+            findings.add_obstacle(obstacle)
+        findings.raise_if_any()
+        return configuration
 
 
 def read_configuration(
@@ -56,99 +96,47 @@ def read_configuration(
     environment: Mapping[str, str],
     *,
     skip_unsupported: bool = False,
-    inspect: Inspection | None = None,
 ) -> BrokerConfiguration:
-    """Read the configuration in ``content`` of the file ``path``: TOML by the suffix, else XML."""
-    findings = Findings(str(path), skip_unsupported)
-    decryption = Decryption(environment)
-    defined = {**definitions(environment), **placeholders}
-    variables = Variables({**_directories(path, defined, environment), **defined}, environment, decryption)
-    if path.suffix.lower() == ".toml":
-        read_toml = cast(TomlReader, registry.load(registry.TOML_READER))
-        broker: Element | None = read_toml(content, findings.source)
-    else:
-        broker = SpringDocument(
-            read_xml(content, findings.source), findings, variables, path.parent, decryption
-        ).broker()
-    if broker is None:
-        findings.raise_if_any()
-        raise ConfigurationError(f"{path}: it contains no broker")
-    presumed = _presumed_base(path, defined, environment)
-    return _interpreted(broker, findings, variables, decryption, inspect, presumed)
+    """Read the configuration in ``content`` of the file ``path``; see `ConfigurationReader`."""
+    return ConfigurationReader(placeholders, environment, skip_unsupported).file(content, path)
 
 
-def _described(
-    reference: str,
-    placeholders: Mapping[str, str],
-    environment: Mapping[str, str],
-    skip_unsupported: bool,
-    inspect: Inspection | None,
-) -> BrokerConfiguration:
-    """Return the configuration of ``broker:(…)`` or ``properties:PATH``. Raises `ConfigurationError`."""
-    if reference.startswith(BROKER):
-        path, source = Path.cwd() / "broker", BROKER_SOURCE
-        broker = broker_element(reference)
-    else:
-        path = reference_file(reference, PROPERTIES)
-        source, broker = str(path), properties_element(path)
-    findings = Findings(source, skip_unsupported)
-    decryption = Decryption(environment)
-    defined = {**definitions(environment), **placeholders}
-    variables = Variables({**_directories(path, defined, environment), **defined}, environment, decryption)
-    presumed = _presumed_base(path, defined, environment)
-    return _interpreted(broker, findings, variables, decryption, inspect, presumed)
+@dataclass(frozen=True, slots=True)
+class StartDirectories:
+    """The directories of ActiveMQ's start script.
 
-
-def _interpreted(
-    broker: Element,
-    findings: Findings,
-    variables: Variables,
-    decryption: Decryption,
-    inspect: Inspection | None,
-    presumed_base: Path | None,
-) -> BrokerConfiguration:
-    replace_placeholders(broker, variables, findings)
-    configuration = replace(
-        Interpreter(findings, Path.cwd(), variables, decryption).broker(broker), presumed_base=presumed_base
-    )
-    for obstacle in () if inspect is None else inspect(configuration):
-        findings.add_obstacle(obstacle)
-    findings.raise_if_any()
-    return configuration
-
-
-def _directories(path: Path, defined: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the directories of ActiveMQ's start script: defined, in the environment, or beside the file.
+    Sources are definitions, the environment, and the location of the file ``path``.
 
     By default the base is the home, and ``conf`` and ``data`` are in the base. An instance of Debian's package has its
     base below ``/var/lib``.
     """
-    directory = path.absolute().parent
-    inferred = str(directory.parent if directory.name == "conf" else directory)
-    debian = DEBIAN_INSTANCE.fullmatch(str(directory))
 
-    def directory_of(name: str, default: str) -> str:
-        return _configured(name, defined, environment) or default
+    path: Path
+    defined: Mapping[str, str]
+    environment: Mapping[str, str]
 
-    home = directory_of("home", inferred if debian is None else DEBIAN_HOME)
-    base = directory_of("base", home if debian is None else f"{DEBIAN_BASES}/{debian.group(1)}")
-    beside = base == inferred or debian is not None
-    return {
-        "activemq.home": home,
-        "activemq.base": base,
-        "activemq.conf": directory_of("conf", str(directory) if beside else str(Path(base) / "conf")),
-        "activemq.data": directory_of("data", str(Path(base) / "data")),
-    }
+    def placeholders(self) -> dict[str, str]:
+        """Return the directories by the names of their placeholders."""
+        directory = self.path.absolute().parent
+        inferred = str(directory.parent if directory.name == "conf" else directory)
+        debian = DEBIAN_INSTANCE.fullmatch(str(directory))
+        home = self._configured("home") or (inferred if debian is None else DEBIAN_HOME)
+        base = self._configured("base") or (home if debian is None else f"{DEBIAN_BASES}/{debian.group(1)}")
+        beside = base == inferred or debian is not None
+        return {
+            "activemq.home": home,
+            "activemq.base": base,
+            "activemq.conf": self._configured("conf") or (str(directory) if beside else str(Path(base) / "conf")),
+            "activemq.data": self._configured("data") or str(Path(base) / "data"),
+        }
 
+    def presumed_base(self) -> Path | None:
+        """Return the base directory if it is only derived from the location of the file."""
+        configured = self._configured("home") or self._configured("base")
+        if configured or DEBIAN_INSTANCE.fullmatch(str(self.path.absolute().parent)):
+            return None
+        return Path(self.placeholders()["activemq.base"])
 
-def _presumed_base(path: Path, defined: Mapping[str, str], environment: Mapping[str, str]) -> Path | None:
-    """Return the base directory if it is only derived from the location of the file."""
-    configured = _configured("home", defined, environment) or _configured("base", defined, environment)
-    if configured or DEBIAN_INSTANCE.fullmatch(str(path.absolute().parent)):
-        return None
-    return Path(_directories(path, defined, environment)["activemq.base"])
-
-
-def _configured(name: str, defined: Mapping[str, str], environment: Mapping[str, str]) -> str | None:
-    """Return the directory ``activemq.NAME`` of the command line or the environment."""
-    return defined.get(f"activemq.{name}") or environment.get(f"ACTIVEMQ_{name.upper()}") or None
+    def _configured(self, name: str) -> str | None:
+        """Return the directory ``activemq.NAME`` of the command line or the environment."""
+        return self.defined.get(f"activemq.{name}") or self.environment.get(f"ACTIVEMQ_{name.upper()}") or None
