@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
-import time
 from pathlib import Path
 from typing import Final, Self
 
+from tests.support.await_start import await_start, is_listening
 from tests.support.ports import free_port
 
 START_TIMEOUT_S: Final = 120.0
 END_TIMEOUT_S: Final = 60.0
-PAUSE_S: Final = 0.1
 CLUSTER: Final = "c3BhbndpcmUtdGVzdHMtMA"  # 16 octets in Base64, as Kafka wants a cluster to be called
 CONFIGURATION: Final = """\
 process.roles=broker,controller
@@ -54,12 +52,7 @@ class KafkaProcess:
             subprocess.run(made, check=True, stdout=output, stderr=output, timeout=START_TIMEOUT_S)
             start = [*self._java, "kafka.Kafka", str(file)]
             self._process = subprocess.Popen(start, stdout=output, stderr=output)
-        deadline = time.monotonic() + START_TIMEOUT_S
-        while not self._listens():
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                self.__exit__()
-                raise AssertionError(f"Kafka does not start: {log.read_text()[-1000:]}")
-            time.sleep(PAUSE_S)
+        await_start(self._process, lambda: is_listening(self._port), self.__exit__, log, START_TIMEOUT_S)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -70,10 +63,3 @@ class KafkaProcess:
     def octets(self, topic: str) -> int:
         """What a topic holds on the disk."""
         return sum(path.stat().st_size for path in self._directory.glob(f"data/{topic}-*/*.log"))
-
-    def _listens(self) -> bool:
-        try:
-            socket.create_connection(("127.0.0.1", self._port), PAUSE_S).close()
-        except OSError:
-            return False
-        return True

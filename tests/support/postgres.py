@@ -8,20 +8,19 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
 from pathlib import Path
 from types import TracebackType
 from typing import Final
 
 import pytest
 
+from tests.support.await_start import await_start
 from tests.support.ports import free_port
 
 PROGRAMS: Final = Path("/usr/lib/postgresql")  # where Debian keeps each version
 DRIVER: Final = Path("/usr/share/java/postgresql.jar")
 USER: Final = "mover"
 START_S: Final = 60.0
-PAUSE_S: Final = 0.1
 SETTINGS: Final = ("listen_addresses=127.0.0.1", "fsync=off", "max_connections=20", "shared_buffers=16MB")
 
 
@@ -73,12 +72,13 @@ class PostgresProcess:
             self._process = subprocess.Popen(
                 [*start, *settings], stdout=log, stderr=log, user=self._user, cwd="/", start_new_session=True
             )
-        deadline = time.monotonic() + START_S
-        while self._asks("SELECT 1").returncode != 0:
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                self.__exit__(None, None, None)
-                raise AssertionError(f"PostgreSQL does not start: {self._log.read_text()[-1000:]}")
-            time.sleep(PAUSE_S)
+        await_start(
+            self._process,
+            lambda: self._asks("SELECT 1").returncode == 0,
+            lambda: self.__exit__(None, None, None),
+            self._log,
+            START_S,
+        )
         return self
 
     def __exit__(

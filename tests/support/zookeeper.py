@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
-import time
 from pathlib import Path
 from typing import Final, Self
 
+from tests.support.await_start import answer_of, await_start
 from tests.support.peers import JARS
 from tests.support.ports import free_port
 
@@ -40,7 +39,8 @@ class ZooKeeper:
         configuration.write_text(CONFIGURATION.format(data=self._directory / "data", port=port), "utf-8")
         path = ":".join(str(JARS / name) for name in CLASSES)
         main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
-        with (self._directory / "log").open("wb") as log:
+        log = self._directory / "log"
+        with log.open("wb") as output:
             self._process = subprocess.Popen(
                 [
                     "java",
@@ -53,32 +53,15 @@ class ZooKeeper:
                     str(configuration),
                 ],
                 stdin=subprocess.DEVNULL,
-                stdout=log,
+                stdout=output,
                 stderr=subprocess.STDOUT,
                 cwd=self._directory,
             )
         self.hosts = f"127.0.0.1:{port}"
-        self._wait(port)
+        await_start(self._process, lambda: answer_of(port, b"ruok", 4) == b"imok", self.__exit__, log, START_TIMEOUT_S)
         return self
 
     def __exit__(self, *_: object) -> None:
         assert self._process is not None
         self._process.kill()
         self._process.wait()
-
-    def _wait(self, port: int) -> None:
-        end = time.monotonic() + START_TIMEOUT_S
-        while time.monotonic() < end:
-            assert self._process is not None
-            if self._process.poll() is not None:
-                break
-            try:
-                with socket.create_connection(("127.0.0.1", port), 1.0) as asking:
-                    asking.sendall(b"ruok")
-                    if asking.recv(4) == b"imok":
-                        return
-            except OSError:
-                time.sleep(0.1)
-        raise RuntimeError(
-            f"ZooKeeper has not started: {(self._directory / 'log').read_text('utf-8', 'replace')[-2000:]}"
-        )

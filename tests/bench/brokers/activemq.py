@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import time
+from functools import partial
 from pathlib import Path
 
+from tests.support.await_start import await_start, is_listening
 from tests.support.ports import free_port
 
 START_DEADLINE = 60.0  # seconds until a broker must accept connections
@@ -88,18 +89,11 @@ class Broker:
         return time.monotonic() - started
 
     def _await_ports(self, log: Path) -> None:
-        deadline = time.monotonic() + self._patience
-        for port in self.ports.values():
-            while True:
-                try:
-                    socket.create_connection(("127.0.0.1", port), timeout=1).close()
-                    break
-                except OSError as error:
-                    if time.monotonic() > deadline or self._process.poll() is not None:
-                        self.stop()
-                        tail = log.read_text(errors="replace")[-2000:]
-                        raise SystemExit(f"bench: {self.label} did not start:\n{tail}") from error
-                    time.sleep(0.1)
+        try:
+            for port in self.ports.values():
+                await_start(self._process, partial(is_listening, port), self.stop, log, self._patience)
+        except AssertionError as error:
+            raise SystemExit(f"bench: {self.label} did not start: {error}") from error
 
     @property
     def pid(self) -> int:
