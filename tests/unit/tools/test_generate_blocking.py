@@ -12,7 +12,7 @@ import pytest
 
 from spanwire.client import aio, blocking
 from tools import generate_blocking
-from tools.generate_blocking import CLIENT, MARK, MODULES
+from tools.generate_blocking import CLIENT, MARK, MODULES, SENDER
 
 TOOL = Path(generate_blocking.__file__)
 SOURCE = '''"""Tasks of an asyncio session."""
@@ -60,13 +60,26 @@ def test_words_and_names_of_tasks_become_those_of_threads_and_the_lay_out_stays(
     assert generate_blocking.blocking(SOURCE) == RESULT
 
 
-def test_a_changed_source_makes_its_module_stale(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def copy_shells(target: Path) -> None:
     for shell in ("aio", "blocking"):
-        (tmp_path / shell).mkdir()
-        for module in MODULES:
-            (tmp_path / shell / f"{module}.py").write_text(
-                (CLIENT / shell / f"{module}.py").read_text("utf-8"), "utf-8"
-            )
+        (target / shell).mkdir()
+        for module in (*MODULES, SENDER):
+            (target / shell / f"{module}.py").write_text((CLIENT / shell / f"{module}.py").read_text("utf-8"), "utf-8")
+
+
+def test_a_changed_signature_of_send_makes_the_sender_stale(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    copy_shells(tmp_path)
+    source, target = tmp_path / "aio/sender.py", tmp_path / "blocking/sender.py"
+    before = target.read_text("utf-8")
+    source.write_text(source.read_text("utf-8").replace("delay_ms: int | None = None", "delay_ms: int = 0"), "utf-8")
+    assert generate_blocking.main(["--check"], tmp_path) == 1
+    assert "client/blocking/sender.py is not what client/aio/sender.py gives" in capsys.readouterr().out
+    assert generate_blocking.main([], tmp_path) == 0
+    assert target.read_text("utf-8") == before.replace("delay_ms: int | None = None", "delay_ms: int = 0") != before
+
+
+def test_a_changed_source_makes_its_module_stale(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    copy_shells(tmp_path)
     with (tmp_path / "aio/xa.py").open("a", encoding="utf-8") as source:
         source.write("\n\nasync def more() -> None:\n    return\n")
     assert generate_blocking.main(["--check"], tmp_path) == 1
