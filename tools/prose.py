@@ -2,8 +2,8 @@
 
 Two figures tell a docstring that explains from one that must be decoded. An opening with "What", "Who" or "Where"
 leaves the noun out. Pronouns in place of nouns make the reader look the noun up. The figures of well-written libraries
-(psycopg, websockets, mitmproxy) are 0 to 0.2 % such openings and 3 to 4 pronouns in 100 words. A page is measured by
-the words of its sentences.
+(psycopg, websockets, mitmproxy) are 0 to 0.2 % such openings and 3 to 4 pronouns in 100 words. A first line of more
+than 100 characters holds more than one statement. A page is measured by the words of its sentences.
 
     python tools/prose.py               # prints one line per package, and the pages with long sentences
     python tools/prose.py PATH…         # prints the docstrings with the most pronouns below these paths
@@ -40,6 +40,7 @@ FENCE: Final = re.compile(r"^ *```.*?^ *```$", re.DOTALL | re.MULTILINE)
 ITEM: Final = re.compile(r"(?:[-*]|\d+\.)\s+")
 NO_PROSE: Final = ("#", "|", "!!!", "???", "<", ":::", "---")  # beginnings of headings, tables, directives and HTML
 END: Final = re.compile(r"(?<=[.!?:])\s+(?=[A-Z\[*`])")  # of a sentence; a quoted name may begin the next
+MAX_FIRST_LINE: Final = 100  # characters of the first line of a docstring
 MAX_SENTENCE: Final = 17  # words in a sentence of a page, on average
 FEW_SENTENCES: Final = 10  # a page with fewer says little by their length
 WORST: Final = 20
@@ -63,6 +64,11 @@ class Docstring(NamedTuple):
     def pronouns(self) -> int:
         """Number of words that stand in place of a noun."""
         return len(PRONOUN.findall(QUOTED.sub(" ", self.text)))
+
+    @property
+    def has_long_first_line(self) -> bool:
+        """Return True if the first line has more than `MAX_FIRST_LINE` characters."""
+        return len(self.text.partition("\n")[0]) > MAX_FIRST_LINE
 
 
 def begins_with_riddle(text: str) -> bool:
@@ -93,17 +99,21 @@ def package_of(path: str) -> str:
 
 
 def table() -> list[str]:
-    """Return one line per package: docstrings, openings by a question word, pronouns, sentence length."""
+    """Return one line per package: docstrings, openings by a question word, long first lines, and the density."""
     packages: dict[str, list[Docstring]] = defaultdict(list)
     for docstring in in_files(SOURCES):
         packages[package_of(docstring.path)].append(docstring)
         packages["together"].append(docstring)
-    lines = [f"{'package':28}{'docstrings':>11}{'riddles':>9}{'pronouns in 100 words':>23}{'words in a sentence':>21}"]
+    lines = [
+        f"{'package':28}{'docstrings':>11}{'riddles':>9}{'long first lines':>18}{'pronouns in 100 words':>23}"
+        f"{'words in a sentence':>21}"
+    ]
     for package, found in packages.items():
         words = sum(docstring.words for docstring in found) or 1
         sentences = sum(len(SENTENCE.split(docstring.text.strip())) for docstring in found)
         lines.append(
             f"{package:28}{len(found):11}{sum(begins_with_riddle(docstring.text) for docstring in found):9}"
+            f"{sum(docstring.has_long_first_line for docstring in found):18}"
             f"{100 * sum(docstring.pronouns for docstring in found) / words:23.1f}{words / sentences:21.1f}"
         )
     return lines
@@ -143,10 +153,12 @@ def pages() -> list[str]:
 
 
 def worst(roots: list[Path]) -> list[str]:
-    """Return the docstrings below ``roots`` with the most pronouns, and all that begin with a riddle."""
+    """Return the docstrings below ``roots`` with the most pronouns, a long first line or a riddle at the beginning."""
     found = [docstring for root in roots for docstring in in_files(root.resolve())]
     lines = [
-        f"{at.path}:{at.line}: {at.name}: {at.text.split(chr(10))[0]}" for at in found if begins_with_riddle(at.text)
+        f"{at.path}:{at.line}: {at.name}: {at.text.split(chr(10))[0]}"
+        for at in found
+        if begins_with_riddle(at.text) or at.has_long_first_line
     ]
     long = [docstring for docstring in found if docstring.words >= FEW_WORDS]
     long.sort(key=lambda at: at.pronouns / at.words, reverse=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tools.prose import sentences, words_in
+from tools.prose import MAX_FIRST_LINE, Docstring, sentences, words_in
 
 PAGE = """\
 # A heading of five words
@@ -51,3 +51,9 @@ def test_a_page_has_the_sentences_of_its_prose() -> None:
 )
 def test_a_name_is_one_word_and_the_target_of_a_link_none(sentence: str, count: int) -> None:
     assert words_in(sentence) == count
+
+
+@pytest.mark.parametrize(("length", "is_long"), [(MAX_FIRST_LINE, False), (MAX_FIRST_LINE + 1, True)])
+def test_only_the_first_line_of_a_docstring_is_measured(length: int, is_long: bool) -> None:
+    text = "x" * length + "\n\n" + "y" * 119
+    assert Docstring("a.py", 1, "f", text).has_long_first_line is is_long
