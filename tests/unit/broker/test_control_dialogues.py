@@ -6,7 +6,7 @@ import pytest
 
 from spanwire.broker.dispatch.memory_usage import UsageLimits
 from spanwire.broker.exactly_once.cursors import MAX_CURSORS
-from spanwire.broker.exactly_once.part_names import MAX_PARTS
+from spanwire.broker.exactly_once.part_names import MAX_COMMIT_PARTS
 from spanwire.broker.exactly_once.requests import MAX_DEFERRED, MAX_POSTPONED
 from spanwire.broker.exactly_once.sinks import MAX_SINKS
 from spanwire.broker.metadata import MAX_VALUE_BYTES
@@ -399,8 +399,8 @@ def test_s46_a_stranger_and_an_older_run_do_not_wait_for_a_commit() -> None:
 def test_s46_a_commit_names_so_many_parts() -> None:
     program = Program(Stage())
     program.asks("begin", query="q", run="r1")
-    with pytest.raises(Refused, match=f"limit: a commit names at most {MAX_PARTS} parts"):
-        program.commits(0, *[f"{number} 0 0" for number in range(MAX_PARTS + 1)])
+    with pytest.raises(Refused, match=f"limit: a commit names at most {MAX_COMMIT_PARTS} parts"):
+        program.commits(0, *[f"{number} 0 0" for number in range(MAX_COMMIT_PARTS + 1)])
 
 
 def test_s46_answers_that_nobody_takes_end_at_the_limit_of_memory() -> None:

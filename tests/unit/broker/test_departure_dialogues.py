@@ -284,10 +284,10 @@ class Heard:
         self.messages: list[Message] = []
         self.released: list[tuple[Topic, int]] = []
 
-    def hand(self, topic: Topic, message: Message) -> None:
+    def dispatch_advisory(self, topic: Topic, message: Message) -> None:
         self.messages.append(message)
 
-    def let_go(self, topic: Topic) -> None:
+    def detach_listeners(self, topic: Topic) -> None:
         self.released.append((topic, len(self.messages)))
 
 

@@ -18,14 +18,14 @@ DELIVERY_STEPS: Final = 500  # listeners served in one slice; an advisory goes t
 MAX_UNDELIVERED: Final = 10_000  # queued advisories, some KiB each; beyond, the oldest goes out at once
 
 
-class Handing(Protocol):
-    """Hands advisories to the listeners of their topics."""
+class AdvisoryDispatcher(Protocol):
+    """Dispatches advisories to the listeners of their topics."""
 
-    def hand(self, topic: Topic, message: Message) -> None:
-        """Hand ``message`` to all listeners of ``topic``."""
+    def dispatch_advisory(self, topic: Topic, message: Message) -> None:
+        """Dispatch ``message`` to all listeners of ``topic``."""
         ...
 
-    def let_go(self, topic: Topic) -> None:
+    def detach_listeners(self, topic: Topic) -> None:
         """Detach the listeners of ``topic``, which is forgotten."""
         ...
 
@@ -36,15 +36,15 @@ class AdvisoryDelivery(Job):
     Forgotten topics are queued as well: their listeners are detached after the delivery of earlier advisories.
     """
 
-    def __init__(self, handing: Handing, context: BrokerContext) -> None:
-        self._handing: Final[Handing] = handing
+    def __init__(self, dispatcher: AdvisoryDispatcher, context: BrokerContext) -> None:
+        self._dispatcher: Final[AdvisoryDispatcher] = dispatcher
         self._context: Final[BrokerContext] = context
         self._undelivered: Final[deque[tuple[Topic, Message | None]]] = deque()
 
     def deliver(self, topic: Topic, message: Message) -> None:
         """Deliver ``message``, at once if few listen and no earlier advisory is queued."""
         if not self._undelivered and len(topic.subscriptions) <= DELIVERED_AT_ONCE:
-            self._handing.hand(topic, message)
+            self._dispatcher.dispatch_advisory(topic, message)
             return
         self._add(topic, message)
 
@@ -53,7 +53,7 @@ class AdvisoryDelivery(Job):
         if self._undelivered or len(topic.subscriptions) > DELIVERED_AT_ONCE:
             self._add(topic, None)
         else:
-            self._handing.let_go(topic)
+            self._dispatcher.detach_listeners(topic)
 
     def _add(self, topic: Topic, message: Message | None) -> None:
         if len(self._undelivered) >= MAX_UNDELIVERED:
@@ -65,9 +65,9 @@ class AdvisoryDelivery(Job):
         topic, message = self._undelivered.popleft()
         steps = 1 + len(topic.subscriptions)
         if message is None:
-            self._handing.let_go(topic)
+            self._dispatcher.detach_listeners(topic)
         else:
-            self._handing.hand(topic, message)
+            self._dispatcher.dispatch_advisory(topic, message)
         return steps
 
     def work(self) -> bool:

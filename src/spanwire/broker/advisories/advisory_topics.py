@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from spanwire.broker.advisories.advisory_delivery import AdvisoryDelivery, Handing
+from spanwire.broker.advisories.advisory_delivery import AdvisoryDelivery, AdvisoryDispatcher
 from spanwire.broker.advisories.advisory_names import (
     anonymous_producer_advisory,
     behind,
@@ -49,7 +49,7 @@ REPLAYS_BEHIND: Final = 2  # further pending advisories allowed for each replaye
 logger = logging.getLogger(__name__)
 
 
-class Advisories(MessageAdvisories, Handing):
+class Advisories(MessageAdvisories, AdvisoryDispatcher):
     """Publishes advisories to topics with listeners."""
 
     def __init__(
@@ -178,7 +178,7 @@ class Advisories(MessageAdvisories, Handing):
         self._destinations.remove(topic_name)
         self._delivery.forget(topic)
 
-    def let_go(self, topic: Topic) -> None:
+    def detach_listeners(self, topic: Topic) -> None:
         """Detach the listeners of ``topic``, which is forgotten."""
         for subscription in topic.detach_all():
             self._destinations.wildcards.recount(subscription)
@@ -343,8 +343,8 @@ class Advisories(MessageAdvisories, Handing):
             message.broker_path = path
             self._delivery.deliver(topic, message)
 
-    def hand(self, topic: Topic, message: Message) -> None:
-        """Hand ``message`` to the listeners.
+    def dispatch_advisory(self, topic: Topic, message: Message) -> None:
+        """Dispatch ``message`` to the listeners.
 
         Sends do not wait for memory of advisories. When advisories take more than their share, the listener furthest
         behind is ended, and may come back for a new replay.

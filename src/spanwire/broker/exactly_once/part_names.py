@@ -7,8 +7,8 @@ from typing import Final
 from spanwire.broker.request_errors import LIMIT, MALFORMED, refusal
 
 MAX_NUMBER: Final = (1 << 62) - 1
-MAX_PARTS: Final = 10_000  # parts in one commit
-MAX_COMMIT_BYTES: Final = 64 * MAX_PARTS  # bytes of the body of a commit: three numbers of 19 digits in each line
+MAX_COMMIT_PARTS: Final = 10_000  # parts in one commit
+MAX_COMMIT_BYTES: Final = 64 * MAX_COMMIT_PARTS  # bytes of a commit's body: three numbers of 19 digits in each line
 LINES_IN_STEP: Final = 4  # lines that are read in the time of one step
 
 
@@ -60,8 +60,8 @@ class PartNames:
         words = line.split()
         if not words:
             return
-        if len(self._names) >= MAX_PARTS:
-            raise refusal(LIMIT, f"a commit names at most {MAX_PARTS} parts")
+        if len(self._names) >= MAX_COMMIT_PARTS:
+            raise refusal(LIMIT, f"a commit names at most {MAX_COMMIT_PARTS} parts")
         numbers = [number_text(word) for word in words]
         if len(numbers) != 3 or min(numbers) < 0:
             raise refusal(MALFORMED, f"a line of a commit is {line[:40]!r}, not: partition attempt messages")

@@ -41,7 +41,7 @@ from spanwire.model.units import MIB
 MAX_PRIORITY: Final = 9
 MAX_SINKS: Final = 1_000  # sinks of one broker
 MAX_TARGET: Final = 2_048  # characters of a target: twice the longest name of a destination
-MAX_PARTS: Final = 10_000  # staged parts of all sinks: each part is a destination of the store
+MAX_STAGED_PARTS: Final = 10_000  # staged parts of all sinks: each part is a destination of the store
 MAX_BATCH_MESSAGES: Final = 100_000  # copies staged for one batch, all attempts together: they are committed at once
 MAX_BATCH_BYTES: Final = 256 * 1024 * 1024  # bytes staged for one batch; a commit with reads has all in memory
 MAX_STAGED: Final = 1_000_000  # copies staged for all sinks, as many as prepared transactions may hold
@@ -262,8 +262,8 @@ class Sinks:
             raise refusal(
                 LIMIT, f"{self._staged} messages are staged, at most {MAX_STAGED} may be: commit or abort some"
             )
-        if self._parts >= MAX_PARTS and key.text not in sink.parts:
-            raise refusal(LIMIT, f"{MAX_PARTS} parts of batches are staged already: commit or abort some")
+        if self._parts >= MAX_STAGED_PARTS and key.text not in sink.parts:
+            raise refusal(LIMIT, f"{MAX_STAGED_PARTS} parts of batches are staged already: commit or abort some")
 
     def _check_target(self, state: ConnectionState, destination: BrokerDestination) -> None:
         """Check the right to stage messages for a destination. The right on a topic includes its subscriptions."""
