@@ -78,7 +78,10 @@ def host_name() -> str:
 
 
 def tls_context(address: BrokerAddress, tls: ClientTlsSettings | None) -> ssl.SSLContext | None:
-    """Return the TLS context for an address, or None for an address without TLS. Raises `ConfigurationError`."""
+    """Return the TLS context for an address, or None for an address without TLS.
+
+    Raises `ConfigurationError`.
+    """
     if not address.is_secure:
         return None
     make = cast("Callable[[BrokerAddress, ClientTlsSettings | None], ssl.SSLContext]", load(CLIENT_TLS))

@@ -1,4 +1,6 @@
-"""Maps exceptions that a broker reports to errors of the client, and keeps those that answer no request.
+"""Maps exceptions that a broker reports to errors of the client.
+
+Exceptions that answer no request are kept.
 
 A class name is only compared and shown; it never chooses code to run (CVE-2023-46604).
 """

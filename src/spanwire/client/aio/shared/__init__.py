@@ -1,1 +1,4 @@
-"""The state of an asyncio connection: socket, waiting tasks, keep-alive, and the connection after a failure."""
+"""The state of an asyncio connection: socket, waiting tasks and keep-alive.
+
+The package has the connection after a failure as well.
+"""

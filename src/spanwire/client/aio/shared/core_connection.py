@@ -1,4 +1,7 @@
-"""State of an asyncio connection, shared by its sessions: the protocol core, the wire and the waiting calls."""
+"""State of an asyncio connection, shared by its sessions.
+
+The parts are the protocol core, the wire and the waiting calls.
+"""
 
 from __future__ import annotations
 

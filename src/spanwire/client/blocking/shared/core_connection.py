@@ -1,4 +1,6 @@
-"""State of a blocking connection, shared by its threads: the protocol core, the channel and the waiting calls.
+"""State of a blocking connection, shared by its threads.
+
+The parts are the protocol core, the channel and the waiting calls.
 
 A waiting thread becomes the *driver* if there is none: without the lock the driver waits for the channel, then takes
 the lock, reads, and wakes the other threads. While no thread waits, the *keeper* thread reads once a second, so that a
