@@ -81,7 +81,9 @@ class Parser(argparse.ArgumentParser):
 
 
 def placement(parser: Parser, names_others: bool = False, starts: bool = False) -> None:
-    """Add the options that name a broker, for commands that start one (``starts``) or talk to a running one.
+    """Add the options that name a broker.
+
+    Commands with ``starts`` start the broker; other commands talk to a running broker.
 
     A command with other positional arguments (``names_others``) accepts the file as an option only.
     """

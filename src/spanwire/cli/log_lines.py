@@ -51,7 +51,10 @@ def local_time(seconds: float) -> str:
 
 
 def begin_log(level: str, as_json: bool) -> None:
-    """Write the log of this process to standard error, from ``level`` on, and the start to standard output."""
+    """Write the log of this process to standard error, from ``level`` on.
+
+    The line about the start goes to standard output.
+    """
     formatter = JsonFormatter() if as_json else LineFormatter()
     logging.basicConfig(handlers=[_handler(sys.stderr, formatter)], level=level.upper(), force=True)
     start = logging.getLogger(START)

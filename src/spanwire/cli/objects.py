@@ -1,4 +1,6 @@
-"""The broker's objects with the attribute names of ActiveMQ's MBeans, built from answers of the control socket.
+"""The broker's objects with the attribute names of ActiveMQ's MBeans.
+
+Answers of the control socket are the source.
 
 Objects are the broker, its connectors, connections, subscriptions and destinations.
 """
@@ -102,7 +104,10 @@ class ViewedObject:
     attributes: dict[str, object]
 
     def text(self, wanted: Sequence[str] = ()) -> str:
-        """Return ``Name = value`` lines, restricted to ``wanted`` unless empty; values cannot steer a terminal."""
+        """Return ``Name = value`` lines, restricted to ``wanted`` unless empty.
+
+        Values cannot steer a terminal.
+        """
         lines = [f"type = {self.type}", f"Name = {escaped(self.name)}"]
         lines += [
             f"{name} = {escaped(str(value))}" for name, value in self.attributes.items() if not wanted or name in wanted
@@ -166,7 +171,7 @@ def _broker_objects(status: dict[str, object]) -> list[ViewedObject]:
 
 
 def _settings(row: dict[str, object], shown: Mapping[str, object]) -> dict[str, object]:
-    """Return the settings of a connector by ActiveMQ's attribute names, except for attributes in ``shown``."""
+    """Return the settings of a connector by ActiveMQ's attribute names, without the names in ``shown``."""
     attributes: dict[str, object] = {}
     for name, value in row.items():
         attribute = name[:1].upper() + name[1:]

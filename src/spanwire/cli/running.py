@@ -33,7 +33,9 @@ def control_client(options: argparse.Namespace, timeout_s: float = ANSWER_TIMEOU
 
 
 def named_configuration(options: argparse.Namespace, environment: Mapping[str, str]) -> str | None:
-    """Return the broker's file from the command line or the environment, which ActiveMQ's start script reads as well.
+    """Return the broker's file from the command line or the environment.
+
+    ActiveMQ's start script reads the same variables of the environment.
 
     Returns:
         None if neither names a file.

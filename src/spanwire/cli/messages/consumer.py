@@ -1,4 +1,7 @@
-"""``spanwire consumer``: receives messages and prints their texts, with the options of ActiveMQ's tool."""
+"""``spanwire consumer``: receives messages and prints their texts.
+
+The options are those of ActiveMQ's tool.
+"""
 
 from __future__ import annotations
 

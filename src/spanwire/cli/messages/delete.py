@@ -1,4 +1,7 @@
-"""``spanwire delete QUEUE…`` removes empty destinations; ``spanwire disconnect CLIENT`` closes connections."""
+"""``spanwire delete QUEUE…`` and ``spanwire disconnect CLIENT``.
+
+The first removes empty destinations, the second closes connections.
+"""
 
 from __future__ import annotations
 

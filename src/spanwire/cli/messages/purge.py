@@ -32,7 +32,10 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def dead_letters(arguments: Sequence[str]) -> int:
-    """Run ``spanwire dlq retry``: print the number of dead letters sent back to their original destinations."""
+    """Run ``spanwire dlq retry``: send dead letters back to their original destinations.
+
+    Prints the number of messages.
+    """
     words = list(arguments)
     parser = Parser(
         prog="spanwire dlq retry",

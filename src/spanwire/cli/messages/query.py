@@ -1,4 +1,6 @@
-"""``spanwire query`` prints attributes of the broker's objects, chosen as in ActiveMQ's query; ``bstat`` a part.
+"""``spanwire query`` prints attributes of the broker's objects, and ``spanwire bstat`` a part.
+
+The objects are chosen as in ActiveMQ's query.
 
 spanwire query                                     everything
 spanwire query -QQueue=ORDERS.* -xQQueue=*.TEST    some queues
@@ -44,7 +46,10 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def bstat(arguments: Sequence[str]) -> int:
-    """Print the broker, connectors, connections, durable subscriptions, queues and topics without advisory topics."""
+    """Print the broker, its connectors, connections and destinations.
+
+    Durable subscriptions are among them, advisory topics are not.
+    """
     parser = Parser(
         prog="spanwire bstat",
         description="Statistics of a running broker, its connections, subscriptions and destinations.",

@@ -1,4 +1,7 @@
-"""``spanwire network``: checks a network's files, shows routes and links, and starts and stops connectors."""
+"""``spanwire network``: checks a network's files, and shows its routes and links.
+
+Network connectors are started and stopped as well.
+"""
 
 from __future__ import annotations
 

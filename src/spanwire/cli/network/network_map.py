@@ -38,7 +38,10 @@ class Login:
 
 @dataclass(slots=True)
 class ReportedDemand:
-    """A destination of a link: ``waiting`` messages are pending at the broker, ``in_flight`` are being forwarded."""
+    """A destination of a link.
+
+    ``waiting`` messages are pending at the broker, ``in_flight`` are being forwarded.
+    """
 
     destination: str
     waiting: int

@@ -1,4 +1,6 @@
-"""``spanwire network simulate``: simulates demand, routes and advisories in networks of up to a million brokers.
+"""``spanwire network simulate``: simulates networks of up to a million brokers.
+
+The report has demand, routes and advisories.
 
 Modules that need PySpark are imported on use, so that a missing extra is an error of one line.
 """

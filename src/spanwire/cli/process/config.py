@@ -1,4 +1,7 @@
-"""``spanwire config check``: shows all obstacles and warnings of a configuration without starting a broker."""
+"""``spanwire config check``: shows all obstacles and warnings of a configuration.
+
+No broker is started.
+"""
 
 from __future__ import annotations
 

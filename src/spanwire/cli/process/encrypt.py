@@ -1,4 +1,7 @@
-"""``spanwire encrypt`` and ``spanwire decrypt``: values for ``ENC(…)`` in configurations, like ActiveMQ's commands."""
+"""``spanwire encrypt`` and ``spanwire decrypt``: values for ``ENC(…)`` in configurations.
+
+The commands work like ActiveMQ's.
+"""
 
 from __future__ import annotations
 

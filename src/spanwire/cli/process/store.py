@@ -1,4 +1,7 @@
-"""``spanwire store check | repair | export | import DIRECTORY``: operates on the store of a stopped broker."""
+"""``spanwire store check | repair | export | import DIRECTORY``.
+
+The commands operate on the store of a stopped broker.
+"""
 
 from __future__ import annotations
 
@@ -244,7 +247,10 @@ def _silent(what: str, done: int, total: int) -> None:
 
 
 class ProgressLine:
-    """Writes percent and rate to standard error: one changing line on a terminal, else a line now and then."""
+    """Writes percent and rate to standard error.
+
+    A terminal shows one changing line; elsewhere a line is written now and then.
+    """
 
     def __init__(self, is_terminal: bool, clock: Callable[[], float]) -> None:
         self._is_terminal: Final = is_terminal
