@@ -1,4 +1,6 @@
-"""The client of the control socket (`spanwire.management.control`), without the event loop that the server needs.
+"""The client of the control socket (`spanwire.management.control`).
+
+Unlike the server, the client needs no event loop.
 
 Most commands of the command line load this module and nothing of the broker.
 """

@@ -71,7 +71,9 @@ class Destination:
         return elements_match(self.elements, other.elements)
 
     def parts(self) -> list[Destination]:
-        """Return the parts of a composite in order without duplicates, or the destination itself if it is no composite.
+        """Return the parts of a composite in order without duplicates.
+
+        A destination that is no composite is its own only part.
 
         A part without a scheme has the kind of the composite.
 
@@ -141,7 +143,10 @@ def parse_destination(text: str, default_kind: int = QUEUE) -> Destination:
 
 
 def check_name(name: str) -> None:
-    """Raise `InvalidDestinationError` for a physical name that is ambiguous in a store, a log or an access list."""
+    """Raise `InvalidDestinationError` for an ambiguous physical name.
+
+    The name would be ambiguous in a store, a log or an access list.
+    """
     if not name:
         raise InvalidDestinationError("the destination has an empty name")
     if len(name) > MAX_NAME_BYTES or len(name.encode("utf-8", "surrogatepass")) > MAX_NAME_BYTES:

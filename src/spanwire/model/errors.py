@@ -66,7 +66,10 @@ class InvalidClientIdError(JmsError):
 
 
 class InvalidDestinationError(JmsError):
-    """The destination does not exist or does not allow the request (javax.jms.InvalidDestinationException)."""
+    """The destination does not exist or does not allow the request.
+
+    JMS has javax.jms.InvalidDestinationException.
+    """
 
 
 class DestinationDoesNotExistError(JmsError):
@@ -97,7 +100,10 @@ class XaError(TransactionError):
 
 
 class TransactionRolledBackError(TransactionError):
-    """The commit failed, and the whole transaction is rolled back (javax.jms.TransactionRolledBackException)."""
+    """The commit failed, and the whole transaction is rolled back.
+
+    JMS has javax.jms.TransactionRolledBackException.
+    """
 
 
 class IllegalStateError(JmsError):
@@ -105,5 +111,8 @@ class IllegalStateError(JmsError):
 
 
 def xa_error(text: str, code: int) -> XaError:
-    """Return an `XaError` with XAException's ``code`` at the end of its text, where Java clients read the code."""
+    """Return an `XaError` with XAException's ``code`` at the end of its text.
+
+    Java clients read the code there.
+    """
     return XaError(f"{text} xaErrorCode:{code}")

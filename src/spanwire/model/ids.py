@@ -1,4 +1,6 @@
-"""Ids of connections, sessions, producers, consumers, messages and transactions, with ActiveMQ's string forms.
+"""Ids of connections, sessions, producers, consumers, messages and transactions.
+
+The string forms are ActiveMQ's.
 
 Connection ids are plain strings (``ID:host-port-millis-0:1``); all other ids contain a connection id. Ids compare by
 value. Protocols intern producer and consumer ids per connection, so a comparison of two ids is mostly an identity test.

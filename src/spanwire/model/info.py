@@ -1,4 +1,6 @@
-"""Announcements of a client: connections, sessions, producers, consumers; neutral forms of OpenWire's commands.
+"""Announcements of a client: connections, sessions, producers, consumers.
+
+The classes are neutral forms of OpenWire's commands.
 
 Each protocol creates them from its own frames; the broker knows no other form. All are frozen: a changed prefetch
 arrives by a separate call.

@@ -36,8 +36,9 @@ MAP_VALUE: Final = 11
 LIST_VALUE: Final = 12
 
 PropertyValue = tuple[int, object]
-"""A type of the table above and its Python value: bool, int, float, str, bytes, dict, list or None; CHAR is a
-one-letter str.
+"""A type of the table above and its Python value.
+
+The value is a bool, int, float, str, bytes, dict, list or None; CHAR is a one-letter str.
 """
 
 

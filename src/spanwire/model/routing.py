@@ -23,14 +23,19 @@ MIN_CONSUMER_PRIORITY: Final = -128  # a Java byte
 
 
 def within(hops: int, ttl: int) -> bool:
-    """Return True if a further hop is allowed after ``hops`` hops; a negative ``ttl`` leaves only `MAX_PATH`."""
+    """Return True if a further hop is allowed after ``hops`` hops.
+
+    A negative ``ttl`` leaves only `MAX_PATH`.
+    """
     return hops < MAX_PATH and (ttl < 0 or hops < ttl)
 
 
 def lets_through(
     destination: Destination, excluded: tuple[Destination, ...], included: tuple[Destination, ...]
 ) -> bool:
-    """Return True if a connector with these lists of names and patterns forwards messages of ``destination``.
+    """Return True if a connector forwards messages of ``destination``.
+
+    The lists contain the connector's names and patterns.
 
     An excluded destination is never forwarded. If ``included`` is not empty, only matching destinations are forwarded.
     """
@@ -101,7 +106,10 @@ class NetworkFilter:
         self.refusals: Final[Refusals] = Refusals()
 
     def covers(self, destination: Destination) -> bool:
-        """Return True if a wildcard subscription receives messages of ``destination``, which its pattern matches."""
+        """Return True if a wildcard subscription receives messages of ``destination``.
+
+        The pattern of the subscription matches the destination.
+        """
         return lets_through(destination, self.excluded, self.included)
 
     def passes(self, path: tuple[str, ...]) -> bool:
@@ -124,6 +132,9 @@ def demand_passes(path: tuple[str, ...], own_broker_id: str, consumer_ttl: int) 
 
 
 def network_priority(path: tuple[str, ...], base: int) -> int:
-    """Return the consumer priority of a subscription with the brokers of ``path``: 1 → -5, 2 → -8, 3 → -9 …"""
+    """Return the consumer priority of a subscription with the brokers of ``path``.
+
+    One broker means -5, two mean -8, three mean -9, and so on.
+    """
     hops = len(path)
     return base if hops <= NEAR_PATH else max(base - (hops + 1), MIN_CONSUMER_PRIORITY)

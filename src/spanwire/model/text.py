@@ -13,5 +13,8 @@ def printable(text: str, substitute: str = "?") -> str:
 
 
 def escaped(text: str) -> str:
-    """Return ``text`` with ``\\u`` and four hexadecimal digits in place of each character that is not printable."""
+    """Return ``text`` with an escape in place of each character that is not printable.
+
+    The escape is ``\\u`` and four hexadecimal digits.
+    """
     return "".join([character if character.isprintable() else f"\\u{ord(character):04x}" for character in text])

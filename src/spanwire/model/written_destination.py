@@ -66,7 +66,9 @@ def written_destination(text: str, default_kind: int = QUEUE) -> Destination:
 
 
 def check_form(text: str, forms: tuple[str, ...]) -> None:
-    """Raise `InvalidDestinationError` for a destination in the form of another protocol or with an unknown scheme.
+    """Raise `InvalidDestinationError` for a destination in another form.
+
+    The form of another protocol and an unknown scheme are refused.
 
     ``forms`` are the correct prefixes of queue, topic, temporary queue and temporary topic, in this order. A text
     without a prefix passes.

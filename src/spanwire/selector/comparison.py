@@ -1,4 +1,6 @@
-"""Comparisons of selectors: ``= <> < <= > >=``, IS NULL, IN, LIKE and REGEX, as ActiveMQ Classic decides them.
+"""Comparisons of selectors: ``= <> < <= > >=``, IS NULL, IN, LIKE and REGEX.
+
+Results are as in ActiveMQ Classic.
 
 Values of the same kind are compared: texts with texts, booleans with booleans, numbers with numbers. Across kinds the
 answer is False. Numbers are compared in the wider of their types; for an integer and a float the wider type is float. A
@@ -188,7 +190,10 @@ class Ordering(Comparison):
 
 
 class Between(Condition):
-    """BETWEEN and NOT BETWEEN; evaluates the operand once, because nesting would double the work at every level."""
+    """BETWEEN and NOT BETWEEN.
+
+    The operand is evaluated once, because nesting would double the work at every level.
+    """
 
     def __init__(self, operand: Expression, low: Ordering, high: Ordering, is_negated: bool) -> None:
         """``low`` and ``high`` compare ``operand`` with the bounds: >= and <=, or < and > if negated."""
@@ -280,7 +285,10 @@ class Like(Condition):
 
 
 class RegexCall(Condition):
-    """ActiveMQ's function REGEX(pattern, value): True if the value contains a match of the pattern; False for null."""
+    """ActiveMQ's function REGEX(pattern, value): True if the value contains a match of the pattern.
+
+    False for null.
+    """
 
     def __init__(self, pattern: str, inner: Expression) -> None:
         super().__init__(inner.depth + 1)

@@ -1,4 +1,6 @@
-"""The tree of a parsed selector: the interface of its nodes, three-valued logic and the selector itself.
+"""The tree of a parsed selector.
+
+The module has the interface of the nodes, three-valued logic and the selector itself.
 
 A node evaluates to True, False, a number, a text, or None for unknown (Java Message Service 1.1, §3.8.1.2).
 `comparison.py` has the comparisons and `arithmetic.py` the arithmetic. `parser.py` builds the tree and limits its
@@ -67,7 +69,9 @@ class MessageValues(Protocol):
         """
 
     def value_type(self, name: str) -> int:
-        """Return the JMS type of the number that `value` returned, as numbered in `spanwire.model.message_view`.
+        """Return the JMS type of the number that `value` returned.
+
+        The types are numbered in `spanwire.model.message_view`.
 
         The type matters for properties in arithmetic and in comparisons with a floating-point number: int and long
         overflow differently, float and double compare differently. The default NULL_VALUE means the type follows from
@@ -77,7 +81,9 @@ class MessageValues(Protocol):
 
 
 class Narrowing:
-    """A necessary condition of an expression: the property ``name`` is in ``values``, all texts or all integers.
+    """A necessary condition of an expression: the property ``name`` is in ``values``.
+
+    The values are all texts or all integers.
 
     In converting mode (``reads_texts``) a property of another kind may also be parsed as one of the values.
     """
@@ -112,15 +118,24 @@ class Expression:
         """Return the JMS type of the number that `evaluate` returns; meaningless for other values."""
 
     def narrowings(self) -> list[Narrowing]:
-        """Return conditions on single properties, each necessary for the node to be true; the list may be empty."""
+        """Return conditions on single properties, each necessary for the node to be true.
+
+        The list may be empty.
+        """
         return []
 
 
 class Literal(Expression):
-    """A constant. Only a literal integer can exceed the range of long; it then equals no value of another type."""
+    """A constant.
+
+    Only a literal integer can exceed the range of long; it then equals no value of another type.
+    """
 
     def __init__(self, value: object, value_type: int = NULL_VALUE, is_signed: bool = False) -> None:
-        """``value_type`` and ``is_signed`` are set for a literal with a sign: -2147483648 is a long like 2147483648."""
+        """Keep the constant; ``value_type`` and ``is_signed`` are set for a literal with a sign.
+
+        -2147483648 is a long like 2147483648.
+        """
         super().__init__(1, value is None or isinstance(value, bool))
         self.value: Final = value
         self.is_signed: Final = is_signed

@@ -39,7 +39,10 @@ _SYMBOLS: Final = "=<>+-*/%(),"
 
 
 def quoted(text: str) -> str:
-    """Return ``text`` in double quotes on one line, cut at MAX_QUOTED_LENGTH; ``?`` replaces unprintable characters."""
+    """Return ``text`` in double quotes on one line, cut at MAX_QUOTED_LENGTH.
+
+    ``?`` replaces unprintable characters.
+    """
     shown = text if len(text) <= MAX_QUOTED_LENGTH else text[:MAX_QUOTED_LENGTH] + "..."
     return '"' + printable(shown) + '"'
 

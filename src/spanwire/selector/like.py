@@ -74,8 +74,9 @@ class Segment:
         return position - offset if position >= 0 else -1
 
     def _find_with_holes(self, text: str, start: int, end: int) -> int:
-        """Find the segment by Shift-And: bit i of ``state`` is set if the last i + 1 characters match the segment's
-        first.
+        """Find the segment by Shift-And.
+
+        Bit i of ``state`` is set if the last i + 1 characters match the segment's first.
         """
         masks, holes = self._masks, self._holes
         accepted = 1 << (self.length - 1)

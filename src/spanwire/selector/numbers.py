@@ -114,7 +114,10 @@ def remainder(left: float, right: float) -> float:
 
 
 def integer_of_text(text: str, value_type: int) -> int | None:
-    """Parse ``text`` as Java's `valueOf` of Byte, Short, Integer or Long does; return None if Java refuses it."""
+    """Parse ``text`` as Java's `valueOf` of Byte, Short, Integer or Long does.
+
+    Returns None if Java refuses the text.
+    """
     digits = text[1:] if text[:1] in ("+", "-") else text
     if not digits.isdecimal():
         return None

@@ -1,4 +1,6 @@
-"""Parser of selectors (Java Message Service 1.1, §3.8.1); accepts all texts that ActiveMQ Classic 5.17 accepts.
+"""Parser of selectors (Java Message Service 1.1, §3.8.1).
+
+All texts of ActiveMQ Classic 5.17 are accepted.
 
 Operators from loose to tight, all left-associative. NOT binds tighter than all operators: ``NOT a = b`` is ``(NOT a) =
 b``.
@@ -177,7 +179,10 @@ class Parser:
         raise self._error(f"expected a condition but found the value {quoted(str(node))}", token)
 
     def _expression(self, level: int, depth: int) -> Expression:
-        """Parse operands joined by operators of at least ``level``, at ``depth`` levels of parentheses and signs."""
+        """Parse operands joined by operators of at least ``level``.
+
+        ``depth`` counts the levels of parentheses and signs.
+        """
         start = self._token()
         left = self._operand(depth)
         while True:

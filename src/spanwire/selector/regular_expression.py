@@ -96,7 +96,10 @@ class RegularExpression:
         return False
 
     def _advanced(self, addresses: list[int], text: str, position: int) -> list[int] | None:
-        """Return the LETTER steps reachable without consuming input, or None if the end of the program is reachable."""
+        """Return the LETTER steps reachable without consuming input.
+
+        Returns None if the end of the program is reachable.
+        """
         program = self._program
         seen = [False] * (len(program) + 1)
         steps: list[int] = []

@@ -62,7 +62,10 @@ class Announcements:
 
 
 def agent_obstacle(agent: AgentSettings | str) -> str | None:
-    """Return the reason why an agent, or the agent of a URI, cannot be made; None if its extra is installed."""
+    """Return the reason why an agent, or the agent of a URI, cannot be made.
+
+    Returns None if the extra is installed.
+    """
     try:
         checked_extra(parse_agent(agent) if isinstance(agent, str) else agent)
     except ConfigurationError as error:

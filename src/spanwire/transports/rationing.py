@@ -141,7 +141,10 @@ class Rationing:
             self._give_up(self._budget.largest(self._reader), TOO_MANY, now)
 
     def _choose_reader(self, now: Time) -> bool:
-        """Choose the connection with the most pending bytes as reader, if it wants to read; False if none does."""
+        """Choose the connection with the most pending bytes as reader, if the connection wants to read.
+
+        Returns False without such a connection.
+        """
         chosen: object = None
         most = 0
         for holder in self._budget.holders():

@@ -351,7 +351,9 @@ def _refuse(transport: StreamTransport) -> None:
 
 
 class VmClient:
-    """The client's end (`spanwire.client.protocol.transport.in_process.InProcessTransport`), usable in any thread.
+    """The client's end, usable in any thread.
+
+    Implements `spanwire.client.protocol.transport.in_process.InProcessTransport`.
 
     Bytes written before the broker has begun wait in the lane. After a fork every call but `close` raises
     `IllegalStateError`. `start` calls ``begin`` once, which must cause a call of `attach` or of the feed's ``closed``,

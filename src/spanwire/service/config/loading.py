@@ -1,4 +1,7 @@
-"""Loads the configuration of a broker that is about to start: the built-in default, or what a reference names."""
+"""Loads the configuration of a broker that is about to start.
+
+A reference names the configuration; without a reference the built-in default applies.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""References to configurations: the file that a reference names, and the reference that the environment implies.
+"""References to configurations.
+
+The module finds the file of a reference, and the reference in the environment.
 
 This module reads no configuration, so that the commands for running brokers can name one without the readers.
 """

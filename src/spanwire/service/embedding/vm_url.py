@@ -92,7 +92,10 @@ class VmUrl:
 
 
 def parse_vm_url(url: str, options: Mapping[str, str]) -> VmUrl:
-    """Parse a URL; raises `JmsError` with one line. For an unknown option, the line proposes the closest option."""
+    """Parse a URL; raises `JmsError` with one line.
+
+    For an unknown option, the line proposes the closest option.
+    """
     if url.startswith(f"{SCHEME}:"):
         peer = parse_peer_url(url, options)
         return VmUrl(peer.name, True, 0.0, {}, None, peer)

@@ -125,8 +125,9 @@ class RouteLint:
                 )  # fmt: skip
 
     def _uneven(self, link: PlannedLink) -> None:
-        """Check an uneven split of messages, with the example of ActiveMQ's documentation: one consumer here, two
-        there.
+        """Check an uneven split of messages.
+
+        The example is from ActiveMQ's documentation: one consumer here, two there.
         """
         queue = probe(link.settings, QUEUE)
         if queue is None or not link.settings.conduit or self._findings.has(link.location, 5):

@@ -1,1 +1,4 @@
-"""The part of the event loop for sockets: the *pump* of one socket, the end of each *turn*, and its clock."""
+"""The part of the event loop for sockets.
+
+The modules are the *pump* of one socket, the end of each *turn*, and the clock.
+"""

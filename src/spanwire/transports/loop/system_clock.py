@@ -1,4 +1,6 @@
-"""The clocks of the machine, read together. Compiled, because each packet reads the time several times.
+"""The clocks of the machine, read together.
+
+Compiled, because each packet reads the time several times.
 
 The broker's wall clock advances with the monotonic clock and is aligned to the system's clock each second. If the
 system clock was set back by less than `CLOCK_JUMP`, the broker's clock stands still until real time has caught up, so

@@ -151,7 +151,10 @@ class Turn:
         self._arm(now)
 
     def _ends_in_store(self, store: TurnStore, active: int, now: Time) -> bool:
-        """Give the store its turn; return True if the store has reported something that needs the end of a turn."""
+        """Give the store its turn.
+
+        Returns True if a report of the store needs the end of a turn.
+        """
         self._is_in_store = True
         self._is_reported = False
         try:

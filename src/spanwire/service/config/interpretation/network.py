@@ -169,8 +169,9 @@ class NetworkInterpreter:
         )
 
     def _unfolded(self, text: str) -> str:
-        """Return the URI inside of ``discovery:(agent)?options`` with the options, and ``failover:(…)`` as a list of
-        one.
+        """Return the URI inside of ``discovery:(agent)?options`` with the options.
+
+        ``failover:(…)`` is returned as a list of one.
 
         Raises `ConfigurationError`.
         """
