@@ -1,4 +1,4 @@
-"""Creates the parts of a broker in the order of their dependencies, and closes the cycles between them."""
+"""Creates the parts of a broker in the order of their dependencies, and closes the cycles."""
 
 from __future__ import annotations
 

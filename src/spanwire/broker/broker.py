@@ -130,7 +130,10 @@ class Broker:
         state.output.mark_dirty()
 
     def answer_when_stored(self, state: ConnectionState, token: int) -> bool:
-        """Return True if the disk has all changes so far; otherwise answer ``token`` once the changes are stored."""
+        """Return True if the disk has all changes so far.
+
+        Otherwise ``token`` is answered once the changes are stored.
+        """
         complete(state)
         return self._router.answer_when_stored(state, token)
 
@@ -236,8 +239,9 @@ class Broker:
     def add_remote_temporary(
         self, state: ConnectionState, destination: Destination, broker_path: tuple[str, ...], now: Time
     ) -> None:
-        """Add a temporary destination reached through the brokers of ``broker_path``. The bridge's connection owns a
-        new one.
+        """Add a temporary destination reached through the brokers of ``broker_path``.
+
+        The bridge's connection owns a new one.
         """
         self._context.begin_request(now)
         self.assembly.destinations.add_remote_temporary(state, destination, broker_path)
@@ -313,7 +317,9 @@ class Broker:
     def acknowledge_run(
         self, subscription: Subscription, producer_id: ProducerId, sequences: SequenceRun, now: Time
     ) -> int:
-        """Take single acknowledgements of one producer's messages, as far as they follow the order of dispatch.
+        """Take single acknowledgements of one producer's messages.
+
+        The run ends at the first message out of the order of dispatch.
 
         The acknowledgements have no transaction and need no answer.
 
@@ -427,8 +433,9 @@ class Broker:
         self.assembly.connections.stop_dispatch()
 
     def awaits_disk(self) -> bool:
-        """Return True while the store can still finish withheld answers, deferred dispatches, jobs of connections or
-        removals of scheduled messages.
+        """Return True while the store can still finish work of the broker.
+
+        Withheld answers, deferred dispatches, jobs of connections and removals of scheduled messages count.
         """
         if not self._context.store_usage.has_room():
             return False
@@ -438,7 +445,10 @@ class Broker:
         return scheduler is not None and scheduler.is_removing
 
     def stop(self, now: Time) -> None:
-        """Close every connection in order. Unacknowledged messages stay in the store and are not dispatched again."""
+        """Close every connection in order.
+
+        Unacknowledged messages stay in the store and are not dispatched again.
+        """
         self.begin_stop(now)
         for state in self.assembly.connections.all():
             complete(state)

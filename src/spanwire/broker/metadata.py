@@ -1,4 +1,6 @@
-"""Metadata records: small values that a message store keeps under a table and a key until replaced or discarded.
+"""Metadata records: small values that a message store keeps under a table and a key.
+
+A value is kept until replaced or discarded.
 
 All state except messages that must survive a restart is stored as metadata records. The store never interprets a
 metadata record. Some features keep messages of their own, such as pending messages of a durable subscription or sends

@@ -1,4 +1,7 @@
-"""The store of a broker without persistence, so that only the path of a stored message asks for a store."""
+"""The store of a broker without persistence.
+
+So only the path of a stored message asks for a store.
+"""
 
 from __future__ import annotations
 

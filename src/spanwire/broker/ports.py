@@ -63,8 +63,9 @@ class Authorizer(Protocol):
         ...
 
     def check_all(self, principal: Principal, action: str, destination: Destination) -> None:
-        """Check that ``principal`` may do ``action`` to every destination under ``destination``, a name or wildcard
-        pattern.
+        """Check that ``principal`` may do ``action`` to every destination under ``destination``.
+
+        ``destination`` is a name or wildcard pattern.
 
         `check` accepts a pattern as soon as the right exists for a single match.
 
@@ -138,7 +139,9 @@ class MessageStore(Protocol):
         ...
 
     def fetch(self, request: int, destination: Destination, sequences: list[int]) -> None:
-        """Read messages. ``Broker.on_fetched(request, messages)`` delivers the result later, in the same order.
+        """Read messages.
+
+        ``Broker.on_fetched(request, messages)`` delivers the result later, in the same order.
 
         The result has None in place of a removed message.
         """
@@ -157,7 +160,9 @@ class MessageStore(Protocol):
         ...
 
     def position(self) -> int:
-        """Return the position of all calls so far. The caller waits for the position, so the store must sync soon.
+        """Return the position of all calls so far.
+
+        The caller waits for the position, so the store must sync soon.
 
         The store reports the position by `Broker.stored` also if all calls so far are stored already.
         """
@@ -183,8 +188,9 @@ class UnitStore(Protocol):
         ...
 
     def append_gathered(self, unit: StoreUnit, metadata: list[MetadataRecord]) -> None:
-        """Apply a unit like `append_unit`, or `transfer_unit`. The time of the call does not depend on the number of
-        messages.
+        """Apply a unit like `append_unit`, or `transfer_unit`.
+
+        The time of the call does not depend on the number of messages.
 
         Afterwards the additions of ``unit`` have their sequences. Messages of its transfers exist, and nobody reads or
         changes them before the unit is stored.
@@ -238,11 +244,17 @@ class StoreUsage(Protocol):
 
 
 class Store(MessageStore, UnitStore, MetadataStore, StoreUsage, Protocol):
-    """All ports of a store, for the assembly of the broker. Everything else asks for the one port that it uses."""
+    """All ports of a store, for the assembly of the broker.
+
+    Everything else asks for the one port that it uses.
+    """
 
 
 class AuditSource(Protocol):
-    """State that a store copies into its journal from time to time, so that recovery need not read old files."""
+    """State that a store copies into its journal from time to time.
+
+    So recovery need not read old files.
+    """
 
     def audit_metadata(self) -> list[MetadataRecord]:
         """Return all metadata records of table PRODUCER_AUDIT as of all calls so far. No key is empty.
@@ -299,16 +311,18 @@ class MessageFormat(Protocol):
         ...
 
     def first_for_consumer(self, message: Message) -> Message:
-        """Return a copy marked as the first of its group for the consumer, or the message itself if the format has no
-        mark.
+        """Return a copy marked as the first of its group for the consumer.
+
+        If the format has no mark, the message itself is returned.
         """
         ...
 
     def restamped(
         self, message: Message, timestamp_ms: int, expiration_ms: int, persistent: bool, user_id: str | None = None
     ) -> Message:
-        """Return a copy with another timestamp, expiration, delivery mode and JMSXUserID, with shared content and
-        properties.
+        """Return a copy with another timestamp, expiration, delivery mode and JMSXUserID.
+
+        Content and properties are shared.
 
         ``expiration_ms`` 0 means no expiration. ``user_id`` None keeps the user id, an empty text removes the user id.
         """
@@ -368,7 +382,10 @@ class LongNumber:
 
 
 class LinkedBroker:
-    """Content of an advisory about a bridge: the remote broker, the direction of the link and the remote address."""
+    """Content of an advisory about a bridge.
+
+    Parts are the remote broker, the direction of the link and the remote address.
+    """
 
     __slots__ = ("broker_id", "by_duplex", "name", "remote_address", "url")
 
@@ -394,7 +411,10 @@ class RoutedDestination:
 
 
 class RemovedSubject:
-    """Content of an advisory about a removal: the id of the connection, producer or consumer, or the destination."""
+    """Content of an advisory about a removal.
+
+    Parts are the id of the connection, producer or consumer, or the destination.
+    """
 
     __slots__ = ("connection_id", "subject")
 

@@ -19,7 +19,10 @@ SLICES_PER_TURN: Final = 4  # slices of jobs, each of some hundred messages at m
 
 
 class Timers:
-    """Computes the next time to call the broker, and runs due work. The time is the time of the current turn."""
+    """Computes the next time to call the broker, and runs due work.
+
+    The time is the time of the current turn.
+    """
 
     def __init__(
         self,
@@ -85,7 +88,10 @@ class Timers:
 
 
 def earlier(due: float | None, other: float | None) -> float | None:
-    """Return the earlier of two times; None if there is none. A list for `min` costs four times as much each turn."""
+    """Return the earlier of two times; None if there is none.
+
+    A list for `min` costs four times as much each turn.
+    """
     if due is None or (other is not None and other < due):
         return other
     return due

@@ -1,4 +1,7 @@
-"""Administration: removes durable subscriptions and destinations, disconnects clients. An operator needs no rights."""
+"""Administration: removes durable subscriptions and destinations, disconnects clients.
+
+An operator needs no rights.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +67,10 @@ class Administration:
         self._flow.unpark()
 
     def disconnect(self, name: str, now: Time) -> list[str]:
-        """Close the connections with this connection id, client id or remote address. Return their connection ids."""
+        """Close the connections with this connection id, client id or remote address.
+
+        Return their connection ids.
+        """
         self._context.begin_request(now)
         found = [
             state

@@ -58,8 +58,9 @@ class DurableView:
 
 @dataclass(frozen=True)
 class ConsumerView:
-    """A consumer of a connected client. ``in_flight`` counts unacknowledged messages, ``durable`` names its
-    subscription.
+    """A consumer of a connected client.
+
+    ``in_flight`` counts unacknowledged messages, ``durable`` names its subscription.
     """
 
     consumer_id: str

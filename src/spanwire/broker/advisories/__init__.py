@@ -1,4 +1,6 @@
-"""Advisories: messages about connections, consumers, destinations and messages (ActiveMQ, "Advisory Message"). Pure.
+"""Advisories: messages about connections, consumers, destinations and messages. Pure.
+
+See ActiveMQ, "Advisory Message".
 
 - A *listener* is a consumer of an advisory topic.
 - The *replay* informs a new listener of existing connections, consumers and destinations.

@@ -1,4 +1,7 @@
-"""Names of the advisory topics (ActiveMQ, "Advisory Message"), and subjects that stand for others in advisories."""
+"""Names of the advisory topics (ActiveMQ, "Advisory Message").
+
+Some subjects stand for others in advisories.
+"""
 
 from __future__ import annotations
 

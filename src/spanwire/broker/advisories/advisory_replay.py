@@ -39,7 +39,9 @@ _VIRTUAL: Final = "VirtualDestination.Consumer."
 
 
 class Replay(Job):
-    """Replays to one listener; a slice ends after `SLICE_MESSAGES` advisories or `LOOKS_PER_SLICE` examined objects.
+    """Replays to one listener.
+
+    A slice ends after `SLICE_MESSAGES` advisories or `LOOKS_PER_SLICE` examined objects.
 
     Objects removed before their turn are skipped. Ordinary
     advisories report removals and additions meanwhile.
@@ -205,7 +207,9 @@ class Replay(Job):
 
 
 def may_hear_of(wanted: Destination, family: str) -> bool:
-    """Return True if ``wanted`` may include topics whose names, behind the advisory prefix, begin with ``family``.
+    """Return True if ``wanted`` may include topics of ``family``.
+
+    The names of such topics, behind the advisory prefix, begin with ``family``.
 
     Of a pattern only the part before the first wildcard counts.
     """

@@ -109,7 +109,10 @@ class Advisories(MessageAdvisories, AdvisoryDispatcher):
         self._publish(connection_advisory(), RemovedSubject(info.connection_id, info.connection_id), {})
 
     def note_route(self, destination: Destination, broker_path: tuple[str, ...]) -> None:
-        """Note that the temporary ``destination``, about to be made, lies beyond the brokers of ``broker_path``."""
+        """Note that the temporary ``destination`` lies beyond the brokers of ``broker_path``.
+
+        The destination is about to be made.
+        """
         self._paths[destination.qualified_name] = broker_path
 
     def destination_subject(self, destination: Destination) -> object:
@@ -127,8 +130,9 @@ class Advisories(MessageAdvisories, AdvisoryDispatcher):
                 self._publish(virtual_consumer_advisory(source), info, {"consumerCount": 1})
 
     def standing_demand(self, destination: Destination) -> list[tuple[Destination, ConsumerInfo]]:
-        """Return virtual destinations with demand as long as the queue ``destination`` exists, each with its standing
-        consumer.
+        """Return virtual destinations with demand as long as the queue ``destination`` exists.
+
+        Each has its standing consumer.
         """
         if not self._demand_id or destination.kind != QUEUE:
             return []
@@ -136,7 +140,9 @@ class Advisories(MessageAdvisories, AdvisoryDispatcher):
         return [(source, behind(info, source)) for source in self._destinations.virtual_sources(destination)]
 
     def standing_subscriber(self, terms: SubscriptionTerms) -> list[tuple[Destination, ConsumerInfo]]:
-        """Return virtual topics with demand as long as a durable subscription exists, each with its standing consumer.
+        """Return virtual topics with demand as long as a durable subscription exists.
+
+        Each has its standing consumer.
 
         Subscriptions of bridges are left out: the brokers behind the bridges publish their own.
         """
@@ -151,8 +157,9 @@ class Advisories(MessageAdvisories, AdvisoryDispatcher):
         return found
 
     def destination_removed(self, destination: Destination, connection_id: str) -> None:
-        """Publish a removed queue or topic, and forget advisory topics about the destination with wildcard listeners
-        only.
+        """Publish a removed queue or topic.
+
+        Advisory topics about the destination are forgotten if all their listeners use wildcards.
         """
         if destination.is_advisory:
             return
@@ -403,8 +410,9 @@ class Advisories(MessageAdvisories, AdvisoryDispatcher):
     def publish_to(
         self, subscription: Subscription, topic_name: Destination, subject: object, properties: dict[str, object]
     ) -> bool:
-        """Send an advisory to a single listener. Return False if the listener did not ask for the topic or may not read
-        it.
+        """Send an advisory to a single listener.
+
+        Return False if the listener did not ask for the topic or may not read it.
         """
         wanted = False
         for part in subscription.info.destination.parts():

@@ -135,8 +135,9 @@ class TopicAdvisories(DestinationObserver):
             publish_traffic(self._advisories, DELIVERED_ADVISORY, topic, message)
 
     def _look_for_slow(self) -> None:
-        """Report subscribers with more pending messages than a whole window; a subscriber that caught up is no longer
-        slow.
+        """Report subscribers with more pending messages than a whole window.
+
+        A subscriber that caught up is no longer slow.
         """
         for subscription in self._topic.subscriptions:
             waiting = len(subscription.pending)
@@ -172,7 +173,7 @@ class TopicAdvisories(DestinationObserver):
 
 
 class AdvisedConsumer(MessageConsumer):
-    """A consumer with advisories about dispatches, if the policy of the destination asks for such advisories.
+    """A consumer with advisories about dispatches, if the destination's policy asks for advisories.
 
     Chosen once, when a consumer is added: a dispatch to any other consumer pays nothing for it.
     """

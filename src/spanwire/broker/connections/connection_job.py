@@ -1,4 +1,7 @@
-"""Work of one connection over several turns. Other requests of the connection wait for the end of the work."""
+"""Work of one connection over several turns.
+
+Other requests of the connection wait for the end of the work.
+"""
 
 from __future__ import annotations
 
@@ -110,7 +113,10 @@ class ConnectionJob(Job):
             self._works.append(work if rest is None else rest)
 
     def _fail(self, work: SlicedWork, error: JmsError) -> None:
-        """Refuse ``work``, or go on behind a failure of work that has taken effect, as long as it gets further."""
+        """Refuse ``work``, or go on behind a failure as long as the work gets further.
+
+        Work that has taken effect cannot be refused.
+        """
         self._works.popleft()
         rest = work.refuse(error)
         if rest is None and (work is not self._failed or work.steps > self._failed_at):

@@ -38,7 +38,9 @@ class ParkedSend:
 
 
 class ConnectionState:
-    """Announced objects, open transactions and flow control of one connection. Only the broker changes the state.
+    """Announced objects, open transactions and flow control of one connection.
+
+    Only the broker changes the state.
 
     With ``reading_paused`` the transport leaves the peer's bytes in the kernel. ``forwards`` marks a bridge of another
     broker. ``repeats`` marks a client that may repeat earlier sends (`spanwire.broker.persistence.producer_audit`).

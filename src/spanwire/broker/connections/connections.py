@@ -98,8 +98,9 @@ class Connections:
         return holder
 
     def _robbed(self, info: ConnectionInfo, principal: Principal) -> ConnectionState | None:
-        """Return the connection of the same user that must give up its client id. Another user's connection keeps the
-        id.
+        """Return the connection of the same user that must give up its client id.
+
+        Another user's connection keeps the id.
         """
         if not (info.steals_links or info.is_bridge) or info.client_id is None:
             return None

@@ -29,7 +29,10 @@ class Uncommitted:
 
 
 class TransactedSend:
-    """A message for a resolved and authorised destination. ``usage`` counts the message until the transaction ends."""
+    """A message for a resolved and authorised destination.
+
+    ``usage`` counts the message until the transaction ends.
+    """
 
     __slots__ = ("destination", "message", "usage")
 

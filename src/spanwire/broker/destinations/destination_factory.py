@@ -20,7 +20,10 @@ from spanwire.model.destination import Destination
 
 
 def _advisories_for(policy: PolicyEntry, context: BrokerContext) -> MessageAdvisories | None:
-    """Return the port for advisories of a destination with this policy, None if the policy asks for no advisories."""
+    """Return the port for advisories of a destination with this policy.
+
+    Returns None if the policy asks for no advisories.
+    """
     return context.advisories if policy.advisories.is_of_messages() else None
 
 

@@ -1,4 +1,7 @@
-"""Queues and topics of one broker by name, with the wildcard subscriptions that match new destinations."""
+"""Queues and topics of one broker by name.
+
+The wildcard subscriptions that match new destinations are here as well.
+"""
 
 from __future__ import annotations
 
@@ -68,8 +71,9 @@ class DestinationMap:
         return self.topics.get(destination.qualified_name)
 
     def find(self, destination: Destination) -> BrokerDestination | None:
-        """Return the queue or topic of this name, None if there is none. The last answer is remembered: a producer's
-        messages share one `Destination`.
+        """Return the queue or topic of this name, None if there is none.
+
+        The last answer is remembered: a producer's messages share one `Destination`.
         """
         if destination is self._last_name:
             return self._last_found
@@ -175,7 +179,9 @@ class DestinationMap:
             swept[queue.name.qualified_name] = queue
 
     def retune(self) -> None:
-        """Apply changed policies to all destinations and durable subscriptions, in slices; the first slice is done now.
+        """Apply changed policies to all destinations and durable subscriptions, in slices.
+
+        The first slice is done now.
 
         A destination keeps the old policy until its turn, and is meanwhile neither swept for expired messages nor
         removed as idle. A further change of the policies starts again with all destinations.
@@ -272,7 +278,10 @@ class DestinationMap:
         check_compared(len(wanted), compared if self.wildcards.has_room() else 2 * compared)
 
     def load_of(self, destination: BrokerDestination) -> int:
-        """Return the steps that one message to ``destination`` takes, with consumers that are still being attached."""
+        """Return the steps that one message to ``destination`` takes.
+
+        Consumers that are still being attached are counted.
+        """
         return self._context.load_of(destination)
 
     def comparisons(self, destination: Destination) -> int:
@@ -281,7 +290,10 @@ class DestinationMap:
         return count if destination.is_queue else count + self.fan_out.compared(destination)
 
     def virtual_sources(self, destination: Destination) -> list[Destination]:
-        """Return the virtual destinations that forward to ``destination``, as far as other brokers are to know."""
+        """Return the virtual destinations that forward to ``destination``.
+
+        Only destinations that other brokers are to know are returned.
+        """
         return self._routes.sources(destination)
 
     def remove(self, destination: Destination) -> None:

@@ -1,4 +1,6 @@
-"""Creation and removal of queues and topics: by announcement, by first use, with the connection of the owner.
+"""Creation and removal of queues and topics.
+
+Causes are an announcement, the first use, and the end of the owner's connection.
 
 Destinations are made and removed only here. Rights are checked, the store remembers queues, waiting wildcard
 subscriptions are attached, and advisories are published.
@@ -48,7 +50,10 @@ class Destinations(Attaching):
         advisories: Advisories | None,
         temporary_by_send: bool,
     ) -> None:
-        """Take the parts of the broker; with ``temporary_by_send`` a send creates its missing temporary destination."""
+        """Take the parts of the broker.
+
+        With ``temporary_by_send`` a send creates its missing temporary destination.
+        """
         self._context: Final[BrokerContext] = context
         self._map: Final[DestinationMap] = destination_map
         self._access: Final[AccessControl] = access
@@ -86,7 +91,10 @@ class Destinations(Attaching):
             self._map.check_room(missing)
 
     def make_all(self, state: ConnectionState, names: list[Destination]) -> list[BrokerDestination]:
-        """Return the destinations of ``names``, in order, and make missing ones. `check_all` has allowed the list."""
+        """Return the destinations of ``names``, in order, and make missing ones.
+
+        `check_all` has allowed the list.
+        """
         destinations: list[BrokerDestination] = []
         for name in names:
             found = self._map.find(name)
@@ -96,8 +104,9 @@ class Destinations(Attaching):
         return destinations
 
     def _make_awaited(self, state: ConnectionState, destination: Destination) -> BrokerDestination:
-        """Make a temporary destination for a send that comes before the announcement, or after the removal, by its
-        connection.
+        """Make a temporary destination for a send by its own connection.
+
+        The send comes before the announcement or after the removal.
 
         The destination ends with the connection. Beyond `MAX_AWAITED_TEMPORARY` the oldest such destination is removed.
         """
@@ -146,7 +155,10 @@ class Destinations(Attaching):
                 self.add_temporary(state, part)
 
     def add_temporary(self, state: ConnectionState, destination: Destination) -> None:
-        """Make a temporary destination that ends with the connection. The name must begin with the connection's id."""
+        """Make a temporary destination that ends with the connection.
+
+        The name must begin with the connection's id.
+        """
         name = destination.qualified_name
         if self._owners.get(name) is state:
             return
@@ -167,7 +179,9 @@ class Destinations(Attaching):
     def add_remote_temporary(
         self, state: ConnectionState, destination: Destination, broker_path: tuple[str, ...]
     ) -> None:
-        """Make a temporary destination of another broker; ``state`` is the connection of the bridge to the broker.
+        """Make a temporary destination of another broker.
+
+        ``state`` is the connection of the bridge to the broker.
 
         An existing destination came by another route, or belongs to this broker.
         """
@@ -259,7 +273,9 @@ class Destinations(Attaching):
         self._drop(destination, "")
 
     def disown(self, state: ConnectionState) -> list[BrokerDestination]:
-        """Release the temporary destinations of a closed connection, and return the destinations for `drop_left`.
+        """Release the temporary destinations of a closed connection.
+
+        Returns the destinations for `drop_left`.
 
         The names are free at once, for the same client after a reconnect.
         """
@@ -276,14 +292,19 @@ class Destinations(Attaching):
         return left
 
     def drop_left(self, destination: BrokerDestination, connection_id: str) -> int:
-        """Remove a temporary destination without owner, unless already removed, and return the number of steps."""
+        """Remove a temporary destination without owner, unless already removed.
+
+        Returns the number of steps.
+        """
         if destination.removed:
             return 0
         self._drop(destination, connection_id)
         return 1 if self._advisories is None else 1 + self._advisories.listener_count
 
     def attach(self, destination: BrokerDestination, subscription: Subscription) -> bool:
-        """Attach a wildcard subscription to a destination that the user may read and, for a bridge, may forward.
+        """Attach a wildcard subscription to a destination.
+
+        The user may read the destination and, for a bridge, may forward.
 
         Returns:
             False if there is no room any more; the subscription is then ended.

@@ -1,4 +1,6 @@
-"""Durable subscriptions: made by the first consumer, kept while the consumer is away, deleted on request.
+"""Durable subscriptions: made by the first consumer, and deleted on request.
+
+A subscription is kept while its consumer is away.
 
 Rules are those of JMS 1.1, "Durable Subscription", and else of ActiveMQ. Contents and selection of a subscription are
 in `spanwire.broker.topic.durable_subscription`.
@@ -122,7 +124,9 @@ class DurableSubscriptions:
         return made
 
     def _check_patterns(self, topic: Destination, replaced: DurableSubscription | None) -> None:
-        """Check that all topics may be compared with the wildcards of ``topic``, and each new topic with all wildcards.
+        """Check that all topics may be compared with the wildcards of ``topic``.
+
+        Each new topic may be compared with all wildcards.
 
         Raises:
             ResourceAllocationError: there are too many topics or wildcards.
@@ -155,7 +159,9 @@ class DurableSubscriptions:
             self._map.serve(durable)
 
     def _check_right(self, state: ConnectionState, durable: DurableSubscription, action: str, verb: str) -> None:
-        """Check that ``durable`` is kept for the connection's user, or that the user has the right on all its topics.
+        """Check that the connection's user may use ``durable``.
+
+        The subscription is kept for the user, or the user has the right on all its topics.
 
         Raises:
             AuthorizationError: neither holds; the audit log notes the refusal.
@@ -232,8 +238,9 @@ class DurableSubscriptions:
             self._recover_kept(durable)
 
     def _recover_kept(self, durable: DurableSubscription) -> None:
-        """Give a retroactive subscriber without pending messages all retained messages of its topics, as far as memory
-        allows, the first slice now.
+        """Give a retroactive subscriber without pending messages all retained messages of its topics.
+
+        Memory is the limit. The first slice is done now.
 
         Messages that the subscriber had before are included. The store does not keep these copies.
         """
@@ -334,8 +341,9 @@ class DurableSubscriptions:
     def recover(
         self, metadata: dict[int, dict[bytes, bytes]], subscriptions: list[RecoveredDestination], clean: bool
     ) -> None:
-        """Restore subscriptions from the store. A crash amid unsubscribing leaves a queue without a description; remove
-        the queue.
+        """Restore subscriptions from the store.
+
+        A crash amid unsubscribing leaves a queue without a description; remove the queue.
         """
         for value in metadata.get(SUBSCRIPTIONS, {}).values():
             terms = decode_terms(value)

@@ -16,7 +16,7 @@ MIN_PERIOD_SECONDS: Final = 0.05  # seconds between two sweeps of one queue, eve
 
 
 class ExpirySweep:
-    """Calls `Queue.start_expiry` for all queues and durable subscriptions of a period at the end of the period.
+    """Calls `Queue.start_expiry` for the queues and durable subscriptions of a period at its end.
 
     With ``active_durables`` the sweep includes durable subscriptions with an active subscriber; messages of such a
     subscription otherwise expire at dispatch.

@@ -25,7 +25,9 @@ _COUNTED: Final = (
 
 
 class FanOutRoom:
-    """Counts durable subscriptions by their weights, and refuses subscriptions beyond the fan-out of one message.
+    """Counts durable subscriptions by their weights.
+
+    Subscriptions beyond the fan-out of one message are refused.
 
     Also finds the durable subscriptions of a new topic.
     """
@@ -86,7 +88,9 @@ class FanOutRoom:
         return [self._by_number[number] for number in sorted(numbers)]
 
     def check(self, parts: list[Destination], weight: int, replaced: DurableSubscription | None = None) -> None:
-        """Check that all topics of ``parts``, names or patterns, have room for a subscription of this ``weight``.
+        """Check that all topics of ``parts`` have room for a subscription of this ``weight``.
+
+        ``parts`` are names or patterns.
 
         The new subscription may take the place of the durable subscription ``replaced``.
 

@@ -1,4 +1,7 @@
-"""Index of wildcards by the elements in front of the first wildcard: a new destination is compared with few of them."""
+"""Index of wildcards by the elements in front of the first wildcard.
+
+So a new destination is compared with few of the wildcards.
+"""
 
 from __future__ import annotations
 
@@ -115,7 +118,10 @@ class PatternIndex:
 
 
 def _keys(destination: Destination) -> list[str]:
-    """Return the keys of all patterns that ``destination`` may match; its own key as a pattern is the last."""
+    """Return the keys of all patterns that ``destination`` may match.
+
+    Its own key as a pattern is the last.
+    """
     return [f"{destination.kind} {front}" for front in fronts(destination)]
 
 

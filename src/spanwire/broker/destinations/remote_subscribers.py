@@ -1,4 +1,6 @@
-"""Durable subscribers of other brokers, for which bridges of this broker keep durable subscriptions here.
+"""Durable subscribers of other brokers.
+
+Bridges of this broker keep durable subscriptions here for such subscribers.
 
 A bridge learns of each subscriber behind its subscription, and ends the subscription with the last subscriber. Links
 break and brokers restart meanwhile, so the store has a metadata record for each subscriber

@@ -1,4 +1,7 @@
-"""Weights of wildcards of topics, by the names in front of the first wildcard: the most that one topic can get."""
+"""Weights of wildcards of topics, by the names in front of the first wildcard.
+
+The sum is the most that one topic can get.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,9 @@ NAMES_COMPARED: Final = 8  # of each wildcard; those that differ further behind 
 
 
 class WildWeights:
-    """Adds up weights so that one look-up for each name tells how much a topic under a wildcard can get at most.
+    """Adds up weights, to bound the weight of a topic under a wildcard.
+
+    One look-up for each name of the topic is enough.
 
     A topic falls only under wildcards whose names in front are the beginning of its own name.
     """
@@ -54,7 +59,10 @@ def front_of(pattern: Destination) -> str:
 
 
 def fronts(pattern: Destination) -> list[str]:
-    """Return what stands in front of the first wildcard, name by name, the longest last; nothing is the first."""
+    """Return the names in front of the first wildcard, name by name.
+
+    The longest is the last, and the empty one the first.
+    """
     front = ""
     found = [front]
     for element in pattern.elements[:NAMES_COMPARED]:

@@ -20,7 +20,10 @@ MAX_ATTACHED: Final = 2_000_000  # attachments of wildcard consumers; half a GB 
 
 
 class WildcardConsumers:
-    """The patterns of one broker, oldest subscription first. `Destinations` and `Joining` attach the consumers."""
+    """The patterns of one broker, oldest subscription first.
+
+    `Destinations` and `Joining` attach the consumers.
+    """
 
     def __init__(self, max_attached: int = MAX_ATTACHED) -> None:
         self.max_attached = max_attached
@@ -56,7 +59,10 @@ class WildcardConsumers:
         )
 
     def recount(self, subscription: Subscription) -> None:
-        """Update the number of destinations of ``subscription``; a subscription without wildcards does not count."""
+        """Update the number of destinations of ``subscription``.
+
+        A subscription without wildcards does not count.
+        """
         before = self._counted.get(subscription)
         if before is not None:
             count = len(subscription.destinations)

@@ -23,7 +23,10 @@ class Attaching(Protocol):
     """Attaches wildcard subscriptions to destinations that their users may read."""
 
     def attach(self, destination: BrokerDestination, subscription: Subscription) -> bool:
-        """Attach ``subscription`` to ``destination``, once. Return False without room: the subscription is ended."""
+        """Attach ``subscription`` to ``destination``, once.
+
+        Return False without room: the subscription is ended.
+        """
         ...
 
     def has_room(self) -> bool:
@@ -36,7 +39,10 @@ class Attaching(Protocol):
 
 
 class Joining(Job):
-    """Attaches one consumer to the destinations under ``pattern``, or several consumers to one destination."""
+    """Attaches one consumer to the destinations under ``pattern``.
+
+    Also attaches several consumers to one destination.
+    """
 
     def __init__(
         self,

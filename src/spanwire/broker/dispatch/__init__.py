@@ -1,4 +1,6 @@
-"""Base classes of queues, topics and consumers, and the state that all destinations of a broker share. Pure.
+"""Base classes of queues, topics and consumers, and the state that all destinations of a broker share.
+
+Pure.
 
 - A *message reference* is a message in one holder, with the store's sequence and the number of deliveries.
 - A *message holder* keeps messages for consumers and counts their memory: a destination, or the browse of a queue.

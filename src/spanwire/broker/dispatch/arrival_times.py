@@ -72,7 +72,10 @@ class Arrivals:
 
 
 def arrivals_of(policy: PolicyEntry, now: float) -> Arrivals | None:
-    """Return a recorder of arrival times for a queue of this policy, or None if the policy has no replay delay."""
+    """Return a recorder of arrival times for a queue of this policy.
+
+    Returns None if the policy has no replay delay.
+    """
     bridges = policy.queue.bridges
     if bridges is None or not bridges.replays or bridges.replay_delay_ms <= 0:
         return None

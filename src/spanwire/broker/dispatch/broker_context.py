@@ -1,4 +1,7 @@
-"""State shared by all destinations of one broker: store, time of the turn, dispatch order, scheduled jobs."""
+"""State shared by all destinations of one broker.
+
+The state is the store, the time of the turn, the dispatch order and the scheduled jobs.
+"""
 
 from __future__ import annotations
 
@@ -166,7 +169,10 @@ class BrokerContext:
             join.complete(destination)
 
     def load_of(self, destination: BrokerDestination) -> int:
-        """Return the steps that one message to ``destination`` takes, with consumers that are still being attached."""
+        """Return the steps that one message to ``destination`` takes.
+
+        Consumers that are still being attached are counted.
+        """
         load = destination.load
         if self.joins and not destination.name.is_queue:
             for join in self.joins:

@@ -103,7 +103,10 @@ class BrokerDestination(MessageHolder):
 
 
 class QueueBase(BrokerDestination, Job, StoreReader, Alarm):
-    """The base of `Queue`, for the parts of a queue: pending messages, dispatchers, long tasks. Counts deliveries."""
+    """The base of `Queue`, for the parts of a queue: pending messages, dispatchers, long tasks.
+
+    Counts deliveries.
+    """
 
     def note_dispatched(self) -> None:
         """Count one more message in flight."""
@@ -116,7 +119,10 @@ class QueueBase(BrokerDestination, Job, StoreReader, Alarm):
         return True
 
     def note_departure(self, reference: MessageReference) -> None:
-        """Count a delivery to a former consumer that saw the message, unless the consumer reported the delivery."""
+        """Count a delivery to a former consumer that saw the message.
+
+        A delivery that the consumer reported is counted already.
+        """
         if reference.reported != REPORTED:
             self.note_redelivery(reference)
 

@@ -61,10 +61,16 @@ class MessageAdvisories(Protocol):
 
 
 class DestinationObserver(Protocol):
-    """Sees the messages of one queue or topic. A destination without an observer pays one check for each message."""
+    """Sees the messages of one queue or topic.
+
+    A destination without an observer pays one check for each message.
+    """
 
     def before_accept(self, message: Message, sequence: int) -> None:
-        """See a new message before the destination dispatches it. ``sequence`` is the store's, 0 if not stored."""
+        """See a new message before the destination dispatches it.
+
+        ``sequence`` is the store's, 0 if not stored.
+        """
         ...
 
     def after_accept(self, message: Message, is_wanted: bool) -> None:
@@ -147,7 +153,9 @@ def publish_traffic(
 def publish_full(
     advisories: MessageAdvisories, destination: MessageHolder, message: Message, producer: ProducerInfo | None
 ) -> None:
-    """Publish advisories about a send that finds no memory: the destination is full, the producer too fast.
+    """Publish advisories about a send that finds no memory.
+
+    The destination is full, and the producer is too fast.
 
     ``producer`` is None for a producer that was never announced.
     """

@@ -12,7 +12,10 @@ from spanwire.selector.expression import MessageValues, Selector
 
 
 class MessageEvaluationContext(MessageValues):
-    """Values of one message at a time. The broker has a single instance and binds a message for each evaluation."""
+    """Values of one message at a time.
+
+    The broker has a single instance and binds a message for each evaluation.
+    """
 
     def __init__(self, formats: MessageFormats) -> None:
         self._formats: Final[MessageFormats] = formats

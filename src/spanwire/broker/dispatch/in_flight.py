@@ -174,12 +174,16 @@ class InFlight:
         return None if position == NOWHERE else self.references[position]
 
     def take_back(self, references: list[MessageReference]) -> None:
-        """Append references of a rolled back transaction, for a consumer that leaves. The order does not matter."""
+        """Append references of a rolled back transaction, for a consumer that leaves.
+
+        The order does not matter.
+        """
         self.references.extend(references)
 
     def put_back(self, references: list[MessageReference], numbers: list[int]) -> None:
-        """Insert references of a rolled back transaction at the positions of their numbers. The client still has the
-        messages.
+        """Insert references of a rolled back transaction at the positions of their numbers.
+
+        The client still has the messages.
         """
         following = self._base + len(self.references)
         self.steps += len(self.references) - self.first + len(references)
@@ -210,7 +214,10 @@ class InFlight:
         return reported
 
     def _put_in(self, references: list[MessageReference], numbers: list[int], lowest: int, following: int) -> None:
-        """Insert each reference in the slot of its number, with one slot per number. Used if most slots are in use."""
+        """Insert each reference in the slot of its number, with one slot per number.
+
+        Used if most slots are in use.
+        """
         slots = [GONE] * (following - lowest)
         for position in range(self.first, len(self.references)):
             slots[self._number(position) - lowest] = self.references[position]

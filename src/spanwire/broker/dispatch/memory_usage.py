@@ -35,7 +35,10 @@ class UsageLimits:
 
 
 class MemoryUsage:
-    """Bytes in use against a limit. The parent counts the same bytes. ``limit_bytes`` 0 sets no limit at this level."""
+    """Bytes in use against a limit.
+
+    The parent counts the same bytes. ``limit_bytes`` 0 sets no limit at this level.
+    """
 
     __slots__ = ("limit_bytes", "parent", "used_bytes")
 
@@ -72,7 +75,7 @@ class MemoryUsage:
         return True
 
     def takes_forwarded(self, hops: int) -> bool:
-        """Return True if a message forwarded by ``hops`` brokers may be taken although `takes` refuses the message.
+        """Return True if a message forwarded by ``hops`` brokers may be taken although `takes` refuses.
 
         Prevents a deadlock between full brokers: forwarded messages may exceed the limit by a reserve. The reserve
         grows with the hop count, so that a message near the end of its route is not blocked by messages that are still
@@ -110,7 +113,10 @@ class MemoryUsage:
         return self.parent is not None and self.parent.is_above(percent)
 
     def full_level(self, size: int) -> MemoryUsage:
-        """Return the level that refuses ``size`` bytes, or the topmost level if every level below takes the bytes."""
+        """Return the level that refuses ``size`` bytes.
+
+        If every level below takes the bytes, the topmost level is returned.
+        """
         parent = self.parent
         if parent is None or not (self.limit_bytes <= 0 or self._takes_here(size)):
             return self

@@ -11,7 +11,10 @@ from spanwire.model.message_view import MessageView, PropertyValue
 
 
 class MessageFormats:
-    """Message formats by ``format_id``. Converts through `MessageView` and caches one converted form per message."""
+    """Message formats by ``format_id``.
+
+    Converts through `MessageView` and caches one converted form per message.
+    """
 
     def __init__(self, formats: dict[int, MessageFormat]) -> None:
         self._formats: Final[dict[int, MessageFormat]] = formats

@@ -57,7 +57,7 @@ class MessageHolder:
         self.usage.add(-size)
 
     def count_forms(self, message: Message) -> None:
-        """Charge the memory of converted forms and decoded properties of ``message`` while the message is held."""
+        """Charge the memory of converted forms and decoded properties while ``message`` is held."""
         size = message.forms_size()
         if message.holders > 0 and size != message.forms_counted:
             self.usage.add(size - message.forms_counted)
@@ -99,7 +99,10 @@ class MessageHolder:
         return True
 
     def is_searching(self) -> bool:
-        """Return True if a message may be found without a new send: a page is being read, or the scan is unfinished."""
+        """Return True if a message may be found without a new send.
+
+        Either a page is being read, or the scan is unfinished.
+        """
         return False
 
 

@@ -23,7 +23,10 @@ _NOTHING_PENDING: Final[deque[MessageReference]] = deque()  # shared by all cons
 
 
 def _pending_of(destination: Destination) -> deque[MessageReference]:
-    """Return the list of pending messages for a new subscription. Messages of a queue wait in the queue instead."""
+    """Return the list of pending messages for a new subscription.
+
+    Messages of a queue wait in the queue instead.
+    """
     if destination.is_queue and not destination.is_composite:
         return _NOTHING_PENDING
     return deque()

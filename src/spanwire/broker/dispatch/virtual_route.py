@@ -27,7 +27,10 @@ class ListeningRule:
 
 
 class ForwardRule:
-    """One target of a composite destination, with compiled selector and the steps of evaluating the selector."""
+    """One target of a composite destination.
+
+    The target has a compiled selector and the steps of evaluating the selector.
+    """
 
     __slots__ = ("destination", "keeps_address", "selector", "steps")
 
@@ -85,7 +88,10 @@ class VirtualRoutes:
         self._mirrored = settings.mirrored
 
     def sources(self, destination: Destination) -> list[Destination]:
-        """Return the virtual destinations that forward to ``destination``, if other brokers learn of their demand."""
+        """Return the virtual destinations that forward to ``destination``.
+
+        Only destinations with demand for other brokers are returned.
+        """
         found: list[Destination] = []
         if not self._counts_as_demand or destination.is_pattern or destination.is_temporary:
             return found
@@ -130,7 +136,7 @@ class VirtualRoutes:
 
 
 def awaited(listening: Destination, wanted: Destination) -> Destination | None:
-    """Return the only queue under the pattern ``listening`` that a consumer of the pattern ``wanted`` can mean.
+    """Return the only queue under ``listening`` that a consumer of the pattern ``wanted`` can mean.
 
     ``listening`` matches the queues of a virtual topic. The name results from both patterns together.
 

@@ -1,4 +1,4 @@
-"""The control destination: cursors and sinks, by which a program moves each message once and only once. Pure.
+"""The control destination: cursors and sinks for programs that move each message exactly once. Pure.
 
 - A *cursor* is a named, durable reader of a queue or durable subscription. The cursor *reserves* messages under
   consecutive *numbers*, until the program acknowledges them or the cursor is released.

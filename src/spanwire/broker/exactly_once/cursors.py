@@ -1,4 +1,6 @@
-"""All cursors of a broker: opening, reservation, acknowledgement, release, and recovery after a restart.
+"""All cursors of a broker: opening, reservation, acknowledgement, release and recovery.
+
+Recovery follows a restart.
 
 Each answer reports changes already passed to the store; the caller sends the answer after the sync. Time changes no
 cursor: reserved messages stay reserved until the program or an operator releases them.
@@ -112,8 +114,9 @@ class Cursors:
         return known
 
     def _opened(self, state: ConnectionState, cursor: Cursor, queue: Queue, run: str, exclusive: bool) -> Cursor:
-        """Open a cursor. All checks precede the assignment of the queue, so that a released cursor keeps no queue in
-        use.
+        """Open a cursor.
+
+        All checks precede the assignment of the queue, so that a released cursor keeps no queue in use.
         """
         self._check_store()
         if run == cursor.run:
@@ -218,7 +221,10 @@ class Cursors:
         return count
 
     def is_light(self, name: str) -> bool:
-        """Return True if a change of the cursor writes little: few messages are reserved, or no such cursor exists."""
+        """Return True if a change of the cursor writes little.
+
+        Few messages are reserved, or no such cursor exists.
+        """
         cursor = self._cursors.get(name)
         return cursor is None or len(cursor.reserved) <= LIGHT_RESERVED
 
@@ -295,7 +301,10 @@ class Cursors:
         return all(self._access.may_all(state.principal, ADMIN, one) for one in self._judged(cursor.destination))
 
     def _judged(self, source: Destination) -> list[Destination]:
-        """Return the destinations whose rights apply to a cursor: the queue, or the topics of the subscription."""
+        """Return the destinations whose rights apply to a cursor.
+
+        These are the queue, or the topics of the subscription.
+        """
         if source.kind != SUBSCRIPTION:
             return [source]
         durable = self._map.durables.get(source.name)
@@ -322,7 +331,10 @@ class Cursors:
         return [self._leave(entry, by_source.get(entry.destination.qualified_name, [])) for entry in recovered]
 
     def _leave(self, entry: RecoveredDestination, cursors: list[Cursor]) -> RecoveredDestination:
-        """Return ``entry`` without the messages of ``cursors``. These messages precede all others in dispatch order."""
+        """Return ``entry`` without the messages of ``cursors``.
+
+        These messages precede all others in dispatch order.
+        """
         if not cursors:
             return entry
         there = set(entry.sequences)

@@ -1,4 +1,6 @@
-"""Range reads: a browser of the control destination reads a range of a cursor's numbers, in order, any number of times.
+"""Range reads: a browser of the control destination reads a range of a cursor's numbers.
+
+The numbers are read in order, any number of times.
 
 A range read costs the range only: the cursor knows the sequences, the store reads page by page, and the queue is not
 scanned. Each dispatch carries the number of the message in place of the broker sequence.
@@ -104,7 +106,10 @@ class RangeReader(BrowserDestination):
             subscription.output.mark_dirty()
 
     def _read_on(self) -> None:
-        """Read the next page, unless a page is being read or the cursor no longer reserves the page for this epoch."""
+        """Read the next page, unless a page is being read.
+
+        No page is read if the cursor no longer reserves the page for this epoch.
+        """
         cursor = self._cursor
         start = self._next
         if self._request > 0 or start >= self._asked.end:

@@ -1,4 +1,6 @@
-"""Requests to the control destination ``ActiveMQ.Spanwire.Control``: cursors and sinks for exactly-once programs.
+"""Requests to the control destination ``ActiveMQ.Spanwire.Control``.
+
+Exactly-once programs use cursors and sinks by such requests.
 
 ``docs/reference/control-destination.md`` describes requests and answers. A request goes to no consumer. The answer is
 sent once the store has all reported changes.

@@ -1,4 +1,6 @@
-"""Commits of sinks whose messages the broker must see: the messages are read, and written again for their destinations.
+"""Commits of sinks whose messages the broker must see.
+
+The messages are read, and written again for their destinations.
 
 After the sync the messages are dispatched like those of a transaction.
 """

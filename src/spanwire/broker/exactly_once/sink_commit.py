@@ -1,4 +1,6 @@
-"""Commits of sinks: delivers the parts of a batch in one unit of the store, gathered a slice at a time.
+"""Commits of sinks: delivers the parts of a batch in one unit of the store.
+
+The unit is gathered a slice at a time.
 
 If possible the messages stay in place on the disk (`StagedTransfer`), otherwise they are read and written again
 (`RewrittenBatch`). The unit contains the messages, the removal of the staged parts, and the ledger with the number of
@@ -72,7 +74,9 @@ class CommitFollower(Protocol):
 
 
 class SinkCommit(StoreReader, Job):
-    """One commit under way. Parts of its batch, and of batches before, stay as they are meanwhile (`Sink.committing`).
+    """One commit under way.
+
+    Parts of its batch, and of batches before, stay as they are meanwhile (`Sink.committing`).
 
     ``steps`` counts the work so far.
     """
@@ -151,7 +155,10 @@ class SinkCommit(StoreReader, Job):
         return False
 
     def _refuse(self, error: JmsError) -> None:
-        """Leave everything as it was, or, if the store has the batch already, forget the rest of the parts at once."""
+        """Leave everything as it was, unless the store has the batch already.
+
+        Then the rest of the parts is forgotten at once.
+        """
         if self._stage == FORGETTING:
             self._sinks.forget_parts(self.sink, self._ended[self._next :])
             self._end(OVER)

@@ -1,4 +1,6 @@
-"""All sinks of a broker: begin, staging, removal, and recovery after a restart. `SinkCommit` commits batches.
+"""All sinks of a broker: begin, staging, removal, and recovery after a restart.
+
+`SinkCommit` commits batches.
 
 A staged part leaves memory with the commit of its session. Until the batch is committed or dropped the part waits in a
 staging destination of the store, without a name for clients.
@@ -73,7 +75,9 @@ class Sinks:
         self._staged = 0
 
     def begin(self, state: ConnectionState, query: str, run: str, target: str) -> Sink:
-        """Create the sink ``query`` or take the sink over for ``run``. Parts staged by older epochs are dropped.
+        """Create the sink ``query`` or take the sink over for ``run``.
+
+        Parts staged by older epochs are dropped.
 
         Args:
             target: the program's description of the final destinations, the same in each run; may be empty.
@@ -266,7 +270,10 @@ class Sinks:
             raise refusal(LIMIT, f"{MAX_STAGED_PARTS} parts of batches are staged already: commit or abort some")
 
     def _check_target(self, state: ConnectionState, destination: BrokerDestination) -> None:
-        """Check the right to stage messages for a destination. The right on a topic includes its subscriptions."""
+        """Check the right to stage messages for a destination.
+
+        The right on a topic includes its subscriptions.
+        """
         name = destination.name
         if name.kind == SUBSCRIPTION:
             return
@@ -276,7 +283,10 @@ class Sinks:
             self._access.refuse(state, f"administer: {name}", " (staging needs that)")
 
     def _take_number(self) -> int:
-        """Return the number of an unused staging destination. The store never forgets a number, hence the reuse."""
+        """Return the number of an unused staging destination.
+
+        The store never forgets a number, hence the reuse.
+        """
         if self._free:
             return self._free.pop()
         self._numbers_used += 1
@@ -390,7 +400,10 @@ class Sinks:
         self._context.metadata.discard_metadata(STAGED_BATCHES, part.name)
 
     def _keep_unknown(self, entry: RecoveredDestination) -> int:
-        """Log staged messages without a record, a sign of damage, and return the number of the staging destination."""
+        """Log staged messages without a record, a sign of damage.
+
+        Returns the number of the staging destination.
+        """
         logger.error(
             "%s holds %d staged messages that nothing describes; they stay in the store: stop the broker and run "
             "spanwire store check",

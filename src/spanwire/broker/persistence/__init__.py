@@ -1,4 +1,6 @@
-"""State of the broker that depends on its store: withheld replies, recovered messages, the audit of duplicates. Pure.
+"""State of the broker that depends on its store. Pure.
+
+The state is withheld replies, recovered messages and the audit of duplicates.
 
 - A *withheld reply* waits until the store has synced a *position*; a *withheld message* is dispatched only then.
 - A *store unit* has additions and removals that take effect together; its gathering may take several slices.

@@ -1,4 +1,6 @@
-"""Copies of a topic message that arrive over several routes of a network: the first is taken, others are ignored.
+"""Copies of a topic message that arrive over several routes of a network.
+
+The first copy is taken, further copies are ignored.
 
 In a network with loops a broker forwards a topic's message to each neighbour that has consumers or leads to consumers,
 so the message reaches a broker over every route. All copies have the same message id. For each topic and producer,

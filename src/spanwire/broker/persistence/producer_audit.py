@@ -135,7 +135,10 @@ class ProducerAudit(AuditSource):
         return True
 
     def _insert(self, audited: AuditedProducer) -> None:
-        """Add a producer and make room: the oldest is forgotten, unless the producer has sent since its last turn."""
+        """Add a producer and make room.
+
+        The oldest is forgotten, unless the producer has sent since its last turn.
+        """
         producers = self._producers
         while len(producers) >= self._max:
             key = next(iter(producers))
@@ -233,7 +236,10 @@ class ProducerAudit(AuditSource):
         return metadata
 
     def restore(self, key: bytes, value: bytes) -> None:
-        """Restore a metadata record of an earlier run. An unreadable one is ignored: repetitions may be accepted."""
+        """Restore a metadata record of an earlier run.
+
+        An unreadable one is ignored: repetitions may be accepted.
+        """
         try:
             text = key.decode("utf-8", "surrogatepass")
         except UnicodeDecodeError:

@@ -88,7 +88,10 @@ class ReplyQueue:
         self._replies.append(reply)
 
     def advance(self, position: int) -> list[PendingReply]:
-        """Record that everything up to ``position`` is safe; remove and return the replies for these positions."""
+        """Record that everything up to ``position`` is safe.
+
+        Removes and returns the replies for these positions.
+        """
         self.stored_position = max(self.stored_position, position)
         ready: list[PendingReply] = []
         while self._replies and self._replies[0].position <= position:

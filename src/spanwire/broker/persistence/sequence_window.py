@@ -137,7 +137,10 @@ class SequenceWindow:
 
 
 def decoded_window(value: bytes, depth: int) -> SequenceWindow | None:
-    """Return the window written by `SequenceWindow.encoded`, limited to ``depth``; None if ``value`` is no window."""
+    """Return the window written by `SequenceWindow.encoded`, limited to ``depth``.
+
+    Returns None if ``value`` is no window.
+    """
     if len(value) < _HEAD.size:
         return None
     form, lowest, highest = _HEAD.unpack_from(value)

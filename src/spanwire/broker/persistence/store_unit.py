@@ -39,7 +39,10 @@ class UnitRemovals:
 
 
 class Transfer:
-    """Moves the messages with ``sequences`` from ``source`` to ``target``, in this order. Each sequence occurs once."""
+    """Moves the messages with ``sequences`` from ``source`` to ``target``, in this order.
+
+    Each sequence occurs once.
+    """
 
     __slots__ = ("sequences", "source", "target")
 
@@ -50,7 +53,9 @@ class Transfer:
 
 
 class UnitTransfer:
-    """Stored messages of ``source`` that a unit moves to the destination of ``additions``, in ascending order.
+    """Stored messages of ``source``, in ascending order.
+
+    A unit moves the messages to the destination of ``additions``.
 
     Run ``i`` has ``counts[i]`` consecutive sequences from ``firsts[i]`` on. The first message is the message ``index``
     of ``additions``.
@@ -161,7 +166,10 @@ class StoreUnit:
         return additions
 
     def transfer(self, source: Destination, target: Destination) -> UnitTransfer:
-        """Return a new transfer from ``source``, without messages. Only the last transfer to a target may grow."""
+        """Return a new transfer from ``source``, without messages.
+
+        Only the last transfer to a target may grow.
+        """
         transfer = UnitTransfer(source, self._additions(target))
         self.transfers.append(transfer)
         return transfer

@@ -1,4 +1,7 @@
-"""Counts the bytes on their way to the disk, so that sends can be blocked before the number grows too large."""
+"""Counts the bytes on their way to the disk.
+
+Sends are blocked before the number grows too large.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The base of plug-ins that see the requests of clients before the broker does (ActiveMQ's ``BrokerFilter``)."""
+"""The base of plug-ins (ActiveMQ's ``BrokerFilter``).
+
+Plug-ins see the requests of clients before the broker does.
+"""
 
 from __future__ import annotations
 

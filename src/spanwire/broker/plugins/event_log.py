@@ -1,4 +1,6 @@
-"""A log of client events (ActiveMQ, "LoggingBrokerPlugin"): one line for each event of the selected kinds.
+"""A log of client events (ActiveMQ, "LoggingBrokerPlugin").
+
+The log has one line for each event of the selected kinds.
 
 Bodies and passwords are never logged. Text chosen by a peer is shortened and made printable.
 """

@@ -1,4 +1,7 @@
-"""A broker behind a chain of filters. A broker without plug-ins is a plain `Broker` and pays nothing for them."""
+"""A broker behind a chain of filters.
+
+A broker without plug-ins is a plain `Broker` and pays nothing for them.
+"""
 
 from __future__ import annotations
 

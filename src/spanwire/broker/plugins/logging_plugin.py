@@ -1,4 +1,7 @@
-"""The logging plug-in: writes each client request of a selected kind. The requests are carried out unchanged."""
+"""The logging plug-in: writes each client request of a selected kind.
+
+The requests are carried out unchanged.
+"""
 
 from __future__ import annotations
 

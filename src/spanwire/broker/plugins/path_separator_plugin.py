@@ -1,4 +1,7 @@
-"""The path separator plug-in (ActiveMQ's ``destinationPathSeparatorPlugin``): ``orders/new`` means ``orders.new``."""
+"""The path separator plug-in (ActiveMQ's ``destinationPathSeparatorPlugin``).
+
+With this plug-in ``orders/new`` means ``orders.new``.
+"""
 
 from __future__ import annotations
 

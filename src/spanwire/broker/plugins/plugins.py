@@ -24,7 +24,9 @@ def plug_in(
     limits: UsageLimits,
     addresses: dict[str, str],
 ) -> None:
-    """Install ``plugins`` into a new broker: filters of requests, outermost first, and rules for dead letters.
+    """Install ``plugins`` into a new broker.
+
+    Filters of requests are installed outermost first, and rules for dead letters.
 
     Args:
         statistics_format: encodes statistics; required by the statistics plug-in.

@@ -1,5 +1,6 @@
-"""Redelivery by the broker: a rejected message returns to its destination after a delay before it becomes a dead
-letter.
+"""Redelivery by the broker: a rejected message returns to its destination after a delay.
+
+In the end the message becomes a dead letter.
 
 Source: ActiveMQ, "Message Redelivery and DLQ Handling", the redelivery plug-in. The message waits among the scheduled
 messages. One unit of the store schedules it and removes the original, so exactly one exists at any time, even after a
@@ -37,8 +38,9 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class RedeliveryPolicy:
-    """Number and delays of redeliveries (ActiveMQ's RedeliveryPolicy, with its defaults). ``maximum_delay_ms`` -1 is no
-    limit.
+    """Number and delays of redeliveries (ActiveMQ's RedeliveryPolicy, with its defaults).
+
+    ``maximum_delay_ms`` -1 is no limit.
     """
 
     maximum_redeliveries: int = 6
@@ -118,7 +120,10 @@ class BrokerRedelivery(DeathRule):
         return KEEP if self._settings.dead_letter_in_the_end else DROP
 
     def deliver_later(self, reference: MessageReference, cause: str) -> bool:
-        """Move a message from its destination into the schedule. Return False without room, or if decoding fails."""
+        """Move a message from its destination into the schedule.
+
+        Return False without room, or if decoding fails.
+        """
         policy = self._policy(reference)
         if policy is None or not self._context.store_usage.has_room():
             return False

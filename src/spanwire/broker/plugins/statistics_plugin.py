@@ -1,4 +1,6 @@
-"""The statistics plug-in (ActiveMQ, "StatisticsPlugin"): answers requests for statistics with map messages.
+"""The statistics plug-in (ActiveMQ, "StatisticsPlugin").
+
+The plug-in answers requests for statistics with map messages.
 
 A request is a message with JMSReplyTo to ``ActiveMQ.Statistics.Broker``, ``ActiveMQ.Statistics.Destination<NAME or
 pattern>`` or ``ActiveMQ.Statistics.Subscription``; it is not delivered.
@@ -54,8 +56,9 @@ MAX_WAITS: Final = 60  # checks until a request is dropped: others wait behind i
 
 
 class Request:
-    """A request being answered: broker, destinations, matches of ``parts``, subscriptions, then an empty map if it
-    ``ends_with_null``.
+    """A request being answered.
+
+    The order is: broker, destinations, matches of ``parts``, subscriptions, then an empty map with ``ends_with_null``.
     """
 
     def __init__(self, own: ConnectionState, reply_to: Destination, correlation_id: str | None) -> None:
@@ -164,8 +167,9 @@ class StatisticsRequests(Job, StoreReader, Alarm):
         self._look_up(request)
 
     def _look_up(self, request: Request) -> None:
-        """Find the destinations of the next parts, up to a pattern: a pattern may match many, and takes a turn of its
-        own.
+        """Find the destinations of the next parts, up to a pattern.
+
+        A pattern may match many, and takes a turn of its own.
         """
         while request.parts:
             part = request.parts.popleft()

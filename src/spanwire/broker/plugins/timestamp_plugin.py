@@ -33,8 +33,9 @@ class TimeStampSettings:
 
 
 class Stamping:
-    """Changes messages of one broker. ``persistent`` None keeps each delivery mode; with ``names_user`` the broker sets
-    JMSXUserID.
+    """Changes messages of one broker.
+
+    ``persistent`` None keeps each delivery mode; with ``names_user`` the broker sets JMSXUserID.
     """
 
     def __init__(
@@ -50,8 +51,9 @@ class Stamping:
         self._formats: Final[MessageFormats] = formats
 
     def stamped(self, message: Message, wall_ms: int, user: str = "") -> Message:
-        """Return ``message`` with its changes, or ``message`` itself without any; ``user`` is empty for an anonymous
-        sender.
+        """Return ``message`` with its changes, or ``message`` itself without any.
+
+        ``user`` is empty for an anonymous sender.
 
         Raises:
             MessageFormatError: the head of the message cannot be rewritten.

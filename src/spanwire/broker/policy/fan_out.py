@@ -1,4 +1,6 @@
-"""The work of one message with many receivers, in steps of at most a microsecond. Limited when consumers are attached.
+"""The work of one message with many receivers, in steps of at most a microsecond.
+
+Limited when consumers are attached.
 
 The dispatch of one message is never divided: between two slices the sender could commit or leave, and destinations
 could disappear. Instead a topic limits its consumers, so that one message holds the event loop for less than 20 ms.

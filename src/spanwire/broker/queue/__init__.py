@@ -1,4 +1,6 @@
-"""Queues: each message goes to one consumer and stays until the consumer acknowledges the message. Pure.
+"""Queues: each message goes to one consumer and stays until the consumer acknowledges the message.
+
+Pure.
 
 - The *pending list* has the messages that wait for a consumer. Its *pages* are in memory or *paged out* to sequences.
 - A *dispatcher* chooses the consumer of each message: direct, by priority, selective, or paused.

@@ -1,4 +1,6 @@
-"""Conditions under which a network bridge gets a message: replay to an earlier broker, and a rate limit.
+"""Conditions under which a network bridge gets a message.
+
+The conditions are replay to an earlier broker, and a rate limit.
 
 A bridge refuses a message to a broker in the message's path. A message whose consumers moved back there would be stuck.
 A policy may therefore allow the return once no consumer is left here (ActiveMQ's
@@ -23,7 +25,10 @@ FAR_OFF: Final = float("inf")
 
 
 class BridgeCondition(MessageCondition):
-    """The condition of one bridge's subscription, at all queues with such a policy. Includes the bridge's filter."""
+    """The condition of one bridge's subscription, at all queues with such a policy.
+
+    Includes the bridge's filter.
+    """
 
     def __init__(self, network_filter: NetworkFilter, context: BrokerContext, subscription: Subscription) -> None:
         self._filter: Final[NetworkFilter] = network_filter
@@ -64,7 +69,10 @@ class BridgeCondition(MessageCondition):
         return list(self._queues)
 
     def lets_through(self, reference: MessageReference) -> bool:
-        """Return True if the bridge may have the message now. If a wait would help, an alarm wakes the queue later."""
+        """Return True if the bridge may have the message now.
+
+        If a wait would help, an alarm wakes the queue later.
+        """
         message = reference.message
         name = message.destination.qualified_name
         policy = self._policies.get(name)
@@ -157,7 +165,10 @@ def forget_condition(queue: QueueBase, subscription: Subscription) -> None:
 
 
 def let_go_on(queue: QueueBase, consumers: QueueConsumers) -> bool:
-    """Let bridges take messages after their windows. Return True if a bridge may have messages refused before."""
+    """Let bridges take messages after their windows.
+
+    Return True if a bridge may have messages refused before.
+    """
     found = False
     for consumer in consumers.all:
         condition = consumer.subscription.bridge_condition

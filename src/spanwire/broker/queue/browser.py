@@ -211,7 +211,10 @@ class Browse(BrowserDestination):
                 return
 
     def fill(self) -> None:
-        """Show as many messages as the browser's window takes, in slices; at the end send one end-of-browse mark."""
+        """Show as many messages as the browser's window takes, in slices.
+
+        At the end one end-of-browse mark is sent.
+        """
         subscription = self._subscription
         if self._is_complete or self._request > 0 or subscription.removed or not subscription.started:
             return

@@ -36,16 +36,18 @@ class Dispatcher:
         self._context: Final[BrokerContext] = context
 
     def begin(self, anew: bool) -> None:
-        """Take the consumers of now; ``anew`` if another dispatcher was in charge, or consumers must review all
-        messages.
+        """Take the consumers of now.
+
+        ``anew`` means that another dispatcher was in charge, or that consumers must review all messages.
         """
 
     def end(self) -> None:
         """Leave the queue to another dispatcher."""
 
     def accept(self, message: Message, sequence: int) -> None:
-        """Append ``message``, stored under ``sequence`` (0: not stored), and dispatch the message if a consumer has
-        room.
+        """Append ``message``, and dispatch the message if a consumer has room.
+
+        ``sequence`` is the number in the store, 0 if not stored.
         """
         self._append(message, sequence)
 
@@ -53,7 +55,10 @@ class Dispatcher:
         """Dispatch pending messages to the consumers with room, and read on."""
 
     def note_paged_in(self) -> None:
-        """Note that messages became available otherwise than by `accept`: read from the store, or stored unread."""
+        """Note that messages became available otherwise than by `accept`.
+
+        Such messages are read from the store, or stored unread.
+        """
 
     def _append(self, message: Message, sequence: int) -> None:
         pending = self._pending
@@ -67,7 +72,10 @@ class Dispatcher:
         pending_list.append(MessageReference(queue, message, sequence, order, message.redelivery_count))
 
     def _must_spill(self, pending_list: PendingList, sequence: int) -> bool:
-        """Return True if a new message may not stay in memory: older messages are paged out, or memory is full."""
+        """Return True if a new message may not stay in memory.
+
+        Either older messages are paged out, or memory is full.
+        """
         return pending_list.loaded != pending_list.count or (sequence > 0 and self._pending.is_full())
 
 
@@ -85,7 +93,10 @@ class DirectDispatcher(Dispatcher):
         self._pending_list: Final[PendingList] = pending.lists[0]
 
     def accept(self, message: Message, sequence: int) -> None:
-        """Dispatch ``message`` at once if no message is pending and a consumer has room, else append ``message``."""
+        """Dispatch ``message`` at once if no message is pending and a consumer has room.
+
+        Otherwise ``message`` is appended.
+        """
         pending_list = self._pending_list
         if pending_list.loaded != pending_list.count or (sequence > 0 and self._pending.is_full()):
             self._pending.spill(pending_list, message, sequence)

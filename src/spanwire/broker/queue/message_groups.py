@@ -1,4 +1,6 @@
-"""Message groups: messages with one JMSXGroupID go to one consumer, in order, while the consumer is attached.
+"""Message groups: messages with one JMSXGroupID go to one consumer, in order.
+
+The consumer stays the same while attached.
 
 The table of owners is bounded, as in ActiveMQ (``messageGroupMapFactoryType``). With ``bucket`` all groups of one hash
 share an owner. A full ``cached`` table forgets the group with the longest idle time, and so does ``simple``, at a size

@@ -156,8 +156,9 @@ class Page:
         return NEVER_LOADED
 
     def bound(self) -> int:
-        """Return the order below which returning, paged-out messages go before this page. A page being read stays
-        whole.
+        """Return the order below which returning, paged-out messages go before this page.
+
+        A page being read stays whole.
         """
         return self.highest() if self.reading else self.lowest()
 
@@ -228,7 +229,9 @@ class Page:
 
 
 class ScanPosition:
-    """The position of one reader in a pending list: page number and offset, adjusted by the list as pages come and go.
+    """The position of one reader in a pending list: page number and offset.
+
+    The list adjusts positions as pages come and go.
 
     A reader that ``revisits`` goes back to messages that return to the list, and skips pages scanned before. ``seen``
     is the highest order of the scanned pages, ``epoch`` the epoch of the list when the reader last reached the end.

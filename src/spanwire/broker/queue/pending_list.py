@@ -31,7 +31,9 @@ MAX_PAGES_BACK: Final = 20  # pages searched for the youngest stored message: 10
 
 
 class PendingList:
-    """Appends messages, removes them at the front or at a scan position, and puts them back by dispatch order.
+    """Appends messages, removes them at the front or at a scan position, and puts them back.
+
+    The place of a returned message is by dispatch order.
 
     The list knows no consumers, no store and no memory accounting. ``count`` is the number of pending messages,
     ``loaded`` the number of pending messages in memory.
@@ -111,7 +113,10 @@ class PendingList:
             self._drop_empty_head()
 
     def put_back(self, references: list[MessageReference]) -> None:
-        """Return messages, by ascending order, to their old positions. Scan positions with ``revisits`` go back too."""
+        """Return messages, by ascending order, to their old positions.
+
+        Scan positions with ``revisits`` go back too.
+        """
         self.epoch += 1
         self.count += len(references)
         self.loaded += len(references)
@@ -411,7 +416,9 @@ class PendingList:
         self._drop_empty_head()
 
     def page_out_scanned(self, at_most: int) -> list[MessageReference]:
-        """Page out up to ``at_most`` scanned pages without a scan position, the pages behind the last scan first.
+        """Page out up to ``at_most`` scanned pages without a scan position.
+
+        Pages behind the last scan are paged out first.
 
         Returns:
             The references that left memory.

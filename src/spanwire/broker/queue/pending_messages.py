@@ -1,4 +1,7 @@
-"""The pending messages of one queue: its pending lists in memory and on the disk, and the reading of pages."""
+"""The pending messages of one queue, in lists in memory and on the disk.
+
+Pages are read here as well.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +61,9 @@ class ReadExtent:
 
 
 class PendingMessages:
-    """The pending messages of ``queue``: one list, or with ``prioritized`` one for each priority, the highest first.
+    """The pending messages of ``queue``, in one list.
+
+    With ``prioritized`` each priority has a list, the highest first.
 
     Keeps messages in memory within limits and reads pages. The queue's dispatcher decides about consumers. ``grouped``
     becomes True if a page brings a message of a message group.
@@ -161,7 +166,9 @@ class PendingMessages:
         return len(self._reads) > 0
 
     def read_ahead(self, hungry: bool) -> bool:
-        """Ask the store for the next pages while memory has room; without room, only for a ``hungry`` consumer's page.
+        """Ask the store for the next pages while memory has room.
+
+        Without room, only a page for a ``hungry`` consumer is read.
 
         Returns:
             True if messages became available without a read.
@@ -369,7 +376,10 @@ class PendingMessages:
             self._redeliveries.pop(sequence, None)
 
     def clear(self) -> list[Page]:
-        """Remove and return all pages. Pages being read are returned paged out, and the store's answers ignored."""
+        """Remove and return all pages.
+
+        Pages being read are returned paged out, and the store's answers ignored.
+        """
         self._reads.clear()
         self._context.forget_fetches(self._queue)
         self._redeliveries = {}

@@ -1,4 +1,4 @@
-"""A queue delivers each message to one consumer, in order, and keeps the message until the acknowledgement.
+"""A queue: each message goes to one consumer, in order, and stays until the acknowledgement.
 
 `PendingMessages` has the pending messages, `QueueConsumers` the consumers. A dispatcher of
 `spanwire.broker.queue.dispatchers` brings the two together. `Queue` chooses the dispatcher, moves messages in and out,
@@ -75,9 +75,7 @@ class Queue(QueueBase):
         return message.persistent and kind == QUEUE
 
     def accept(self, message: Message, sequence: int) -> None:
-        """Append ``message``, stored under ``sequence`` (0: not stored), and dispatch the message if a consumer has
-        room.
-        """
+        """Append ``message``, and dispatch it if a consumer has room; ``sequence`` 0 means not stored."""
         if self.observer is not None:
             self.observer.before_accept(message, sequence)
         self.enqueued += 1
@@ -100,7 +98,7 @@ class Queue(QueueBase):
                 subscription.busy[self] = None
 
     def confirms_idle(self) -> bool:
-        """Return True if no message is pending or returns. The next such message alerts shared consumers again."""
+        """Return True if no message is pending or returns; the next one alerts shared consumers again."""
         if self.pending.waiting() > 0 or self.is_held:
             return False
         self._shared_notified = False
@@ -156,7 +154,7 @@ class Queue(QueueBase):
         return [consumer.subscription for consumer in self._consumers.all]
 
     def attach(self, subscription: Subscription) -> None:
-        """Add a consumer behind the others of the same priority. The next `fill` begins to dispatch to the consumer."""
+        """Add a consumer behind the others of its priority; the next `fill` dispatches to it."""
         self.visits += 1
         add_condition(self, subscription, self._consumers, self.arrivals, self._context)
         self._consumers.attach(subscription)
@@ -455,7 +453,7 @@ class Queue(QueueBase):
         return sum([each.loaded for each in self.pending.lists])
 
     def is_searching(self) -> bool:
-        """Return True if a page is being read, or if a scan of the pending lists or a return of messages goes on."""
+        """Return True while pages are read, pending lists are scanned, or messages return."""
         return self.pending.is_reading() or self._context.is_scheduled(self) or self.is_held
 
     def oldest(self, limit: int) -> list[tuple[int, Message | None]]:

@@ -313,7 +313,10 @@ class Purge:
 
 
 class QueueRemoval:
-    """Forgets the pending messages of a removed queue in slices. The store removes the destination as a whole."""
+    """Forgets the pending messages of a removed queue in slices.
+
+    The store removes the destination as a whole.
+    """
 
     def __init__(self, queue: QueueBase, pending: PendingMessages) -> None:
         self._queue: Final[QueueBase] = queue
@@ -325,7 +328,10 @@ class QueueRemoval:
         return len(self._pages) > 0
 
     def work(self) -> bool:
-        """Run one slice. Return False if no message is left. Stored messages of paged-out pages need no release."""
+        """Run one slice.
+
+        Return False if no message is left. Stored messages of paged-out pages need no release.
+        """
         budget = MAX_PAGE_MESSAGES
         while self._pages and budget > 0:
             page = self._pages.pop()

@@ -22,7 +22,10 @@ BEGIN_INTERVAL: Final = 1.0  # seconds until new consumers begin to scan while e
 
 
 class ScanGroup:
-    """Consumers with one scan position. ``stuck`` is True while only consumers without room want the next message."""
+    """Consumers with one scan position.
+
+    ``stuck`` is True while only consumers without room want the next message.
+    """
 
     __slots__ = ("gone", "index", "position", "stuck")
 

@@ -30,7 +30,10 @@ from spanwire.model.ids import MessageId, ProducerId
 
 
 class Acknowledgements:
-    """Finds the references of an acknowledgement and settles them, or keeps them for the commit of a transaction."""
+    """Finds the references of an acknowledgement and settles them.
+
+    In a transaction the references are kept for the commit.
+    """
 
     def __init__(
         self, context: BrokerContext, consumer_registry: ConsumerRegistry, router: MessageRouter, flow: FlowControl

@@ -109,8 +109,9 @@ class Leaving(Job):
         self._returned += 1
 
     def _detach(self) -> None:
-        """Detach one consumer from one destination, with all other removed consumers that have no message of the
-        destination.
+        """Detach one consumer from one destination.
+
+        All other removed consumers without a message of the destination are detached as well.
         """
         destinations = self._subscriptions[self._detached].destinations
         if destinations:

@@ -137,8 +137,9 @@ class ConsumerRegistry(ConsumerRemover):
         selector: Selector | None,
         automatic: bool,
     ) -> Subscription:
-        """Return the subscription, with events for dispatches if a policy asks for such events. Browsers consume no
-        messages.
+        """Return the subscription, with events for dispatches if a policy asks for such events.
+
+        Browsers consume no messages.
         """
         advisories = self._context.advisories
         if advisories is None or info.browser or not self._policies.advises_of_dispatches():
@@ -249,7 +250,10 @@ class ConsumerRegistry(ConsumerRemover):
             self.refill(subscription)
 
     def _refill_shared(self, subscription: Subscription) -> None:
-        """Fill from a few destinations with messages at once; the other destinations have their turns in slices."""
+        """Fill from a few destinations with messages at once.
+
+        The other destinations have their turns in slices.
+        """
         if self.fill_some(subscription, REFILLS_AT_ONCE) and not subscription.refilling:
             subscription.refilling = True
             self._context.schedule(Refilling(subscription, self))

@@ -125,8 +125,9 @@ class DeadLetters(DeadLetterHandler):
         self._publish_expired(destination, message, cause)
 
     def _keep_transient(self, destination: MessageHolder, message: Message, cause: str) -> None:
-        """Keep a copy of a message without a record in the store. On a full disk the copy stays in memory only, like
-        the message.
+        """Keep a copy of a message without a record in the store.
+
+        On a full disk the copy stays in memory only, like the message.
         """
         letters = self._letters(MessageReference(destination, message, 0, 0, 0), cause)
         if not letters:

@@ -1,4 +1,7 @@
-"""Dead messages without room on the disk for their dead letters. The messages stay in the store until there is room."""
+"""Dead messages without room on the disk for their dead letters.
+
+The messages stay in the store until there is room.
+"""
 
 from __future__ import annotations
 

@@ -109,9 +109,7 @@ class FlowControl:
         return BEHIND if self._unsynced.is_full() else ROOM
 
     def has_reserve(self, state: ConnectionState, destination: BrokerDestination, message: Message) -> bool:
-        """Return True if another broker forwards ``message``, and the reserve of memory for forwarded messages has
-        room.
-        """
+        """Return True if another broker forwards ``message`` and the reserve for such messages has room."""
         return state.forwards and destination.usage.takes_forwarded(len(message.broker_path))
 
     def _memory_obstacle(self, destination: BrokerDestination, message: Message) -> int:
@@ -147,8 +145,9 @@ class FlowControl:
         return self._store_obstacle(destination) == ROOM
 
     def check_transacted(self, destination: BrokerDestination, message: Message) -> None:
-        """Check that a transaction can hold ``message``. Such a send cannot wait: the commit would wait behind the
-        send.
+        """Check that a transaction can hold ``message``.
+
+        Such a send cannot wait: the commit would wait behind the send.
 
         Raises:
             ResourceAllocationError: there is no room.
@@ -328,8 +327,9 @@ class FlowControl:
         return True
 
     def _takes_again(self, state: ConnectionState, destination: BrokerDestination, message: Message) -> bool:
-        """Return True if ``destination`` takes a message again. Full memory stays full until `RESUME_SHARE` is reached
-        (hysteresis).
+        """Return True if ``destination`` takes a message again.
+
+        Full memory stays full until `RESUME_SHARE` is reached (hysteresis).
         """
         if destination.removed:
             return True
@@ -341,8 +341,9 @@ class FlowControl:
         return not (self._needs_memory(destination, message) and destination.usage.is_above(RESUME_SHARE))
 
     def _needs_memory(self, destination: BrokerDestination, message: Message) -> bool:
-        """Return True if ``message`` will stay in memory: the store does not take the message, and a subscription needs
-        the copy.
+        """Return True if ``message`` will stay in memory.
+
+        The store does not take the message, and a subscription needs the copy.
         """
         if isinstance(destination, Topic):
             return destination.has_takers()
@@ -446,7 +447,10 @@ class FlowControl:
 
 
 def keeps_messages(destination: BrokerDestination) -> bool:
-    """Return True if the store keeps messages of ``destination``: a queue, durable subscription or the scheduler."""
+    """Return True if the store keeps messages of ``destination``.
+
+    Such a destination is a queue, a durable subscription or the scheduler.
+    """
     kind = destination.name.kind
     return kind == QUEUE or kind == SUBSCRIPTION or kind == SCHEDULE
 

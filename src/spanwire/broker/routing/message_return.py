@@ -98,8 +98,9 @@ class Returning:
 
 
 class ReturningJob(Job):
-    """Returns the references of a rolled-back transaction whose consumers are removed. The application had seen all of
-    them.
+    """Returns the references of a rolled-back transaction whose consumers are removed.
+
+    The application had seen all of them.
     """
 
     def __init__(self, references: list[MessageReference], context: BrokerContext) -> None:

@@ -1,4 +1,7 @@
-"""The way of a message into the broker: targets, rights, storage and dispatch. `FlowControl` decides about room."""
+"""The way of a message into the broker: targets, rights, storage and dispatch.
+
+`FlowControl` decides about room.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,10 @@ MAX_WILDCARD_TARGETS: Final = 5_000  # destinations of one message to wildcards,
 
 
 class MessageRouter(ParkedSender, Dispatcher):
-    """Takes messages from connections. A transaction keeps its messages until `LocalTransactions` hands them over."""
+    """Takes messages from connections.
+
+    A transaction keeps its messages until `LocalTransactions` hands them over.
+    """
 
     def __init__(
         self,
@@ -99,9 +105,7 @@ class MessageRouter(ParkedSender, Dispatcher):
         return self._deliver(state, destination, message, token)
 
     def _passes(self, state: ConnectionState, destination: BrokerDestination, message: Message, obstacle: int) -> bool:
-        """Return True if another broker forwards ``message``, and the reserve of memory for forwarded messages has
-        room.
-        """
+        """Return True if another broker forwards ``message`` and the reserve for such messages has room."""
         return obstacle == MEMORY and not state.parked and self._flow.has_reserve(state, destination, message)
 
     def _send_later(
@@ -124,7 +128,10 @@ class MessageRouter(ParkedSender, Dispatcher):
     def _send_to_many(
         self, state: ConnectionState, message: Message, transaction: Transaction | None, token: int
     ) -> bool:
-        """Send to composite, wildcard, virtual or new destinations. All are checked before the first gets a copy."""
+        """Send to composite, wildcard, virtual or new destinations.
+
+        All are checked before the first gets a copy.
+        """
         if self.control is not None and is_control(message.destination):
             self.control.take(state, message, transaction)
             return True
@@ -197,8 +204,9 @@ class MessageRouter(ParkedSender, Dispatcher):
         self._deliver_all(state, expanded, copies, NO_TOKEN)
 
     def is_repeated(self, state: ConnectionState, message: Message) -> bool:
-        """Return True if the store has the message already: a client repeats its sends after a reconnect. Only answer
-        such a send.
+        """Return True if the store has the message already: a client repeats its sends after a reconnect.
+
+        Only answer such a send.
         """
         if state.forwards:
             return self._audit.is_repeated_over_link(message, state.info.audit_makers)
@@ -281,7 +289,10 @@ class MessageRouter(ParkedSender, Dispatcher):
             self._stored(state, entry.destination, entry.message, sequence, NO_TOKEN)
 
     def answer_when_stored(self, state: ConnectionState, token: int) -> bool:
-        """Return True if all earlier writes to the store are safe; else the answer to ``token`` waits for the store."""
+        """Return True if all earlier writes to the store are safe.
+
+        Otherwise the answer to ``token`` waits for the store.
+        """
         store = self._context.store
         if token == NO_TOKEN or store is None:
             return True
@@ -411,7 +422,10 @@ class MessageRouter(ParkedSender, Dispatcher):
         self._dead_letters.dead_on_arrival(destination, message, EXPIRED)
 
     def withhold(self, reply: PendingReply) -> None:
-        """Dispatch the messages of ``reply`` when the store has reached the position. No later message overtakes."""
+        """Dispatch the messages of ``reply`` when the store has reached the position.
+
+        No later message overtakes.
+        """
         if reply.messages is not None:
             for entry in reply.messages:
                 entry.destination.withheld += 1

@@ -1,4 +1,7 @@
-"""Ports of the message router: parts of the broker that take certain messages in place of a destination."""
+"""Ports of the message router.
+
+Certain parts of the broker take messages in place of a destination.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +25,9 @@ class DelayedSender(Protocol):
         ...
 
     def destination_of(self, state: ConnectionState, message: Message) -> BrokerDestination | None:
-        """Return the destination that keeps ``message`` until the commit, None if the message takes no part in the
-        transaction.
+        """Return the destination that keeps ``message`` until the commit.
+
+        Returns None if the message takes no part in the transaction.
         """
         ...
 

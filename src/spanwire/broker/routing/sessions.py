@@ -13,7 +13,10 @@ HIDDEN_SESSION: Final = -1  # the connection's own session, never announced
 
 
 class Sessions:
-    """Adds and removes the sessions of all connections. Callers check that an id belongs to the connection."""
+    """Adds and removes the sessions of all connections.
+
+    Callers check that an id belongs to the connection.
+    """
 
     def __init__(self, connection_cleanup: ConnectionCleanup) -> None:
         self._connection_cleanup: Final[ConnectionCleanup] = connection_cleanup

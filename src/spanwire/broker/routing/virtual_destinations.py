@@ -1,4 +1,6 @@
-"""Virtual destinations: messages to one name go to other destinations, as the administrator configured.
+"""Virtual destinations: messages to one name go to other destinations.
+
+The administrator configures the destinations.
 
 A destination gets its route (`spanwire.broker.dispatch.virtual_route`) when created; most destinations have no route
 and no costs. `expand` returns physical destinations. A target may have a route of its own: a composite topic may
@@ -51,8 +53,9 @@ class Target:
 
 
 class VirtualDestinations:
-    """Finds the physical targets of each message, including queues of durable subscriptions. `MessageRouter` copies and
-    delivers.
+    """Finds the physical targets of each message, including queues of durable subscriptions.
+
+    `MessageRouter` copies and delivers.
     """
 
     def __init__(
@@ -176,8 +179,9 @@ class VirtualDestinations:
         return found
 
     def _make_awaited(self, listening: Destination) -> None:
-        """Make the queues that consumers of patterns wait for: ``Consumer.A.VirtualTopic.>`` stands for a queue of each
-        topic.
+        """Make the queues that consumers of patterns wait for.
+
+        ``Consumer.A.VirtualTopic.>`` stands for a queue of each topic.
 
         A queue without room or without the right to create is skipped.
         """

@@ -1,4 +1,6 @@
-"""Cron entries "minute hour day month weekday", as in crontab(5) and ActiveMQ's ``AMQ_SCHEDULED_CRON``.
+"""Cron entries "minute hour day month weekday".
+
+The syntax is that of crontab(5) and ActiveMQ's ``AMQ_SCHEDULED_CRON``.
 
 A field is ``*`` or ``?``, a number, a range ``1-5``, or a comma-separated list of numbers and ranges. A suffix ``/n``
 keeps the numbers divisible by ``n`` (ActiveMQ's rule: ``10-20/6`` is 12 and 18). Weekdays are 0 to 7; 0 and 7 are
@@ -50,7 +52,9 @@ class Cron:
         self._any_weekday: Final[bool] = _is_any(fields[4])
 
     def next_ms(self, after_ms: int, zone: tzinfo) -> int:
-        """Return the first fitting minute after ``after_ms`` (milliseconds since 1970), by the clocks of ``zone``.
+        """Return the first fitting minute after ``after_ms``, by the clocks of ``zone``.
+
+        Times are milliseconds since 1970.
 
         An hour skipped by a clock change is skipped; a repeated hour counts once.
 
@@ -109,7 +113,10 @@ def _next_month(day: date) -> date:
 
 
 def _wall_ms(local: datetime, zone: tzinfo) -> int:
-    """Return milliseconds since 1970; a time that a clock change skips counts by the clocks before the change."""
+    """Return milliseconds since 1970.
+
+    A time that a clock change skips counts by the clocks before the change.
+    """
     return (local.replace(tzinfo=zone) - EPOCH) // timedelta(milliseconds=1)
 
 

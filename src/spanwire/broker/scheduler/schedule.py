@@ -326,7 +326,10 @@ class Schedule(BrokerDestination, StoreReader):
         return self._times[0][0] if self._times else 0
 
     def take_due(self, wall_ms: int, max_count: int, max_bytes: int) -> list[Job]:
-        """Return due jobs: at most ``max_count``, with at most ``max_bytes`` unless the first job alone has more."""
+        """Return due jobs, at most ``max_count``.
+
+        The jobs have at most ``max_bytes`` unless the first job alone has more.
+        """
         found: list[Job] = []
         size = 0
         while len(found) < max_count and 0 < self.next_time() <= wall_ms:

@@ -1,4 +1,6 @@
-"""The scheduler: takes messages for later delivery, delivers them, and hands on requests about scheduled messages.
+"""The scheduler: takes messages for later delivery, and delivers them.
+
+Requests about scheduled messages are handed on.
 
 As in ActiveMQ, but with exact times in place of half seconds. Of the scheduling properties a delivered message has only
 ``scheduledJobId``. Each message of a series gets its own id. A lifetime counts from the delivery, not from the send. A
@@ -149,7 +151,10 @@ class Scheduler(DelayedSender):
         return self.keep(state, message, token)
 
     def destination_of(self, state: ConnectionState, message: Message) -> BrokerDestination | None:
-        """Return the schedule if ``message`` is to be scheduled by a transaction. Requests are carried out at once."""
+        """Return the schedule if ``message`` is to be scheduled by a transaction.
+
+        Requests are carried out at once.
+        """
         if is_request(message.destination):
             self._requests.handle(state, message, self._own_state(state.principal), NO_TOKEN)
             return None
@@ -304,7 +309,10 @@ class Scheduler(DelayedSender):
         return copy
 
     def _entries(self, job: Job, message: Message) -> list[WithheldMessage]:
-        """Return the destinations of a due message; the dead letter queue if the sender has lost the right to send."""
+        """Return the destinations of a due message.
+
+        The dead letter queue replaces them if the sender has lost the right to send.
+        """
         redelivery = job.redelivery
         if redelivery is not None:
             destination = self._router.find_or_create(redelivery.destination)
@@ -343,8 +351,9 @@ class Scheduler(DelayedSender):
         additions: list[tuple[Destination, Message]],
         metadata: list[MetadataRecord],
     ) -> list[int]:
-        """Deliver ``entries``, move ``job`` to ``due_ms`` (0: remove it) and keep ``additions`` and ``metadata``, in
-        one unit.
+        """Deliver ``entries`` and move ``job`` to ``due_ms`` (0: remove it), in one unit.
+
+        The unit keeps ``additions`` and ``metadata`` as well.
 
         Returns:
             The sequences of the additions.
@@ -405,7 +414,10 @@ class Scheduler(DelayedSender):
 def recover_jobs(
     scheduler: Scheduler | None, metadata: dict[int, dict[bytes, bytes]], recovered: list[RecoveredDestination]
 ) -> None:
-    """Restore scheduled messages. A broker without a scheduler leaves them in the store and logs their number."""
+    """Restore scheduled messages.
+
+    A broker without a scheduler leaves them in the store and logs their number.
+    """
     jobs = metadata.get(SCHEDULES, {})
     if scheduler is not None:
         scheduler.recover(jobs, recovered)

@@ -107,7 +107,9 @@ class SchedulerRequests:
         self._room_due = 0.0
 
     def handle(self, state: ConnectionState, message: Message, own: ConnectionState, token: int) -> bool:
-        """Carry out a request, or begin a browse or a long removal. A message without a known action is ignored.
+        """Carry out a request, or begin a browse or a long removal.
+
+        A message without a known action is ignored.
 
         Args:
             own: connection state of the scheduler with the sender's rights; a browse sends its copies by it.

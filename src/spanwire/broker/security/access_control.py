@@ -1,4 +1,6 @@
-"""Access control: asks the `Authorizer`, words refusals as ActiveMQ does, and writes them to the audit log.
+"""Access control: asks the `Authorizer`, and words refusals as ActiveMQ does.
+
+Refusals are written to the audit log.
 
 Every place of effect calls this module with a physical destination, after composites, wildcards and options are
 expanded. Implicit creation and removal are checked as well.
@@ -71,7 +73,10 @@ class AccessControl:
             self.refuse(state, f"act for connection {printable(connection_id)}")
 
     def may_administer(self, state: ConnectionState, destination: Destination) -> bool:
-        """Return True if the connection may see and change the work of others at ``destination``. No audit line."""
+        """Return True if the connection may see and change the work of others at ``destination``.
+
+        No audit line.
+        """
         try:
             self.authorizer.check(state.principal, ADMIN, destination)
         except AuthorizationError:
@@ -101,8 +106,9 @@ class AccessControl:
             self.refuse(state, f"remove: {destination}")
 
     def may_write(self, state: ConnectionState, destination: Destination) -> bool:
-        """Return True if a queue behind a virtual topic gets the connection's messages. A refusal is written to the
-        audit log.
+        """Return True if a queue behind a virtual topic gets the connection's messages.
+
+        A refusal is written to the audit log.
         """
         try:
             self.authorizer.check(state.principal, WRITE, destination)
@@ -112,7 +118,10 @@ class AccessControl:
         return True
 
     def may_send(self, principal: Principal, destination: Destination) -> bool:
-        """Return True if ``principal`` may send to ``destination``, a match of a pattern. Writes no audit line."""
+        """Return True if ``principal`` may send to ``destination``, a match of a pattern.
+
+        Writes no audit line.
+        """
         try:
             self.authorizer.check(principal, WRITE, destination)
         except AuthorizationError:
@@ -120,8 +129,9 @@ class AccessControl:
         return True
 
     def may_read(self, principal: Principal, destination: Destination) -> bool:
-        """Return True if a wildcard subscription of ``principal`` gets the messages of ``destination``. Writes no audit
-        line.
+        """Return True if a wildcard subscription of ``principal`` gets the messages of ``destination``.
+
+        Writes no audit line.
         """
         try:
             self.authorizer.check(principal, READ, destination)
@@ -130,7 +140,9 @@ class AccessControl:
         return True
 
     def may_all(self, principal: Principal, action: str, destination: Destination) -> bool:
-        """Return True if ``principal`` may do ``action`` to all names under ``destination``, a name or a pattern.
+        """Return True if ``principal`` may do ``action`` to all names under ``destination``.
+
+        ``destination`` is a name or a pattern.
 
         The caller decides about refusal and audit line.
         """
@@ -141,8 +153,9 @@ class AccessControl:
         return True
 
     def may_make(self, principal: Principal, destination: Destination) -> bool:
-        """Return True if ``destination`` may be created for a wildcard subscription of ``principal``. Writes no audit
-        line.
+        """Return True if ``destination`` may be created for a wildcard subscription of ``principal``.
+
+        Writes no audit line.
         """
         try:
             self.authorizer.check(principal, ADMIN, destination)

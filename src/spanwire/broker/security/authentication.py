@@ -26,7 +26,10 @@ MAX_SHOWN_NAME: Final = 256  # characters of a user name that an error repeats
 
 
 class User:
-    """A user of the configuration. Only a digest of the password is kept, so that comparison takes equal time."""
+    """A user of the configuration.
+
+    Only a digest of the password is kept, so that comparison takes equal time.
+    """
 
     __slots__ = ("digest", "principal")
 
@@ -71,7 +74,9 @@ class UsersModule(LoginModule):
 
 
 class CertificatesModule(LoginModule):
-    """Users by the distinguished name of a TLS client certificate, as in ActiveMQ's TextFileCertificateLoginModule.
+    """Users by the distinguished name of a TLS client certificate.
+
+    ActiveMQ has TextFileCertificateLoginModule for such users.
 
     The connector has verified the certificate. Passwords are ignored.
     """
@@ -91,7 +96,10 @@ class CertificatesModule(LoginModule):
 
 
 class GuestModule(LoginModule):
-    """One principal for all clients, or with ``without_credentials`` for clients without name and password."""
+    """One principal for all clients.
+
+    With ``without_credentials`` only clients without name and password get the principal.
+    """
 
     def __init__(self, principal: Principal, without_credentials: bool) -> None:
         self._principal: Final[Principal] = principal
@@ -155,7 +163,9 @@ class LoginStack(Authenticator):
 
 
 class DualLogin(Authenticator):
-    """One login stack for TLS connections and one for others (ActiveMQ's ``jaasDualAuthenticationPlugin``).
+    """One login stack for TLS connections and one for others.
+
+    ActiveMQ has ``jaasDualAuthenticationPlugin``.
 
     A TLS connection without a client certificate uses the stack for TLS as well.
     """
@@ -170,8 +180,9 @@ class DualLogin(Authenticator):
 
 
 def simple_authenticator(users: list[User], anonymous: Principal | None) -> LoginStack:
-    """Return a stack of ``users``, with ``anonymous`` for clients without name and password (None refuses such
-    clients).
+    """Return a stack of ``users``, with ``anonymous`` for clients without name and password.
+
+    None refuses such clients.
     """
     entries: list[StackEntry] = []
     if anonymous is not None:

@@ -12,8 +12,9 @@ ANONYMOUS: Final = "anonymous"
 
 
 class OpenAuthenticator(Authenticator):
-    """Accepts every connection under its own name. A configuration without authentication binds loopback addresses
-    only.
+    """Accepts every connection under its own name.
+
+    A configuration without authentication binds loopback addresses only.
     """
 
     def authenticate(self, info: ConnectionInfo) -> Principal:

@@ -1,4 +1,6 @@
-"""Access lists by destination (ActiveMQ's ``authorizationMap``). An action that no entry allows is refused.
+"""Access lists by destination (ActiveMQ's ``authorizationMap``).
+
+An action that no entry allows is refused.
 
 The entries of all matching patterns are united, so a further entry only adds rights. ``*`` in an access list stands for
 every user who is logged in. Advisory topics need entries like any other topic: Java clients listen to
@@ -66,8 +68,9 @@ class AuthorizationMap(Authorizer):
                 self._names.setdefault(entry.destination.qualified_name, []).append(entry.access)
 
     def check(self, principal: Principal, action: str, destination: Destination) -> None:
-        """Check that a group of ``principal`` has the right. A pattern passes if an entry with the right overlaps with
-        the pattern.
+        """Check that a group of ``principal`` has the right.
+
+        A pattern passes if an entry with the right overlaps with the pattern.
 
         Raises:
             AuthorizationError: the right is missing.
@@ -214,7 +217,7 @@ def _allows(lists: list[AccessList], groups: frozenset[str], action: str) -> boo
 
 
 def covers(outer: Destination, pattern: Destination) -> bool:
-    """Return True if every name that falls under ``pattern`` falls under ``outer``, a name or a pattern, too."""
+    """Return True if every name under ``pattern`` is under ``outer``, a name or a pattern, too."""
     if not outer.is_pattern:
         return False
     left = outer.elements

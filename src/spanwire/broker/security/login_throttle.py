@@ -66,8 +66,9 @@ class FailedLogins:
 
 
 def network_of(host: str) -> str:
-    """Return the part of an address that one machine cannot easily change: IPv4 address, or first half of an IPv6
-    address.
+    """Return the part of an address that one machine cannot easily change.
+
+    The part is an IPv4 address, or the first half of an IPv6 address.
     """
     if ":" not in host:
         return host

@@ -1,4 +1,7 @@
-"""Dispatch policies of a topic: recipients of a message and their order (ActiveMQ, "Dispatch Policies")."""
+"""Dispatch policies of a topic: recipients of a message and their order.
+
+See ActiveMQ, "Dispatch Policies".
+"""
 
 from __future__ import annotations
 

@@ -14,7 +14,9 @@ from spanwire.model.message import Message
 
 
 class DurableRecovery(Job):
-    """Puts retained messages in front of all messages that arrive from now on; dispatch waits for the last slice.
+    """Puts retained messages in front of all messages that arrive from now on.
+
+    Dispatch waits for the last slice.
 
     The job goes on without the subscriber, and ends when the
     subscription is deleted or an operator purges its queue.

@@ -40,12 +40,16 @@ class SubscriptionTerms:
 
     @property
     def key(self) -> str:
-        """The key of the subscription, unique over all client ids and names, whatever characters the texts contain."""
+        """The key of the subscription, unique over all client ids and names.
+
+        The texts may contain any characters.
+        """
         return subscription_key(self.client_id, self.name)
 
     def agrees_with(self, other: SubscriptionTerms) -> bool:
-        """Return True if both terms ask for the same messages; otherwise the subscriptions differ (JMS 1.1, "Durable
-        Subscription").
+        """Return True if both terms ask for the same messages.
+
+        Otherwise the subscriptions differ (JMS 1.1, "Durable Subscription").
         """
         return self.topic == other.topic and self.selector == other.selector and self.no_local == other.no_local
 

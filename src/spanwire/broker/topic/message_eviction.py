@@ -26,13 +26,18 @@ class Eviction:
         self.looks: Final[int] = PROPERTY_LOOKS if policy.kind == UNIQUE_PROPERTY else 1  # for one candidate
 
     def read(self, reference: MessageReference) -> None:
-        """Decode the properties of a message that arrives at many consumers, so that no choice decodes a thousand."""
+        """Decode the properties of a message that arrives at many consumers.
+
+        So no choice decodes a thousand.
+        """
         if self._policy.kind == UNIQUE_PROPERTY and reference.order != self._read_order:
             self._read_order = reference.order
             self._key(reference)
 
     def victims(self, candidates: list[MessageReference], at_most: int) -> list[int]:
-        """Return the ascending indexes of the messages to discard, at least one index; ``candidates`` is not empty.
+        """Return the ascending indexes of the messages to discard, at least one index.
+
+        ``candidates`` is not empty.
 
         At most ``at_most`` messages are returned, unless a newer message with the same property supersedes others.
         """
@@ -43,7 +48,9 @@ class Eviction:
         return self._superseded(candidates, at_most)
 
     def _superseded(self, candidates: list[MessageReference], at_most: int) -> list[int]:
-        """Return all but the newest message of each value of the property; messages without the property are included.
+        """Return all but the newest message of each value of the property.
+
+        Messages without the property are included.
 
         Only the oldest messages are returned if no message has the property, or if all values differ.
         """
@@ -76,7 +83,10 @@ class Eviction:
 
 
 def _lowest(candidates: list[MessageReference], at_most: int) -> list[int]:
-    """Return the ascending indexes of the messages with the lowest priorities, the oldest of equal ones first."""
+    """Return the ascending indexes of the messages with the lowest priorities.
+
+    Of equal priorities the oldest comes first.
+    """
     if at_most > 1:
         order = sorted([(reference.message.priority, index) for index, reference in enumerate(candidates)])
         return sorted([index for _, index in order[:at_most]])

@@ -1,4 +1,6 @@
-"""The limit of pending messages of a topic's slow consumers, enforced with a bounded number of looks for each message.
+"""The limit of pending messages of a topic's slow consumers.
+
+Each message costs a bounded number of looks.
 
 The choice of a message to discard may look at a thousand pending messages, for each of thousands of slow consumers.
 Work beyond the looks of one turn is done in later turns, as if the message had come to these consumers later.
@@ -70,14 +72,17 @@ class PendingEviction(Job, Alarm):
         return NO_LIMIT if limit is None else limit_of(limit, subscription)
 
     def drops(self, subscription: Subscription, most: int) -> bool:
-        """Return True for the dead letter of a message that another slow consumer lost, if there is no room for it.
+        """Return True if there is no room for the dead letter of another slow consumer's message.
 
         Else each slow consumer of everything would lose a message for the loss of each other one, deeper and deeper.
         """
         return self._context.losses > 0 and len(subscription.pending) - _prefetched(subscription) >= most
 
     def arrived(self, subscription: Subscription, reference: MessageReference, most: int) -> None:
-        """Discard pending messages over the limit ``most``, now or in a later turn: ``reference`` was appended."""
+        """Discard pending messages over the limit ``most``, now or in a later turn.
+
+        ``reference`` was appended.
+        """
         if not self._eviction.takes_oldest:
             self._eviction.read(reference)
         if self._overdue:
@@ -162,7 +167,10 @@ class PendingEviction(Job, Alarm):
         return over
 
     def _discard_some(self, subscription: Subscription, out: int, over: int, most_candidates: int) -> None:
-        """Discard one of the oldest messages, or ``over`` of them if all are looked at or one by one takes too long."""
+        """Discard one of the oldest messages.
+
+        ``over`` messages are discarded if all are looked at or one by one takes too long.
+        """
         pending = subscription.pending
         candidates = list(islice(pending, out, out + most_candidates))
         self._count(self._eviction.looks * len(candidates) + out // MESSAGES_PER_LOOK)
@@ -196,7 +204,10 @@ class PendingEviction(Job, Alarm):
 
 
 def lose(reference: MessageReference, cause: str, context: BrokerContext) -> None:
-    """Turn a pending message of a slow consumer into a dead letter, for which no other consumer loses a message."""
+    """Turn a pending message of a slow consumer into a dead letter.
+
+    No other consumer loses a message for the dead letter.
+    """
     context.losses += 1
     try:
         context.dead_letter(reference, cause)

@@ -1,4 +1,6 @@
-"""A topic with a policy that retains messages, limits pending messages of slow consumers, or ends slow consumers.
+"""A topic with a policy for retained messages or slow consumers.
+
+Slow consumers have a limit of pending messages, or are ended.
 
 A topic without such a policy is a plain `Topic` without costs for these features.
 """
@@ -36,7 +38,10 @@ logger = logging.getLogger(__name__)
 
 
 class PolicyTopic(Topic):
-    """`Topic` with a `TopicPolicy`. Discarded messages become dead letters if the policy asks for dead letters."""
+    """`Topic` with a `TopicPolicy`.
+
+    Discarded messages become dead letters if the policy asks for dead letters.
+    """
 
     def __init__(
         self,
@@ -66,7 +71,10 @@ class PolicyTopic(Topic):
         self.discarded = 0
 
     def accept(self, message: Message, sequence: int = 0) -> None:
-        """Retain ``message`` for later consumers, and hand a copy to every subscription that accepts the message."""
+        """Retain ``message`` for later consumers.
+
+        Every subscription that accepts the message gets a copy.
+        """
         self.enqueued += 1
         if self._context.joins:
             self._context.complete_joins(self)
@@ -168,7 +176,10 @@ class PolicyTopic(Topic):
         return self._eviction.take_looks() // LOOKS_PER_RECOVERY_STEP
 
     def dispatch_recovered(self, subscription: Subscription, later: deque[MessageReference], at_most: int) -> int:
-        """Dispatch at most ``at_most`` messages sent ``later`` than all retained messages; return their number."""
+        """Dispatch at most ``at_most`` messages sent ``later`` than all retained messages.
+
+        Returns the number of messages.
+        """
         recovery = self._recoveries.pop(subscription, None)
         count = min(at_most, len(later))
         for _ in range(count):
@@ -227,8 +238,9 @@ class PolicyTopic(Topic):
             self._kept.clear()
 
     def make_room(self, size: int) -> bool:
-        """Discard pending messages of the slowest consumers, oldest first, until the broker's memory takes ``size``
-        bytes.
+        """Discard pending messages of the slowest consumers, oldest first.
+
+        The end is reached when the broker's memory takes ``size`` bytes.
 
         Only for a policy that limits pending messages and uses no producer flow control.
         """
@@ -332,7 +344,10 @@ class KeptRecovery(Job):
         self._later_bytes += reference.message.size
 
     def start(self) -> bool:
-        """Do the first slice now, unless the same request did as much before. Return True if there is more to do."""
+        """Do the first slice now, unless the same request did as much before.
+
+        Return True if there is more to do.
+        """
         context = self._context
         more = True
         if context.first_slices < RECOVERY_STEPS or not self._kept:

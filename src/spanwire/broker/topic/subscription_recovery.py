@@ -1,4 +1,6 @@
-"""Retained messages of topics for later consumers (ActiveMQ's subscriptionRecoveryPolicy), and their memory.
+"""Retained messages of topics for later consumers, and their memory.
+
+ActiveMQ has subscriptionRecoveryPolicy.
 
 Retained messages count in the broker's memory, not in the topic's: they never delay a send to the topic. When all
 retained messages together reach their share of memory, a topic discards its oldest for a new message.
@@ -41,7 +43,10 @@ class KeptMessage:
 
 
 class RecoveryMemory(Job, Alarm):
-    """Memory of all retained messages of one broker, and the clock for messages retained for a limited time."""
+    """Memory of all retained messages of one broker.
+
+    Messages retained for a limited time have a clock here.
+    """
 
     def __init__(self, usage: MemoryUsage, context: BrokerContext) -> None:
         self.kept: Final[MemoryUsage] = MemoryUsage(usage.limit_bytes * KEPT_SHARE // 100, usage)
@@ -220,7 +225,10 @@ def _counted(message: Message) -> int:
 
 
 def _may_be_marked(message: Message) -> bool:
-    """Return True if the mark may occur in the properties, between content and tail, or in the head (STOMP)."""
+    """Return True if the mark may occur in the properties.
+
+    Properties are between content and tail, or in the head (STOMP).
+    """
     raw = message.raw
     if raw.find(RETAIN_BYTES, message.properties_start, message.tail_start) >= 0:
         return True

@@ -116,7 +116,10 @@ class Topic(BrokerDestination):
             subscription.pending.append(reference)
 
     def make_room(self, size: int) -> bool:
-        """Return True if discarding pending messages made room for ``size`` bytes; a plain topic never discards."""
+        """Return True if discarding pending messages made room for ``size`` bytes.
+
+        A plain topic never discards.
+        """
         return False
 
     def has_takers(self) -> bool:

@@ -1,4 +1,7 @@
-"""Rollback of a prepared branch in slices. The removals are gathered and handed to the store as one unit."""
+"""Rollback of a prepared branch in slices.
+
+The removals are gathered and handed to the store as one unit.
+"""
 
 from __future__ import annotations
 

@@ -102,7 +102,10 @@ class Commits(Protocol):
         ...
 
     def hand_on(self, work: CommitWork) -> None:
-        """Dispatch the messages that the store does not get, and answer, once all acknowledgements are settled."""
+        """Dispatch the messages that the store does not get, and answer.
+
+        All acknowledgements are settled before.
+        """
         ...
 
     def refill(self, subscription: Subscription) -> None:

@@ -160,7 +160,10 @@ class LocalTransactions(Commits, StagedCommits):
         return token == NO_TOKEN
 
     def run(self, state: ConnectionState, work: SlicedWork) -> None:
-        """Do ``work`` in slices, after earlier work of the connection; further requests of the connection wait."""
+        """Do ``work`` in slices, after earlier work of the connection.
+
+        Further requests of the connection wait.
+        """
         job = state.job
         if not isinstance(job, ConnectionJob):
             assert self.owner is not None
@@ -169,8 +172,9 @@ class LocalTransactions(Commits, StagedCommits):
         job.add(work)
 
     def stage(self, work: StagingWork) -> None:
-        """Hand the messages to the store and answer; see `StagedCommits.stage`. A client may repeat the commit after a
-        reconnect.
+        """Hand the messages to the store and answer; see `StagedCommits.stage`.
+
+        A client may repeat the commit after a reconnect.
         """
         transaction = work.transaction
         state = work.state
@@ -345,7 +349,10 @@ def cause_of(ack: TransactedAck) -> str:
 
 
 def take_unit(store: UnitStore, unit: StoreUnit, metadata: list[MetadataRecord]) -> None:
-    """Hand a unit to the store. A small unit shares a batch with other units, a large unit has a batch of its own."""
+    """Hand a unit to the store.
+
+    A small unit shares a batch with other units, a large unit has a batch of its own.
+    """
     if unit.size > JOB_STEPS:
         store.append_gathered(unit, metadata)
     elif unit.transfers:

@@ -1,4 +1,7 @@
-"""Commit of a transaction whose messages are staged instead of delivered (`spanwire.broker.exactly_once.sinks`)."""
+"""Commit of a transaction whose messages are staged instead of delivered.
+
+See `spanwire.broker.exactly_once.sinks`.
+"""
 
 from __future__ import annotations
 

@@ -92,7 +92,10 @@ class BranchReader(StoreReader):
 
 
 class RecoveredBranches:
-    """Prepared branches of an earlier run of the broker, and the numbers of the staging destinations of branches."""
+    """Prepared branches of an earlier run of the broker.
+
+    The numbers of the branches' staging destinations are here as well.
+    """
 
     def __init__(
         self,
@@ -114,8 +117,9 @@ class RecoveredBranches:
         self._numbers = 0
 
     def take_number(self) -> int:
-        """Return the number of an unused staging destination. Numbers are used again: the store never forgets a
-        destination.
+        """Return the number of an unused staging destination.
+
+        Numbers are used again: the store never forgets a destination.
         """
         if self._free:
             return self._free.pop()
@@ -162,8 +166,9 @@ class RecoveredBranches:
         return branch
 
     def leave(self, entry: RecoveredDestination) -> RecoveredDestination | None:
-        """Return ``entry`` without messages acknowledged by prepared branches; None for a staging destination of
-        branches.
+        """Return ``entry`` without messages acknowledged by prepared branches.
+
+        Returns None for a staging destination of branches.
         """
         name = entry.destination.qualified_name
         if entry.destination.kind == TRANSACTION:
@@ -191,8 +196,9 @@ class RecoveredBranches:
         )
 
     def _set_aside(self, entry: RecoveredDestination) -> None:
-        """Keep staged messages without a description: the store was damaged. No branch uses the staging destination
-        again.
+        """Keep staged messages without a description: the store was damaged.
+
+        No branch uses the staging destination again.
         """
         logger.error(
             "%s holds %d messages of a prepared transaction that nothing describes; they stay in the store: stop the "
@@ -291,7 +297,10 @@ class RecoveredBranches:
         branch.loaded = True
 
     def _target(self, branch: Branch, name: Destination) -> BrokerDestination | None:
-        """Return the destination of a staged message, None if the destination was removed with all its messages."""
+        """Return the destination of a staged message.
+
+        Returns None if the destination was removed with all its messages.
+        """
         if name.kind == SCHEDULE:
             if self._scheduler is None:
                 raise xa_error(

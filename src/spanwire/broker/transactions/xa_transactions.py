@@ -328,7 +328,10 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
         return self._context.store is not None and destination.persists(message)
 
     def keep(self, work: PrepareWork) -> None:
-        """Store the messages in a staging destination, in one unit with the branch's record; see `Prepares.keep`."""
+        """Store the messages in a staging destination, in one unit with the branch's record.
+
+        See `Prepares.keep`.
+        """
         branch = work.branch
         branch.lettered = len(branch.acks)
         branch.count_with(self._prepared)
