@@ -48,7 +48,10 @@ class ProtocolConnection(Protocol):
         ...
 
     def unsent(self, count: int) -> None:
-        """Set the number of bytes that the kernel has not taken from the transport yet, to measure back-pressure."""
+        """Set the number of bytes that the kernel has not taken from the transport yet.
+
+        The number measures back-pressure.
+        """
         ...
 
     def next_timeout(self) -> float | None:
@@ -143,7 +146,10 @@ class ConnectionSettings:
         self.steals_links: Final[bool] = steals_links
 
     def with_certificate(self, subject: str | None) -> ConnectionSettings:
-        """Return a copy for a connection inside TLS; ``subject`` is None if the client has sent no certificate."""
+        """Return a copy for a connection inside TLS.
+
+        ``subject`` is None if the client has sent no certificate.
+        """
         return ConnectionSettings(
             self.remote_address,
             self.local_uri,

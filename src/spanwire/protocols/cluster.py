@@ -1,4 +1,6 @@
-"""Announces other brokers to the clients of a connector (ActiveMQ, Transport Connector: updateClusterClients).
+"""Announces other brokers to the clients of a connector.
+
+See ActiveMQ, "Transport Connector", updateClusterClients.
 
 A client that reconnects by itself gets the list of brokers after its login and after every change. With ``rebalance``
 the client is also asked to spread. Each client gets the list rotated by one more, so that clients that keep the order

@@ -160,7 +160,10 @@ class OctetReader:
 
 
 class OctetWriter:
-    """Appends numbers and octets to ``out``; raises `OpenWireEncodeError` for a number out of the range of its type."""
+    """Appends numbers and octets to ``out``.
+
+    Raises `OpenWireEncodeError` for a number out of the range of its type.
+    """
 
     def __init__(self) -> None:
         self.out = BytesWriter()

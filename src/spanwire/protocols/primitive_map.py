@@ -1,4 +1,6 @@
-"""Primitive maps, lists and streams: message properties, map and stream bodies, WireFormatInfo properties.
+"""Primitive maps, lists and streams.
+
+Message properties, map and stream bodies and WireFormatInfo properties are such maps, lists or streams.
 
     map      32-bit count (-1: null), then per entry 16-bit length, name, value
     list     32-bit count, then values
@@ -49,7 +51,9 @@ FLOAT_MAX: Final = 3.4028235677973362e38  # the number just below the first doub
 
 
 class EntryReader(OctetReader):
-    """Reads a map, list or stream of at most ``max_entries`` entries, including entries of nested maps and lists.
+    """Reads a map, list or stream of at most ``max_entries`` entries.
+
+    Entries of nested maps and lists are included.
 
     Announced entries count before any of them is read.
     """
@@ -88,7 +92,10 @@ def decode_map(data: bytes, max_entries: int = MAX_PROPERTIES) -> dict[str, Prop
 
 
 def check_map_count(data: bytes) -> None:
-    """Raise `MessageFormatError` if a property map announces more than `MAX_PROPERTIES` entries; decode nothing."""
+    """Raise `MessageFormatError` if a property map announces too many entries; decode nothing.
+
+    The limit is `MAX_PROPERTIES`.
+    """
     if len(data) >= COUNT_OCTETS and read_i32_be(data, 0) > MAX_PROPERTIES:
         raise MessageFormatError(f"a property map cannot be read: {too_many_entries(MAX_PROPERTIES)}")
 
@@ -99,7 +106,10 @@ def decode_plain_map(data: bytes) -> dict[str, object]:
 
 
 def decode_stream(data: bytes, max_entries: int = MAX_BODY_VALUES) -> list[PropertyValue]:
-    """Decode all values up to the end; raises `MessageFormatError` for bad or more than ``max_entries`` values."""
+    """Decode all values up to the end.
+
+    Raises `MessageFormatError` for bad or more than ``max_entries`` values.
+    """
     values: list[PropertyValue] = []
     reader = EntryReader(data, max_entries)
     try:

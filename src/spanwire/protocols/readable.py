@@ -88,7 +88,10 @@ def _readable(value: object) -> object:
 
 
 def readable_or_fault(view: MessageView) -> dict[str, object]:
-    """Return the fields of a message; for malformed properties or bodies, the headers and the error as ``fault``."""
+    """Return the fields of a message.
+
+    For malformed properties or bodies, the fields are the headers, with the error as ``fault``.
+    """
     try:
         return readable_message(view)
     except MessageFormatError as error:

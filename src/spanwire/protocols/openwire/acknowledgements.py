@@ -27,7 +27,10 @@ logger = logging.getLogger(__name__)
 
 
 class Acknowledgements:
-    """Finds the subscription and the messages of each acknowledgement; the broker checks that they are in flight."""
+    """Finds the subscription and the messages of each acknowledgement.
+
+    The broker checks that the messages are in flight.
+    """
 
     def __init__(self, broker: Broker, state: ConnectionState) -> None:
         self._broker: Final[Broker] = broker

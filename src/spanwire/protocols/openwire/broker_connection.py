@@ -1,4 +1,6 @@
-"""The broker's side of an OpenWire connection: bytes and time in, bytes out (wire format versions 1 to 12).
+"""The broker's side of an OpenWire connection: bytes and time in, bytes out.
+
+Wire format versions are 1 to 12.
 
 ``states.py`` defines the commands allowed in each state, ``client_commands.py`` executes the commands of a client.
 """
@@ -309,7 +311,10 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
             self.receive_eof(now)
 
     def _take_late(self, command: wire.Command) -> bool:
-        """Answer a RemoveInfo for an object that ended with its connection; a client's other thread may send one."""
+        """Answer a RemoveInfo for an object that ended with its connection.
+
+        A client's other thread may send one.
+        """
         if self._state is not State.LEAVING or not isinstance(command, wire.RemoveInfo):
             return False
         if command.response_required:

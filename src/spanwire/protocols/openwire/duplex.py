@@ -101,7 +101,9 @@ class NetworkAcceptor(Protocol):
 
 
 class NetworkPeer:
-    """The peer of a connection as a broker of the network: its announcement and the bridges over the connection.
+    """The peer of a connection as a broker of the network.
+
+    The peer has an announcement and the bridges over the connection.
 
     ``reverse`` is this broker's bridge over a duplex connection.
     """

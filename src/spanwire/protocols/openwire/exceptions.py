@@ -1,4 +1,6 @@
-"""Converts errors to the exceptions that a Java client re-creates; never re-creates an exception of a peer.
+"""Converts errors to the exceptions that a Java client re-creates.
+
+An exception of a peer is never re-created.
 
 A client looks the class name up, calls its constructor with the text, and falls back to a plain Throwable for an
 unknown class. The classes are those of Apache ActiveMQ for the same failures. An exception of a peer stays text
@@ -50,7 +52,10 @@ def throwable_text(throwable: Throwable) -> str:
 
 
 def invalid_selector(selector: str, error: InvalidSelectorError) -> Throwable:
-    """Return ActiveMQ's exception for an invalid selector: its text is the selector, its cause has the problem."""
+    """Return ActiveMQ's exception for an invalid selector.
+
+    The text is the selector, and the cause has the problem.
+    """
     cause = Throwable(PARSE_EXCEPTION, str(error)[:MAX_TEXT_LENGTH])
     return Throwable(INVALID_SELECTOR_EXCEPTION, selector[:MAX_TEXT_LENGTH], None, cause)
 

@@ -1,4 +1,7 @@
-"""The output of a connection: commands and dispatched messages in order, in one buffer until the end of the turn."""
+"""The output of a connection: commands and dispatched messages, in order.
+
+One buffer has the output until the end of the turn.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,9 @@ def token_of(command: BaseCommand) -> int:
 
 
 class OutputBuffer:
-    """Encodes output into a `BytesWriter`; a large message is a separate chunk between two parts of the buffer.
+    """Encodes output into a `BytesWriter`.
+
+    A large message is a separate chunk between two parts of the buffer.
 
     The size has two limits. The broker dispatches only while a connection has few unsent bytes. ``unread_answers``
     counts the bytes of responses that the peer has certainly not read, and the connection keeps the count below

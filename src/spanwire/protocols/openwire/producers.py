@@ -28,7 +28,10 @@ ARRAY_HEAD_OCTETS: Final = 5  # flag and length of a byte array
 
 
 class AnnouncedProducer:
-    """A producer with a ``number`` that is unique on its connection; ``window_size`` is in bytes, 0 for no window."""
+    """A producer with a ``number`` that is unique on its connection.
+
+    ``window_size`` is in bytes, 0 for no window.
+    """
 
     __slots__ = ("confirmed", "number", "octets", "producer_id", "structure", "window_size")
 
@@ -82,7 +85,9 @@ class AnnouncedProducers:
         return self._by_number.get(number)
 
     def sender(self, raw: bytes, message: Message, front: bytes) -> AnnouncedProducer:
-        """Return the producer of an indexed message; ``front`` is the format's (`OpenWireMessageFormat.front`).
+        """Return the producer of an indexed message.
+
+        ``front`` is the format's (`OpenWireMessageFormat.front`).
 
         Raises:
             AuthorizationError: the message has an id of another producer.

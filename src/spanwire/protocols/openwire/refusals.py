@@ -31,7 +31,10 @@ class Refusals:
         self._logged = 0
 
     def refuse(self, command: wire.BaseCommand, error: SpanwireError, refusal: JmsError | None) -> None:
-        """Refuse a command for ``error``; ``refusal`` is the reason if a transaction could only be rolled back."""
+        """Refuse a command for ``error``.
+
+        ``refusal`` is the reason if a transaction could only be rolled back.
+        """
         throwable = throwable_of(error)
         if isinstance(command, wire.ConsumerInfo) and isinstance(error, InvalidSelectorError):
             throwable = invalid_selector(command.selector or "", error)

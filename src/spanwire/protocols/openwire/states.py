@@ -1,4 +1,6 @@
-"""States of a client connection and the commands allowed in each (OpenWire, wire format versions 1 to 12).
+"""States of a client connection and the commands allowed in each.
+
+See OpenWire, wire format versions 1 to 12.
 
     NEGOTIATING  both sides have sent or will send a WireFormatInfo
     LOGIN        the encoding is negotiated; the ConnectionInfo is missing

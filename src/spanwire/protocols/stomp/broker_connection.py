@@ -1,4 +1,6 @@
-"""The broker's side of a STOMP connection: frames in, `Broker` calls, frames out (STOMP 1.2, "Client Frames").
+"""The broker's side of a STOMP connection: frames in, `Broker` calls, frames out.
+
+See STOMP 1.2, "Client Frames".
 
 ``states.py`` defines the frames allowed in each state, ``client_commands.py`` executes the frames of a client; their
 answers were observed on ActiveMQ.
@@ -200,7 +202,10 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
 
     @property
     def wants_read(self) -> bool:
-        """Return False while the broker has no space for the client's messages, or too many receipts are withheld."""
+        """Return False while the broker has no space for the client's messages.
+
+        Too many withheld receipts have the same result.
+        """
         client = self._client
         if client is None:
             return True

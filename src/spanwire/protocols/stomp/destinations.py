@@ -41,7 +41,10 @@ def destination_text(destination: Destination) -> str:
 
 
 def has_prefix(text: str) -> bool:
-    """Return True if ``text`` begins like a destination, so that a `reply-to` with this value is a destination."""
+    """Return True if ``text`` begins like a destination.
+
+    A `reply-to` with such a value is a destination.
+    """
     for prefix in PREFIXES:
         if text.startswith(prefix):
             return True
@@ -73,7 +76,9 @@ def physical(kind: int, name: str) -> Destination:
 
 
 class DestinationNames:
-    """Maps a connection's names of temporary destinations; the connection creates the destinations in the broker.
+    """Maps a connection's names of temporary destinations.
+
+    The connection creates the destinations in the broker.
 
     ``fresh`` collects newly named temporary destinations until the connection takes them.
     """
@@ -101,7 +106,10 @@ class DestinationNames:
         return composite([self._resolve_one(part.strip()) for part in texts])
 
     def text(self, destination: Destination) -> str:
-        """Return the name of a destination for a frame to this connection, which has own names for temporary ones."""
+        """Return the name of a destination for a frame to this connection.
+
+        The connection has own names for temporary destinations.
+        """
         if destination.is_temporary:
             own = self._by_name.get(destination.qualified_name)
             if own is not None:

@@ -1,4 +1,6 @@
-"""The layout of a STOMP message in memory: its MESSAGE frame without the lines that differ by subscription.
+"""The layout of a STOMP message in memory.
+
+The layout is a MESSAGE frame without the lines that differ by subscription.
 
 Layout of ``raw``::
 

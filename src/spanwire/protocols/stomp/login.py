@@ -61,7 +61,10 @@ class Login:
 
 
 def negotiated_version(accepted: str | None) -> int:
-    """Return the highest common version; 1.0 for a client without `accept-version`. Raises `StompProtocolError`."""
+    """Return the highest common version; 1.0 for a client without `accept-version`.
+
+    Raises `StompProtocolError`.
+    """
     if accepted is None:
         return V1_0
     names = [name.strip() for name in accepted.split(",")]

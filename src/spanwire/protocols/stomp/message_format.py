@@ -152,7 +152,10 @@ class StompMessageFormat(MessageFormat):
         return view
 
     def _transform(self, view: MessageView, body: bytes, transformation: str) -> None:
-        """Convert a text to a map by its `transformation`; a malformed text stays, and a property has the error."""
+        """Convert a text to a map by its `transformation`.
+
+        A malformed text stays, and a property has the error.
+        """
         if MAP_TRANSFORMATIONS[transformation] != transformation:
             view.properties[TRANSFORMATION_ERROR] = (STRING_VALUE, f"Unknown transformation: {transformation}")
             return
@@ -249,7 +252,9 @@ class StompMessageFormat(MessageFormat):
     def restamped(
         self, message: Message, timestamp_ms: int, expiration_ms: int, persistent: bool, user_id: str | None = None
     ) -> Message:
-        """Return a copy with other timestamp, expiration, delivery mode and user that shares the bytes of the body.
+        """Return a copy with other timestamp, expiration, delivery mode and user.
+
+        The bytes of the body are shared.
 
         A header that is a property of the user stays unchanged.
         """
@@ -327,7 +332,10 @@ def standard_headers(view: MessageView) -> list[tuple[str, str]]:
 
 
 def sendable_properties(view: MessageView) -> dict[str, str]:
-    """Return the properties with a text form, except for properties that would replace the broker's own headers."""
+    """Return the properties with a text form.
+
+    Properties that would replace the broker's own headers are left out.
+    """
     properties: dict[str, str] = {}
     for name, value in view.properties.items():
         text = property_text(value)

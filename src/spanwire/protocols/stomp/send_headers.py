@@ -150,7 +150,10 @@ def read_persistent(headers: dict[str, str]) -> bool:
 
 
 def read_number(headers: dict[str, str], name: str, jms_name: str, largest: int, default: int) -> int:
-    """Return a number by its STOMP or JMS name; the JMS name takes precedence. Raises `StompProtocolError`."""
+    """Return a number by its STOMP or JMS name; the JMS name takes precedence.
+
+    Raises `StompProtocolError`.
+    """
     number = default
     text = headers.get(name)
     if text is not None:
@@ -162,7 +165,10 @@ def read_number(headers: dict[str, str], name: str, jms_name: str, largest: int,
 
 
 def read_reply_to(headers: dict[str, str], names: DestinationNames) -> tuple[Destination | None, str | None]:
-    """Return the reply-to as a destination and as the header of the MESSAGE; any other value stays a string."""
+    """Return the reply-to as a destination and as the header of the MESSAGE.
+
+    Any other value stays a string.
+    """
     text = headers.get("JMSReplyTo")
     if text is not None:
         reply_to = parse_destination(text, QUEUE)

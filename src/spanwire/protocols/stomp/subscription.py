@@ -1,4 +1,6 @@
-"""A subscription of a STOMP client: its options and its MESSAGE frames (STOMP 1.2, "SUBSCRIBE", "MESSAGE").
+"""A subscription of a STOMP client: its options and its MESSAGE frames.
+
+See STOMP 1.2, "SUBSCRIBE" and "MESSAGE".
 
 A message in memory is its future MESSAGE frame (``layout.py``). A dispatch adds a prefix, constant per subscription,
 and in 1.2 the `ack` header. Only some parts depend on the version or the connection and are encoded again: all message
@@ -80,7 +82,10 @@ class SubscribeOptions:
 
 
 def durable_name(headers: dict[str, str]) -> str | None:
-    """Return the name of the durable subscription of a SUBSCRIBE or UNSUBSCRIBE; None for other subscriptions."""
+    """Return the name of the durable subscription of a SUBSCRIBE or UNSUBSCRIBE.
+
+    Returns None for other subscriptions.
+    """
     for header in DURABLE_HEADERS:
         if header in headers:
             return headers[header]
@@ -229,7 +234,10 @@ class StompSubscription(MessageConsumer):
         return self._formats.format(FORMAT_STOMP).encode_from_view(view)
 
     def _converted(self, message: Message) -> Message:
-        """Convert a message of another protocol; an undecodable one becomes empty and has the error as a property."""
+        """Convert a message of another protocol.
+
+        An undecodable message becomes empty and has the error as a property.
+        """
         try:
             return self._formats.converted(message, FORMAT_STOMP)
         except MessageFormatError as error:

@@ -132,7 +132,10 @@ class AckReader:
         return True
 
     def learn(self, command: MessageAck, octets: bytes, start: i64, end: i64) -> None:
-        """Use a fully decoded acknowledgement as the pattern from now on, if such acknowledgements may form runs."""
+        """Use a fully decoded acknowledgement as the pattern from now on.
+
+        Only an acknowledgement that may form runs becomes the pattern.
+        """
         self.run = None
         self._pattern = None
         consumer_id = command.consumer_id

@@ -125,7 +125,9 @@ class FrameDecoder:
             self._acks = AckReader(wire_format.version)
 
     def feed(self, data: bytes) -> list[Command]:
-        """Return the complete commands up to the end of ``data``, or up to a point where the connection must act.
+        """Return the complete commands up to the end of ``data``.
+
+        The commands end earlier where the connection must act.
 
         Such a point is a WireFormatInfo, because the rest is in the negotiated encoding, or an undecodable frame,
         because the commands before it are valid. Handle the commands, then call ``feed(b"")`` until the result is

@@ -19,7 +19,9 @@ INCOMPLETE: Final = -1
 
 
 class FrameBuffer:
-    """Buffers the octets of an incomplete frame or of frames that cannot be decoded yet; reads sizes and nothing else.
+    """Buffers the octets of frames that are incomplete or cannot be decoded yet.
+
+    Only the sizes of frames are read.
 
     ``limit`` is the largest allowed frame in octets; the size octets alone suffice to refuse a larger frame.
     """

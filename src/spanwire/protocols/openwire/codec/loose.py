@@ -154,7 +154,10 @@ class LooseWriter(FieldWriter):
         value.write(self)
 
     def write_cached(self, value: DataStructure | None) -> None:
-        """Write a nested structure, with the cache also by slot; outer structures get their slots before inner ones."""
+        """Write a nested structure, with the cache also by slot.
+
+        Outer structures get their slots before inner ones.
+        """
         cache = self._cache
         if cache is None:
             self.write_nested(value)

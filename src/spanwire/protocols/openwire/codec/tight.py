@@ -204,7 +204,10 @@ class TightWriter(FieldWriter):
         value.write(self)
 
     def write_cached(self, value: DataStructure | None) -> None:
-        """Write a nested structure, with the cache also by slot; inner structures get their slots before outer ones."""
+        """Write a nested structure, with the cache also by slot.
+
+        Inner structures get their slots before outer ones.
+        """
         cache = self._cache
         if cache is None:
             self.write_nested(value)

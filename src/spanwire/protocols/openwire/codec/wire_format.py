@@ -1,4 +1,6 @@
-"""The OpenWire handshake: both sides send a WireFormatInfo and apply the smaller or common value of each property.
+"""The OpenWire handshake: both sides send a WireFormatInfo.
+
+Each side applies the smaller or common value of each property.
 
 Property names and rules are those of Apache ActiveMQ's WireFormatInfo and OpenWireFormat, the missing ``i`` of
 ``MaxInactivityDurationInitalDelay`` included. The peer learns the provider's name and no other detail of the platform.
@@ -34,7 +36,10 @@ MAX_PROPERTY_OCTETS: Final = 512  # octets of a string or byte array; ActiveMQ's
 
 @dataclass(frozen=True, slots=True)
 class WireFormatPreferences:
-    """The offer of our side; the broker asks for loose, uncached frames, so that message bytes pass unchanged."""
+    """The offer of our side.
+
+    The broker asks for loose, uncached frames, so that message bytes pass unchanged.
+    """
 
     version: int = LATEST_VERSION
     tight: bool = False
@@ -148,7 +153,10 @@ def wire_format_info(preferences: WireFormatPreferences) -> WireFormatInfo:
 
 
 def answer_preferences(preferences: WireFormatPreferences, remote: WireFormatInfo) -> WireFormatPreferences:
-    """Return ``preferences`` without the cache if the peer's offer, received first, has a cache too small to work."""
+    """Return ``preferences`` without the cache if the peer's cache is too small to work.
+
+    The peer's offer was received first.
+    """
     properties = WireFormatProperties(remote)
     if properties.flag("CacheEnabled") and 0 < properties.number("CacheSize") < MIN_CACHE_SIZE:
         return replace(preferences, cache=False)
@@ -156,7 +164,10 @@ def answer_preferences(preferences: WireFormatPreferences, remote: WireFormatInf
 
 
 def negotiate(local: WireFormatPreferences, remote: WireFormatInfo) -> WireFormat:
-    """Return the wire format for both offers; raises `OpenWireProtocolError` for an invalid WireFormatInfo."""
+    """Return the wire format for both offers.
+
+    Raises `OpenWireProtocolError` for an invalid WireFormatInfo.
+    """
     if remote.magic != MAGIC:
         raise OpenWireProtocolError("the peer's first frame has no ActiveMQ magic")
     properties = WireFormatProperties(remote)

@@ -8,7 +8,10 @@ from spanwire.protocols.openwire.messages.identities import wire_destination
 
 
 class DestinationOctets:
-    """The octets of the last destination: in a MessageDispatch, from the destination to the mark of the message."""
+    """The octets of the last destination.
+
+    In a MessageDispatch, the octets reach from the destination to the mark of the message.
+    """
 
     def __init__(self) -> None:
         self._destination: Destination | None = None

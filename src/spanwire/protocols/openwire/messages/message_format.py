@@ -233,7 +233,10 @@ class OpenWireMessageFormat(MessageFormat):
     def restamped(
         self, message: Message, timestamp_ms: int, expiration_ms: int, persistent: bool, user_id: str | None = None
     ) -> Message:
-        """Return a copy with other timestamp, expiration, delivery mode and user that shares content and properties."""
+        """Return a copy with other timestamp, expiration, delivery mode and user.
+
+        Content and properties are shared.
+        """
         structure = self._decoded(head_of(message) + NULLS + tail_of(message))
         structure.timestamp = timestamp_ms
         structure.expiration = expiration_ms

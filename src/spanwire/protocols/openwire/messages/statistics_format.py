@@ -1,4 +1,7 @@
-"""Replies of the statistics plugin as OpenWire map messages of type ``Advisory`` (ActiveMQ, "StatisticsPlugin")."""
+"""Replies of the statistics plugin as OpenWire map messages of type ``Advisory``.
+
+See ActiveMQ, "StatisticsPlugin".
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,10 @@ from spanwire.protocols.primitive_map import encode_map
 
 
 class OpenWireStatisticsFormat(StatisticsFormat):
-    """Creates map messages; ``producer_connection_id`` in their ids must differ from all connection ids of clients."""
+    """Creates map messages.
+
+    ``producer_connection_id`` in their ids must differ from all connection ids of clients.
+    """
 
     def __init__(self, producer_connection_id: str, message_format: MessageFormat) -> None:
         self._producer_id: Final[ProducerId] = ProducerId(producer_connection_id, 0, 0)

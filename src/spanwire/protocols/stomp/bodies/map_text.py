@@ -1,4 +1,7 @@
-"""Writes maps as XML and JSON, line by line: some microseconds for each entry. `transformation` reads them."""
+"""Writes maps as XML and JSON, line by line: some microseconds for each entry.
+
+`transformation` reads them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The subset of XML that maps need: elements without attributes, text, the five named entities and character numbers.
+"""The subset of XML that maps need.
+
+The subset has elements without attributes, text, the five named entities and character numbers.
 
 Document types and own entities are refused like the rest of XML, so no text can expand or load anything.
 """

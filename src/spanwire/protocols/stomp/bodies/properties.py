@@ -74,7 +74,10 @@ def property_text(value: PropertyValue) -> str | None:
 
 
 def collection_text(values: dict[str, PropertyValue] | list[PropertyValue]) -> str:
-    """Return a map or list as Java prints it: ``{name=value}``, ``[value, value]``; bytes inside have no text."""
+    """Return a map or list as Java prints it: ``{name=value}``, ``[value, value]``.
+
+    Bytes inside have no text.
+    """
     if isinstance(values, list):
         return "[" + ", ".join([property_text(value) or "" for value in values]) + "]"
     return "{" + ", ".join([name + "=" + (property_text(value) or "") for name, value in values.items()]) + "}"

@@ -183,5 +183,8 @@ def _from_json(name: str, inside: object, depth: int) -> Element:
 
 
 def _name_first(element: Element) -> bool:
-    """Return the sort key of an entry's parts: JSON members have no order, and the name of an entry is its string."""
+    """Return the sort key of an entry's parts.
+
+    JSON members have no order, and the name of an entry is its string.
+    """
     return element.name != "string"

@@ -1,4 +1,6 @@
-"""The STOMP decoder: converts bytes to frames (STOMP 1.2, "STOMP Frames"; 1.0 and 1.1 where different).
+"""The STOMP decoder: converts bytes to frames.
+
+See STOMP 1.2, "STOMP Frames"; 1.0 and 1.1 where different.
 
 Layout of a frame::
 
@@ -45,7 +47,9 @@ BLOCK_TOO_LONG: Final = "The maximum header length was exceeded"
 
 
 class FrameDecoder:
-    """Converts bytes, however split, to frames; knows of the connection's state only whether the login is accepted.
+    """Converts bytes, however split, to frames.
+
+    The only state of the connection here is the accepted login.
 
     Until `accept` is called, each call returns at most one frame and buffers the rest, because the version decides how
     the next frame is read. The caller then feeds ``b""`` to continue. After a failure nothing more is decoded.
@@ -190,7 +194,10 @@ class FrameDecoder:
         return stop + 1
 
     def _continue_body(self, frame: Frame, data: bytes, frames: list[Frame]) -> int:
-        """Extend an incomplete body; return the position after its frame, or `NO_LENGTH` if it is still incomplete."""
+        """Extend an incomplete body, and return the position after its frame.
+
+        Returns `NO_LENGTH` if the body is still incomplete.
+        """
         if frame.content_length >= 0:
             stop = frame.content_length - self._body_size
             if stop < len(data) and data[stop] != 0:
@@ -360,7 +367,10 @@ def decoded(data: bytes) -> str:
 
 
 def parse_length(digits: bytes) -> int:
-    """Parse a content-length header: ASCII digits with optional blanks around. Raises `StompProtocolError`."""
+    """Parse a content-length header: ASCII digits with optional blanks around.
+
+    Raises `StompProtocolError`.
+    """
     digits = digits.strip(b" \t\r")
     if not digits.isdigit():
         raise StompProtocolError("Specified content-length is not a valid integer")

@@ -53,7 +53,9 @@ class Prepared:
 
 @mypyc_attr(acyclic=True)
 class HeaderBlock:
-    """A command and its decoded headers: the first of a repeated name, without `receipt` and `content-length`.
+    """A command and its decoded headers.
+
+    Of a repeated name the first counts. `receipt` and `content-length` are left out.
 
     `receipt` and `content-length` differ between otherwise equal frames, so they are attributes of `Frame`. Header
     blocks are shared between frames: never change ``headers``.
