@@ -1,4 +1,6 @@
-"""The data directory: created with mode 0700, checked for foreign write access, and locked for one broker.
+"""The data directory: created with mode 0700, and locked for one broker.
+
+Foreign write access is checked.
 
 | state | result |
 |---|---|

@@ -139,7 +139,10 @@ class FileDisk:
         return descriptor
 
     def _open_descriptor(self, name: str, flags: int) -> int:
-        """Return a new descriptor. At the limit of the process, close another descriptor of this instance first."""
+        """Return a new descriptor.
+
+        At the limit of the process, close another descriptor of this instance first.
+        """
         try:
             return os.open(self._directory / name, flags | os.O_CLOEXEC, FILE_MODE)
         except OSError as error:

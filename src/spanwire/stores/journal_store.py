@@ -1,4 +1,4 @@
-"""The journal store of a broker: the locked directory, recovery, the journal's state machine and its two threads.
+"""The journal store of a broker: locked directory, recovery, state machine and two threads.
 
     store = JournalStore.open(directory, formats, on_stored, on_fetched, on_failed, schedule)
     broker.recover(store.recovered, store.clean, now)
@@ -70,7 +70,7 @@ def _ignore_space(has_space: bool) -> None:
 
 
 class Answer:
-    """The messages read for one request. ``next_read`` is the index of the first message that is not decoded yet."""
+    """The messages read for one request; ``next_read`` is the index of the first undecoded one."""
 
     __slots__ = ("fetch", "next_read", "results")
 
@@ -140,7 +140,9 @@ class JournalStore:
         audit: ProducerAudit | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> JournalStore:
-        """Lock ``directory``, recover the journal in it and open a new segment. Blocks; call it before the loop serves.
+        """Lock ``directory``, recover the journal in it and open a new segment.
+
+        Blocks; call it before the loop serves.
 
         ``schedule`` posts a call to the loop from any thread; `turn` must follow ``on_stored``. ``on_space(False)``
         says that the disk is full and takes no messages until ``on_space(True)``. With ``sync=False``
@@ -280,7 +282,7 @@ class JournalStore:
         )
 
     def _write_here(self, batch: Batch) -> bool:
-        """Write ``batch`` on this thread and report it; False if the disk is full and the writer must wait for room."""
+        """Write ``batch`` on this thread and report it; False if the disk is full and the writer waits."""
         try:
             is_written = self._writer.write_now(batch)
         except StoreError as error:
@@ -374,7 +376,7 @@ class JournalStore:
             self._report_slice()
 
     def _report_slice(self) -> None:
-        """Report a slice of a written batch. The clients that wait for a large batch are answered in several turns."""
+        """Report a slice of a written batch; a large batch is answered in several turns."""
         if not self._unreported:
             return  # stop() was faster
         batch = self._unreported[0]
@@ -432,8 +434,9 @@ class JournalStore:
                 self._schedule(self._answer_some)
 
     def _index(self, fetch: Fetch, results: list[StoredBytes | None], start: int, end: int) -> bool:
-        """Decode messages; an unreadable message becomes None. Return False if a segment is missing: the store has
-        failed.
+        """Decode messages; an unreadable message becomes None.
+
+        Return False if a segment is missing: the store has failed.
         """
         index = fetch.take_apart(results, start, end, self._formats)
         while index < end:

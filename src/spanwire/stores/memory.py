@@ -16,8 +16,9 @@ from spanwire.model.message import Message
 
 
 class MemoryStore:
-    """Keeps messages in dictionaries. `turn` stores all calls so far; `take_fetched` returns the answers to earlier
-    fetches.
+    """Keeps messages in dictionaries.
+
+    `turn` stores all calls so far; `take_fetched` returns the answers to earlier fetches.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,6 @@
-"""The writer thread of the journal: writes and syncs one batch after the other, and reports each batch.
+"""The writer thread of the journal.
+
+The thread writes and syncs one batch after the other, and reports each batch.
 
 The loop collects the next batch during a sync. The thread does little in Python: one write, one sync. Between batches
 it fills the file of the next segment with zeros, in small steps, or in few large steps if that file is needed soon. No

@@ -1,4 +1,6 @@
-"""The segment that is being written: its end, the bytes of the next batch, and the step to the next segment.
+"""The segment that is being written.
+
+The module has its end, the bytes of the next batch, and the step to the next segment.
 
 The index gets the location of a record as soon as the record is encoded. Until the bytes are on the disk, a message is
 read from memory, a moved message from the old location.
@@ -53,7 +55,9 @@ COPIED_AHEAD_BYTES: Final = 1024  # bytes; a batch that waits must not cost a se
 
 
 class ActiveSegment:
-    """The newest segment: ``number``, ``end`` of the last batch, number of ``batches``, ``size`` of the file.
+    """The newest segment.
+
+    ``number``, ``end`` of the last batch, number of ``batches`` and ``size`` of the file describe the segment.
 
     A size of 0 means full, so that the first batch of a run begins a new segment. ``checkpoint_end`` is the end of the
     check-point. ``is_unsynced`` says that batches behind the check-point are not synced, so that any may be missing.
@@ -199,7 +203,10 @@ class ActiveSegment:
         return NewSegment(number, self.size, [header], summary)
 
     def encode_checkpoint(self, segment: NewSegment, records: int, size: int) -> bool:
-        """Encode so many records or bytes of the check-point of ``segment``; True when the check-point is complete."""
+        """Encode so many records or bytes of the check-point of ``segment``.
+
+        Returns True when the check-point is complete.
+        """
         checkpoint = self._checkpoint
         if checkpoint is None:
             return True
@@ -346,7 +353,10 @@ class ActiveSegment:
         return left
 
     def _encode_metadata(self, gathered: GatheredUnit, at_most: int, end: int) -> bool:
-        """Encode at most ``at_most`` metadata records of a unit up to offset ``end``; True when all are encoded."""
+        """Encode at most ``at_most`` metadata records of a unit up to offset ``end``.
+
+        Returns True when all are encoded.
+        """
         metadata = gathered.unit.metadata
         index = gathered.metadata_index
         stop = min(len(metadata), index + at_most)

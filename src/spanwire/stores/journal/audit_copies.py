@@ -1,4 +1,7 @@
-"""Copies of the producer audit in the journal, one for each segment, so that a start reads only the newest segments."""
+"""Copies of the producer audit in the journal, one for each segment.
+
+So a start reads only the newest segments.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,9 @@ from spanwire.stores.journal.segments.record import AUDIT_MARK
 
 
 class AuditCopies:
-    """Queues copies behind all queued calls: the messages that a copy knows are on the disk before the copy.
+    """Queues copies behind all queued calls.
+
+    The messages of a copy are on the disk before the copy.
 
     ``waits`` is True until a queued copy is written. All segments from the newest copy on are kept: only their messages
     show later sends.

@@ -27,7 +27,10 @@ class NewSegment:
 
 
 class BatchSlice:
-    """Entries of a batch that were encoded together. After the sync all calls up to ``position`` are stored."""
+    """Entries of a batch that were encoded together.
+
+    After the sync all calls up to ``position`` are stored.
+    """
 
     __slots__ = ("entries", "position")
 
@@ -37,7 +40,9 @@ class BatchSlice:
 
 
 class Batch:
-    """Bytes for ``offset`` of segment ``segment``, in ``parts``, which are empty if only files are deleted.
+    """Bytes for ``offset`` of segment ``segment``, in ``parts``.
+
+    The parts are empty if only files are deleted.
 
     After the sync all calls up to ``position`` survive a power cut; ``waiters`` calls of `MessageStore.position` wait
     for the batch. ``slices`` are the entries in the slices of their encoding, ``completed_slices`` of them are
@@ -89,7 +94,9 @@ class Batch:
 
 
 def open_segment(disk: Disk, new_segment: NewSegment, batch: Batch, sync: bool) -> None:
-    """Create the file of a new segment with the batch under another name, and rename the file after the sync.
+    """Create the file of a new segment with the batch under another name.
+
+    The file is renamed after the sync.
 
     That saves one sync. The call may be repeated after an `OSError` because of a full disk.
     """
@@ -117,8 +124,9 @@ def delete_segments(disk: Disk, batch: Batch, sync: bool) -> None:
 
 
 def write_batch(disk: Disk, batch: Batch, sync: bool) -> str:
-    """Write a batch and return when the batch is on the disk; without ``sync``, when the operating system has the
-    batch.
+    """Write a batch and return when the batch is on the disk.
+
+    Without ``sync`` the operating system has the batch at the return.
 
     Returns:
         A line for the log about a summary that could not be written, or "".

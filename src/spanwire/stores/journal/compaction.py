@@ -1,4 +1,6 @@
-"""Gives the room of dead records back: live records of a mostly dead segment are written again at the end.
+"""Gives the room of dead records back.
+
+Live records of a mostly dead segment are written again at the end.
 
 Locations change, sequences do not. A segment is worth compacting if most of its bytes are dead, or if the segment keeps
 other dead segments with the removals of its messages. Only a segment without references to older segments is chosen:
@@ -79,7 +81,9 @@ class Found:
 
 
 class Compaction:
-    """Compacts one segment at a time. ``begun`` and ``given_up`` count segments, ``moved_bytes`` written bytes.
+    """Compacts one segment at a time.
+
+    ``begun`` and ``given_up`` count segments, ``moved_bytes`` written bytes.
 
     ``damaged`` has (segment, byte) of damaged records to be reported, ``live`` the number of live records in full
     segments at the last look.
@@ -198,7 +202,9 @@ class Compaction:
         return left - size - BATCH_HEAD_SIZE
 
     def look(self, active: int, room: int) -> None:
-        """Choose a segment if too much is dead; the live part may have ``room`` bytes. ``active`` is being written.
+        """Choose a segment if too much is dead; the live part may have ``room`` bytes.
+
+        ``active`` is being written.
 
         Nothing is chosen while messages of removed destinations still count as live.
         """
@@ -281,7 +287,10 @@ class Compaction:
         self._step = usual_step(at, count)
 
     def _pass_over(self, block: bytes, at: int, size: int, count: int) -> None:
-        """Skip a partly read record of ``size`` bytes if the message is removed; else read on from its beginning."""
+        """Skip a partly read record of ``size`` bytes if the message is removed.
+
+        Otherwise read on from its beginning.
+        """
         self._step = usual_step(at, count)
         if self._is_dead(block, at):
             self._offset += size
@@ -289,7 +298,10 @@ class Compaction:
             self._step = size
 
     def take(self, batch_bytes: int, room: int, position: int) -> list[Entry]:
-        """Return the entries for a batch with ``batch_bytes`` other bytes and ``room`` for more, with ``position``."""
+        """Return the entries for a batch with ``batch_bytes`` other bytes.
+
+        The batch has ``room`` for more bytes. The entries get ``position``.
+        """
         entries: list[Entry] = []
         if not self._ready:
             self._finish()
@@ -346,7 +358,10 @@ class Compaction:
         self.given_up += 1
 
     def _best(self, sealed: list[SegmentState], room: int, least: float) -> SegmentState | None:
-        """Return the segment with the best gain above ``least`` for each written byte; of equal segments the oldest."""
+        """Return the segment with the best gain above ``least`` for each written byte.
+
+        Of equal segments the oldest is returned.
+        """
         segments = self._index.segments
         kept_by: dict[int, int] = {}  # segment → dead bytes of those that only it keeps
         for state in sealed:

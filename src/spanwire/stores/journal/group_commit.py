@@ -20,7 +20,10 @@ SLOW_WRITE: Final = 0.1  # seconds: about as long as the 16 turns in which the l
 
 
 class GroupCommit:
-    """Counts waiting clients. Time is an argument; the caller asks again with each arrival and at `deadline`."""
+    """Counts waiting clients.
+
+    Time is an argument; the caller asks again with each arrival and at `deadline`.
+    """
 
     def __init__(self) -> None:
         self._expected = 0

@@ -240,7 +240,7 @@ class Journal(MessageStore, UnitStore, MetadataStore, StoreUsage):
 
     @property
     def is_quiet(self) -> bool:
-        """Return True if a turn has nothing to do: no calls, nothing under way, nothing to be compacted or released."""
+        """Return True if a turn has nothing to do: nothing queued, under way, to compact or to release."""
         return not (
             self._outbox.entries
             or self._in_flight is not None
@@ -254,7 +254,7 @@ class Journal(MessageStore, UnitStore, MetadataStore, StoreUsage):
 
     @property
     def may_wait(self) -> bool:
-        """Return True if no client waits for the queued entries, and losing the entries would only mean redelivery."""
+        """Return True if no client waits for the queued entries; their loss only means redelivery."""
         return (
             not self._outbox.has_additions
             and self._waited <= self.stored_position
@@ -288,7 +288,7 @@ class Journal(MessageStore, UnitStore, MetadataStore, StoreUsage):
         return self._next.is_cut or bool(self._outbox.large) or self._next.begins_large_segment
 
     def take_answer(self) -> int:
-        """Return the position for a caller of `position` that came when everything was stored already; else -1."""
+        """Return the position for a caller of `position` when everything was stored already; else -1."""
         if not self._asked or self.stored_position != self._outbox.position:
             return -1
         self._asked = False
@@ -306,7 +306,7 @@ class Journal(MessageStore, UnitStore, MetadataStore, StoreUsage):
 
     @property
     def wanted_spare(self) -> int:
-        """The size that the next segment's file should have soon; 0 if the file is large enough or not needed yet."""
+        """The size that the next segment's file should have soon; 0 if large enough or not needed."""
         return self._next.wanted_spare
 
     @property
@@ -316,7 +316,7 @@ class Journal(MessageStore, UnitStore, MetadataStore, StoreUsage):
 
     @property
     def room_bytes(self) -> int:
-        """Bytes that fit into the active segment before the next file is needed; 0 while a batch waits for the file."""
+        """Bytes left in the active segment before the next file; 0 while a batch waits for the file."""
         return 0 if self._space.waits else self._active.message_room
 
     @property
@@ -452,8 +452,9 @@ class Journal(MessageStore, UnitStore, MetadataStore, StoreUsage):
         self._compaction.scanned(scan, block)
 
     def take_damaged(self) -> list[tuple[int, int]]:
-        """Return (segment, byte) of damaged records found since the last call. The rest of such a segment is not
-        compacted.
+        """Return (segment, byte) of damaged records found since the last call.
+
+        The rest of such a segment is not compacted.
         """
         return self._compaction.take_damaged()
 

@@ -25,7 +25,9 @@ MAX_GATHERED_BYTES: Final = MAX_UNSYNCED_BYTES  # bytes of a batch, unless one c
 
 
 class NextBatch:
-    """The encoded ``slices`` of the next batch, ``size`` bytes in all. For the index their entries are written.
+    """The encoded ``slices`` of the next batch, ``size`` bytes in all.
+
+    For the index their entries are written.
 
     ``new_segment`` is the segment that the batch begins, or None. ``is_cut`` says that the last slice ends within a
     call, ``is_last`` that the store is being closed.
@@ -83,7 +85,9 @@ class NextBatch:
         return self._size_in_large_segment() >= 0
 
     def _size_in_large_segment(self) -> int:
-        """Return the bytes that need room in the segment of `begins_large_segment`; -1 if no such segment begins.
+        """Return the bytes that need room in the segment of `begins_large_segment`.
+
+        Returns -1 if no such segment begins.
 
         On a full disk the check-point is encoded at once: little time passes between two decisions about the last
         bytes.
@@ -108,7 +112,10 @@ class NextBatch:
 
     @property
     def wanted_spare(self) -> int:
-        """The size that the next segment's file should have soon; 0 if the file is large enough or not needed yet."""
+        """The size that the next segment's file should have soon.
+
+        The size is 0 if the file is large enough or not needed yet.
+        """
         space = self._space
         wanted = self._active.segment_bytes if self._active.is_half_full or not space.has_room else 0
         if space.waits and space.needed > wanted:
@@ -128,7 +135,10 @@ class NextBatch:
         self._most_under_way = max(self._most_under_way, self._outbox.size + self.size)
 
     def add_slice(self, is_ahead: bool) -> bool:
-        """Encode the next slice; False if the slice has no room. ``is_ahead`` says that further slices may follow."""
+        """Encode the next slice; False if the slice has no room.
+
+        ``is_ahead`` says that further slices may follow.
+        """
         copied_bytes = COPIED_AHEAD_BYTES if is_ahead else COPIED_BYTES
         if self._unit is not None:
             self._encode_unit(self._unit, self._unit_position, copied_bytes)
@@ -212,7 +222,10 @@ class NextBatch:
             outbox.has_additions = True
 
     def _encode_unit(self, entry: Entry, position: int, copied_bytes: int) -> None:
-        """Encode the next slice of a gathered unit. All calls up to ``position`` are complete with the whole unit."""
+        """Encode the next slice of a gathered unit.
+
+        All calls up to ``position`` are complete with the whole unit.
+        """
         outbox = self._outbox
         assert entry.unit is not None
         is_whole = self._active.encode_unit(entry.unit, outbox.slice_records, outbox.slice_bytes, copied_bytes)
@@ -234,14 +247,17 @@ class NextBatch:
         self.size += size
 
     def _is_worth_a_segment(self) -> bool:
-        """Return True if a new segment saves a sync: the file is ready, the backlog is large, the active segment nearly
-        full.
+        """Return True if a new segment saves a sync.
+
+        The file is ready, the backlog is large, and the active segment is nearly full.
         """
         is_ready = self._space.has_room and self._space.spare_bytes >= self._active.segment_bytes
         return is_ready and self._outbox.has_slice and self._active.is_nearly_full
 
     def _encode_checkpoint(self, is_ahead: bool) -> bool:
-        """Encode a slice of a large check-point, or the whole rest, and begin the batch behind the check-point.
+        """Encode a slice of a large check-point, or the whole rest.
+
+        The batch begins behind the check-point.
 
         Returns:
             True if no records fit into this slice any more.

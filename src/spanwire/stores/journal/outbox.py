@@ -149,8 +149,9 @@ class Outbox:
         return sequences
 
     def remove_in_unit(self, owner: StoredDestination, sequence: int) -> None:
-        """Queue a removal in a unit. A waiting message is written first, because the removal counts only with the whole
-        unit.
+        """Queue a removal in a unit.
+
+        A waiting message is written first, because the removal counts only with the whole unit.
         """
         if not owner.has(sequence):
             return
@@ -162,7 +163,9 @@ class Outbox:
         self.removal(owner, sequence, owner.take_out(sequence))
 
     def transfer(self, source: StoredDestination, target: StoredDestination, sequences: list[int]) -> int:
-        """Queue the transfer of messages to consecutive sequences of another destination; return the first sequence.
+        """Queue the transfer of messages to consecutive sequences of another destination.
+
+        Returns the first sequence.
 
         Messages that may not be on the disk yet are written again for the target.
         """
@@ -215,7 +218,9 @@ class Outbox:
         removals: list[OwnedRemovals],
         sources: list[StoredDestination | None],
     ) -> None:
-        """Queue a gathered unit, the last entry of its call. ``owners`` are the destinations of the unit's targets.
+        """Queue a gathered unit, the last entry of its call.
+
+        ``owners`` are the destinations of the unit's targets.
 
         ``sources`` are those of its transfers. A transfer from an unknown destination leaves a gap.
         """
@@ -261,7 +266,10 @@ class Outbox:
         return self.size > self.slice_bytes or len(self.entries) > self.slice_records or bool(self.large)
 
     def note_call(self, before: int, size_before: int) -> None:
-        """Remember a call larger than a slice; the call began behind ``before`` entries and ``size_before`` bytes."""
+        """Remember a call larger than a slice.
+
+        The call began behind ``before`` entries and ``size_before`` bytes.
+        """
         if len(self.entries) - before > self.slice_records or self.size - size_before > self.slice_bytes:
             self.large.add(self.position)
 
@@ -401,7 +409,10 @@ def unit_bytes(unit: StoreUnit, removals: list[OwnedRemovals]) -> int:
 
 
 def moved_bytes(unit: StoreUnit, slice_records: int) -> int:
-    """Return the most bytes of the records of a unit's transfers. Each slice of ``slice_records`` may cut one."""
+    """Return the most bytes of the records of a unit's transfers.
+
+    Each slice of ``slice_records`` may cut one.
+    """
     if not unit.transfers:
         return 0
     weight = unit.moved + len(unit.transfers) * TRANSFER_WEIGHT

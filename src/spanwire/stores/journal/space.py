@@ -40,7 +40,9 @@ UNMANAGED: Final = -1  # files are not made in advance, but when needed
 
 
 class DiskSpace:
-    """``spare_bytes`` is the ready size of the next segment's file, or `UNMANAGED`; ``needed`` is the required size.
+    """The room on the disk; ``spare_bytes`` is the ready size of the next segment's file.
+
+    The size may be `UNMANAGED`. ``needed`` is the required size.
 
     ``waits`` is True from a batch that did not fit until the next change. ``kept_bytes`` of the reserve are for records
     that free room.
@@ -93,7 +95,9 @@ class DiskSpace:
         return held
 
     def hold(self, queue: list[Entry], start: int, at_most: int) -> tuple[int, list[Entry]]:
-        """Hold calls that need room for messages, among ``at_most`` entries of ``queue`` and the rest of the last call.
+        """Hold calls that need room for messages.
+
+        The calls are among ``at_most`` entries of ``queue`` and the rest of the last call.
 
         Returns:
             The index of the next entry to look at, and the entries from ``start`` on that go on.

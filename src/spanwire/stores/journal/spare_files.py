@@ -28,8 +28,9 @@ SHRINK_SHARE: Final = 4  # times the wanted size; a larger reserve is cut
 
 
 def kept_bytes(segment_bytes: int, messages: int) -> int:
-    """Return the bytes of the reserve without messages, except for moved messages, for a store of ``messages``
-    messages.
+    """Return the part of the reserve without messages, for a store of ``messages`` messages.
+
+    Moved messages are the exception.
     """
     return segment_bytes + RESERVE_PER_MESSAGE * messages
 
@@ -84,7 +85,9 @@ class SpareFiles:
         self.spare_bytes = 0
 
     def grow(self, is_full: bool, step_bytes: int = STEP_BYTES) -> None:
-        """Write a step of at most ``step_bytes`` to one file. While the disk ``is_full`` the next segment comes first.
+        """Write a step of at most ``step_bytes`` to one file.
+
+        While the disk ``is_full`` the next segment comes first.
 
         Raises:
             OSError: the disk refused.

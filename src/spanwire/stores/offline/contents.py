@@ -1,4 +1,7 @@
-"""The contents of a stopped broker's store: its destinations and metadata records, and the messages in slices."""
+"""The contents of a stopped broker's store.
+
+Contents are destinations and metadata records, and the messages in slices.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,10 @@ class StoreContents:
         return sum(len(recovered.sequences) for recovered in self.destinations)
 
     def read(self, recovered: RecoveredDestination) -> Iterator[StoredMessage]:
-        """Yield the messages of a destination in the order of sequences. Memory holds one block of them at a time."""
+        """Yield the messages of a destination in the order of sequences.
+
+        Memory holds one block of them at a time.
+        """
         for first in range(0, len(recovered.sequences), MAX_SLICE):
             self._journal.fetch(0, recovered.destination, list(recovered.sequences[first : first + MAX_SLICE]))
             for fetch in self._journal.take_fetches():

@@ -46,7 +46,9 @@ def read_directory(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def own_directory(path: Path, make: bool) -> Iterator[Path]:
-    """Lock the journal in ``path`` for changes. With ``make`` the journal may be missing; the caller creates it.
+    """Lock the journal in ``path`` for changes.
+
+    With ``make`` the journal may be missing; the caller creates it.
 
     Raises:
         StoreError: the directory has no journal, or a broker uses it.

@@ -1,4 +1,6 @@
-"""Exports the contents of a store as JSON Lines, for another store, another version or another program.
+"""Exports the contents of a store as JSON Lines.
+
+The reader may be another store, another version or another program.
 
 The file has one JSON object per line, in UTF-8. Version 1:
 
@@ -78,7 +80,9 @@ def export_readable(
     progress: Progress,
     readable: Readable,
 ) -> int:
-    """Write the messages in the form of ``readable``, and return the number of messages. No import reads this form.
+    """Write the messages in the form of ``readable``, and return the number of messages.
+
+    No import reads this form.
 
     Raises:
         StoreError: a part of the store is unreadable.

@@ -1,4 +1,6 @@
-"""Imports an export of `spanwire.stores.offline.exporting` into a new store or at the end of an existing store.
+"""Imports an export of `spanwire.stores.offline.exporting`.
+
+The target is a new store, or the end of an existing store.
 
 The file is read twice: first to check every line, then to store the contents. A new store is written under another name
 and renamed when it is complete. In an existing store a message gets a new sequence if its sequence is taken. The order
@@ -164,7 +166,10 @@ def fill(
 
 
 def _append(opened: OpenedJournal, item: ImportedMessage) -> None:
-    """Append a message under its own sequence, or under a new sequence if the destination has a higher one."""
+    """Append a message under its own sequence.
+
+    If the destination has a higher sequence, the message gets a new one.
+    """
     journal = opened.journal
     owner = opened.recovery.index.by_name[item.destination.qualified_name]
     if owner.high < item.sequence - 1:

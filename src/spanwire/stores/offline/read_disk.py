@@ -13,7 +13,10 @@ MAX_OPEN_FILES: Final = 8  # descriptors; messages of one destination lie in nei
 
 
 class ReadDisk:
-    """Implements `spanwire.stores.journal.segments.disk_port.Disk`; methods that write raise `PermissionError`."""
+    """Implements `spanwire.stores.journal.segments.disk_port.Disk` for reading.
+
+    Methods that write raise `PermissionError`.
+    """
 
     def __init__(self, directory: Path) -> None:
         self._directory: Final = directory

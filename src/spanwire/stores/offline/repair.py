@@ -1,4 +1,6 @@
-"""Repairs a damaged store. The quarantine gets a copy of each file before the file is changed or removed.
+"""Repairs a damaged store.
+
+The quarantine gets a copy of each file before the file is changed or removed.
 
     quarantine/TIME/NAME     the file as it was
     journal/NAME.repaired    the repaired file, complete and synced
@@ -80,7 +82,9 @@ def repair(journal: Disk, quarantine: Disk, salvage: Salvage) -> None:
 
 
 def make_quarantine(directory: Path, time: str) -> Path:
-    """Create and return the directory ``directory``/quarantine/``time``, with a number behind the time if it exists.
+    """Create and return the directory ``directory``/quarantine/``time``.
+
+    If the directory exists, the name gets a number behind the time.
 
     Raises:
         StoreError: `MAX_SAME_TIME` directories of this time exist.

@@ -45,7 +45,10 @@ OF_ONE_MESSAGE: Final = (MESSAGE, REFERENCE, MOVED, REMOVAL, CANCELLED, REDELIVE
 
 
 class Finding:
-    """A fault: a file, the offset of a byte (-1 for the whole file), a text. ``has_loss`` is True if data is lost."""
+    """A fault: a file, the offset of a byte (-1 for the whole file), a text.
+
+    ``has_loss`` is True if data is lost.
+    """
 
     __slots__ = ("has_loss", "name", "offset", "text")
 
@@ -62,7 +65,10 @@ class Finding:
 
 
 def hole_finding(name: str, hole: Hole, names: dict[int, bytes]) -> Finding:
-    """Return the finding for a hole of the file ``name``. ``names`` has the names of destinations by number."""
+    """Return the finding for a hole of the file ``name``.
+
+    ``names`` has the names of destinations by number.
+    """
     if hole.kind == NONE:
         text = f"{hole.size} bytes are damaged"
     elif hole.kind == BATCH:

@@ -68,7 +68,10 @@ def lost_seed(data: bytes) -> int:
 
 
 def store_id_for(seed: int, number: int, hint: bytes) -> bytes:
-    """Return a store id under which segment ``number`` has ``seed``. The id begins as ``hint`` does, or with zeros."""
+    """Return a store id under which segment ``number`` has ``seed``.
+
+    The id begins as ``hint`` does, or with zeros.
+    """
     prefix = (hint + bytes(STORE_ID_SIZE))[: STORE_ID_SIZE - FREE_BYTES]
     target_crc = initial_crc(number.to_bytes(8, "little"), seed ^ segment_seed_mask(number))
     crc_before = crc32(prefix) ^ CRC_MASK
@@ -77,6 +80,9 @@ def store_id_for(seed: int, number: int, hint: bytes) -> bytes:
 
 
 def segment_seed_mask(number: int) -> int:
-    """Return the XOR of a segment's seed and the CRC-32 of store id and number: a constant of `segment_seed`."""
+    """Return the XOR of a segment's seed and the CRC-32 of store id and number.
+
+    The result is a constant of `segment_seed`.
+    """
     store_id = bytes(STORE_ID_SIZE)
     return segment_seed(store_id, number) ^ crc32(number.to_bytes(8, "little"), crc32(store_id))

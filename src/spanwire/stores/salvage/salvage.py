@@ -155,7 +155,10 @@ class Salvage:
         return True
 
     def give_up_record(self, number: int, offset: int, length: int, text: str) -> None:
-        """Give up the good record at ``offset`` of segment ``number``: its ``length`` payload bytes are unreadable."""
+        """Give up the good record at ``offset`` of segment ``number``.
+
+        Its ``length`` payload bytes are unreadable.
+        """
         name = segment_name(number)
         self.findings.append(Finding(name, offset, text, True))
         self._drop(number, offset, length)
@@ -329,8 +332,9 @@ class Salvage:
                 del self._present_names[record.destination]
 
     def _ensure_name(self, scan: SegmentScan, record: Record, number: int) -> bool:
-        """Find or restore the name of destination ``number`` in ``record``. Drop the record and return False without
-        success.
+        """Find or restore the name of destination ``number`` in ``record``.
+
+        Drop the record and return False without success.
         """
         if number not in self._present_names:
             name = self._find_name(scan, number)
@@ -375,7 +379,9 @@ class Salvage:
     # The end
 
     def _close(self) -> None:
-        """Check the newest check-point and its segments. Add a segment with a new check-point after any damage.
+        """Check the newest check-point and its segments.
+
+        Add a segment with a new check-point after any damage.
 
         The new check-point ensures that no sequence of a lost message is assigned again.
         """

@@ -146,7 +146,9 @@ class SegmentFiles:
 
 
 def header_of(data: bytes) -> SegmentHeader | None:
-    """Return the header in the first bytes of a file, with any segment number; None for a damaged or foreign header.
+    """Return the header in the first bytes of a file, with any segment number.
+
+    Returns None for a damaged or foreign header.
 
     Raises:
         StoreError: the header has a newer version.

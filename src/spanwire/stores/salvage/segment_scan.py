@@ -145,7 +145,10 @@ class SegmentScan:
         self._measure_rest()
 
     def close(self) -> None:
-        """Include the good records after the last whole batch of a segment with successors but without a stated end."""
+        """Include the good records after the last whole batch of a segment.
+
+        The segment has successors but no stated end.
+        """
         limit = self.end + self.torn_bytes
         records = self._records_between(self.end, limit + -limit % ALIGNMENT)  # padding looks like unwritten space
         if records and records[0].offset - self.end >= BATCH_HEAD_SIZE:
@@ -222,7 +225,10 @@ class SegmentScan:
             self._name_holes(gap)
 
     def _lay_out(self, region: Region) -> bool:
-        """Find the gaps of a region and assign the batch heads to the gaps; return False if the heads do not fit."""
+        """Find the gaps of a region and assign the batch heads to the gaps.
+
+        Returns False if the heads do not fit.
+        """
         remaining = region.count
         cursor = region.start
         for index in range(len(region.records) + 1):
@@ -280,7 +286,10 @@ class SegmentScan:
             patches.append((head[0], encode_batch_head(self._seed, head[0], head[1], stop - head[0])))
 
     def _head_size(self, offset: int, number: int) -> int:
-        """Return the size in a good head of batch ``number`` (0: any batch) at ``offset``; 0 without such a head."""
+        """Return the size in a good head of batch ``number`` (0: any batch) at ``offset``.
+
+        Returns 0 without such a head.
+        """
         record = read_record(self._view, offset, len(self._data), self._seed, offset)
         if record is None or record.kind != BATCH or record.payload_length != BATCH_PAYLOAD_SIZE:
             return 0

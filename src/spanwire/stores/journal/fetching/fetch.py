@@ -262,7 +262,10 @@ def check_reads(reads: list[Read], group: list[int], block: bytes, found: list[S
 
 
 def check_read(read: Read, block: bytes, start: int) -> StoredBytes:
-    """Return the message of ``read``, whose record begins at ``start`` of ``block``, or `StoredBytes.damage`."""
+    """Return the message of ``read``, whose record begins at ``start`` of ``block``.
+
+    Returns `StoredBytes.damage` for a damaged record.
+    """
     end = start + read.size
     if end <= len(block) and read.size >= HEADER_SIZE:
         flags: int = block[start + 9]

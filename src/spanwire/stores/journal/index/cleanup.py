@@ -17,7 +17,9 @@ MAX_GONE: Final = 16  # references of a segment to segments that are gone until 
 
 
 class SegmentState:
-    """One segment. ``size`` is the size of file and summary, ``end`` the end of the last batch, 0 during writing.
+    """One segment.
+
+    ``size`` is the size of file and summary, ``end`` the end of the last batch, 0 during writing.
 
     ``live_bytes`` are the records in force, ``held_bytes`` all records so far. A body that several destinations share
     counts in both for each destination. ``is_whole`` is False once a damaged record was found.
@@ -116,8 +118,9 @@ class SegmentTable:
         state.held_bytes += count * size
 
     def release(self, number: int, count: int, size: int, by: int) -> None:
-        """Count the end of ``count`` records with ``size`` bytes in all in segment ``number``, by a record in segment
-        ``by``.
+        """Count the end of ``count`` records in segment ``number``, by a record in segment ``by``.
+
+        The records have ``size`` bytes in all.
         """
         state = self.by_number[number]
         left = state.live - count
@@ -143,7 +146,9 @@ class SegmentTable:
         self.changed = True
 
     def droppable(self, active: int) -> list[int]:
-        """Return segments that nothing needs any more, in rising order: `MAX_DROPPED` at most, the next call has more.
+        """Return segments that nothing needs any more, in rising order.
+
+        At most `MAX_DROPPED` are returned, the next call has more.
 
         ``active`` is the segment that is being written.
         """

@@ -130,8 +130,9 @@ class JournalIndex:
     def written_move(
         self, owner: StoredDestination, sequence: int, old: int, segment: int, offset: int, length: int
     ) -> None:
-        """Count a new record of a message at location ``old``. Reads use the new location once the record is on the
-        disk.
+        """Count a new record of a message at location ``old``.
+
+        Reads use the new location once the record is on the disk.
         """
         size = record_size(length)
         owner.moving[sequence] = packed_location(segment, offset)
@@ -214,8 +215,9 @@ class JournalIndex:
         owner.moved(sequence)
 
     def drop_segment(self, segment: int) -> None:
-        """Drop an unneeded segment. Reads may use the segment, and need its labels, until moved messages are on the
-        disk.
+        """Drop an unneeded segment.
+
+        Reads may use the segment, and need its labels, until moved messages are on the disk.
         """
         self.segments.drop(segment)
 

@@ -72,7 +72,7 @@ class SequenceBlock:
         return -1
 
     def stretch(self, index: int, wanted: array[int], first: int) -> int:
-        """Return the length of a run of ``wanted`` from index ``first`` on that matches the run from ``index`` on.
+        """Return the length of a run of ``wanted`` from ``first`` on, equal to that from ``index`` on.
 
         The result is at least a fourth of the longest match. A galloping search bounds the wasted comparisons by a
         constant factor.
@@ -187,7 +187,7 @@ class SequenceIndex:
         self._count += 1
 
     def add_run(self, sequence: int, location: int, step: int, length: int, count: int) -> None:
-        """Append ``count`` consecutive sequences above all others, with equal lengths and locations ``step`` apart."""
+        """Append ``count`` consecutive sequences above all others; lengths equal, locations ``step`` apart."""
         while count > 0:
             tail = self._blocks[-1]
             if len(tail.sequences) >= BLOCK_SEQUENCES:
@@ -208,7 +208,7 @@ class SequenceIndex:
         return len(tail.sequences) == 0 or sequence > tail.sequences[-1]
 
     def restore(self, sequence: int, location: int, length: int) -> int:
-        """Insert a sequence, also below others, or replace its location: records are found in the order of writing.
+        """Insert a sequence, also below others, or replace its location: records come in writing order.
 
         Returns:
             The old location, or `GONE`.
@@ -247,8 +247,7 @@ class SequenceIndex:
         return GONE
 
     def locate(self, sequences: list[int], locations: list[int], lengths: list[int]) -> None:
-        """Append the packed location of each sequence, or `GONE`, and the payload length, which is undefined for
-        `GONE`.
+        """Append packed location and payload length of each sequence, or `GONE` and any length.
 
         Neighbours in ``sequences`` are found together.
         """
@@ -299,7 +298,7 @@ class SequenceIndex:
         return location
 
     def remove_all(self, sequences: list[int], locations: list[int], lengths: list[int]) -> None:
-        """Remove each sequence; append the packed locations, or `GONE`, and the payload lengths, undefined for `GONE`.
+        """Remove each sequence; append its packed location and length, or `GONE` and any length.
 
         Neighbours are removed together.
         """

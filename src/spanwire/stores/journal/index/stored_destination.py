@@ -74,14 +74,20 @@ class StoredDestination:
         return GONE not in locations
 
     def arrives(self, sequence: int) -> bool:
-        """Return True for a message that comes from another destination by a record that is still to be written."""
+        """Return True for a message that comes from another destination.
+
+        The record of the transfer is still to be written.
+        """
         for arrival in self.arriving:
             if 0 <= sequence - arrival.first < len(arrival.sequences):
                 return True
         return False
 
     def holder(self, sequence: int) -> tuple[StoredDestination, int]:
-        """Return destination and sequence under which the index has a message, mostly ``self`` and ``sequence``."""
+        """Return destination and sequence under which the index has a message.
+
+        Mostly these are ``self`` and ``sequence``.
+        """
         for arrival in self.arriving:
             index = sequence - arrival.first
             if 0 <= index < len(arrival.sequences):
@@ -103,7 +109,10 @@ class StoredDestination:
 
 
 class Arrival:
-    """Messages that come from destination ``source``: ``sequences`` there become sequences from ``first`` on here."""
+    """Messages that come from destination ``source``.
+
+    ``sequences`` there become sequences from ``first`` on here.
+    """
 
     __slots__ = ("first", "sequences", "source")
 
@@ -114,7 +123,10 @@ class Arrival:
 
 
 class SharedBody:
-    """A body that several destinations share. ``references`` counts the references to be written behind the body."""
+    """A body that several destinations share.
+
+    ``references`` counts the references to be written behind the body.
+    """
 
     __slots__ = ("length", "offset", "references")
 
@@ -126,7 +138,9 @@ class SharedBody:
 
 @mypyc_attr(acyclic=True)
 class Entry:
-    """One record to be written. Entries of one call have the same ``position`` and are written in one batch.
+    """One record to be written.
+
+    Entries of one call have the same ``position`` and are written in one batch.
 
     ``payload`` follows the expiration of a message with the flag EXPIRES; ``size`` is the size of the whole record.
     """

@@ -1,4 +1,6 @@
-"""Restores the producer audit at a start: from its newest copy and the messages written after the copy.
+"""Restores the producer audit at a start.
+
+Sources are its newest copy and the messages written after the copy.
 
 The copy lies in the segment `Replay.audit_segment`. All messages sent after the copy are in the same segment or in
 later segments: as a message, or as a cancellation if the message was removed before it was written.

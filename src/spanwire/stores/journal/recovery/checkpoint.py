@@ -34,7 +34,9 @@ class Checkpoint:
 
 
 class CheckpointEncoder:
-    """Encodes the check-point of a new segment, which is the first batch of the segment, some destinations at a time.
+    """Encodes the check-point of a new segment, some destinations at a time.
+
+    The check-point is the first batch of the segment.
 
     ``size`` is the number of bytes of the whole batch, ``last`` the offset of the last encoded record, ``last_head``
     the header of this record. Between two slices destinations may give out sequences, but no record may be written.
@@ -90,7 +92,10 @@ def encode_checkpoint(index: JournalIndex, seed: int) -> bytes:
 
 
 def decode_checkpoint(payload: bytes) -> Checkpoint | None:
-    """Return the check-point in the payload of a CHECKPOINT record; None if the payload has a wrong length."""
+    """Return the check-point in the payload of a CHECKPOINT record.
+
+    Returns None if the payload has a wrong length.
+    """
     if len(payload) < _FIXED.size:
         return None
     floor, next_number, count = _FIXED.unpack_from(payload)

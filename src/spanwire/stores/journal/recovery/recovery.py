@@ -1,4 +1,6 @@
-"""Recovery: rebuilds the index from all segments or their summaries, then repairs the traces of a crash.
+"""Recovery: rebuilds the index from all segments or their summaries.
+
+Then the traces of a crash are repaired.
 
 Everything is checked before the first byte is changed. Traces of a crash are repaired and reported: a torn last batch,
 a half-made next segment, dropped segments still present. Any other damage raises `StoreError` with one line: the file,
@@ -57,7 +59,9 @@ class Progress(Protocol):
 
 
 class Recovery:
-    """The result of `recover`. ``warnings`` are lines for the log; ``clean`` is True after an orderly stop.
+    """The result of `recover`.
+
+    ``warnings`` are lines for the log; ``clean`` is True after an orderly stop.
 
     ``last``, ``last_end`` and ``last_batches`` describe the end of the newest segment; ``last`` is 0 for a new store.
     ``summaries`` are new summaries for segments without a summary, `MAX_SUMMARY_BYTES` at most; a later start adds the

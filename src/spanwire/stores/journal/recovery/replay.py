@@ -144,7 +144,9 @@ class Replay:
     def apply_run(
         self, flags: int, number: int, sequence: int, segment: int, offset: int, length: int, count: int
     ) -> None:
-        """Apply ``count`` adjacent MESSAGE records with rising sequences and equal length, flags and destination.
+        """Apply ``count`` adjacent MESSAGE records with rising sequences.
+
+        Length, flags and destination are equal.
 
         The messages do not expire.
         """

@@ -71,7 +71,10 @@ def summary_number(name: str) -> int:
 
 
 class Summary:
-    """A finished summary of segment ``number``. The writing thread checksums it, which takes long for a large one."""
+    """A finished summary of segment ``number``.
+
+    The writing thread checksums it, which takes long for a large one.
+    """
 
     __slots__ = ("_batches", "_body", "_end", "_store_id", "_tail", "_tail_offset", "number")
 
@@ -102,7 +105,10 @@ class Summary:
 
 
 class SummaryDraft:
-    """Collects the summary of one segment during writing or reading. A draft above the limit of bytes is dropped."""
+    """Collects the summary of one segment during writing or reading.
+
+    A draft above the limit of bytes is dropped.
+    """
 
     __slots__ = ("_body", "_head_at", "_limit", "_number", "_tail", "_tail_offset")
 
@@ -157,7 +163,9 @@ def write_summary(disk: Disk, summary: Summary) -> None:
 
 
 def try_summary(disk: Disk, summary: Summary) -> str:
-    """Write a summary as `write_summary` does, but treat errors as harmless: the next start reads the segment.
+    """Write a summary as `write_summary` does, but treat errors as harmless.
+
+    After an error the next start reads the segment.
 
     Returns:
         A warning for the log; "" without one, also when the disk is full.

@@ -13,7 +13,10 @@ DISK_FULL: Final = (errno.ENOSPC, errno.EDQUOT)  # errors that end as soon as th
 
 
 class Disk(Protocol):
-    """One directory of segment files. Calls block; only the writer thread, the reader thread and recovery use it."""
+    """One directory of segment files.
+
+    Calls block; only the writer thread, the reader thread and recovery use it.
+    """
 
     def files(self) -> dict[str, int]:
         """Return the size in bytes of every file by name."""
@@ -28,7 +31,10 @@ class Disk(Protocol):
         ...
 
     def resize(self, name: str, size: int) -> None:
-        """Cut the file to ``size``, or append zeros and allocate their space on the disk. Creates a missing file."""
+        """Cut the file to ``size``, or append zeros and allocate their space on the disk.
+
+        Creates a missing file.
+        """
         ...
 
     def sync(self, name: str) -> None:

@@ -14,7 +14,9 @@ READ_UNIT: Final = 4096  # bytes; the part that becomes zeros around an unreadab
 
 
 class PatchedFile:
-    """A file of ``size`` bytes: the file ``source`` ("" for zeros) with ``patches`` (offset, bytes) over it.
+    """A file of ``size`` bytes: the file ``source`` with ``patches`` (offset, bytes) over it.
+
+    ``source`` "" stands for zeros.
 
     `add` is the only way to add a patch: a table by pages finds the patches of a range, however many a file has.
     """

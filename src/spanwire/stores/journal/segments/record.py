@@ -1,4 +1,6 @@
-"""Records, the smallest units of the journal. All numbers are little-endian; a record begins at a multiple of 8::
+"""Records, the smallest units of the journal.
+
+All numbers are little-endian; a record begins at a multiple of 8::
 
      0        4         8     9     10        12            16          24
     | crc u32 | length  | kind|flags| format  | number      | sequence  | payload … zeros to a multiple of 8 |

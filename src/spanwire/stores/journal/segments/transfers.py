@@ -21,7 +21,10 @@ RUN_BYTES: Final = 12  # of each run in the payload
 
 
 class TransferRuns:
-    """The payload of a TRANSFER record: ``counts`` sequences from each of ``firsts`` of the destination ``source``."""
+    """The payload of a TRANSFER record.
+
+    ``counts`` sequences from each of ``firsts`` of the destination ``source`` are moved.
+    """
 
     __slots__ = ("counts", "firsts", "source")
 
