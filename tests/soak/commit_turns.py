@@ -1,11 +1,13 @@
-"""How long one turn of the loop takes while transactions at their limit are committed and rolled back.
+"""How long one turn of the loop takes while transactions at their limit are committed and rolled back, the parts of
+staged batches are dropped, and scheduled messages are browsed and removed.
 
     python -m tests.soak.commit_turns --count 100000
 
 One STOMP client sends in a transaction and commits; another takes all of it in a transaction, aborts that, takes it
-again and commits. Everything runs in this process with a journal on real files; the processor time of this thread is
-counted for each turn, which a busy machine does not change much. Prints a line of JSON for each phase: turns, and the
-longest three in milliseconds. Status 1 when one took longer than 20.
+again and commits. A third stages 10,000 parts for each request that drops them, and a fourth schedules messages.
+Everything runs in this process with a journal on real files; the processor time of this thread is counted for each
+turn, which a busy machine does not change much. Prints a line of JSON for each phase: turns, and the longest three in
+milliseconds. Status 1 when one took longer than 20.
 """
 
 from __future__ import annotations
@@ -25,6 +27,8 @@ from spanwire.broker.broker import Broker
 from spanwire.broker.dispatch.memory_usage import UsageLimits
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.subscription import MAX_PREFETCH
+from spanwire.broker.exactly_once.sinks import MAX_STAGED_PARTS
+from spanwire.broker.scheduler.schedule import SchedulerSettings
 from spanwire.model.environment import Time
 from spanwire.model.message import Message
 from spanwire.model.units import MIB
@@ -36,6 +40,7 @@ from spanwire.stores.journal_store import JournalStore
 from tests.support.loop import PostedCalls
 from tests.support.stomp_dialogue import DialogueEnvironment
 
+CONTROL: Final = "/queue/ActiveMQ.Spanwire.Control"
 LIMIT_MS: Final = 20.0  # that nothing may hold the loop
 PIECE: Final = 64 * 1024  # bytes that one read gives
 
@@ -58,6 +63,7 @@ class World:
             formats,
             BrokerSettings(
                 limits=UsageLimits(memory_bytes=2048 * MIB),
+                scheduler=SchedulerSettings(),
             ),
         )
         self.broker.recover(self.store.recovered, self.store.clean, self.now)
@@ -164,8 +170,46 @@ def run(count: int, directory: Path) -> float:
     found.append(world.phase("commit of acknowledgements", lambda: ended(world, taker, end)))
     world.feeds(taker, b"BEGIN\ntransaction:u\n\n\0" + sends.replace(b"transaction:t", b"transaction:u"))
     found.append(world.phase("loss of a connection", lambda: gone(world, taker)))
+    found += drops_parts(world, min(count, MAX_STAGED_PARTS))
+    found += browses(world, count)
     world.store.stop()
     return max(found)
+
+
+def drops_parts(world: World, parts: int) -> list[float]:
+    """The longest turn of each request that drops staged parts."""
+    program = world.client("program")
+    ask = f"SEND\ndestination:{CONTROL}\nreply-to:/temp-queue/answers\nquery:q\nbatch:1\nreceipt:sent\n"
+    ended(world, program, f"{ask}action:begin\nrun:r0\n\n\0".encode())
+    found = []
+    for number, action, more in ((1, "abort", ""), (1, "begin", "run:r1\n"), (2, "forget", "")):  # number: the epoch
+        stages = b"".join(
+            b"BEGIN\ntransaction:t\n\n\0SEND\ndestination:/queue/OUT\npersistent:true\ntransaction:t\n\nx\0"
+            b"SEND\ndestination:%s\ntransaction:t\naction:stage\nquery:q\nbatch:1\nepoch:%d\npartition:%d\nattempt:0\n\n\0"
+            b"COMMIT\ntransaction:t\n\n\0" % (CONTROL.encode(), number, part)
+            for part in range(parts)
+        )
+        world.phase(f"stage {parts} parts", lambda stages=stages: world.feeds(program, stages))  # type: ignore[misc]
+        request = f"{ask}action:{action}\nepoch:{number}\n{more}\n\0".encode()
+        found.append(world.phase(action, lambda request=request: ended(world, program, request)))  # type: ignore[misc]
+    return found
+
+
+def browses(world: World, count: int) -> list[float]:
+    """The longest turn of each request about scheduled messages."""
+    planner = world.client("planner")
+    sends = b"".join(
+        b"SEND\ndestination:/queue/LATER\npersistent:true\nAMQ_SCHEDULED_DELAY:%d\n\nx\0"
+        % (3_600_000 + number * 7919 % count)
+        for number in range(count)
+    )
+    world.phase("schedule", lambda: world.feeds(planner, sends))
+    ask = "SEND\ndestination:/topic/ActiveMQ.Scheduler.Management\nreceipt:sent\nreply-to:/temp-queue/copies\n"
+    found = []
+    for action in ("BROWSE", "REMOVEALL"):
+        request = f"{ask}AMQ_SCHEDULER_ACTION:{action}\n\n\0".encode()
+        found.append(world.phase(action, lambda request=request: ended(world, planner, request)))  # type: ignore[misc]
+    return found
 
 
 def ended(world: World, client: StompBrokerConnection, frame: bytes) -> None:

@@ -322,7 +322,9 @@ def test_s46_requests_that_wait_for_a_commit_are_limited() -> None:
         program.begins_to_ask("begin", query="q", run="r1")
     program.begins_to_ask("begin", query="other", run="r1")
     stage.syncs()
-    with pytest.raises(Refused, match="limit: 64 requests wait for the end of a commit of sink q: try again later"):
+    with pytest.raises(
+        Refused, match="limit: 64 requests wait for the end of another one about sink q: try again later"
+    ):
         program.hears()
     stage.settle()
     stage.syncs()

@@ -7,9 +7,17 @@ from typing import Final
 import pytest
 
 from spanwire.broker.metadata import SCHEDULES
+from spanwire.broker.ports import Principal
 from spanwire.broker.scheduler.removal_job import MAX_REMOVED
-from spanwire.broker.scheduler.schedule import SCHEDULED_MESSAGES, SchedulerSettings
-from spanwire.broker.scheduler.scheduler_requests import MAX_BROWSES, MAX_COPIES, MAX_LOOKED, MAX_REMOVALS, Browse
+from spanwire.broker.scheduler.schedule import SCHEDULED_MESSAGES, Job, SchedulerSettings
+from spanwire.broker.scheduler.scheduler_requests import (
+    MAX_BROWSES,
+    MAX_COPIES,
+    MAX_LOOKED,
+    MAX_ORDERED,
+    MAX_REMOVALS,
+    Browse,
+)
 from spanwire.model.errors import ResourceAllocationError
 from tests.support.dialogue.broker_dialogue import START_MS, Peer, Stage, destination
 from tests.support.dialogue.text_format import properties_of
@@ -316,11 +324,26 @@ def test_a_stop_ends_a_removal(waits: bool) -> None:
     assert left(stage) == 0
 
 
+def browse_of(count: int) -> Browse:
+    jobs = [
+        Job(number, f"ID:{number}", Principal("u"), 1, count - number, "", 0, 0, 0, False) for number in range(count)
+    ]
+    return Browse(Stage().peer("p").state, destination(QUEUE), jobs)
+
+
 def test_a_browse_passes_over_so_many_messages_that_went_meanwhile_in_one_turn() -> None:
-    stage = Stage()
-    browse = Browse(stage.peer("p").state, destination(QUEUE), list(range(2 * MAX_LOOKED + 1)))
+    browse = browse_of(2 * MAX_LOOKED + 1)
+    assert browse.prepare()
     left_after = []
     while browse.order:
         assert browse.take({}) == []
         left_after.append(len(browse.order))
     assert left_after == [MAX_LOOKED + 1, 1, 0]
+
+
+def test_many_messages_of_a_browse_are_put_in_order_in_slices() -> None:
+    browse = browse_of(MAX_ORDERED + 1)
+    jobs = {job.number: job for job in browse.chosen}
+    assert [browse.prepare() for _ in range(3)] == [False, False, True]
+    assert [job.number for job in browse.take(jobs)] == list(range(MAX_ORDERED, MAX_ORDERED - MAX_COPIES, -1))
+    assert browse_of(MAX_ORDERED).prepare(), "a few need one turn"

@@ -24,7 +24,8 @@ from spanwire.broker.exactly_once.batch_targets import BatchTargets
 from spanwire.broker.exactly_once.cursor import Cursor, is_name
 from spanwire.broker.exactly_once.cursors import Cursors
 from spanwire.broker.exactly_once.part_names import PartNames, number_text
-from spanwire.broker.exactly_once.sink import PartKey
+from spanwire.broker.exactly_once.part_removal import PartRemoval, RemovalFollower, SinkEnd, SinkTakeOver, abort_of
+from spanwire.broker.exactly_once.sink import PartKey, Sink
 from spanwire.broker.exactly_once.sink_commit import CommitFollower, Committed, SinkCommit
 from spanwire.broker.exactly_once.sinks import Sinks
 from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes
@@ -46,7 +47,7 @@ from spanwire.model.ids import MessageId, ProducerId
 from spanwire.model.message import Message
 from spanwire.model.message_view import BOOLEAN_VALUE, LONG_VALUE, STRING_VALUE, TEXT, MessageView, PropertyValue
 
-MAX_DEFERRED: Final = 64  # waiting requests about one sink, during its commit
+MAX_DEFERRED: Final = 64  # waiting requests about one sink, while it is closed
 MAX_POSTPONED: Final = 64  # waiting requests of one connection, while the disk is behind
 POLL_SECONDS: Final = 0.05  # seconds between two checks whether the disk has caught up
 URGENT: Final = ("acknowledge", "release")  # actions that make room: no wait for the disk if they write little
@@ -146,7 +147,7 @@ class Postponed(Alarm):
             self._context.wake_at(self, self._context.monotonic + POLL_SECONDS)
 
 
-class Control(ControlTaker, CommitFollower):
+class Control(ControlTaker, CommitFollower, RemovalFollower):
     """Carries out and answers requests."""
 
     def __init__(
@@ -179,7 +180,8 @@ class Control(ControlTaker, CommitFollower):
         self._connection_id = ""
         self._last_sequence = 0
         self._commits: Final[dict[SinkCommit, Request]] = {}  # under way
-        self._deferred: Final[dict[str, deque[Request]]] = {}  # waiting requests by sink, during the sink's commit
+        self._removals: Final[dict[PartRemoval, Request]] = {}  # under way
+        self._deferred: Final[dict[str, deque[Request]]] = {}  # waiting requests by sink, while it is closed
 
     def take(self, state: ConnectionState, message: Message, transaction: Transaction | None) -> None:
         """Carry out a request message, or stage a part for a transaction.
@@ -293,22 +295,46 @@ class Control(ControlTaker, CommitFollower):
             request.body = json.dumps(self._sinks.rows(state, request.name_or_none("query"))).encode("ascii")
             return {}
         query = request.name("query")
-        if self._sinks.is_committing(query):
+        if self._sinks.is_closed(query):
             self._defer(request, query, action)
             return None
         if action == "begin":
-            sink = self._sinks.begin(state, query, request.name("run"), request.text("target"))
-            return {"epoch": (LONG_VALUE, sink.epoch), "batch": (LONG_VALUE, sink.batch)}
+            run, target = request.name("run"), request.text("target")
+            sink = self._sinks.find_or_add(state, query, run, target)
+            if run != sink.run:
+                return self._remove(request, SinkTakeOver(self, self._sinks, sink, self._context, run, target))
+            self._sinks.take_target(sink, target)
+            return _begun(sink)
         epoch = request.number("epoch")
+        if action == "forget" and self._sinks.lacks(query):
+            return {"messages": (LONG_VALUE, 0)}
+        sink = self._sinks.current(state, query, epoch)
         if action == "forget":
-            return {"messages": (LONG_VALUE, self._sinks.forget(state, query, epoch))}
+            return self._remove(request, SinkEnd(self, self._sinks, sink, self._context))
         batch = request.number("batch")
         if action == "abort":
-            return {"messages": (LONG_VALUE, self._sinks.abort(state, query, epoch, batch))}
-        return self._commit(request, query, epoch, batch)
+            return self._remove(request, abort_of(self, self._sinks, sink, self._context, batch))
+        return self._commit(request, sink, batch)
+
+    def _remove(self, request: Request, removal: PartRemoval) -> Answer | None:
+        self._removals[removal] = request
+        removal.begin()
+        return None
+
+    def on_removed(self, removal: PartRemoval) -> None:
+        """Answer an abort, a new run or the end of a sink, and carry out the requests that waited for the end."""
+        request = self._removals.pop(removal)
+        is_begun = isinstance(removal, SinkTakeOver)
+        self._answer(request, _begun(removal.sink) if is_begun else {"messages": (LONG_VALUE, removal.messages)})
+        self._go_on_behind(removal.sink)
+
+    def on_removal_refused(self, removal: PartRemoval, error: JmsError) -> None:
+        """Refuse it, and carry out the requests that waited for its end."""
+        self._refuse(self._removals.pop(removal), refusal_of(error))
+        self._go_on_behind(removal.sink)
 
     def _defer(self, request: Request, query: str, action: str) -> None:
-        """Let a request wait for the end of the sink's commit.
+        """Let a request wait for the end of the request that closed the sink.
 
         Raises:
             JmsError: the request would be refused now already.
@@ -323,12 +349,11 @@ class Control(ControlTaker, CommitFollower):
             self._deferred[query] = deferred
         if len(deferred) >= MAX_DEFERRED:
             raise refusal(
-                LIMIT, f"{MAX_DEFERRED} requests wait for the end of a commit of sink {query}: try again later"
+                LIMIT, f"{MAX_DEFERRED} requests wait for the end of another one about sink {query}: try again later"
             )
         deferred.append(request)
 
-    def _commit(self, request: Request, query: str, epoch: int, batch: int) -> Answer | None:
-        sink = self._sinks.current(request.state, query, epoch)
+    def _commit(self, request: Request, sink: Sink, batch: int) -> Answer | None:
         if batch <= sink.batch:
             return _committed(Committed(0, True))
         commit = SinkCommit(
@@ -351,15 +376,15 @@ class Control(ControlTaker, CommitFollower):
     def on_committed(self, commit: SinkCommit, result: Committed) -> None:
         """Answer a commit, and carry out the requests that waited for its end."""
         self._answer(self._commits.pop(commit), _committed(result))
-        self._go_on_behind(commit)
+        self._go_on_behind(commit.sink)
 
     def on_refused(self, commit: SinkCommit, error: JmsError) -> None:
         """Refuse a commit, and carry out the requests that waited for its end."""
         self._refuse(self._commits.pop(commit), refusal_of(error))
-        self._go_on_behind(commit)
+        self._go_on_behind(commit.sink)
 
-    def _go_on_behind(self, commit: SinkCommit) -> None:
-        for waiting in self._deferred.pop(commit.sink.query, ()):
+    def _go_on_behind(self, sink: Sink) -> None:
+        for waiting in self._deferred.pop(sink.query, ()):
             self._do(waiting, False)
 
     def _refuse(self, request: Request, error: ControlRefusal) -> None:
@@ -397,6 +422,10 @@ def _held(cursor: Cursor, with_epoch: bool) -> Answer:
     if with_epoch:
         answer["epoch"] = (LONG_VALUE, cursor.epoch)
     return answer
+
+
+def _begun(sink: Sink) -> Answer:
+    return {"epoch": (LONG_VALUE, sink.epoch), "batch": (LONG_VALUE, sink.batch)}
 
 
 def _committed(done: Committed) -> Answer:

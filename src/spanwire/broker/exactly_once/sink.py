@@ -19,6 +19,7 @@ from spanwire.model.destination import QUEUE, SUBSCRIPTION, TOPIC, TRANSACTION, 
 from spanwire.model.message import DEFAULT_PRIORITY
 
 NO_BATCH: Final = -1
+LAST_BATCH: Final = 10**19  # above all numbers of batches, which have at most 19 digits
 STAGING_PREFIX: Final = "staged-"  # names of XA branches are plain numbers and never begin so
 
 
@@ -98,8 +99,8 @@ class Sink:
     """State of one sink: ``run`` owns the sink in ``epoch``, ``batch`` is the last committed batch.
 
     ``parts`` has the staged parts by key; `note_part`, `note_growth` and `forget_part` count them by batch.
-    ``committing`` is the batch of a commit that is under way. ``target`` is the program's description of the final
-    destinations, possibly empty.
+    ``target`` is the program's description of the final destinations, possibly empty. While a request is carried out in
+    slices the sink is closed for parts of batches up to ``closed_batch``; ``under_way`` says why.
     """
 
     def __init__(self, query: str, user: str) -> None:
@@ -112,7 +113,18 @@ class Sink:
         self.batch = NO_BATCH
         self.parts: Final[dict[str, Part]] = {}
         self._batches: Final[dict[int, StagedBatch]] = {}
-        self.committing = NO_BATCH
+        self.closed_batch = NO_BATCH
+        self.under_way = ""
+
+    def close(self, batch: int, under_way: str) -> None:
+        """Keep the parts of batches up to ``batch`` as they are, and let further requests wait, until `reopen`."""
+        self.closed_batch = batch
+        self.under_way = under_way
+
+    def reopen(self) -> None:
+        """End the work that closed the sink."""
+        self.closed_batch = NO_BATCH
+        self.under_way = ""
 
     def check_epoch(self, epoch: int) -> None:
         """Raise `ControlRefusal` unless ``epoch`` is the current epoch."""

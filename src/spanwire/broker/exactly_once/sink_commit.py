@@ -21,6 +21,7 @@ from spanwire.broker.dispatch.jobs import Job, StoreReader
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.exactly_once.batch_targets import BatchTargets
 from spanwire.broker.exactly_once.part_names import PartName, PartNames
+from spanwire.broker.exactly_once.part_removal import EndedParts
 from spanwire.broker.exactly_once.rewritten_batch import RewrittenBatch
 from spanwire.broker.exactly_once.sink import NO_BATCH, Part, PartKey, Sink, staging_destination
 from spanwire.broker.exactly_once.sinks import Sinks
@@ -37,8 +38,6 @@ from spanwire.model.message import Message
 PAGE_MESSAGES: Final = 1_000  # messages of one read
 COPIES_AT_ONCE: Final = 100  # copies that are looked at before their steps are counted: one for each other target
 COPIES_IN_STEP: Final = 10  # copies that stay in place and are gathered in the time of one step
-REMOVED_IN_STEP: Final = 100  # copies that are removed with their part in the time of one step
-FORGOTTEN_IN_STEP: Final = 4  # parts that are forgotten in the time of one step
 MAX_REPETITIONS: Final = 3  # repeated gatherings after the removal of a destination
 
 NAMING: Final = 0
@@ -76,7 +75,7 @@ class CommitFollower(Protocol):
 class SinkCommit(StoreReader, Job):
     """One commit under way.
 
-    Parts of its batch, and of batches before, stay as they are meanwhile (`Sink.committing`).
+    Parts of its batch, and of batches before, stay as they are meanwhile (`Sink.close`).
 
     ``steps`` counts the work so far.
     """
@@ -129,11 +128,11 @@ class SinkCommit(StoreReader, Job):
         self._found: list[Message | None] = []
         self._found_bytes = 0
         self._all: list[Part] = []  # of the sink
-        self._ended: Final[list[Part]] = []
+        self._ended: Final[EndedParts] = EndedParts(sinks, sink)
 
     def begin(self) -> None:
         """Do the first slice. A small batch is committed with it."""
-        self.sink.committing = self.batch
+        self.sink.close(self.batch, f"batch {self.batch} of sink {self.sink.query} is being committed")
         if self.work():
             self._context.schedule(self)
         self._context.steps += self.steps
@@ -160,7 +159,7 @@ class SinkCommit(StoreReader, Job):
         Then the rest of the parts is forgotten at once.
         """
         if self._stage == FORGETTING:
-            self._sinks.forget_parts(self.sink, self._ended[self._next :])
+            self._ended.forget_all()
             self._end(OVER)
             self._follower.on_committed(self, Committed(self._messages, False))
             return
@@ -170,7 +169,7 @@ class SinkCommit(StoreReader, Job):
 
     def _end(self, stage: int) -> None:
         self._stage = stage
-        self.sink.committing = NO_BATCH
+        self.sink.reopen()
 
     def _go_on(self, end: int) -> bool:
         """Go on up to ``end`` steps, and return True at the end of the commit."""
@@ -311,16 +310,13 @@ class SinkCommit(StoreReader, Job):
         while self._next < len(self._all):
             if self.steps >= end:
                 return False
-            self.steps += 1
             part = self._all[self._next]
             self._next += 1
             if part.key.batch > self.batch:
+                self.steps += 1
                 continue
-            if self._transfer is None or part.key.text not in self._named:
-                self._unit.remove_all(staging_destination(part.number), part.sequences)
-                self.steps += len(part.sequences) // REMOVED_IN_STEP
-            self._unit.add_metadata(part.end())
-            self._ended.append(part)
+            with_copies = self._transfer is None or part.key.text not in self._named
+            self.steps += self._ended.gather(part, self._unit, with_copies)
         return True
 
     def _hand_over(self) -> bool:
@@ -365,14 +361,8 @@ class SinkCommit(StoreReader, Job):
 
     def _forget(self, end: int) -> bool:
         """Forget more of the ended parts, and return True at the end."""
-        while self._next < len(self._ended):
-            if self.steps >= end:
-                return False
-            stop = self._next + FORGOTTEN_IN_STEP
-            self._sinks.forget_parts(self.sink, self._ended[self._next : stop])
-            self._next = stop
-            self.steps += 1
-        return True
+        self.steps += self._ended.forget(end - self.steps)
+        return self._ended.are_forgotten()
 
 
 def missing(part: Part) -> SpanwireError:

@@ -1,6 +1,6 @@
-"""All sinks of a broker: begin, staging, removal, and recovery after a restart.
+"""All sinks of a broker: staging, and recovery after a restart.
 
-`SinkCommit` commits batches.
+`SinkCommit` commits batches, `PartRemoval` drops parts.
 
 A staged part leaves memory with the commit of its session. Until the batch is committed or dropped the part waits in a
 staging destination of the store, without a name for clients.
@@ -16,10 +16,8 @@ from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.connections.transaction import Stager, TransactedSend, Transaction
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.destination import BrokerDestination
-from spanwire.broker.exactly_once.cursor import with_past
 from spanwire.broker.exactly_once.part_draft import PartDraft
 from spanwire.broker.exactly_once.sink import (
-    NO_BATCH,
     STAGING_PREFIX,
     Part,
     PartKey,
@@ -28,7 +26,7 @@ from spanwire.broker.exactly_once.sink import (
     decode_sink,
     staging_destination,
 )
-from spanwire.broker.metadata import SINK_LEDGERS, STAGED_BATCHES, MetadataRecord
+from spanwire.broker.metadata import STAGED_BATCHES, MetadataRecord
 from spanwire.broker.persistence.recovered import RecoveredDestination
 from spanwire.broker.persistence.store_unit import StoreUnit
 from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes
@@ -74,13 +72,14 @@ class Sinks:
         self._parts = 0
         self._staged = 0
 
-    def begin(self, state: ConnectionState, query: str, run: str, target: str) -> Sink:
-        """Create the sink ``query`` or take the sink over for ``run``.
-
-        Parts staged by older epochs are dropped.
+    def find_or_add(self, state: ConnectionState, query: str, run: str, target: str) -> Sink:
+        """Return the sink ``query``, which is new if there is none yet.
 
         Args:
             target: the program's description of the final destinations, the same in each run; may be empty.
+
+        Raises:
+            JmsError: the sink belongs to somebody else, the run has ended, or the target is another one.
         """
         self.store()
         if len(target) > MAX_TARGET:
@@ -96,20 +95,14 @@ class Sinks:
         if run != sink.run:
             sink.check_run(run)
         sink.check_target(target)
-        kept = target if target else sink.target
-        if run != sink.run:
-            past = with_past(sink.run, sink.past_runs)
-            parts = list(sink.parts.values())
-            self.store_unit(StoreUnit(), parts, [sink.metadata_record(sink.epoch + 1, run, past, sink.batch, kept)])
-            sink.epoch += 1
-            sink.run = run
-            sink.past_runs = past
-            sink.target = kept
-            self.forget_parts(sink, parts)
-        elif kept != sink.target:
-            self.store_unit(StoreUnit(), [], [sink.metadata_record(sink.epoch, run, sink.past_runs, sink.batch, kept)])
-            sink.target = kept
         return sink
+
+    def take_target(self, sink: Sink, target: str) -> None:
+        """Store the target of a sink that had none."""
+        if target and target != sink.target:
+            record = sink.metadata_record(sink.epoch, sink.run, sink.past_runs, sink.batch, target)
+            take_unit(self._context.units, StoreUnit(), [record])
+            sink.target = target
 
     def check_begin(self, state: ConnectionState, query: str, run: str) -> None:
         """Raise `JmsError` if the connection may not use the sink, or the run has ended."""
@@ -128,25 +121,19 @@ class Sinks:
         sink.check_epoch(epoch)
         return sink
 
-    def is_committing(self, query: str) -> bool:
-        """Return True if a commit of the sink is under way."""
+    def is_closed(self, query: str) -> bool:
+        """Return True if a request about the sink is carried out in slices."""
         sink = self._sinks.get(query)
-        return sink is not None and sink.committing != NO_BATCH
+        return sink is not None and bool(sink.under_way)
 
-    def abort(self, state: ConnectionState, query: str, epoch: int, batch: int) -> int:
-        """Drop the parts staged for ``batch`` and return the number of dropped messages."""
-        sink = self.current(state, query, epoch)
-        return self._drop(sink, [part for part in sink.parts.values() if part.key.batch == batch], [])
-
-    def forget(self, state: ConnectionState, query: str, epoch: int) -> int:
-        """Forget a sink with all staged parts. Forgetting an unknown sink succeeds."""
+    def lacks(self, query: str) -> bool:
+        """Return True if there is no sink ``query``, though there is a store."""
         self.store()
-        if query not in self._sinks:
-            return 0
-        sink = self.current(state, query, epoch)
-        count = self._drop(sink, list(sink.parts.values()), [MetadataRecord(SINK_LEDGERS, query.encode("ascii"), None)])
-        del self._sinks[query]
-        return count
+        return query not in self._sinks
+
+    def remove(self, sink: Sink) -> None:
+        """Forget a sink without parts."""
+        del self._sinks[sink.query]
 
     def rows(self, state: ConnectionState, query: str) -> list[dict[str, object]]:
         """Return rows of all sinks, or of sink ``query``, within the rights of the connection."""
@@ -191,8 +178,8 @@ class Sinks:
         sink = self.current(staging.state, staging.key.query, staging.epoch)
         if transaction.acks:
             raise refusal(MALFORMED, "a transaction that stages acknowledges nothing: use another session")
-        if staging.key.batch <= sink.committing:
-            raise refusal(MALFORMED, f"batch {sink.committing} of sink {sink.query} is being committed")
+        if staging.key.batch <= sink.closed_batch:
+            raise refusal(MALFORMED, sink.under_way)
         return sink
 
     def check_send(self, staging: Staging, send: TransactedSend) -> None:
@@ -292,11 +279,8 @@ class Sinks:
         self._numbers_used += 1
         return self._numbers_used - 1
 
-    def store_unit(self, unit: StoreUnit, parts: list[Part], metadata: list[MetadataRecord]) -> None:
-        """Store ``unit`` and ``metadata`` and remove ``parts``, in one unit; `forget_parts` must follow."""
-        for part in parts:
-            unit.remove_all(staging_destination(part.number), part.sequences)
-            unit.add_metadata(part.end())
+    def take_removal(self, unit: StoreUnit, metadata: list[MetadataRecord]) -> None:
+        """Store ``unit``, which ends parts, with ``metadata``; `forget_parts` must follow."""
         take_unit(self._context.units, unit, metadata)
 
     def take_commit(self, sink: Sink, unit: StoreUnit, batch: int) -> None:
@@ -305,21 +289,13 @@ class Sinks:
         take_unit(self._context.units, unit, [record])
         sink.batch = batch
 
-    def forget_parts(self, sink: Sink, parts: list[Part]) -> int:
-        """Forget ``parts`` after their removal from the store, and return the number of messages."""
-        count = 0
+    def forget_parts(self, sink: Sink, parts: list[Part]) -> None:
+        """Forget ``parts`` after their removal from the store."""
         for part in parts:
-            count += part.messages
             self._staged -= len(part.sequences)
             sink.forget_part(part)
             self._free.append(part.number)
         self._parts -= len(parts)
-        return count
-
-    def _drop(self, sink: Sink, parts: list[Part], metadata: list[MetadataRecord]) -> int:
-        if parts or metadata:
-            self.store_unit(StoreUnit(), parts, metadata)
-        return self.forget_parts(sink, parts)
 
     def store(self) -> MessageStore:
         """Return the store.
