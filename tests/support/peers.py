@@ -75,6 +75,11 @@ def _stomp_py() -> str | None:
     return None if importlib.util.find_spec("stomp") else "this Python has no package stomp.py"
 
 
+def _s3() -> str | None:
+    absent = [name for name in ("moto", "flask", "flask_cors", "pyarrow") if importlib.util.find_spec(name) is None]
+    return f"this Python has no package {', '.join(absent)}" if absent else None
+
+
 def _strace() -> str | None:
     return _program("strace") or (None if _runs("strace", "-o", os.devnull, "true") else "strace may not trace here")
 
@@ -98,6 +103,7 @@ _PEERS: Final[dict[str, tuple[Callable[[], str | None], str]]] = {
     "ruby-stomp": (_ruby_stomp, "apt package ruby-stomp"),
     "net-stomp": (_net_stomp, "apt package libnet-stomp-perl"),
     "stomp.py": (_stomp_py, "requirements/test.txt"),
+    "s3": (_s3, "requirements/test.txt and spark.txt"),
     "strace": (_strace, "apt package strace"),
     "cc": (_cc, "apt packages gcc and python3-dev"),
     "network-namespace": (_network_namespace, "apt packages util-linux and iproute2, and a kernel that lets users"),
