@@ -50,6 +50,7 @@ from spanwire.model.secret import Secret
 from spanwire.model.units import MIB
 from spanwire.pipeline.columns.body_types import BODY_KINDS
 from spanwire.pipeline.columns.destinations import ADVISORIES, MAX_PRIORITY, source_destination, target_destination
+from spanwire.pipeline.storage.location import parse
 from spanwire.tls.settings import ClientTlsSettings, KeyStore, TrustStore
 
 DEFAULT_URL: Final = "tcp://127.0.0.1:61616"
@@ -219,6 +220,8 @@ def read_options(values: Mapping[str, str]) -> ReadOptions:
         partitions=reader.number("numPartitions", 2, 1, MAX_PARTITIONS),
         bodies=reader.bodies(),
     )
+    if options.staging_directory is not None:
+        parse(options.staging_directory)
     _check_cursor(options)
     return options
 

@@ -104,7 +104,7 @@ def run_routes(arguments: Sequence[str]) -> int:
     if options.dry_run:
         sys.stdout.write(str(load(PLAN)(file)))
         return 0
-    state = Path(options.state) if options.state else options.file.with_name(options.file.name + ".state")
+    state = options.state or str(options.file.with_name(options.file.name + ".state"))
     functions = Path(options.functions) if options.functions else None
     stop = threading.Event()
     stop_on_signals(stop)
@@ -126,7 +126,7 @@ def run_archive(arguments: Sequence[str]) -> int:
         ),
     )
     parser.add_argument("destination", metavar="DESTINATION", help="queue://NAME, queue://A.>, or topic://NAME")
-    parser.add_argument("directory", metavar="DIRECTORY", type=Path, help="directory of the archive")
+    parser.add_argument("directory", metavar="DIRECTORY", help="directory of the archive, or s3://BUCKET/DIRECTORY")
     broker_options(parser)
     spark_options(parser)
     parser.option("selector", "only these messages")
@@ -156,7 +156,7 @@ def run_archive(arguments: Sequence[str]) -> int:
 def run_replay(arguments: Sequence[str]) -> int:
     """Send messages of an archive again."""
     parser = Parser(prog="spanwire pipeline replay", description="Send messages of an archive again.")
-    parser.add_argument("directory", metavar="DIRECTORY", help="the archive")
+    parser.add_argument("directory", metavar="DIRECTORY", help="the archive: a directory, or s3://BUCKET/DIRECTORY")
     broker_options(parser)
     spark_options(parser)
     parser.option("to", "one destination for all messages; by default the original destinations")
@@ -177,7 +177,7 @@ def run_replay(arguments: Sequence[str]) -> int:
     values = {**broker_of(options), "destination": options.to}
     stop = threading.Event()
     stop_on_signals(stop)
-    state = Path(options.state) if options.state else Path(options.directory.rstrip("/") + ".replay")
+    state = options.state or options.directory.rstrip("/") + ".replay"
 
     def tell(done: int, portions: int) -> None:
         sys.stdout.write(f"replay: {done} of {portions} portions are sent\n")

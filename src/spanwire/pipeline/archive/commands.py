@@ -5,17 +5,19 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.archive.archive_query import STATE, ArchiveQuery
 from spanwire.pipeline.archive.replay import DestinationTotal, Replay, Selection, totals
+from spanwire.pipeline.archive.shared_archive import SharedArchive
 from spanwire.pipeline.options import read_options, write_options
 from spanwire.pipeline.routes.route_runner import session_on
+from spanwire.pipeline.routes.route_state import state_directory
 from spanwire.pipeline.routes.supervisor import RouteEvent, SupervisedRoute, run_all
 from spanwire.pipeline.selectors.selector_evaluation import parse
 from spanwire.pipeline.spark.spark_log import NAME as SPARK_LOG
+from spanwire.pipeline.storage.location import local_path
 from spanwire.routes.model import Patience
 
 NAME: Final = "archive"
@@ -24,15 +26,22 @@ NAME: Final = "archive"
 def archive(
     master: str,
     options: dict[str, str],
-    directory: Path,
+    directory: str,
     trigger: str,
     tell: Callable[[RouteEvent], None],
     stop: threading.Event,
 ) -> bool:
-    """Archive until ``stop`` is set, or all present messages; return True without a failure."""
+    """Archive until ``stop`` is set, or all present messages; return True without a failure.
+
+    Spark writes an archive on a disk, PyArrow one on shared storage.
+    """
     read_options(options)
-    with session_on(master, "spanwire pipeline archive", log=directory / STATE / SPARK_LOG) as spark:
-        query = SupervisedRoute(NAME, ArchiveQuery(spark, options, directory, trigger), Patience(), tell)
+    path = local_path(directory)
+    if path is None:
+        SharedArchive(options, directory, tell).run(trigger, stop)
+        return True
+    with session_on(master, "spanwire pipeline archive", log=path / STATE / SPARK_LOG) as spark:
+        query = SupervisedRoute(NAME, ArchiveQuery(spark, options, path, trigger), Patience(), tell)
         return run_all([query], stop, time.monotonic)
 
 
@@ -40,7 +49,7 @@ def replay(
     master: str,
     selection: Selection,
     options: dict[str, str],
-    state: Path,
+    state: str,
     rate: int | None,
     tell: Callable[[int, int], None],
     stop: threading.Event,
@@ -49,7 +58,7 @@ def replay(
     _check(selection)
     write_options(options)
     with session_on(master, "spanwire pipeline replay") as spark:
-        return Replay(spark, selection, options, state, rate).run(time.monotonic, stop.wait, tell)
+        return Replay(spark, selection, options, state_directory(state), rate).run(time.monotonic, stop.wait, tell)
 
 
 def replay_plan(master: str, selection: Selection) -> list[str]:
@@ -66,7 +75,8 @@ def total_text(total: DestinationTotal) -> str:
 
 
 def _check(selection: Selection) -> None:
-    if not Path(selection.directory).is_dir():
+    path = local_path(selection.directory)
+    if path is not None and not path.is_dir():
         raise ConfigurationError(f"there is no directory {selection.directory}")
     if selection.selector is not None:
         parse(selection.selector)

@@ -23,8 +23,10 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.archive.archive_query import DAY, DESTINATION, PARTITIONS
+from spanwire.pipeline.archive.shared_reading import read_shared_archive
 from spanwire.pipeline.arrow.schema import COLUMNS, DDL
 from spanwire.pipeline.selector_column import selector_column
+from spanwire.pipeline.storage.location import Location, parse
 
 ARCHIVE_DDL: Final = f"{DDL}, {DESTINATION} string, {DAY} date"
 MAX_PORTION: Final = 10_000  # messages sent between two records
@@ -36,7 +38,7 @@ ORDER: Final = ("JMSTimestamp", "sequence", "JMSMessageID")
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Selects messages of an archive."""
+    """Selects messages of an archive in a directory, or at the address of one on shared storage."""
 
     directory: str
     since: datetime | None = None
@@ -69,10 +71,13 @@ def select_messages(spark: SparkSession, selection: Selection) -> DataFrame:
     Raises:
         ConfigurationError: the directory is no archive.
     """
-    directory = Path(selection.directory)
-    if not directory.is_dir() or not any(directory.glob(f"{PARTITIONS[0]}=*")):
+    directory = parse(selection.directory)
+    if isinstance(directory, Location):
+        frame = read_shared_archive(spark, selection.directory, ARCHIVE_DDL)
+    elif not directory.is_dir() or not any(directory.glob(f"{PARTITIONS[0]}=*")):
         raise ConfigurationError(f"{directory} is no archive; there is no {PARTITIONS[0]}=… in it")
-    frame = read_archive(spark, str(directory))
+    else:
+        frame = read_archive(spark, str(directory))
     if selection.since is not None:
         frame = frame.where(F.col("JMSTimestamp") >= F.lit(selection.since))
     if selection.until is not None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from pyspark.sql.datasource import InputPartition
 
-from spanwire.pipeline.arrow.segments import row_count
+from spanwire.pipeline.storage.staged_segments import count_rows
 
 MIN_PARTITION_ROWS: Final = 1000  # rows; fewer are not worth a task
 
@@ -18,7 +17,7 @@ class StagedRows(InputPartition):
     """Rows of one segment; plain values, because Spark pickles them."""
 
     directory: str
-    segment: int
+    segment: str
     first: int
     count: int
 
@@ -30,8 +29,7 @@ def staged_partitions(directory: str, segments: list[int], wanted: int) -> list[
         ConfigurationError: a segment does not exist.
     """
     partitions: list[InputPartition] = []
-    for segment in segments:
-        rows = row_count(Path(directory), segment)
+    for segment, rows in count_rows(directory, segments):
         size = max(MIN_PARTITION_ROWS, -(-rows // wanted))
         for first in range(0, rows, size):
             partitions.append(StagedRows(directory, segment, first, min(size, rows - first)))

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from spanwire.pipeline.arrow.segments import read_rows
 from spanwire.pipeline.datasource.partitions import StagedRows, staged_partitions
 from spanwire.pipeline.link.broker_link import browse, consume
 from spanwire.pipeline.options import BROWSE, ReadOptions, read_options, staging_directory
 from spanwire.pipeline.source.cursor_source import record_batches
 from spanwire.pipeline.source.staging import Staging
+from spanwire.pipeline.storage.staged_segments import staged_rows
 
 
 class SpanwireReader(DataSourceReader):
@@ -44,7 +43,7 @@ class SpanwireReader(DataSourceReader):
         """Return the rows of one partition."""
         options = read_options(self._option_map)
         if isinstance(partition, StagedRows):
-            return read_rows(Path(partition.directory), partition.segment, partition.first, partition.count)
+            return staged_rows(partition.directory, partition.segment, partition.first, partition.count)
         return browse_rows(options) if options.mode == BROWSE else iter(())
 
 

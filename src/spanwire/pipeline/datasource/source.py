@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Final
 
 from pyspark.sql.datasource import (
@@ -33,6 +32,7 @@ from spanwire.pipeline.options import (
     staging_directory,
     write_options,
 )
+from spanwire.pipeline.storage.location import absolute
 
 PATH_NAMES: Final = frozenset(name.lower() for name in PATHS)
 
@@ -48,7 +48,7 @@ class SpanwireDataSource(DataSource):
         super().__init__(options)
         for name, value in options.items():
             if name.lower() in PATH_NAMES and value:
-                options[name] = str(Path(value).absolute())
+                options[name] = absolute(value)
 
     @classmethod
     def name(cls) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Final, NoReturn
 
 import pyarrow as pa
@@ -17,7 +16,6 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from spanwire.model.errors import ConfigurationError, JmsError
-from spanwire.pipeline.arrow.segments import read_rows
 from spanwire.pipeline.datasource.partitions import StagedRows, staged_partitions
 from spanwire.pipeline.link.broker_link import consume
 from spanwire.pipeline.options import read_options, staging_directory
@@ -26,6 +24,7 @@ from spanwire.pipeline.source.prefetch import SegmentPrefetch
 from spanwire.pipeline.source.retry_window import PAUSE_S, RetryWindow
 from spanwire.pipeline.source.staging import Staging
 from spanwire.pipeline.spark.gc_tuning import LOADED_MODULES
+from spanwire.pipeline.storage.staged_segments import staged_rows
 
 BEHIND_MS: Final = "behindMs"
 
@@ -103,7 +102,7 @@ class SpanwireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return the rows of one range."""
         assert isinstance(partition, StagedRows)
         LOADED_MODULES.freeze()
-        return read_rows(Path(partition.directory), partition.segment, partition.first, partition.count)
+        return staged_rows(partition.directory, partition.segment, partition.first, partition.count)
 
     def stop(self) -> None:
         """Close the consumer and unlock the staging directory."""

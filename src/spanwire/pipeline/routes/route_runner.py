@@ -22,7 +22,7 @@ from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.executors import check_executors
 from spanwire.pipeline.routes.functions import TextFunction, load_functions
 from spanwire.pipeline.routes.query import AVAILABLE_NOW, RouteQuery
-from spanwire.pipeline.routes.route_state import open_state
+from spanwire.pipeline.routes.route_state import open_state, state_directory
 from spanwire.pipeline.routes.supervisor import JAVA_LOST, RouteEvent, SupervisedRoute, failure_text, run_all
 from spanwire.pipeline.session import local_session, machine_cores, prepare_cluster_environment, start_session
 from spanwire.pipeline.spark.spark_log import NAME, log_of_commands
@@ -176,7 +176,7 @@ def check_durable(file: RouteFile) -> None:
 def run(
     master: str,
     file: RouteFile,
-    state: Path,
+    state: str,
     trigger: str,
     functions: Path | None,
     tell: Callable[[RouteEvent], None],
@@ -188,8 +188,9 @@ def run(
         ConfigurationError: a route is faulty, or Spark does not start or has ended.
     """
     loaded = load_functions(file.functions(), functions)  # report errors before the slow start of Spark
+    directory = state_directory(state)
     try:
-        with session_on(master, f"spanwire pipeline {Path(file.file).name}", log=state / NAME) as spark:
-            return run_routes(spark, file, state, trigger, loaded, tell, stop)
+        with session_on(master, f"spanwire pipeline {Path(file.file).name}", log=directory / NAME) as spark:
+            return run_routes(spark, file, directory, trigger, loaded, tell, stop)
     except (PySparkException, Py4JError) as error:
         raise ConfigurationError(f"Spark on {master}: {failure_text(error)}") from None

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from spanwire.model.errors import ConfigurationError
+from spanwire.pipeline.storage.location import local_path, parse
 from spanwire.routes.model import BROKER, Route
 
 RUN_DIGITS: Final = 12  # hexadecimal digits of the name of a run
@@ -74,6 +75,21 @@ class RouteState:
             ledgers[ledger] = batch
             write_note(self.ledgers, ledgers)
         return ledgers[ledger]
+
+
+def state_directory(text: str) -> Path:
+    """Return the directory of a state, which must be on a local or mounted disk.
+
+    Raises:
+        ConfigurationError: the directory is on a file system that Spark needs a connector for.
+    """
+    path = local_path(text)
+    if path is None:
+        raise ConfigurationError(
+            f"the state {parse(text)} would be on shared storage, where Spark's checkpoint needs a connector; name a "
+            "directory on a disk that all machines mount with --state"
+        )
+    return path
 
 
 def write_note(path: Path, content: dict[str, object] | dict[str, int] | dict[str, str]) -> None:

@@ -1,6 +1,6 @@
 """Moves messages from a queue to segments without loss, whenever the process or the machine stops.
 
-    receive → write the segment, sync → acknowledge → record the confirmation → Spark reads the segment → discard
+    receive → write the segment, sync → check the owner → acknowledge → record the confirmation → Spark reads → discard
 
 | stopped                        | afterwards                                                                    |
 |--------------------------------|-------------------------------------------------------------------------------|
@@ -19,13 +19,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 from spanwire.model.errors import JmsError
-from spanwire.pipeline.arrow.segments import SegmentWriter, StagingDirectory
 from spanwire.pipeline.link.batch_receiver import BatchReceiver, MessageSource, ReceivedBatch
 from spanwire.pipeline.options import AT_MOST_ONCE, ReadOptions, staging_directory
+from spanwire.pipeline.storage.staged_segments import NewSegment, StagedSegments, open_segments
 
 MAX_UNSETTLED: Final = 4  # unconfirmed segments whose ids are in memory; one for each of several crashes in a row
 MAX_KNOWN_BATCHES: Final = 100  # consecutive batches of redelivered messages; new messages may follow them
@@ -39,7 +38,14 @@ logger = logging.getLogger(__name__)
 class Staging:
     """The staged messages of one queue; belongs to one process and is not thread-safe."""
 
-    def __init__(self, options: ReadOptions, connect: Callable[[], MessageSource], clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        options: ReadOptions,
+        connect: Callable[[], MessageSource],
+        clock: Callable[[], float],
+        open_staged: Callable[[str, dict[str, str]], StagedSegments] | None = None,
+    ) -> None:
+        """Open the staging directory of the options, with `open_segments` unless another function is given."""
         self._options: Final[ReadOptions] = options
         self._connect: Final[Callable[[], MessageSource]] = connect
         self._receiver: Final[BatchReceiver] = BatchReceiver(options, clock)
@@ -48,7 +54,7 @@ class Staging:
         description = {"destination": str(options.destination), "selector": options.selector or ""}
         if options.subscription is not None:
             description["subscription"] = options.subscription
-        self._directory: Final[StagingDirectory] = StagingDirectory(Path(staging_directory(options)), description)
+        self._directory: Final[StagedSegments] = (open_staged or open_segments)(staging_directory(options), description)
         self._known: Final[dict[int, set[str]]] = {
             number: self._directory.ids(number, options.has_many_sources)
             for number in self.numbers()
@@ -93,6 +99,14 @@ class Staging:
             if number > last or self._last is None or self._last.is_empty:
                 break
         return number
+
+    def discard(self, last: int) -> None:
+        """Discard segments up to ``last``, as `next_segment` does.
+
+        Raises:
+            ConfigurationError: another process has taken over the directory.
+        """
+        self._discard(last)
 
     def drain(self) -> None:
         """Stage messages until the queue is empty.
@@ -146,7 +160,7 @@ class Staging:
             self._acknowledge(source, number, received)
         return number if received.ids else number - 1
 
-    def _finish(self, segment: SegmentWriter) -> None:
+    def _finish(self, segment: NewSegment) -> None:
         try:
             segment.finish()
         except BaseException:  # the next acknowledgement must not cover the messages received so far
@@ -154,11 +168,12 @@ class Staging:
             raise
 
     def _acknowledge(self, source: MessageSource, number: int, received: ReceivedBatch) -> None:
-        """Acknowledge a stored segment.
+        """Acknowledge a stored segment, unless another process has taken over the directory.
 
         After a failure the broker redelivers messages that are recognised by id.
         """
         try:
+            self._directory.check_owner()
             source.acknowledge()
         except JmsError as error:
             logger.warning("segment %d is staged but not acknowledged: %s", number, error)
@@ -183,6 +198,7 @@ class Staging:
             JmsError: the broker has not confirmed; the messages are lost or redelivered.
         """
         try:
+            self._directory.check_owner()
             source.acknowledge()
         except BaseException:
             self._disconnect()
@@ -197,9 +213,11 @@ class Staging:
             oldest = min(self._known)
             logger.warning("segment %d: the broker has not redelivered its messages; their ids are dropped", oldest)
             self._settle(oldest)
-        for number in self.numbers():
-            if number <= start and number not in self._known:
-                self._directory.discard(number)
+        old = [number for number in self.numbers() if number <= start and number not in self._known]
+        if old:
+            self._directory.check_owner()
+        for number in old:
+            self._directory.discard(number)
 
     def _disconnect(self) -> None:
         source, self._source = self._source, None

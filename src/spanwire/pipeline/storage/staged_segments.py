@@ -1,0 +1,112 @@
+"""Staged messages wherever they are: a directory of this machine, or a file system that PyArrow reaches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self
+
+import pyarrow as pa
+
+from spanwire.pipeline.arrow.segments import StagingDirectory, read_rows, row_count
+from spanwire.pipeline.storage.arrow_files import open_files
+from spanwire.pipeline.storage.location import Location, parse
+from spanwire.pipeline.storage.shared_staging import SharedStaging, index_names, stored_rows, stored_segment
+
+
+class NewSegment(Protocol):
+    """A segment that is being written; without `finish` there is no segment."""
+
+    def __enter__(self) -> Self:
+        """Begin to write."""
+        ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
+    ) -> None:
+        """Remove what was not finished."""
+        ...
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Append one record batch."""
+        ...
+
+    def finish(self) -> None:
+        """Make the segment last."""
+        ...
+
+
+class StagedSegments(Protocol):
+    """The segments of one source, for the only process that may change them."""
+
+    def close(self) -> None:
+        """End the use."""
+        ...
+
+    def numbers(self) -> list[int]:
+        """Return the numbers of the segments in order."""
+        ...
+
+    def segment(self, number: int) -> NewSegment:
+        """Return a writer for a new segment."""
+        ...
+
+    def check_owner(self) -> None:
+        """Check that no other process may change the segments; called before each acknowledgement and removal."""
+        ...
+
+    def settle(self, number: int) -> None:
+        """Record that the broker will not deliver these messages again; a lost record does no harm."""
+        ...
+
+    def is_settled(self, number: int) -> bool:
+        """Return True if the acknowledgement of the segment is recorded as confirmed."""
+        ...
+
+    def ids(self, number: int, has_many_sources: bool = False) -> set[str]:
+        """Return the message ids of a segment, with destinations if there are several sources."""
+        ...
+
+    def discard(self, number: int) -> None:
+        """Delete a segment."""
+        ...
+
+
+def open_segments(address: str, source: dict[str, str]) -> StagedSegments:
+    """Return the segments of a staging directory, for the only process that may change them.
+
+    Raises:
+        ConfigurationError: the directory cannot be used or belongs to another source or query.
+        SharedStorageError: the file system refuses.
+    """
+    if isinstance(directory := parse(address), Location):
+        return SharedStaging(open_files(address), source)
+    return StagingDirectory(directory, source)
+
+
+def count_rows(address: str, numbers: list[int]) -> list[tuple[str, int]]:
+    """Return the name of each segment for `staged_rows`, and the number of its rows.
+
+    Raises:
+        ConfigurationError: a segment does not exist.
+        SharedStorageError: the file system refuses.
+    """
+    if isinstance(directory := parse(address), Path):
+        return [(str(number), row_count(directory, number)) for number in numbers]
+    files = open_files(address)
+    return [
+        (name, stored_segment(files, name).row_count()) for name in (index_names(files, numbers) if numbers else [])
+    ]
+
+
+def staged_rows(address: str, segment: str, first: int, count: int) -> Iterator[pa.RecordBatch]:
+    """Yield ``count`` rows of a segment from the row ``first`` on, as record batches.
+
+    Raises:
+        ConfigurationError: the segment does not exist.
+        SharedStorageError: the file system refuses.
+    """
+    if isinstance(directory := parse(address), Path):
+        return read_rows(directory, int(segment), first, count)
+    return stored_rows(open_files(address), segment, first, count)

@@ -1,0 +1,88 @@
+"""Shared storage in memory for tests, which stops or does something else at a call that the test chooses."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from enum import Enum
+from typing import BinaryIO
+
+
+class Stop(Enum):
+    """What a call has done when its process is killed."""
+
+    NOTHING = "nothing"
+    HALF = "half"
+    ALL = "all"
+
+
+class KilledError(BaseException):
+    """The process is killed."""
+
+
+class SharedDisk:
+    """The files of one directory and the calls of all its users."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
+        self.calls: list[str] = []
+        self.stop_at: dict[int, Stop] = {}
+        self.before: dict[int, Callable[[], None]] = {}
+
+    def process(self) -> FakeFiles:
+        """The files as one process sees them; a process that was killed calls nothing any more."""
+        return FakeFiles(self)
+
+
+class FakeFiles:
+    """Duck-typed to `spanwire.pipeline.storage.shared_files.SharedFiles`."""
+
+    def __init__(self, disk: SharedDisk) -> None:
+        self._disk = disk
+        self._is_killed = False
+
+    def address(self, name: str = "") -> str:
+        return f"fake://bucket/{name}" if name else "fake://bucket"
+
+    def sizes(self) -> dict[str, int]:
+        self.call("list", lambda stop: None)
+        return {name: len(content) for name, content in self._disk.files.items()}
+
+    def read(self, name: str, offset: int = 0, length: int | None = None) -> bytes:
+        self.call(f"read {name}", lambda stop: None)
+        if name not in self._disk.files:
+            raise FileNotFoundError(name)
+        content = self._disk.files[name]
+        return content[offset:] if length is None else content[offset : offset + length]
+
+    def write(self, name: str, content: BinaryIO) -> None:
+        content.seek(0, io.SEEK_SET)
+        octets = content.read()
+
+        def effect(stop: Stop) -> None:
+            self._disk.files[name] = octets if stop is Stop.ALL else octets[: len(octets) // 2]
+
+        self.call(f"write {name}", effect)
+
+    def remove(self, name: str) -> None:
+        def effect(stop: Stop) -> None:
+            if stop is Stop.ALL:
+                self._disk.files.pop(name, None)
+
+        self.call(f"remove {name}", effect)
+
+    def call(self, text: str, effect: Callable[[Stop], None]) -> None:
+        """One step of this process, on shared storage or elsewhere."""
+        disk = self._disk
+        if self._is_killed:
+            raise KilledError
+        number = len(disk.calls)
+        disk.calls.append(text)
+        if number in disk.before:
+            disk.before.pop(number)()
+        stop = disk.stop_at.get(number)
+        if stop is not Stop.NOTHING:
+            effect(stop or Stop.ALL)
+        if stop is not None:
+            self._is_killed = True
+            raise KilledError
