@@ -163,7 +163,7 @@ demo: peers $(VENV)/.spark  ## real prices over two brokers, one of which is kil
 	@if sh tools/find_compiler.sh $(BIN)/python >/dev/null; then $(MAKE) --no-print-directory $(COMPILED)/.spark; fi
 	$(call with_best_build,examples/stocks/demo.py $(DEMO_ARGS))
 
-bench: peers venv  ## throughput beside ActiveMQ Classic
+bench: peers venv  ## a page with charts in out/bench: throughput, CPU, latency beside Classic, Artemis, RabbitMQ, or of your own broker (BENCH_ARGS)
 	$(call with_best_build,-m tests.bench.run $(BENCH_ARGS))
 
 bench-floors: venv  ## the least that this machine takes for a round trip over loopback and for a sync of the disk

@@ -22,8 +22,9 @@ from pathlib import Path
 from typing import Final
 
 from tests.bench.brokers.activemq import Broker, interpreter
+from tests.bench.loads.generator import Generators, compile_generators, measure
 from tests.bench.loads.workloads import WORKLOADS, Workload
-from tests.bench.run import ROOT, Generators, compile_generators, measure
+from tests.bench.reports.origin import ROOT
 
 OUTPUT: Final = ROOT / "out/flame-graph.svg"
 SAMPLES_PER_SECOND: Final = 200  # more than twice as many keep py-spy itself from following on a shared processor
@@ -76,7 +77,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10.0, help="how long the broker is loaded")
     parser.add_argument("--output", type=Path, default=OUTPUT)
     options = parser.parse_args()
-    found = [workload for workload in WORKLOADS if options.workload in workload.name]
+    found = [workload for workload in WORKLOADS if options.workload.lower() in workload.name.lower()]
     if not found:
         names = "\n".join(workload.name for workload in WORKLOADS)
         raise SystemExit(f"flame_graph: no workload is named {options.workload!r}; there are:\n{names}")

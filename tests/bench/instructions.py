@@ -21,8 +21,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.bench.brokers.activemq import Broker, interpreter
+from tests.bench.loads.generator import Generators, compile_generators, measure
 from tests.bench.loads.workloads import KIB, Workload
-from tests.bench.run import Generators, compile_generators, measure
 from tests.bench.stages import Profile, read_profile, table
 
 FEW = 4_000  # messages of the first run, which pay for the start of the broker

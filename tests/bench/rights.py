@@ -18,8 +18,8 @@ import tempfile
 from pathlib import Path
 
 from tests.bench.brokers.activemq import Broker, interpreter, spanwire
+from tests.bench.loads.generator import Generators, compile_generators, measure
 from tests.bench.loads.workloads import KIB, Workload
-from tests.bench.run import Generators, compile_generators, measure
 
 USER = "bench"
 PASSWORD = "for-the-benchmark-alone"
@@ -65,7 +65,9 @@ def pairs(load: Generators, plain: Broker, guarded: Broker, workload: Workload, 
     for number in range(count):
         cpu: dict[str, float] = {}
         for broker in (plain, guarded) if number % 2 else (guarded, plain):
-            cpu[broker.label] = measure(load, broker, workload, number).cpu_us
+            found = measure(load, broker, workload, number).cpu_us
+            assert found is not None  # the process is ours
+            cpu[broker.label] = found
         ratios.append(cpu[guarded.label] / cpu[plain.label])
     return ratios
 

@@ -1,256 +1,245 @@
-"""``make bench``: Spanwire beside ActiveMQ Classic, alternating in one run on the same machine.
+"""``make bench``: message brokers beside each other, alternating in one run on the same machine.
 
-Every run checks loss, doubles and order. Rates are lower bounds on a shared machine; the broker's CPU time per message
-is the figure to compare. Results go to ``docs/internals/benchmarks/`` with the commit and the machine. ``QUICK=1`` runs
-once instead of thrice.
+    python -m tests.bench.run [--brokers compiled,pure,classic,artemis,rabbitmq] [--only TEXT] [--output DIRECTORY]
+    python -m tests.bench.run --address stomp://HOST:PORT [--address openwire://HOST:PORT] [--user NAME] [--pid N]
+    python -m tests.bench.run --page FILE.json
+
+Starts both builds of Spanwire, ActiveMQ Classic, ActiveMQ Artemis and RabbitMQ, as far as they are on this machine, or
+measures one broker that is running. A password for it is in BENCH_PASSWORD. Every run checks loss, doubles and order.
+The page, its charts and the figures are in the output directory after each workload, so that an interrupted run has
+them, too. ``--page`` writes the page anew from the figures. QUICK=1 runs fewer workloads, once instead of thrice.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import platform
 import shutil
-import statistics
+import signal
 import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import asdict, astuple, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
-from tests.bench.brokers.activemq import Broker, classic, interpreter, spanwire
+from tests.bench.brokers.activemq import interpreter
+from tests.bench.brokers.given import given
+from tests.bench.brokers.present import Present, find_brokers, parse_names
+from tests.bench.brokers.process import BrokerProcess, Measured
 from tests.bench.floors import floors
+from tests.bench.loads.generator import FailedRun, Figures, Generators, compile_generators, measure
 from tests.bench.loads.workloads import WORKLOADS, Workload
-from tests.bench.reports import chart
-from tests.support.peers import activemq_classpath, missing
+from tests.bench.reports.chart import HAS_MATPLOTLIB, short
+from tests.bench.reports.origin import ROOT, commit, machine
+from tests.bench.reports.page import write
+from tests.bench.reports.results import OWN, TITLES, Results, Row, read_results
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
-WARM_UP_SECONDS = 30.0  # before the first count, for the benefit of the just-in-time compiler
-QUICK_WARM_UP_SECONDS = 10.0
-RUN_DEADLINE = 900  # seconds for one call of the generator; Classic needs six minutes to fill the queue of the drain
-GENERATOR_LIMIT = 0.9  # cores above which the generator, not the broker, sets the rate
-
-
-def compile_generators(directory: Path) -> dict[str, list[str]]:
-    """The commands that make load, by protocol: our own in C, and the Java client where it is."""
-    target = str(directory / "load")
-    subprocess.run(["cc", "-O2", "-pthread", "-D_GNU_SOURCE", "-o", target, str(HERE / "loads" / "load.c")], check=True)
-    commands = {"openwire": [target], "stomp": [target]}
-    if missing("activemq-client") is None:
-        classpath = activemq_classpath()
-        subprocess.run(
-            ["javac", "-cp", classpath, "-d", str(directory), str(HERE / "loads" / "JmsLoad.java")], check=True
-        )
-        commands["jms"] = ["java", "-Xmx512m", "-cp", f"{classpath}:{directory}", "JmsLoad"]
-    return commands
+REPEATS: Final = 3
+WARM_UP_SECONDS: Final = 30.0  # before the first count, for the benefit of the just-in-time compiler
+QUICK_WARM_UP_SECONDS: Final = 10.0
+FIRST_NUMBER: Final = 10_000  # of a counted run's destination; those before are of the warm-up
+LONG: Final = 25 * 60.0  # seconds after which each workload runs once, so that all is over in 40 minutes
+PATIENCE: Final = 120.0  # seconds for one run; the slowest that is known takes 20
+LONG_PATIENCE: Final = 600.0  # seconds to fill the queue of the drain; Classic needs two minutes for it
 
 
-Generators = dict[str, list[str]]
+@dataclass
+class Comparison:
+    """Runs workloads on brokers in turn, and keeps what each run gave."""
 
+    load: Generators
+    brokers: Sequence[Measured]
+    results: Results
+    directory: Path
+    name: str
+    started: float = field(default_factory=time.monotonic)
 
-@dataclass(frozen=True)
-class Figures:
-    """What one run gave: messages per second, broker CPU µs per message, cores the generator used, latency, memory."""
+    def warm_up(self, workloads: Sequence[Workload], seconds: float) -> list[Measured]:
+        """Run every kind of workload, uncounted; return the brokers on which that worked."""
+        plain = [each for each in workloads if not (each.rate or each.synchronous or each.restart)] or list(workloads)
+        warm: list[Measured] = []
+        number = 0
+        for broker in self.brokers:
+            deadline = time.monotonic() + seconds
+            try:
+                for workload in [each for each in plain if each.protocol in broker.ports]:
+                    if time.monotonic() < deadline and not workload.restart:
+                        number += 1
+                        measure(self.load, broker, workload, number, PATIENCE)
+                warm.append(broker)
+            except FailedRun as error:
+                if broker.label in OWN:
+                    raise
+                self.results.left_out.append(f"{TITLES[broker.label]} is left out: {error}.")
+        return warm
 
-    rate: float
-    cpu_us: float
-    generator_cores: float
-    p50_us: float
-    p99_us: float
-    resident_mib: float
-
-
-@dataclass(frozen=True)
-class Row:
-    """One workload on one broker: every run, and their medians."""
-
-    workload: Workload
-    broker: str
-    runs: list[Figures]
-
-    @property
-    def median(self) -> Figures:
-        """The median of each figure by itself."""
-        columns = zip(*(astuple(run) for run in self.runs), strict=True)
-        return Figures(*(statistics.median(column) for column in columns))
-
-
-def measure(load: Generators, broker: Broker, workload: Workload, number: int) -> Figures:
-    """One run of one workload; raises `SystemExit` when a message was lost, doubled or reordered."""
-    destination = f"BENCH.{number}.{workload.kind}"
-    if workload.restart:
-        _generate(load, broker, workload.fill(), destination)
-        broker.restart()
-        workload = workload.drain()
-    before = broker.cpu_seconds()
-    result = _generate(load, broker, workload, destination)
-    cpu = broker.cpu_seconds() - before
-    return Figures(
-        rate=workload.count / result["seconds"],
-        cpu_us=cpu * 1e6 / workload.count,
-        generator_cores=result["generator_cpu_seconds"] / result["seconds"],
-        p50_us=result["p50_us"],
-        p99_us=result["p99_us"],
-        resident_mib=broker.resident_mib(),
-    )
-
-
-def _generate(load: Generators, broker: Broker, workload: Workload, destination: str) -> dict[str, float]:
-    """What one call of the generator reports."""
-    done = subprocess.run(
-        [*load[workload.protocol], *workload.arguments(broker.ports[workload.protocol], destination)],
-        capture_output=True,
-        text=True,
-        timeout=RUN_DEADLINE,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise SystemExit(f"bench: {workload.name} on {broker.label} failed: {done.stderr.strip()}")
-    result: dict[str, float] = json.loads(done.stdout)
-    if result["lost"] or result["doubled"] or result["reordered"]:
-        raise SystemExit(f"bench: {workload.name} on {broker.label} broke a promise: {result}")
-    return result
-
-
-def warm_up(load: Generators, brokers: list[Broker], seconds: float) -> None:
-    """Run every kind of workload on every broker, uncounted."""
-    number = 0
-    for broker in brokers:
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            for workload in WORKLOADS:
-                if time.monotonic() < deadline and not (workload.rate or workload.synchronous or workload.restart):
+    def run(self, workloads: Sequence[Workload], repeats: int) -> None:
+        """All workloads, the brokers in turn within each repeat; write the page after each workload."""
+        number = FIRST_NUMBER
+        for workload in workloads:
+            rows = [Row(workload, broker.label) for broker in self.brokers if can_run(broker, workload)]
+            failures: dict[str, str] = {}
+            for repeat in range(1 if workload.restart else repeats):
+                if repeat and time.monotonic() > self.started + LONG:
+                    break
+                for broker in self.brokers:
+                    row = next((row for row in rows if row.broker == broker.label), None)
+                    if row is None or broker.label in failures:
+                        continue
                     number += 1
-                    measure(load, broker, workload, number)
+                    try:
+                        row.runs.append(self._measure(broker, workload, number))
+                    except FailedRun as error:
+                        failures[broker.label] = str(error)
+                        print(f"bench: {error}", flush=True)
+            for row in rows:
+                if row.runs:
+                    print(line(row), flush=True)
+            self.results.rows += [Row(row.workload, row.broker, row.runs, failures.get(row.broker, "")) for row in rows]
+            self.save()
+
+    def _measure(self, broker: Measured, workload: Workload, number: int) -> Figures:
+        try:
+            return measure(self.load, broker, workload, number, LONG_PATIENCE if workload.restart else PATIENCE)
+        except FailedRun:
+            if not broker.is_alive():
+                broker.restart()
+            raise
+
+    def save(self) -> Path:
+        """Write what there is so far."""
+        return write(self.results, self.directory, self.name)
 
 
-def compare(load: Generators, brokers: list[Broker], repeats: int) -> list[Row]:
-    """All workloads, the brokers in turn within each repeat."""
-    rows: list[Row] = []
-    number = 10_000
-    for workload in WORKLOADS:
-        runs: dict[str, list[Figures]] = {broker.label: [] for broker in brokers}
-        for _ in range(repeats):
-            for broker in brokers:
-                number += 1
-                runs[broker.label].append(measure(load, broker, workload, number))
-        for label, figures in runs.items():
-            row = Row(workload, label, figures)
-            rows.append(row)
-            median = row.median
-            print(
-                f"{workload.name:45} {label:10} {median.rate:>10.0f}/s {median.cpu_us:>8.2f} µs/msg "
-                f"p50 {median.p50_us:>6.0f} p99 {median.p99_us:>6.0f} µs",
-                flush=True,
-            )
-    return rows
+def can_run(broker: Measured, workload: Workload) -> bool:
+    """Return True if the broker speaks the protocol, and is ours where it is restarted or keeps messages."""
+    is_for_ours = workload.restart or not workload.consumers
+    return workload.protocol in broker.ports and not (is_for_ours and broker.label == "given")
 
 
-def table(rows: list[Row]) -> str:
-    """The rows in Markdown, with the ratios to Classic."""
-    lines = [
-        "| workload | broker | msg/s [min-max] | broker CPU µs/msg | rate : Classic | CPU : Classic "
-        "| p50 / p99 µs | RSS MiB |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    base = {row.workload.name: row.median for row in rows if row.broker == "classic"}
-    for row in rows:
-        median = row.median
-        rates = [run.rate for run in row.runs]
-        marked = "*" if median.generator_cores > GENERATOR_LIMIT else ""
-        peer = base.get(row.workload.name)
-        rate = f"{median.rate / peer.rate:.2f}" if peer else "-"
-        cpu = f"{median.cpu_us / peer.cpu_us:.2f}" if peer and peer.cpu_us else "-"
-        latency = f"{median.p50_us:.0f} / {median.p99_us:.0f}" if row.workload.rate else "-"
-        lines.append(
-            f"| {row.workload.name} | {row.broker} | {median.rate:.0f}{marked} [{min(rates):.0f}-{max(rates):.0f}] "
-            f"| {median.cpu_us:.2f} | {rate} | {cpu} | {latency} | {median.resident_mib:.0f} |"
-        )
-    return "\n".join(lines)
+def line(row: Row) -> str:
+    """Return the medians on one line."""
+    median = row.median
+    cpu = "      -" if median.cpu_us is None else f"{median.cpu_us:7.2f}"
+    latency = f"   p50 {median.p50_us:,.0f} p99 {median.p99_us:,.0f} µs" if row.workload.rate else ""
+    return f"{row.workload.name:40} {TITLES[row.broker]:22} {short(median.rate):>9}/s {cpu} µs/msg{latency}"
 
 
-def commit() -> str:
-    """The commit that is measured, marked when the tree differs from it."""
-    found = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True)
-    return found.stdout.strip() or "unknown"
+def start(present: Sequence[Present], work: Path, results: Results) -> list[BrokerProcess]:
+    """Start brokers; a foreign one that does not start is left out with the reason."""
+    started: list[BrokerProcess] = []
+    try:
+        for one in present:
+            try:
+                broker = one.start(work / one.label)
+            except (SystemExit, OSError, ValueError, subprocess.SubprocessError) as error:
+                if one.label in OWN:
+                    raise
+                print(f"bench: {error}", flush=True)
+                said = str(error).strip().splitlines()
+                results.left_out.append(f"{TITLES[one.label]} is left out: it did not start ({said[-1][:200]}).")
+            else:
+                started.append(broker)
+                results.brokers[one.label] = broker.about
+    except BaseException:
+        stop(started)
+        raise
+    return started
 
 
-def write(rows: list[Row], repeats: int, warm: float, least: dict[str, str], directory: Path) -> Path:
-    """Keep the result as JSON and Markdown."""
-    directory.mkdir(parents=True, exist_ok=True)
-    name = f"{time.strftime('%Y-%m-%d')}-{commit()}"
-    kernel = ".".join(platform.release().split(".")[:2])
-    about = {
-        "commit": commit(),
-        "date": time.strftime("%Y-%m-%d"),
-        "machine": f"{os.cpu_count()} cores, {platform.machine()}, Linux {kernel}",
-        "python": platform.python_version(),
-        "repeats": repeats,
-        "warm_up_seconds": warm,
-        "classic": "ActiveMQ Classic of Debian's packages, -Xms2G -Xmx2G, KahaDB defaults, "
-        "memoryUsage 70 % of the heap, UseDedicatedTaskRunner=false",
-        **{f"floor: {label}": " ".join(line.split()) for label, line in least.items()},
-    }
-    kept = {"about": about, "rows": [asdict(row) for row in rows]}
-    (directory / f"{name}.json").write_text(json.dumps(kept, indent=1) + "\n")
-    head = "\n".join(f"- {key}: {value}" for key, value in about.items())
-    text = (
-        f"# Benchmark {name}\n\n{head}\n\nBrokers alternate within each repeat; medians. CPU is user and system time "
-        f"of the whole broker process. A star marks runs in which the generator used more than {GENERATOR_LIMIT} "
-        f"cores: judge them by CPU. Every run was checked for loss, doubles and order.\n\n{table(rows)}\n"
-    )
-    bars: chart.Bars = {}
-    for row in rows:
-        bars.setdefault(row.workload.name, {})[row.broker] = (row.median.rate, row.median.cpu_us)
-    if chart.draw(bars, directory / f"{name}.png"):
-        text += f"\n![rate and CPU per message]({name}.png)\n"
-    target = directory / f"{name}.md"
-    target.write_text(text)
-    return target
+def stop(brokers: Sequence[BrokerProcess]) -> None:
+    """End the processes that `start` has started."""
+    for broker in brokers:
+        broker.stop()
+
+
+def choose(only: str, is_quick: bool) -> list[Workload]:
+    """Return the workloads whose name or section contains a text, of those that a quick run has."""
+    wanted = only.lower()
+    chosen = [each for each in WORKLOADS if wanted in each.name.lower() or wanted in each.section.lower()]
+    found = [each for each in chosen if each.quick or not is_quick or (only and not each.restart)]
+    if not found:
+        names = "\n".join(each.name for each in WORKLOADS)
+        raise SystemExit(f"bench: no workload is named {only!r}; there are:\n{names}")
+    return found
+
+
+def compare(options: argparse.Namespace, work: Path, results: Results, name: str) -> None:
+    """Start what is to be measured, measure it, end it."""
+    is_quick = os.environ.get("QUICK") == "1"
+    repeats, warm = (1, QUICK_WARM_UP_SECONDS) if is_quick else (REPEATS, WARM_UP_SECONDS)
+    load = compile_generators(work)
+    workloads = [each for each in choose(options.only, is_quick) if each.protocol in load]
+    if "jms" not in load:
+        results.left_out.append("ActiveMQ's Java client is left out: it is not installed (make peers).")
+    running = [given(options.address, options.user, options.pid)] if options.address else []
+    results.brokers.update({broker.label: broker.about for broker in running})
+    present: list[Present] = []
+    if options.brokers or not running:
+        present, absent = find_brokers(options.brokers, options.compiled, options.pure)
+        results.left_out += absent
+    started = start(present, work, results)
+    try:
+        comparison = Comparison(load, [*started, *running], results, options.output, name)
+        for sentence in results.left_out:
+            print(f"bench: {sentence}")
+        print(f"warming up for {warm:.0f} s each, then {len(workloads)} workloads, {repeats} runs of each", flush=True)
+        comparison.brokers = comparison.warm_up(workloads, warm)
+        comparison.run(workloads, repeats)
+        if started:
+            results.floors = floors(work, work)
+        results.is_complete = True
+        print(f"\nwritten to {comparison.save()}")
+    except KeyboardInterrupt:
+        if results.rows:
+            print(f"\nbench: interrupted; what was measured is in {options.output / name}.md")
+        raise SystemExit(130) from None
+    finally:
+        stop(started)
 
 
 def main() -> None:
-    """Start the brokers, warm them up, run, report, end them."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Measure, or write a page anew; end with an error if a run failed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--pure", type=interpreter, default=ROOT / ".venv/bin/python", help="interpreter of the pure build"
+        "--brokers", type=parse_names, default=(), help="labels with commas; default: all that are here"
     )
+    parser.add_argument("--only", default="", help="run only workloads whose name or section contains this")
+    parser.add_argument("--output", type=Path, default=ROOT / "out/bench")
+    parser.add_argument("--address", action="append", default=[], help="openwire://HOST:PORT or stomp://HOST:PORT")
+    parser.add_argument("--user", default="", help="name for the broker at --address")
+    parser.add_argument("--pid", type=int, help="process of the broker at --address, for its CPU and memory")
+    parser.add_argument("--pure", type=interpreter, default=ROOT / ".venv/bin/python", help="Python of the pure build")
     parser.add_argument("--compiled", type=interpreter, default=ROOT / ".venv-compiled/bin/python")
-    parser.add_argument("--output", type=Path, default=ROOT / "docs/internals/benchmarks")
-    parser.add_argument("--only", default="", help="run only workloads whose name contains this")
+    parser.add_argument("--page", type=Path, metavar="FILE.json", help="write the page of these figures anew")
     options = parser.parse_args()
-    quick = os.environ.get("QUICK") == "1"
-    repeats, warm = (1, QUICK_WARM_UP_SECONDS) if quick else (3, WARM_UP_SECONDS)
-    WORKLOADS[:] = [entry for entry in WORKLOADS if options.only in entry.name and (entry.quick or not quick)]
+    if options.page is not None:
+        print(f"written to {write(read_results(options.page), options.page.parent, options.page.stem)}")
+        return
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends the brokers, too
+    results = Results(
+        about={
+            "Spanwire's commit": commit(),
+            "date": time.strftime("%Y-%m-%d"),
+            "machine": machine(),
+            "Python": platform.python_version(),
+            "runs": "one of few workloads (QUICK=1): figures scatter"
+            if os.environ.get("QUICK") == "1"
+            else f"{REPEATS}",
+        }
+    )
+    if not HAS_MATPLOTLIB:
+        results.left_out.append("The charts are left out: this Python has no matplotlib (make bench installs it).")
     work = Path(tempfile.mkdtemp(prefix="spanwire-bench-"))
-    brokers: list[Broker] = []
     try:
-        load = compile_generators(work)
-        WORKLOADS[:] = [entry for entry in WORKLOADS if entry.protocol in load]
-        if shutil.which("java") and Path("/usr/share/activemq/bin/activemq.jar").exists():
-            brokers.append(classic(work / "classic"))
-        else:
-            print("bench: java or ActiveMQ Classic is missing, so there is no comparison: apt-get install activemq")
-        for label, python in (("compiled", options.compiled), ("pure", options.pure)):
-            if python.exists():
-                brokers.append(spanwire(label, python, work / label))
-            else:
-                print(f"bench: no {label} build at {python}: run make {'compiled' if label == 'compiled' else 'venv'}")
-        print(f"warming up for {warm:.0f} s each, then {repeats} runs of {len(WORKLOADS)} workloads")
-        warm_up(load, brokers, warm)
-        rows = compare(load, brokers, repeats)
-        least = floors(work, work)
-        for label, line in least.items():
-            print(f"floor: {label:38} {line}")
-        print(f"\n{table(rows)}\n\nwritten to {write(rows, repeats, warm, least, options.output)}")
+        compare(options, work, results, f"{time.strftime('%Y-%m-%d')}-{commit()}")
     finally:
-        for broker in brokers:
-            broker.stop()
         shutil.rmtree(work, ignore_errors=True)
-    sys.exit(0)
+    sys.exit(1 if results.failures else 0)
 
 
 if __name__ == "__main__":

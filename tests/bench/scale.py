@@ -29,7 +29,7 @@ from typing import Final
 from tests.bench.brokers.activemq import Broker, interpreter, spanwire
 from tests.bench.loads.workloads import KIB, MIB
 from tests.bench.reports import chart
-from tests.bench.run import ROOT, commit
+from tests.bench.reports.origin import ROOT, commit
 from tests.bench.selectors import RECEIVE_BYTES, STALL_SECONDS, Link
 
 SIZE: Final = 100  # bytes of a body

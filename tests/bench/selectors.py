@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tests.bench.brokers.activemq import Broker, classic, interpreter, spanwire
-from tests.bench.run import ROOT
+from tests.bench.reports.origin import ROOT
 
 CONNECTIONS = 10  # on which the consumers are
 BATCH = 50  # messages of one write

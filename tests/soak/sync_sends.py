@@ -18,10 +18,10 @@ from typing import Final
 
 from spanwire._build import version_text
 from tests.bench.floors import measure_syncs
+from tests.bench.loads.generator import compile_load
 from tests.bench.loads.workloads import Workload
 from tests.service.started import Started
 
-LOAD: Final = Path(__file__).resolve().parents[1] / "bench" / "loads" / "load.c"
 PRODUCERS: Final = (1, 64, 256)
 SENDS: Final = {1: 4_000, 64: 40_000, 256: 60_000}
 SIZE: Final = 1024
@@ -44,8 +44,7 @@ def main() -> int:
     required = [float(text) for text in options.require.split(",")]
     with tempfile.TemporaryDirectory(dir=options.directory) as name:
         directory = Path(name)
-        generator = directory / "load"
-        subprocess.run(["cc", "-O2", "-pthread", "-D_GNU_SOURCE", "-o", str(generator), str(LOAD)], check=True)
+        generator = compile_load(directory)
         syncs = measure_syncs(directory)
         found: dict[str, object] = {"build": version_text(), "disk_syncs_per_s": round(len(syncs) / sum(syncs))}
         with Started(directory) as broker:

@@ -16,7 +16,9 @@ public final class JmsLoad {
         int size = Integer.parseInt(arguments[2]);
         long count = Long.parseLong(arguments[3]);
         boolean persistent = arguments[4].equals("1");
-        Connection receiving = new ActiveMQConnectionFactory(url).createConnection();
+        String user = System.getenv("LOAD_USER");
+        String password = System.getenv("LOAD_PASSWORD");
+        Connection receiving = new ActiveMQConnectionFactory(url).createConnection(user, password);
         receiving.start();
         Session in = receiving.createSession(false, Session.AUTO_ACKNOWLEDGE);
         MessageConsumer consumer = in.createConsumer(in.createQueue(name));
@@ -35,7 +37,7 @@ public final class JmsLoad {
                 done.countDown();
             }
         });
-        Connection sending = new ActiveMQConnectionFactory(url).createConnection();
+        Connection sending = new ActiveMQConnectionFactory(url).createConnection(user, password);
         sending.start();
         Session out = sending.createSession(false, Session.AUTO_ACKNOWLEDGE);
         MessageProducer producer = out.createProducer(out.createQueue(name));

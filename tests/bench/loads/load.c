@@ -4,14 +4,19 @@
  * checks count and order, so a run that loses, doubles or reorders a message says so. The result is one JSON object on stdout.
  *
  *   cc -O2 -pthread -o load load.c
- *   load PROTOCOL PORT KIND NAME PRODUCERS CONSUMERS SIZE COUNT BATCH PERSISTENT SYNC WINDOW RATE
+ *   load PROTOCOL PORT KIND NAME PRODUCERS CONSUMERS SIZE COUNT BATCH PERSISTENT SYNC WINDOW RATE ACKNOWLEDGE
  *
  * PROTOCOL openwire|stomp, KIND queue|topic, COUNT messages in all, BATCH frames per write, SYNC 1 waits for the answer to each
- * send, WINDOW messages in flight at most (0: no bound), RATE messages per second in all (0: as fast as it goes).
- * LOAD_CONSUMER_PORT in the environment: consumers connect there, to another broker of the same network.
+ * send, WINDOW messages in flight at most (0: no bound), RATE messages per second in all (0: as fast as it goes), ACKNOWLEDGE
+ * auto|individual: the way of STOMP consumers. Variables of the environment: LOAD_HOST (127.0.0.1), LOAD_USER and LOAD_PASSWORD,
+ * LOAD_CONSUMER_PORT (consumers connect there, to another broker of the same network), LOAD_SILENCE_SECONDS.
+ *
+ * The result says how many messages were lost, came twice, came in another order than that of their producer, or were strange:
+ * nobody sent them so. Only the first copy of a message counts as received.
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <netdb.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -29,13 +34,17 @@
 #define STAMP 24                     /* bytes of a body: producer, number, nanoseconds */
 #define READ_SIZE (256 * 1024)
 #define SILENCE_SECONDS 20           /* without any message: the run is over and counts as lossy */
+#define PREFETCH 1000                /* messages that a consumer holds unacknowledged */
 
 enum { OPENWIRE, STOMP };
-static int protocol, port, consumer_port, is_topic, producers, consumers, size, batch, persistent, synchronous;
+static int protocol, port, consumer_port, is_topic, producers, consumers, size, batch, persistent, synchronous, individual;
+static int silence_seconds = SILENCE_SECONDS;
 static long count, window, rate;
-static const char *name;
+static const char *name, *host = "127.0.0.1";
 static atomic_long received_by[MAX_CONNECTIONS];
-static atomic_long received_all, sent_all, reordered, doubled, ready, failed;
+static atomic_long received_all, sent_all, reordered, doubled, strange, ready, failed;
+static _Atomic uint8_t *seen;        /* of a queue: a flag for each number of each producer */
+static size_t numbers;               /* of one producer at most */
 static int64_t first_send, last_receive;
 static int64_t *latencies;
 static atomic_long latency_count;
@@ -77,11 +86,15 @@ static uint64_t get64(const uint8_t *p) { return ((uint64_t)get32(p) << 32) | ge
 
 /* -- sockets ----------------------------------------------------------------------------------------------------------- */
 static int dial(int port) {
-    int fd = socket(AF_INET, SOCK_STREAM, 0), on = 1;
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
-    struct timeval silence = {.tv_sec = SILENCE_SECONDS};
-    a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    if (connect(fd, (struct sockaddr *)&a, sizeof a)) die("connect");
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found;
+    struct timeval silence = {.tv_sec = silence_seconds};
+    char service[8];
+    int fd, on = 1;
+    snprintf(service, sizeof service, "%d", port);
+    if (getaddrinfo(host, service, &hints, &found)) { fprintf(stderr, "load: no address for %s\n", host); exit(2); }
+    fd = socket(found->ai_family, SOCK_STREAM, 0);
+    if (connect(fd, found->ai_addr, found->ai_addrlen)) die("connect");
+    freeaddrinfo(found);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &silence, sizeof silence);
     return fd;
@@ -290,14 +303,25 @@ static const uint8_t *dispatch_parts(const uint8_t *f, const uint8_t **id, size_
 /* -- consumers --------------------------------------------------------------------------------------------------------- */
 typedef struct { int index; pthread_t thread; } Worker;
 
-static void check(int consumer, int64_t *next, const uint8_t *body) {
-    uint64_t producer = get64(body), number = get64(body + 8);
-    if (producer < MAX_CONNECTIONS) {
-        if ((int64_t)number < next[producer]) atomic_fetch_add(&doubled, 1);
-        else {
-            if (is_topic || consumers == 1) if ((int64_t)number != next[producer]) atomic_fetch_add(&reordered, 1);
-            next[producer] = (int64_t)number + 1;
-        }
+/* Note a message; what came twice, or is none of ours, does not count as received. */
+static void check(int consumer, int64_t *next, const uint8_t *body, size_t length) {
+    uint64_t producer = 0, number = 0;
+    if (length == (size_t)size) {
+        producer = get64(body);
+        number = get64(body + 8);
+    }
+    if (length != (size_t)size || producer >= (uint64_t)(producers ? producers : MAX_CONNECTIONS) || number >= numbers || (size > STAMP && body[size - 1] != 'x')) {
+        atomic_fetch_add(&strange, 1);
+        return;
+    }
+    if (is_topic ? (int64_t)number < next[producer] : atomic_exchange(&seen[producer * numbers + number], 1)) {
+        atomic_fetch_add(&doubled, 1);
+        return;
+    }
+    if ((int64_t)number < next[producer]) atomic_fetch_add(&reordered, 1);
+    else {
+        if ((is_topic || consumers == 1) && (int64_t)number != next[producer]) atomic_fetch_add(&reordered, 1);
+        next[producer] = (int64_t)number + 1;
     }
     if (latencies) {
         long at = atomic_fetch_add(&latency_count, 1);
@@ -324,7 +348,7 @@ static void *consume_openwire(void *argument) {
     put_consumer(&b, id);
     put8(&b, 0);
     put_destination(&b);
-    put32(&b, 1000); put32(&b, 0);
+    put32(&b, PREFETCH); put32(&b, 0);
     put8(&b, 1);
     put_zeros(&b, 3);      /* selector, clientId, subscriptionName */
     put_zeros(&b, 4);      /* noLocal, exclusive, retroactive, priority */
@@ -345,7 +369,7 @@ static void *consume_openwire(void *argument) {
         const uint8_t *message_id;
         size_t id_length;
         const uint8_t *body = dispatch_parts(f, &message_id, &id_length);
-        check(index, next, body);
+        check(index, next, body, get32(body - 4));
         at = begin(&b, 22, 11, 0);
         put_destination(&b);
         put8(&b, 0);
@@ -359,14 +383,13 @@ static void *consume_openwire(void *argument) {
     }
     last_receive = now_ns();
     if (b.length) flush(r.fd, &b);
-    shutdown(r.fd, SHUT_RDWR);
-    return NULL;
+    return NULL; /* all connections end together: nobody gets what another one has acknowledged last */
 }
 
 static void stomp_login(Reader *r, Buffer *b) {
     const char *user = getenv("LOAD_USER"), *password = getenv("LOAD_PASSWORD");
     char frame[512];
-    int length = snprintf(frame, sizeof frame, "CONNECT\naccept-version:1.2\nhost:localhost\n");
+    int length = snprintf(frame, sizeof frame, "CONNECT\naccept-version:1.2\nhost:/\n");
     if (user && password)
         length += snprintf(frame + length, sizeof frame - length, "login:%s\npasscode:%s\n", user, password);
     put(b, frame, length);
@@ -378,31 +401,50 @@ static void stomp_login(Reader *r, Buffer *b) {
     if (!head || strncmp(head, "CONNECTED", 9)) die("STOMP login");
 }
 
+/* Acknowledge the message with this head. */
+static void put_acknowledgement(Buffer *b, const char *head) {
+    const char *id = strstr(head, "\nack:");
+    if (!id) { fprintf(stderr, "load: a message without the header ack\n"); exit(3); }
+    put(b, "ACK\nid:", 7);
+    put(b, id + 5, strcspn(id + 5, "\r\n"));
+    put(b, "\n\n", 3);
+}
+
 static void *consume_stomp(void *argument) {
     int index = ((Worker *)argument)->index;
     Reader r = {.fd = dial(consumer_port)};
     Buffer b = {0};
-    char text[256];
+    char text[512], credit[64];
     int64_t next[MAX_CONNECTIONS] = {0};
     uint8_t *body;
     size_t n;
     stomp_login(&r, &b);
-    int length = snprintf(text, sizeof text, "SUBSCRIBE\nid:1\ndestination:/%s/%s\nack:auto\nreceipt:s\nactivemq.prefetchSize:1000\n\n",
-                          is_topic ? "topic" : "queue", name);
+    /* Artemis counts bytes, and takes none back from consumers that do not acknowledge. */
+    snprintf(credit, sizeof credit, "consumer-window-size:%d\n", PREFETCH * size);
+    int length = snprintf(text, sizeof text, "SUBSCRIBE\nid:1\ndestination:/%s/%s\nack:%s\nreceipt:s\n"
+                          "activemq.prefetchSize:%d\nprefetch-count:%d\n%s\n",
+                          is_topic ? "topic" : "queue", name, individual ? "client-individual" : "auto", PREFETCH, PREFETCH,
+                          individual ? credit : "");
     put(&b, text, (size_t)length + 1);
     flush(r.fd, &b);
     char *head;
     do head = stomp_frame(&r, &body, &n, 1); while (head && strncmp(head, "RECEIPT", 7));
     atomic_fetch_add(&ready, 1);
     while (!complete(index)) {
-        head = stomp_frame(&r, &body, &n, 1);
+        head = stomp_frame(&r, &body, &n, 0);
+        if (!head) {
+            if (b.length) flush(r.fd, &b);
+            head = stomp_frame(&r, &body, &n, 1);
+        }
         if (!head) break;
-        if (!strncmp(head, "MESSAGE", 7)) check(index, next, body);
-        else if (!strncmp(head, "ERROR", 5)) { fprintf(stderr, "load: %s\n", head); exit(3); }
+        if (!strncmp(head, "MESSAGE", 7)) {
+            check(index, next, body, n);
+            if (individual) put_acknowledgement(&b, head);
+        } else if (!strncmp(head, "ERROR", 5)) { fprintf(stderr, "load: %s\n", head); exit(3); }
     }
     last_receive = now_ns();
-    shutdown(r.fd, SHUT_RDWR);
-    return NULL;
+    if (b.length) flush(r.fd, &b);
+    return NULL; /* all connections end together: nobody gets what another one has acknowledged last */
 }
 
 /* -- producers --------------------------------------------------------------------------------------------------------- */
@@ -509,7 +551,10 @@ static int by_value(const void *a, const void *b) {
 }
 
 int main(int argc, char **argv) {
-    if (argc != 14) { fprintf(stderr, "usage: load PROTOCOL PORT KIND NAME PRODUCERS CONSUMERS SIZE COUNT BATCH PERSISTENT SYNC WINDOW RATE\n"); return 2; }
+    if (argc != 15) {
+        fprintf(stderr, "usage: load PROTOCOL PORT KIND NAME PRODUCERS CONSUMERS SIZE COUNT BATCH PERSISTENT SYNC WINDOW RATE ACKNOWLEDGE\n");
+        return 2;
+    }
     protocol = strcmp(argv[1], "stomp") ? OPENWIRE : STOMP;
     port = atoi(argv[2]);
     consumer_port = getenv("LOAD_CONSUMER_PORT") ? atoi(getenv("LOAD_CONSUMER_PORT")) : port;
@@ -524,8 +569,16 @@ int main(int argc, char **argv) {
     synchronous = atoi(argv[11]);
     window = atol(argv[12]);
     rate = atol(argv[13]);
+    individual = !strcmp(argv[14], "individual");
+    if (getenv("LOAD_HOST")) host = getenv("LOAD_HOST");
+    if (getenv("LOAD_SILENCE_SECONDS")) silence_seconds = atoi(getenv("LOAD_SILENCE_SECONDS"));
     if (producers < 0 || producers > MAX_CONNECTIONS || consumers > MAX_CONNECTIONS || batch < 1) return 2;
     if (synchronous) batch = 1;
+    numbers = (size_t)(producers ? count / producers + 1 : count); /* who filled a queue before is not known */
+    if (consumers && !is_topic) {
+        seen = calloc((size_t)(producers ? producers : MAX_CONNECTIONS) * numbers, 1);
+        if (!seen) die("memory");
+    }
     if (rate) latencies = calloc((size_t)expected(), sizeof *latencies);
     Worker workers[2 * MAX_CONNECTIONS];
     for (int i = 0; i < consumers; i++) {
@@ -541,7 +594,7 @@ int main(int argc, char **argv) {
     for (int i = 0; i < producers; i++) pthread_join(workers[consumers + i].thread, NULL);
     while (consumers && !is_topic && atomic_load(&received_all) < expected() && !atomic_load(&failed)) {
         long before = atomic_load(&received_all);
-        for (int i = 0; i < SILENCE_SECONDS * 100 && atomic_load(&received_all) < expected(); i++) usleep(10000);
+        for (int i = 0; i < silence_seconds * 100 && atomic_load(&received_all) < expected(); i++) usleep(10000);
         if (atomic_load(&received_all) == before) break;
     }
     int64_t finished = now_ns();
@@ -559,9 +612,10 @@ int main(int argc, char **argv) {
         p50 = latencies[samples / 2] / 1000;
         p99 = latencies[samples * 99 / 100] / 1000;
     }
-    printf("{\"seconds\": %.6f, \"sent\": %ld, \"received\": %ld, \"lost\": %ld, \"doubled\": %ld, \"reordered\": %ld, "
+    printf("{\"seconds\": %.6f, \"sent\": %ld, \"received\": %ld, \"lost\": %ld, \"doubled\": %ld, \"reordered\": %ld, \"strange\": %ld, "
            "\"generator_cpu_seconds\": %.3f, \"p50_us\": %ld, \"p99_us\": %ld}\n",
            seconds, atomic_load(&sent_all), atomic_load(&received_all),
-           consumers ? expected() - atomic_load(&received_all) : 0L, atomic_load(&doubled), atomic_load(&reordered), cpu, p50, p99);
+           consumers ? expected() - atomic_load(&received_all) : 0L, atomic_load(&doubled), atomic_load(&reordered),
+           atomic_load(&strange), cpu, p50, p99);
     return 0;
 }

@@ -28,8 +28,8 @@ from pathlib import Path
 
 from spanwire.client import blocking
 from tests.bench.brokers.activemq import Broker, classic, interpreter, spanwire
+from tests.bench.loads.generator import RUN_DEADLINE, Generators, compile_generators
 from tests.bench.loads.workloads import KIB, Workload
-from tests.bench.run import RUN_DEADLINE, Generators, compile_generators
 from tests.support.peers import missing
 
 INSIDE = """<plugins><statisticsBrokerPlugin/></plugins>

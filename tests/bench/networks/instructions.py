@@ -20,9 +20,9 @@ from pathlib import Path
 
 from tests.bench.brokers.activemq import Broker, interpreter, spanwire
 from tests.bench.instructions import COPYING, START_DEADLINE, TOTAL, Count
+from tests.bench.loads.generator import Generators, compile_generators
 from tests.bench.loads.workloads import Workload
 from tests.bench.networks.chain import CONNECTOR, INSIDE, WORKLOADS
-from tests.bench.run import Generators, compile_generators
 
 WARM_UP = 2_000  # messages
 WINDOW = 1_000  # of the producer, so that no queue grows long in a process that is fifty times slower

@@ -36,7 +36,7 @@ from pyspark.sql import SparkSession
 from spanwire._build import version_text
 from spanwire.pipeline.session import local_session
 from tests.bench.brokers.activemq import Broker, spanwire
-from tests.bench.run import ROOT, commit
+from tests.bench.reports.origin import ROOT, commit
 from tests.bench.spark import runs
 from tests.bench.spark.runs import Run
 
