@@ -1,0 +1,116 @@
+"""The types of columns for Avro's types.
+
+A union of null and one type is a column that may be null; int and long together are a long, float and double a double.
+Any other union is a struct of its branches, ``member0``, ``member1`` and so on, as in Spark's own reader.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+
+from spanwire.pipeline.formats.avro.schema import (
+    ARRAY,
+    BOOLEAN,
+    BYTES,
+    DATE,
+    DECIMAL,
+    DOUBLE,
+    ENUM,
+    FIXED,
+    FLOAT,
+    INT,
+    LOCAL_MICROS,
+    LOCAL_MILLIS,
+    LONG,
+    MAP,
+    NULL,
+    RECORD,
+    STRING,
+    TIMESTAMP_MICROS,
+    TIMESTAMP_MILLIS,
+    UNION,
+    UUID,
+    AvroSchema,
+    fault,
+)
+from spanwire.pipeline.formats.leaves import LOCAL_TIMESTAMP, UTC_TIMESTAMP
+
+SIMPLE: Final[dict[str, pa.DataType]] = {
+    BOOLEAN: pa.bool_(),
+    INT: pa.int32(),
+    LONG: pa.int64(),
+    FLOAT: pa.float32(),
+    DOUBLE: pa.float64(),
+    BYTES: pa.binary(),
+    FIXED: pa.binary(),
+    STRING: pa.string(),
+    ENUM: pa.string(),
+}
+LOGICAL_COLUMNS: Final[dict[str, pa.DataType]] = {
+    DATE: pa.date32(),
+    UUID: pa.string(),
+    TIMESTAMP_MILLIS: UTC_TIMESTAMP,
+    TIMESTAMP_MICROS: UTC_TIMESTAMP,
+    LOCAL_MILLIS: LOCAL_TIMESTAMP,
+    LOCAL_MICROS: LOCAL_TIMESTAMP,
+}
+WIDER: Final = ((INT, LONG), (FLOAT, DOUBLE))  # numbers that share a column
+
+
+def column_type(schema: AvroSchema) -> pa.DataType:
+    """Return the type of the column.
+
+    Raises:
+        ConfigurationError: Spark has no such type.
+    """
+    if schema.kind == RECORD:
+        return pa.struct([(field.name, column_type(field.schema)) for field in schema.fields])
+    if schema.kind == ARRAY:
+        return pa.list_(column_type(schema.inner[0]))
+    if schema.kind == MAP:
+        return pa.map_(pa.string(), column_type(schema.inner[0]))
+    if schema.kind == UNION:
+        return _union_type(schema)
+    if schema.kind == NULL:
+        raise fault("a type is null alone, and a column has no such type")
+    if schema.logical == DECIMAL:
+        return pa.decimal128(schema.precision, schema.scale)
+    return LOGICAL_COLUMNS[schema.logical] if schema.logical else SIMPLE[schema.kind]
+
+
+def member_names(union: AvroSchema) -> list[str]:
+    """Return the field of the struct for each branch; empty texts if the union is no struct."""
+    branches = [index for index, branch in enumerate(union.inner) if branch.kind != NULL]
+    if len(branches) == 1 or shared_number(union):
+        return [""] * len(union.inner)
+    names = {index: f"member{place}" for place, index in enumerate(branches)}
+    return [names.get(index, "") for index in range(len(union.inner))]
+
+
+def shared_number(union: AvroSchema) -> str:
+    """Return the type that two branches of numbers have in common, or an empty text."""
+    branches = [branch for branch in union.inner if branch.kind != NULL]
+    if len(branches) != 2 or any(branch.logical for branch in branches):
+        return ""
+    kinds = {branch.kind for branch in branches}
+    return next((wide for narrow, wide in WIDER if kinds == {narrow, wide}), "")
+
+
+def is_nullable(schema: AvroSchema) -> bool:
+    """Return True if a value may be null."""
+    return schema.kind == NULL or (schema.kind == UNION and any(branch.kind == NULL for branch in schema.inner))
+
+
+def _union_type(union: AvroSchema) -> pa.DataType:
+    wide = shared_number(union)
+    if wide:
+        return SIMPLE[wide]
+    names = member_names(union)
+    branches = [(name, branch) for name, branch in zip(names, union.inner, strict=True) if branch.kind != NULL]
+    if not branches:
+        raise fault("a union has no branch but null, and a column has no such type")
+    if len(branches) == 1:
+        return column_type(branches[0][1])
+    return pa.struct([(name, column_type(branch)) for name, branch in branches])

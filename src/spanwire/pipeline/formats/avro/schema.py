@@ -1,0 +1,259 @@
+"""Avro schemas as trees, checked before any body is read with them.
+
+A record that contains itself is refused: Spark has no such type. So is an array whose items take no octets, because a
+body of ten octets could hold any number of them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from spanwire.model.errors import ConfigurationError
+from spanwire.model.units import MIB
+from spanwire.pipeline.formats.leaves import MAX_DECIMAL_DIGITS
+
+MAX_SCHEMA_CHARACTERS: Final = MIB  # registries refuse larger schemas
+MAX_DEPTH: Final = 64  # types within types; bounds the recursion of a reader
+MAX_TYPES: Final = 10_000  # counted at each use; ten types that each have ten of the next would be ten milliards
+
+NULL: Final = "null"
+BOOLEAN: Final = "boolean"
+INT: Final = "int"
+LONG: Final = "long"
+FLOAT: Final = "float"
+DOUBLE: Final = "double"
+BYTES: Final = "bytes"
+STRING: Final = "string"
+RECORD: Final = "record"
+ENUM: Final = "enum"
+FIXED: Final = "fixed"
+ARRAY: Final = "array"
+MAP: Final = "map"
+UNION: Final = "union"
+# Octets that a value takes at least.
+PRIMITIVES: Final[dict[str, int]] = {
+    NULL: 0, BOOLEAN: 1, INT: 1, LONG: 1, FLOAT: 4, DOUBLE: 8, BYTES: 1, STRING: 1
+}  # fmt: skip
+
+DECIMAL: Final = "decimal"
+DATE: Final = "date"
+UUID: Final = "uuid"
+TIMESTAMP_MILLIS: Final = "timestamp-millis"
+TIMESTAMP_MICROS: Final = "timestamp-micros"
+LOCAL_MILLIS: Final = "local-timestamp-millis"
+LOCAL_MICROS: Final = "local-timestamp-micros"
+UUID_OCTETS: Final = 16
+# Logical types with a type of Spark, and the types that may have them. Others are read as the type below them.
+LOGICAL: Final[dict[str, tuple[str, ...]]] = {
+    DECIMAL: (BYTES, FIXED),
+    DATE: (INT,),
+    UUID: (STRING, FIXED),
+    TIMESTAMP_MILLIS: (LONG,),
+    TIMESTAMP_MICROS: (LONG,),
+    LOCAL_MILLIS: (LONG,),
+    LOCAL_MICROS: (LONG,),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AvroField:
+    """A field of a record; ``default`` is JSON."""
+
+    name: str
+    schema: AvroSchema
+    aliases: tuple[str, ...]
+    has_default: bool
+    default: object
+
+
+@dataclass(frozen=True, slots=True)
+class AvroSchema:
+    """A type.
+
+    Attributes:
+        kind: the name of a primitive type, or record, enum, fixed, array, map or union.
+        least: the octets that a value takes at least.
+        types: the number of types in it, each counted at every use.
+        name: the full name of a record, enum or fixed.
+        inner: the items of an array, the values of a map, or the branches of a union.
+    """
+
+    kind: str
+    least: int
+    types: int = 1
+    name: str = ""
+    aliases: tuple[str, ...] = ()
+    logical: str = ""
+    precision: int = 0
+    scale: int = 0
+    size: int = 0
+    symbols: tuple[str, ...] = ()
+    default_symbol: str | None = None
+    fields: tuple[AvroField, ...] = ()
+    inner: tuple[AvroSchema, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """The name for errors."""
+        return f"{self.kind} {self.name}" if self.name else self.kind
+
+
+def parse_schema(text: str) -> AvroSchema:
+    """Return the tree of a schema.
+
+    Raises:
+        ConfigurationError: it is no schema of Avro, or has no form in Spark.
+    """
+    if len(text) > MAX_SCHEMA_CHARACTERS:
+        raise fault(f"it has more than {MAX_SCHEMA_CHARACTERS} characters")
+    try:
+        document: object = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise fault(f"it is no JSON: {error}") from None
+    return _Parser().parse(document, "", 1)
+
+
+def fault(reason: str) -> ConfigurationError:
+    """Return the error for a schema."""
+    return ConfigurationError(f"spanwire: an Avro schema cannot be used: {reason[:300]}")
+
+
+class _Parser:
+    """Parses one schema; keeps its types by full name."""
+
+    def __init__(self) -> None:
+        self._types: Final[dict[str, AvroSchema]] = {}
+        self._open: Final[set[str]] = set()
+
+    def parse(self, node: object, namespace: str, depth: int) -> AvroSchema:
+        if depth > MAX_DEPTH:
+            raise fault(f"types are nested more than {MAX_DEPTH} deep")
+        if isinstance(node, str):
+            return self._named(node, namespace)
+        if isinstance(node, list):
+            return self._union(node, namespace, depth)
+        if not isinstance(node, dict):
+            raise fault(f"{json.dumps(node)[:60]} is no type")
+        kind = node.get("type")
+        if kind in (RECORD, "error", ENUM, FIXED):
+            return self._definition(node, str(kind), namespace, depth)
+        if kind == ARRAY or kind == MAP:
+            inner = self.parse(node.get("items" if kind == ARRAY else "values"), namespace, depth + 1)
+            if kind == ARRAY and inner.least == 0:
+                raise fault(f"the items of an array, {inner.label}, take no octets")
+            return AvroSchema(kind, 1, count_types([inner]), inner=(inner,))
+        if isinstance(kind, str) and kind in PRIMITIVES:
+            return with_logical(AvroSchema(kind, PRIMITIVES[kind]), node)
+        if kind is None:
+            raise fault("a type has no word type")
+        return self.parse(kind, namespace, depth + 1)
+
+    def _named(self, name: str, namespace: str) -> AvroSchema:
+        if name in PRIMITIVES:
+            return AvroSchema(name, PRIMITIVES[name])
+        full = name if "." in name or not namespace else f"{namespace}.{name}"
+        for candidate in (full, name):
+            if candidate in self._open:
+                raise fault(f"the record {candidate} contains itself, and Spark has no such type")
+            if candidate in self._types:
+                return self._types[candidate]
+        raise fault(f"there is no type {name[:60]}")
+
+    def _union(self, node: list[object], namespace: str, depth: int) -> AvroSchema:
+        branches = tuple(self.parse(branch, namespace, depth + 1) for branch in node)
+        if not branches or any(branch.kind == UNION for branch in branches):
+            raise fault("a union is empty or directly in another")
+        return AvroSchema(UNION, 1, count_types(branches), inner=branches)
+
+    def _definition(self, node: dict[str, object], kind: str, namespace: str, depth: int) -> AvroSchema:
+        name, own = node.get("name"), node.get("namespace")
+        if not isinstance(name, str) or not name:
+            raise fault(f"a type {kind} has no name")
+        inside = own if isinstance(own, str) else namespace
+        full = name if "." in name or not inside else f"{inside}.{name}"
+        if full in self._types or full in self._open:
+            raise fault(f"the type {full} is defined twice")
+        aliases = texts(node.get("aliases"), "aliases")
+        if kind == ENUM:
+            schema = self._enum(node, full, aliases)
+        elif kind == FIXED:
+            size = node.get("size")
+            if not isinstance(size, int) or isinstance(size, bool) or size < 0:
+                raise fault(f"the fixed {full} has no size")
+            schema = with_logical(AvroSchema(FIXED, size, name=full, aliases=aliases, size=size), node)
+        else:
+            self._open.add(full)
+            fields = self._fields(node.get("fields"), full, full.rpartition(".")[0], depth)
+            self._open.remove(full)
+            least, types = sum(field.schema.least for field in fields), count_types([field.schema for field in fields])
+            schema = AvroSchema(RECORD, least, types, full, aliases, fields=fields)
+        self._types[full] = schema
+        return schema
+
+    def _enum(self, node: dict[str, object], full: str, aliases: tuple[str, ...]) -> AvroSchema:
+        symbols, default = texts(node.get("symbols"), "symbols"), node.get("default")
+        if not symbols or len(set(symbols)) != len(symbols):
+            raise fault(f"the enum {full} has no symbols, or one of them twice")
+        if default is not None and default not in symbols:
+            raise fault(f"the default of the enum {full} is none of its symbols")
+        symbol = default if isinstance(default, str) else None
+        return AvroSchema(ENUM, 1, name=full, aliases=aliases, symbols=symbols, default_symbol=symbol)
+
+    def _fields(self, nodes: object, record: str, namespace: str, depth: int) -> tuple[AvroField, ...]:
+        if not isinstance(nodes, list) or not nodes:
+            raise fault(f"the record {record} has no fields")
+        fields: list[AvroField] = []
+        for node in nodes:
+            name = node.get("name") if isinstance(node, dict) else None
+            if not isinstance(name, str) or any(field.name.lower() == name.lower() for field in fields):
+                raise fault(f"a field of the record {record} has no name, or that of another field")
+            schema = self.parse(node.get("type"), namespace, depth + 1)
+            aliases = texts(node.get("aliases"), "aliases")
+            fields.append(AvroField(name, schema, aliases, "default" in node, node.get("default")))
+        return tuple(fields)
+
+
+def with_logical(schema: AvroSchema, node: dict[str, object]) -> AvroSchema:
+    """Return a type with its logical type, if it is valid here; Avro ignores others."""
+    logical = node.get("logicalType")
+    if not isinstance(logical, str) or schema.kind not in LOGICAL.get(logical, ()):
+        return schema
+    if logical == UUID and schema.kind == FIXED and schema.size != UUID_OCTETS:
+        return schema
+    precision, scale = 0, 0
+    if logical == DECIMAL:
+        precision, scale = number(node.get("precision")), number(node.get("scale", 0))
+        if precision < 1 or not 0 <= scale <= precision:
+            return schema
+        if precision > MAX_DECIMAL_DIGITS:
+            raise fault(f"a decimal has {precision} digits, and Spark's have at most {MAX_DECIMAL_DIGITS}")
+    return replace(schema, logical=logical, precision=precision, scale=scale)
+
+
+def count_types(inner: Sequence[AvroSchema]) -> int:
+    """Return the number of types in a type of these.
+
+    Raises:
+        ConfigurationError: there are too many.
+    """
+    types = 1 + sum(schema.types for schema in inner)
+    if types > MAX_TYPES:
+        raise fault(f"it has more than {MAX_TYPES} types, each counted at every use")
+    return types
+
+
+def number(node: object) -> int:
+    """Return an integer of JSON, or -1 for anything else."""
+    return node if isinstance(node, int) and not isinstance(node, bool) else -1
+
+
+def texts(node: object, word: str) -> tuple[str, ...]:
+    """Return a list of texts, which may be missing."""
+    if node is None:
+        return ()
+    if not isinstance(node, list) or not all(isinstance(item, str) for item in node):
+        raise fault(f"{word} is no list of texts")
+    return tuple(node)

@@ -1,0 +1,126 @@
+"""JSON bodies with a schema as columns and back, with the package jsonschema.
+
+A body is valid if the schema says so, by the draft that its ``$schema`` names, draft 7 without one. No reference leads
+out of the schema, so no validation asks a network.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+import jsonschema
+import pyarrow as pa
+import referencing
+
+from spanwire.model.errors import MessageFormatError
+from spanwire.model.units import MIB
+from spanwire.pipeline.formats.json_types import TypeBuilder, fault, refuse_constant
+from spanwire.pipeline.formats.plans import JsonPlan
+from spanwire.pipeline.formats.schema_registry import JSON, RegisteredSchema, StoredSchema
+from spanwire.pipeline.formats.wire_format import schema_header, split_header
+from spanwire.pipeline.formats.writer_schemas import WriterSchemas
+
+MAX_SCHEMA_CHARACTERS: Final = MIB  # registries refuse larger schemas
+MAX_PLACE: Final = 100  # characters of a place in a body, which may have been chosen by its sender
+MAX_NODES: Final = 100_000  # parts of a schema that are looked at for references
+REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
+
+
+class JsonCodec:
+    """Decodes bodies that are valid, and encodes values that make valid ones."""
+
+    def __init__(self, plan: JsonPlan) -> None:
+        """Raises `ConfigurationError` for a schema that is none or refers to others."""
+        registered = plan.schema if isinstance(plan.schema, RegisteredSchema) else None
+        if registered is not None and (registered.stored.kind != JSON or registered.stored.references):
+            raise fault(f"schema {registered.id} is {registered.stored.kind}, or refers to other schemas")
+        schema = load_schema(plan.schema if isinstance(plan.schema, str) else plan.schema.text)
+        self._type: Final = TypeBuilder(schema).build(schema)
+        validator = jsonschema.validators.validator_for(schema, default=jsonschema.Draft7Validator)
+        try:
+            validator.check_schema(schema)
+        except jsonschema.SchemaError as error:
+            raise fault(f"{error.json_path}: {error.message}") from None
+        self._validator: Final = validator(schema, registry=referencing.Registry())
+        self.arrow: pa.DataType = self._type.arrow
+        self.body: pa.DataType = pa.string() if registered is None else pa.binary()
+        self._header: Final = b"" if registered is None else schema_header(registered.id)
+        self._writers: Final = (
+            None if registered is None else WriterSchemas(registered.registry.schema, JSON, same_schema)
+        )
+
+    def begin_batch(self) -> None:
+        """Forget ids of schemas that could not be used."""
+        if self._writers is not None:
+            self._writers.begin_batch()
+
+    def decode(self, body: bytes | str) -> object:
+        """Return the value of a body. Raises `MessageFormatError` if it is no JSON or not valid."""
+        octets = body.encode("utf-8", "replace") if isinstance(body, str) else body
+        if self._writers is not None:
+            number, offset = split_header(octets)
+            self._writers.get(number)
+            octets = octets[offset:]
+        try:
+            document: object = json.loads(octets.decode(), parse_constant=refuse_constant)
+        except (ValueError, RecursionError):
+            raise MessageFormatError("the body is no JSON") from None
+        self._validate(document)
+        try:
+            return self._type.read(document) if document is not None else None
+        except (ValueError, OverflowError):
+            raise MessageFormatError("a number, date or time of the body has no value in Spark") from None
+
+    def encode(self, value: object) -> bytes | str:
+        """Return the body of a value. Raises `MessageFormatError` if the schema does not allow the value."""
+        document = self._type.write(value)
+        self._validate(document)
+        try:
+            text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        except ValueError:
+            raise MessageFormatError("a number is infinite or none") from None
+        return self._header + text.encode() if self._header else text
+
+    def _validate(self, document: object) -> None:
+        try:
+            error = next(self._validator.iter_errors(document), None)
+        except RecursionError:
+            raise MessageFormatError("the body is nested too deep") from None
+        if error is not None:  # its message would quote the body
+            raise MessageFormatError(f"{error.json_path[:MAX_PLACE]} breaks the rule {error.validator}")
+
+
+def same_schema(stored: StoredSchema) -> StoredSchema:
+    """Return the writer's schema, which is known to be JSON; the reader's own one decides what is valid."""
+    return stored
+
+
+def load_schema(text: str) -> object:
+    """Return the parsed schema.
+
+    Raises:
+        ConfigurationError: it is no JSON, too large, or refers to another schema.
+    """
+    if len(text) > MAX_SCHEMA_CHARACTERS:
+        raise fault(f"it has more than {MAX_SCHEMA_CHARACTERS} characters")
+    try:
+        schema: object = json.loads(text, parse_constant=refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise fault(f"it is no JSON: {error}") from None
+    if not isinstance(schema, dict):
+        raise fault("it is no object")
+    nodes: list[object] = [schema]
+    for _ in range(MAX_NODES):
+        if not nodes:
+            return schema
+        node = nodes.pop()
+        if isinstance(node, dict):
+            for word in REFERENCES:
+                target = node.get(word)
+                if isinstance(target, str) and target != "#" and not target.startswith("#/"):
+                    raise fault(f"{word} {target[:100]} leads out of it; write the definition into it")
+            nodes.extend(node.values())
+        elif isinstance(node, list):
+            nodes.extend(node)
+    raise fault(f"it has more than {MAX_NODES} parts")
