@@ -39,15 +39,15 @@ ENDPOINT_WORDS: Final = ("uri", "parameters", *REMARKS)
 JAVA: Final = "it calls Java; write transform: {function: module.name} for Python, or sql"
 FIXED: Final = "endpoints are fixed here; write choice with a to for each"
 FORMATS: Final = "write transform with sql, such as to_json or from_json"
+BINARY: Final = f"{FORMATS}; Avro and Protobuf are for programs: avro_as, protobuf_as"
 FAILURES: Final = "rows that fail go to the deadLetter of the route"
 LEFT_OUT: Final = "leave it out"
 # Unsupported steps of Camel, with the alternative.
 UNSUPPORTED_STEPS: Final[dict[str, str]] = {
     **dict.fromkeys(("process", "bean", "script", "transformer", "claimCheck"), JAVA),
     **dict.fromkeys(("toD", "recipientList", "routingSlip", "dynamicRouter", "loadBalance", "serviceCall"), FIXED),
-    **dict.fromkeys(
-        ("marshal", "unmarshal", "convertBodyTo", "removeProperties", "setHeaders", "setVariable"), FORMATS
-    ),
+    **dict.fromkeys(("convertBodyTo", "removeProperties", "setHeaders", "setVariable"), FORMATS),
+    **dict.fromkeys(("marshal", "unmarshal"), BINARY),
     **dict.fromkeys(("onException", "doTry", "doCatch", "doFinally", "onFallback", "circuitBreaker"), FAILURES),
     **dict.fromkeys(("rollback", "saga", "throwException", "validate"), FAILURES),
     **dict.fromkeys(("enrich", "pollEnrich"), "write join with a table"),
