@@ -9,7 +9,7 @@
  * PROTOCOL openwire|stomp, KIND queue|topic, COUNT messages in all, BATCH frames per write, SYNC 1 waits for the answer to each
  * send, WINDOW messages in flight at most (0: no bound), RATE messages per second in all (0: as fast as it goes), ACKNOWLEDGE
  * auto|individual: the way of STOMP consumers. Variables of the environment: LOAD_HOST (127.0.0.1), LOAD_USER and LOAD_PASSWORD,
- * LOAD_CONSUMER_PORT (consumers connect there, to another broker of the same network), LOAD_SILENCE_SECONDS.
+ * LOAD_CONSUMER_PORT (consumers connect there, to another broker of the same network).
  *
  * The result says how many messages were lost, came twice, came in another order than that of their producer, or were strange:
  * nobody sent them so. Only the first copy of a message counts as received.
@@ -38,11 +38,10 @@
 
 enum { OPENWIRE, STOMP };
 static int protocol, port, consumer_port, is_topic, producers, consumers, size, batch, persistent, synchronous, individual;
-static int silence_seconds = SILENCE_SECONDS;
 static long count, window, rate;
 static const char *name, *host = "127.0.0.1";
 static atomic_long received_by[MAX_CONNECTIONS];
-static atomic_long received_all, sent_all, reordered, doubled, strange, ready, failed;
+static atomic_long received_all, sent_all, reordered, doubled, strange, ready, left, failed;
 static _Atomic uint8_t *seen;        /* of a queue: a flag for each number of each producer */
 static size_t numbers;               /* of one producer at most */
 static int64_t first_send, last_receive;
@@ -87,7 +86,7 @@ static uint64_t get64(const uint8_t *p) { return ((uint64_t)get32(p) << 32) | ge
 /* -- sockets ----------------------------------------------------------------------------------------------------------- */
 static int dial(int port) {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found;
-    struct timeval silence = {.tv_sec = silence_seconds};
+    struct timeval silence = {.tv_sec = SILENCE_SECONDS};
     char service[8];
     int fd, on = 1;
     snprintf(service, sizeof service, "%d", port);
@@ -383,6 +382,7 @@ static void *consume_openwire(void *argument) {
     }
     last_receive = now_ns();
     if (b.length) flush(r.fd, &b);
+    atomic_fetch_add(&left, 1);
     return NULL; /* all connections end together: nobody gets what another one has acknowledged last */
 }
 
@@ -444,6 +444,7 @@ static void *consume_stomp(void *argument) {
     }
     last_receive = now_ns();
     if (b.length) flush(r.fd, &b);
+    atomic_fetch_add(&left, 1);
     return NULL; /* all connections end together: nobody gets what another one has acknowledged last */
 }
 
@@ -571,7 +572,6 @@ int main(int argc, char **argv) {
     rate = atol(argv[13]);
     individual = !strcmp(argv[14], "individual");
     if (getenv("LOAD_HOST")) host = getenv("LOAD_HOST");
-    if (getenv("LOAD_SILENCE_SECONDS")) silence_seconds = atoi(getenv("LOAD_SILENCE_SECONDS"));
     if (producers < 0 || producers > MAX_CONNECTIONS || consumers > MAX_CONNECTIONS || batch < 1) return 2;
     if (synchronous) batch = 1;
     numbers = (size_t)(producers ? count / producers + 1 : count); /* who filled a queue before is not known */
@@ -594,7 +594,7 @@ int main(int argc, char **argv) {
     for (int i = 0; i < producers; i++) pthread_join(workers[consumers + i].thread, NULL);
     while (consumers && !is_topic && atomic_load(&received_all) < expected() && !atomic_load(&failed)) {
         long before = atomic_load(&received_all);
-        for (int i = 0; i < silence_seconds * 100 && atomic_load(&received_all) < expected(); i++) usleep(10000);
+        for (int i = 0; i < SILENCE_SECONDS * 100 && atomic_load(&received_all) < expected() && atomic_load(&left) < consumers; i++) usleep(10000);
         if (atomic_load(&received_all) == before) break;
     }
     int64_t finished = now_ns();

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -57,7 +57,8 @@ class FaultyBroker:
             self._threads[-1].start()
 
     def _serve(self, connection: socket.socket) -> None:
-        with connection, connection.makefile("rb") as lines:
+        # A client that has seen enough leaves without reading all.
+        with suppress(ConnectionError), connection, connection.makefile("rb") as lines:
             while head := list(iter(lambda: lines.readline().strip(), b"")) or self._skip(lines.read(1)):
                 headers = dict(header.decode().split(":", 1) for header in head[1:])
                 body = lines.read(int(headers.get("content-length", "0")))
@@ -89,6 +90,8 @@ class FaultyBroker:
         for number, (place, body) in enumerate(self._fault(planned)):
             head = f"MESSAGE\nsubscription:1\nmessage-id:{number}\nack:a\\c{number}\ncontent-length:{len(body)}\n\n"
             self._consumers[place].sendall(head.encode() + body + b"\0")
+        for consumer in self._consumers:
+            consumer.shutdown(socket.SHUT_WR)  # nobody has to wait for what is lost
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +123,6 @@ def report(
         text=True,
         timeout=PATIENCE_S,
         check=True,
-        env={**os.environ, "LOAD_SILENCE_SECONDS": "1"},
     )
     broker.read_all()
     found: dict[str, float] = json.loads(done.stdout)
