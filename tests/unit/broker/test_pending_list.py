@@ -46,7 +46,7 @@ def load(line: PendingList, page: Page) -> None:
     items: list[MessageReference | None] = []
     for index, number in enumerate(paged_out.numbers):
         if number == NOT_STORED:
-            items.append(paged_out.kept[index])
+            items.append(paged_out.in_memory[index])
         else:
             items.append(None if number == REMOVED else reference(number, number))
     line.load(page, items)
@@ -370,7 +370,7 @@ class LineModel(RuleBasedStateMachine):
                 loaded += page.live
                 assert page.live == len(orders_of(page))
             else:
-                kept = page.paged_out.kept
+                kept = page.paged_out.in_memory
                 own: list[int] = [item.order for item in page.returned]
                 for index, number in enumerate(page.paged_out.numbers):
                     if number != REMOVED:

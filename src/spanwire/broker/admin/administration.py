@@ -72,13 +72,13 @@ class Administration:
         Return their connection ids.
         """
         self._context.begin_request(now)
-        found = [
+        connections = [
             state
             for state in self._connections.all()
             if name in (state.connection_id, state.info.client_id, state.info.remote_address)
         ]
-        for state in found:
+        for state in connections:
             state.output.close_with(JmsError(DISCONNECTED))
             if not state.removed:
                 self._connection_cleanup.leave(state)
-        return [state.connection_id for state in found]
+        return [state.connection_id for state in connections]

@@ -69,11 +69,11 @@ class Overview:
 
     def consumer_views(self) -> list[ConsumerView]:
         """Return the consumers of all connections, `MAX_CONSUMERS` at most."""
-        found: list[ConsumerView] = []
+        views: list[ConsumerView] = []
         for state in self._connections.all():
-            for subscription in list(state.consumers.values())[: MAX_CONSUMERS - len(found)]:
-                found.append(consumer_view(state, subscription))
-        return found
+            for subscription in list(state.consumers.values())[: MAX_CONSUMERS - len(views)]:
+                views.append(consumer_view(state, subscription))
+        return views
 
     def statistics(self) -> BrokerStatistics:
         """Return totals over all destinations and durable subscriptions."""

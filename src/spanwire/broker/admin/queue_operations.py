@@ -291,7 +291,7 @@ class SelectiveWalk(Job, StoreReader, Alarm):
                 else scan.pending_list.remove_paged_out(page, paged_index)
             )
             if number == NOT_STORED:
-                queue.discard(paged_out.kept.pop(paged_index))
+                queue.discard(paged_out.in_memory.pop(paged_index))
             elif number != REMOVED and store is not None:
                 queue.note_removed(number)
                 store.remove(queue.name, number)
@@ -349,11 +349,11 @@ class SelectiveWalk(Job, StoreReader, Alarm):
                 read += 1
             if paged_index >= len(paged_out.numbers) or paged_out.numbers[paged_index] != number or self._left <= 0:
                 continue
-            found = self._waiting(paged_out, paged_index, message)
-            made = None if found is None else self._choose(found.message, found.redelivery_count)
-            if found is not None and made is not None:
-                self._take(scan, page, paged_out, paged_index, found)
-                references.append(found)
+            pending = self._waiting(paged_out, paged_index, message)
+            made = None if pending is None else self._choose(pending.message, pending.redelivery_count)
+            if pending is not None and made is not None:
+                self._take(scan, page, paged_out, paged_index, pending)
+                references.append(pending)
                 prepared.append(made)
         scan.position.offset = min(self._page_end, len(page))
         for index, reference in enumerate(references):
@@ -362,16 +362,18 @@ class SelectiveWalk(Job, StoreReader, Alarm):
     def _waiting(self, paged_out: PagedOut, paged_index: int, message: Message | None) -> MessageReference | None:
         """Return the message at ``paged_index``: an unsynced one, or ``message`` from the store."""
         if paged_out.numbers[paged_index] == NOT_STORED:
-            return paged_out.kept[paged_index]
+            return paged_out.in_memory[paged_index]
         if message is None:
             return None
         return self._queue.from_disk(message, paged_out.numbers[paged_index])
 
-    def _take(self, scan: ListScan, page: Page, paged_out: PagedOut, paged_index: int, found: MessageReference) -> None:
-        if found.sequence > 0:
-            self._queue.note_taken(found)
+    def _take(
+        self, scan: ListScan, page: Page, paged_out: PagedOut, paged_index: int, reference: MessageReference
+    ) -> None:
+        if reference.sequence > 0:
+            self._queue.note_taken(reference)
         else:
-            paged_out.kept.pop(paged_index)
+            paged_out.in_memory.pop(paged_index)
         scan.pending_list.remove_paged_out(page, paged_index)
 
     def _choose(self, message: Message, redelivery_count: int) -> Message | None:
@@ -408,8 +410,8 @@ class Operations:
     def queues(self, pattern: Destination) -> list[Destination]:
         """Return the queues that match a name or pattern, by name."""
         if not pattern.is_pattern:
-            found = self._map.queue(pattern)
-            return [] if found is None else [found.name]
+            exact = self._map.queue(pattern)
+            return [] if exact is None else [exact.name]
         names = [queue.name for queue in self._map.matching(pattern) if isinstance(queue, Queue)]
         return sorted(names, key=_name_of)
 
@@ -432,8 +434,8 @@ class Operations:
 
     def durable_terms(self, client_id: str | None = None) -> list[SubscriptionTerms]:
         """Return the durable subscriptions of one client, or of all clients."""
-        found = [durable.terms for durable in self._map.durables.values()]
-        return [terms for terms in found if client_id is None or terms.client_id == client_id]
+        all_terms = [durable.terms for durable in self._map.durables.values()]
+        return [terms for terms in all_terms if client_id is None or terms.client_id == client_id]
 
     def terms_of(self, keys: list[str]) -> list[SubscriptionTerms]:
         """Return the existing durable subscriptions among these keys."""

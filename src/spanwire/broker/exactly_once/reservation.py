@@ -151,15 +151,15 @@ class Reservation:
             if number == REMOVED or 0 < due_ms <= self._context.wall_ms:
                 index += 1
                 continue
-            if number == NOT_STORED and not self._fits(paged_out.kept[index]):
+            if number == NOT_STORED and not self._fits(paged_out.in_memory[index]):
                 break
             order = orders[index] if len(orders) > 0 else self._context.next_order()
             scan.position.offset = index + 1
             scan.pending_list.remove_paged_out(page, index)
             if number == NOT_STORED:
-                kept = paged_out.kept.pop(index)
-                number = self._stored(kept)
-                self._queue.release(kept.message)
+                reference = paged_out.in_memory.pop(index)
+                number = self._stored(reference)
+                self._queue.release(reference.message)
             self._reserve(number, order, list_index, due_ms)
             index += 1
         scan.position.offset = index
@@ -170,13 +170,13 @@ def put_back(queue: Queue, reserved: ReservedMessages, context: BrokerContext) -
     store = context.store
     pending_lists = queue.pending.lists
     for list_index, pending_list in enumerate(pending_lists):
-        found: list[tuple[int, int]] = []
+        reserved_orders: list[tuple[int, int]] = []
         for index, order in enumerate(reserved.orders):
             if min(reserved.list_indexes[index], len(pending_lists) - 1) == list_index:
-                found.append((order, reserved.sequences[index]))
-        found.sort()
-        numbers = array("q", [sequence for _, sequence in found])
-        orders = array("q", [order for order, _ in found])
+                reserved_orders.append((order, reserved.sequences[index]))
+        reserved_orders.sort()
+        numbers = array("q", [sequence for _, sequence in reserved_orders])
+        orders = array("q", [order for order, _ in reserved_orders])
         dues = array("q", [reserved.dues.get(sequence, 0) for sequence in numbers])
         if len(numbers) > 0:
             pending_list.put_back_paged_out(numbers, orders, dues)

@@ -169,12 +169,12 @@ def let_go_on(queue: QueueBase, consumers: QueueConsumers) -> bool:
 
     Return True if a bridge may have messages refused before.
     """
-    found = False
+    has_messages = False
     for consumer in consumers.all:
         condition = consumer.subscription.bridge_condition
         if isinstance(condition, BridgeCondition) and condition.resume(queue):
-            found = True
-    return found
+            has_messages = True
+    return has_messages
 
 
 def _is_wanted_here(consumers: QueueConsumers, message: Message, policy: BridgePolicy) -> bool:

@@ -166,22 +166,22 @@ class Browse(BrowserDestination):
 
     def _begin(self) -> list[ListBrowse]:
         """Retain the messages in flight, so that their bodies count as memory while the browser needs them."""
-        found = self._queue.out(MAX_IN_FLIGHT_SHOWN)
-        found.sort(key=_order)
-        for reference in found:
+        references = self._queue.out(MAX_IN_FLIGHT_SHOWN)
+        references.sort(key=_order)
+        for reference in references:
             self.hold(reference.message)
         for subscription in self._queue.attached():
             self._dispatched[subscription] = subscription.dispatched_total
         last_order = self._context.next_order()
         lists = self._queue.pending.lists
         if len(lists) == 1:
-            return [ListBrowse(lists[0], found, last_order)]
+            return [ListBrowse(lists[0], references, last_order)]
         return [
             ListBrowse(
                 pending_list,
                 [
                     reference
-                    for reference in found
+                    for reference in references
                     if self._queue.pending.list_of(reference.message.priority) is pending_list
                 ],
                 last_order,
@@ -339,18 +339,18 @@ class Browse(BrowserDestination):
         read_page: list[Shown | None] = []
         for index in range(scan.position.offset, end):
             number = paged_out.numbers[index]
-            kept = paged_out.kept[index] if number == NOT_STORED else None
+            reference = paged_out.in_memory[index] if number == NOT_STORED else None
             if number == REMOVED:
                 continue
-            order = 0 if kept is None else kept.order
-            sequence = number if kept is None else kept.sequence
+            order = 0 if reference is None else reference.order
+            sequence = number if reference is None else reference.sequence
             if not self._show_in_flight_before(browse, ready, order, sequence):
                 end = index
                 break
             if not self._is_next(browse, order, sequence):
                 continue
-            if kept is not None:
-                self._add(ready, kept.message, kept.redelivery_count)
+            if reference is not None:
+                self._add(ready, reference.message, reference.redelivery_count)
             else:
                 read_page.extend(ready)
                 ready = []

@@ -101,15 +101,15 @@ class GroupRescan:
     def go_back(self) -> bool:
         """Move all consumers ahead of a mark back to the mark. Return True if a consumer moved."""
         self._saved -= self._price()
-        found = False
+        is_back = False
         for consumer in self._consumers.all:
             for index, position in enumerate(consumer.positions):
                 mark = self._marks[index]
                 if mark.is_before(position):
                     position.go_to(mark)
-                    found = True
+                    is_back = True
         self.cancel()
-        return found
+        return is_back
 
     def cancel(self) -> None:
         """Forget the marks: all consumers scan the whole list anyway."""

@@ -22,20 +22,20 @@ NOT_STORED: Final = -1  # number of a message that the store does not have
 class PagedOut:
     """The messages of a page whose bodies are in the store only.
 
-    ``numbers`` has the sequence of each message, `REMOVED`, or `UNSTORED` for a message that only memory has; ``kept``
-    has the latter by index. ``orders`` is empty unless the messages had a dispatch order before. ``dues`` is empty
-    unless some messages expire. Otherwise ``dues`` has wall milliseconds, 0 for never, and ``earliest`` the smallest
-    due time (0: no message expires).
+    ``numbers`` has the sequence of each message, `REMOVED`, or `NOT_STORED` for a message that only memory has.
+    ``in_memory`` has the latter by index. ``orders`` is empty unless the messages had a dispatch order before. ``dues``
+    is empty unless some messages expire. Otherwise ``dues`` has wall milliseconds, 0 for never, and ``earliest`` the
+    smallest due time (0: no message expires).
     """
 
-    __slots__ = ("dues", "earliest", "kept", "numbers", "orders")
+    __slots__ = ("dues", "earliest", "in_memory", "numbers", "orders")
 
     def __init__(self, numbers: array[int]) -> None:
         self.numbers: array[int] = numbers
         self.orders: array[int] = array("q")
         self.dues: array[int] = array("q")
         self.earliest = 0
-        self.kept: dict[int, MessageReference] = {}
+        self.in_memory: dict[int, MessageReference] = {}
 
     def add(self, number: int, due_ms: int) -> None:
         """Append a message."""
@@ -59,11 +59,11 @@ class PagedOut:
             self.dues = self.dues[:count]
             rest.note_earliest()
             self.note_earliest()
-        if self.kept:
-            for index, reference in self.kept.items():
+        if self.in_memory:
+            for index, reference in self.in_memory.items():
                 if index >= count:
-                    rest.kept[index - count] = reference
-            self.kept = {index: reference for index, reference in self.kept.items() if index < count}
+                    rest.in_memory[index - count] = reference
+            self.in_memory = {index: reference for index, reference in self.in_memory.items() if index < count}
         return rest
 
     def take(self, index: int) -> int:
@@ -178,21 +178,21 @@ class Page:
     def page_out(self) -> list[MessageReference]:
         """Drop the bodies of stored messages. Return the references that left memory."""
         paged_out = PagedOut(array("q"))
-        left: list[MessageReference] = []
+        dropped: list[MessageReference] = []
         for item in self.items:
             if item is None:
                 continue
             paged_out.orders.append(item.order)
             if item.sequence > 0:
                 paged_out.add(item.sequence, item.message.expiration_ms)
-                left.append(item)
+                dropped.append(item)
             else:
-                paged_out.kept[len(paged_out.numbers)] = item
+                paged_out.in_memory[len(paged_out.numbers)] = item
                 paged_out.add(NOT_STORED, item.message.expiration_ms)
         self.paged_out = paged_out
         self.items = []
         self.start = 0
-        return left
+        return dropped
 
     def split_paged_out(self, count: int) -> Page:
         """Keep the first ``count`` messages of a paged-out page and return a page with the others."""

@@ -68,7 +68,7 @@ class PendingList:
     def append_transient(self, number: int, reference: MessageReference) -> None:
         """Append a message that only memory has, behind paged-out messages."""
         paged_out = self._paged_out_tail(number, reference.message.expiration_ms)
-        paged_out.kept[len(paged_out.numbers) - 1] = reference
+        paged_out.in_memory[len(paged_out.numbers) - 1] = reference
 
     def _paged_out_tail(self, number: int, due_ms: int) -> PagedOut:
         tail = self._pages[-1]
@@ -423,7 +423,7 @@ class PendingList:
         Returns:
             The references that left memory.
         """
-        left: list[MessageReference] = []
+        dropped: list[MessageReference] = []
         before = -1
         examinable = MAX_PAGES_EXAMINED
         for page_number in self._positions.page_numbers():
@@ -432,50 +432,50 @@ class PendingList:
             while index > before and examinable > 0 and at_most > 0:
                 page = self._pages[index]
                 if page.paged_out is None and page.live > 0:
-                    left.extend(page.page_out())
+                    dropped.extend(page.page_out())
                     self.loaded -= page.live
                     at_most -= 1
                 examinable -= 1
                 index -= 1
             before = max(before, end)
-        return left
+        return dropped
 
     def _compact(self) -> None:
         """Drop empty pages in the middle."""
-        kept: list[Page] = []
+        pages: list[Page] = []
         new_indexes: list[int] = []  # new index of each page, by old index
         for page in self._pages:
-            new_indexes.append(len(kept))
+            new_indexes.append(len(pages))
             if page.live > 0 or page is self._pages[-1]:
-                kept.append(page)
+                pages.append(page)
         self._positions.pages_dropped(self._base, self._pages, new_indexes)
-        self._pages = kept
-        self._compact_at = max(MIN_PAGES_COMPACTED, 2 * len(kept))
+        self._pages = pages
+        self._compact_at = max(MIN_PAGES_COMPACTED, 2 * len(pages))
 
     def snapshot(self, limit: int) -> list[Page]:
         """Return the first pages with ``limit`` messages together, or all pages."""
-        found: list[Page] = []
+        pages: list[Page] = []
         messages = 0
         for page in self._pages:
             if messages >= limit:
                 break
-            found.append(page)
+            pages.append(page)
             messages += page.live
-        return found
+        return pages
 
     def last_sequence(self) -> int:
         """Return the sequence of the youngest stored message, 0 if the last `MAX_PAGES_BACK` pages have none."""
         for page in reversed(self._pages[-MAX_PAGES_BACK:]):
-            found = page.last_sequence()
-            if found > 0:
-                return found
+            sequence = page.last_sequence()
+            if sequence > 0:
+                return sequence
         return 0
 
     def clear(self) -> list[Page]:
         """Remove and return all pages."""
-        found = [page for page in self._pages if page.live > 0]
+        pages = [page for page in self._pages if page.live > 0]
         self._base += len(self._pages)
         self._pages = [Page()]
         self.count = 0
         self.loaded = 0
-        return found
+        return pages

@@ -89,20 +89,20 @@ class PendingMessages:
             return lists[0]
         return lists[PRIORITIES - 1 - min(max(priority, 0), PRIORITIES - 1)]
 
-    def recover(self, found: RecoveredDestination, clean: bool) -> None:
+    def recover(self, recovered: RecoveredDestination, clean: bool) -> None:
         """Append the messages of the store. After a crash each message counts as possibly delivered before."""
-        self._redeliveries = dict(found.redeliveries)
+        self._redeliveries = dict(recovered.redeliveries)
         self._average_size = UNKNOWN_SIZE
-        sequences = found.sequences
+        sequences = recovered.sequences
         if not clean and sequences:
             self._uncertain_through = sequences[-1]
-        expiring = found.expirations.sequences
-        dues = found.expirations.wall_ms
+        expiring = recovered.expirations.sequences
+        dues = recovered.expirations.wall_ms
         if len(self.lists) == 1:
             self.lists[0].extend(sequences, expiring, dues)
             return
         parts: list[array[int]] = [array("q") for _ in self.lists]
-        priorities = found.priorities
+        priorities = recovered.priorities
         for sequence in sequences:
             priority = priorities.get(sequence, DEFAULT_PRIORITY)
             parts[PRIORITIES - 1 - min(max(priority, 0), PRIORITIES - 1)].append(sequence)
@@ -324,8 +324,8 @@ class PendingMessages:
             order = paged_out.orders[index] if len(paged_out.orders) > 0 else read.first_order + index
             reference: MessageReference | None = None
             if number == NOT_STORED:
-                kept = paged_out.kept[index]
-                reference = MessageReference(queue, kept.message, 0, order, kept.redelivery_count)
+                unstored = paged_out.in_memory[index]
+                reference = MessageReference(queue, unstored.message, 0, order, unstored.redelivery_count)
             elif number != REMOVED:
                 message = messages[read_count]
                 read_count += 1
@@ -383,10 +383,10 @@ class PendingMessages:
         self._reads.clear()
         self._context.forget_fetches(self._queue)
         self._redeliveries = {}
-        found: list[Page] = []
+        pages: list[Page] = []
         for pending_list in self.lists:
-            found.extend(pending_list.clear())
-        return found
+            pages.extend(pending_list.clear())
+        return pages
 
     def note_uncertain(self) -> None:
         """Store, before an orderly stop, that messages of a crashed run may have been delivered then."""
@@ -408,26 +408,26 @@ class PendingMessages:
 
     def oldest(self, limit: int) -> list[tuple[int, Message | None]]:
         """Return the ``limit`` oldest messages: the sequence of each and, if in memory, the message."""
-        found: list[tuple[int, Message | None]] = []
+        messages: list[tuple[int, Message | None]] = []
         for pending_list in self.lists:
-            for page in pending_list.snapshot(limit - len(found)):
+            for page in pending_list.snapshot(limit - len(messages)):
                 paged_out = page.paged_out
                 if paged_out is not None:
-                    found.extend(_paged_out_view(paged_out))
+                    messages.extend(_paged_out_view(paged_out))
                 for item in [*page.items, *page.returned]:
                     if item is not None:
-                        found.append((item.sequence, item.message))
-        return found[:limit]
+                        messages.append((item.sequence, item.message))
+        return messages[:limit]
 
 
 def _paged_out_view(paged_out: PagedOut) -> list[tuple[int, Message | None]]:
-    found: list[tuple[int, Message | None]] = []
+    messages: list[tuple[int, Message | None]] = []
     for index, number in enumerate(paged_out.numbers):
         if number == NOT_STORED:
-            found.append((0, paged_out.kept[index].message))
+            messages.append((0, paged_out.in_memory[index].message))
         elif number != REMOVED:
-            found.append((number, None))
-    return found
+            messages.append((number, None))
+    return messages
 
 
 def _order_of(reference: MessageReference) -> int:

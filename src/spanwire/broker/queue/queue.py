@@ -134,9 +134,9 @@ class Queue(QueueBase):
         if store is not None:
             store.note_redelivery(self.name, sequence, count)
 
-    def recover(self, found: RecoveredDestination, clean: bool) -> None:
+    def recover(self, recovered: RecoveredDestination, clean: bool) -> None:
         """Append the messages of the store; ``clean`` is False after a crash."""
-        self.pending.recover(found, clean)
+        self.pending.recover(recovered, clean)
         if self._shared:
             self._notify_shared()
 

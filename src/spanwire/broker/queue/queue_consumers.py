@@ -74,14 +74,14 @@ class QueueConsumers:
 
     def detach_left(self) -> list[QueueConsumer]:
         """Remove and return the consumers that have left."""
-        gone = [consumer for consumer in self.all if consumer.subscription.left]
+        gone = [consumer for consumer in self.all if consumer.subscription.is_detached]
         if gone:
-            self.all[:] = [consumer for consumer in self.all if not consumer.subscription.left]
+            self.all[:] = [consumer for consumer in self.all if not consumer.subscription.is_detached]
             for consumer in gone:
                 self._close(consumer)
-            if self._leaving is not None and self._leaving.left:
+            if self._leaving is not None and self._leaving.is_detached:
                 self._leaving = None
-            if self._exclusive is not None and self._exclusive.left:
+            if self._exclusive is not None and self._exclusive.is_detached:
                 self._exclusive = None
             self._changed()
         return gone
@@ -155,8 +155,8 @@ class QueueConsumers:
         if not self.uniform:
             return self._next_by_priority()
         index: i64 = 0 if self._strict else self._next
-        left = count
-        while left > 0:
+        remaining = count
+        while remaining > 0:
             if index >= count:
                 index = 0
             subscription = consumers[index].subscription
@@ -164,7 +164,7 @@ class QueueConsumers:
             if subscription.can_take():
                 self._next = index
                 return subscription
-            left -= 1
+            remaining -= 1
         return None
 
     def _exclusive_taker(self) -> Subscription | None:
@@ -205,10 +205,10 @@ class QueueConsumers:
             exclusive = self._exclusive_taker()
             return [consumer for consumer in self.all if consumer.subscription is exclusive]
         start = 0 if self._strict else self._next
-        found = self.all.copy() if start == 0 else self.all[start:] + self.all[:start]
+        consumers = self.all.copy() if start == 0 else self.all[start:] + self.all[:start]
         if by_groups:
-            found.sort(key=_least_groups if self.uniform else _best_with_least_groups)
-        return found
+            consumers.sort(key=_least_groups if self.uniform else _best_with_least_groups)
+        return consumers
 
     def note_taker(self, consumer: QueueConsumer) -> None:
         """Pass the turn on after ``consumer`` chose and took a message."""

@@ -131,16 +131,16 @@ class ExpiryScan:
         position = scan.position
         start = position.offset
         end = scan.end(page, budget)
-        found: list[MessageReference] = []
+        expired: list[MessageReference] = []
         for index in range(start, end):
             item = page.items[index]
             if item is not None and item.message.is_expired(self._context.wall_ms):
-                found.append(item)
+                expired.append(item)
                 page.items[index] = None
         position.offset = end
-        if found:
-            scan.pending_list.note_removed(page, len(found))
-            for reference in found:
+        if expired:
+            scan.pending_list.note_removed(page, len(expired))
+            for reference in expired:
                 self._queue.expire(reference)
         return end - start
 
@@ -155,43 +155,43 @@ class ExpiryScan:
             return 1
         start = position.offset
         end = scan.end(page, MAX_PAGED_OUT_MESSAGES)
-        found: list[int] = []
+        expired: list[int] = []
         for index in range(start, end):
             if 0 < paged_out.dues[index] <= wall_ms:
-                found.append(index)
-                if len(found) == budget:
+                expired.append(index)
+                if len(expired) == budget:
                     end = index + 1
                     break
-        found = self._page_of(paged_out, found, len(due) > 0)
+        expired = self._page_of(paged_out, expired, len(due) > 0)
         if self._page_bytes <= 0:
-            end = found[-1] + 1 if found else start
+            end = expired[-1] + 1 if expired else start
         position.offset = end
         if end == len(page):
             paged_out.note_earliest_after(wall_ms)
-        for index in found:
+        for index in expired:
             number = scan.pending_list.remove_paged_out(page, index)
             if number == NOT_STORED:
-                self._queue.expire(paged_out.kept.pop(index))
+                self._queue.expire(paged_out.in_memory.pop(index))
             elif number != REMOVED:
                 due.append(number)
-        return len(found) + (end - start) // DUES_PER_STEP + 1
+        return len(expired) + (end - start) // DUES_PER_STEP + 1
 
-    def _page_of(self, paged_out: PagedOut, found: list[int], is_begun: bool) -> list[int]:
-        """Return as many of the expired messages at ``found`` as one read takes.
+    def _page_of(self, paged_out: PagedOut, expired: list[int], is_begun: bool) -> list[int]:
+        """Return as many of the expired messages at ``expired`` as one read takes.
 
         Messages on the disk are read only for dead letters or advisories.
         """
         store = self._context.store
         if self._page_bytes == UNBOUNDED or store is None:
-            return found
-        numbers = [paged_out.numbers[index] for index in found]
+            return expired
+        numbers = [paged_out.numbers[index] for index in expired]
         sizes = self._context.store_usage.sizes(self._queue.name, numbers)
-        for index in range(len(found)):
+        for index in range(len(expired)):
             if sizes[index] > self._page_bytes and (index > 0 or is_begun):
                 self._page_bytes = 0
-                return found[:index]
+                return expired[:index]
             self._page_bytes = max(1, self._page_bytes - sizes[index])
-        return found
+        return expired
 
     def _remove(self, due: list[int]) -> None:
         queue = self._queue
@@ -305,7 +305,7 @@ class Purge:
         for index in range(start, end):
             number = pending_list.remove_paged_out(page, index) if paged_out.numbers[index] != REMOVED else REMOVED
             if number == NOT_STORED:
-                queue.discard(paged_out.kept.pop(index))
+                queue.discard(paged_out.in_memory.pop(index))
             elif number != REMOVED and store is not None:
                 self._pending.forget(number)
                 queue.dequeued += 1
@@ -336,7 +336,7 @@ class QueueRemoval:
         while self._pages and budget > 0:
             page = self._pages.pop()
             paged_out = page.paged_out
-            gone = page.items if paged_out is None else [*paged_out.kept.values(), *page.returned]
+            gone = page.items if paged_out is None else [*paged_out.in_memory.values(), *page.returned]
             for reference in gone:
                 if reference is not None:
                     self._queue.release(reference.message)

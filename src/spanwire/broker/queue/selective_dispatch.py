@@ -323,13 +323,13 @@ class SelectiveDispatch(Dispatcher):
 
 def _by_priority(consumers: list[QueueConsumer]) -> list[list[QueueConsumer]]:
     """Return the consumers in lists of equal priority, the best first."""
-    found: list[list[QueueConsumer]] = []
+    groups: list[list[QueueConsumer]] = []
     for consumer in consumers:
-        if found and found[-1][0].subscription.info.priority == consumer.subscription.info.priority:
-            found[-1].append(consumer)
+        if groups and groups[-1][0].subscription.info.priority == consumer.subscription.info.priority:
+            groups[-1].append(consumer)
         else:
-            found.append([consumer])
-    return found
+            groups.append([consumer])
+    return groups
 
 
 def _furthest_behind(consumer: QueueConsumer) -> int:

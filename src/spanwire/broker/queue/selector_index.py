@@ -76,13 +76,13 @@ class ValueTable:
         """Return the largest number of groups under any of the values."""
         most = 0
         for value in narrowing.values:
-            found: list[SelectorGroup] | None = None
+            groups: list[SelectorGroup] | None = None
             if isinstance(value, str):
-                found = self.by_text.get(value)
+                groups = self.by_text.get(value)
             elif isinstance(value, int):
-                found = self.by_integer.get(value)
-            if found is not None and len(found) > most:
-                most = len(found)
+                groups = self.by_integer.get(value)
+            if groups is not None and len(groups) > most:
+                most = len(groups)
         return most
 
     def add(self, group: SelectorGroup, narrowing: Narrowing) -> None:
@@ -116,25 +116,25 @@ class ValueTable:
         """Return True if no group demands a value of the property."""
         return not self.by_text and not self.by_integer
 
-    def collect(self, value: object, found: list[SelectorGroup]) -> None:
-        """Append to ``found`` the candidate groups for a message with ``value``."""
+    def collect(self, value: object, candidates: list[SelectorGroup]) -> None:
+        """Append to ``candidates`` the candidate groups for a message with ``value``."""
         if isinstance(value, str):
             texts = self.by_text.get(value)
             if texts is not None:
-                found.extend(texts)
+                candidates.extend(texts)
             if self.reading and self.by_integer:
-                self._collect_read(value, found)
+                self._collect_read(value, candidates)
         elif isinstance(value, int) and not isinstance(value, bool):
             integers = self.by_integer.get(value)
             if integers is not None:
-                found.extend(integers)
+                candidates.extend(integers)
             if self.reading:
-                found.extend([group for group in self.reading if _demands_text(group)])
+                candidates.extend([group for group in self.reading if _demands_text(group)])
         else:  # a floating-point number may equal an integer, a boolean a text
-            found.extend([group for group in self.reading if _demands_text(group)])
+            candidates.extend([group for group in self.reading if _demands_text(group)])
             for groups in self.by_integer.values():
-                found.extend(groups)
-            found[:] = list(dict.fromkeys(found))  # a group may stand under several integers
+                candidates.extend(groups)
+            candidates[:] = list(dict.fromkeys(candidates))  # a group may stand under several integers
 
     def _collect_read(self, value: str, found: list[SelectorGroup]) -> None:
         number = integer_of_text(value, LONG_VALUE)
@@ -216,15 +216,15 @@ class SelectorIndex:
 
         Each demanded property is read once. A selector that demands an undecodable property matches no message.
         """
-        found = self._unknown.copy()
+        groups = self._unknown.copy()
         for name, table in self._tables.items():
             try:
                 value = values.value(name)
             except (JmsError, ProtocolError):
                 continue
             if value is not None:
-                table.collect(value, found)
-        return found
+                table.collect(value, groups)
+        return groups
 
     def has_room(self) -> bool:
         """Return True if a consumer can take a message."""
@@ -239,10 +239,10 @@ class SelectorIndex:
 
     def everyone(self) -> list[QueueConsumer]:
         """Return all consumers, in no particular order."""
-        found = self._everyone.consumers.copy()
+        consumers = self._everyone.consumers.copy()
         for group in self._groups.values():
-            found.extend(group.consumers)
-        return found
+            consumers.extend(group.consumers)
+        return consumers
 
 
 def _demands_text(group: SelectorGroup) -> bool:

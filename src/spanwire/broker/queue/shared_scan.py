@@ -244,22 +244,22 @@ class SharedScan:
         best: QueueConsumer | None = None
         for group in self._candidates(index, reference):
             if group.wants(reference):
-                found = group.next_taker(reference.message, full)
-                if found is not None and (
-                    best is None or self._consumers.turns_until(found) < self._consumers.turns_until(best)
+                taker = group.next_taker(reference.message, full)
+                if taker is not None and (
+                    best is None or self._consumers.turns_until(taker) < self._consumers.turns_until(best)
                 ):
-                    best = found
+                    best = taker
         return best
 
     def _candidates(self, index: SelectorIndex, reference: MessageReference) -> list[SelectorGroup]:
         values = self._consumers.all[0].subscription.values
         message = reference.message
         values.bind(message, reference.redelivery_count)
-        found = index.candidates(values)
+        candidates = index.candidates(values)
         values.release()
         if message.properties_cache is not None:
             self._queue.count_forms(message)
-        return found
+        return candidates
 
     def _leave_behind(self, scan_group: ScanGroup, full: list[QueueConsumer]) -> None:
         behind = ScanGroup(self._pending_list.open_beside(scan_group.position))
