@@ -162,7 +162,7 @@ def test_a_subscription_that_is_deleted_meanwhile_leaves_nothing_behind(selector
     runs(stage)
     assert stage.broker.durable_subscriptions() == []
     assert not stage.broker._context.has_jobs()
-    assert stage.memory() == stage.broker.assembly.map._memory.kept.used_bytes
+    assert stage.memory() == stage.broker.assembly.map._memory.usage.used_bytes
 
 
 def test_a_purge_removes_also_what_would_come_in_a_later_slice() -> None:

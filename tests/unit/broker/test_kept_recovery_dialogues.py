@@ -65,7 +65,7 @@ def kept_bytes(stage: Stage) -> int:
     topic = next(destination for destination in stage.broker.assembly.map.all() if destination.name.name == "T")
     assert topic.usage.used_bytes == 0
     memory = stage.broker.assembly.map._memory
-    used: int = memory.kept.used_bytes
+    used: int = memory.usage.used_bytes
     return used
 
 

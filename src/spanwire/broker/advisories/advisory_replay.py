@@ -185,8 +185,10 @@ class Replay(Job):
             return
         for part in info.destination.parts():
             if not part.is_advisory:
-                found = self._destinations.find(part)
-                self._publish(producer_advisory(part), info, {"producerCount": found.producers if found else 0})
+                destination = self._destinations.find(part)
+                self._publish(
+                    producer_advisory(part), info, {"producerCount": destination.producers if destination else 0}
+                )
 
     def _publish_consumer(self, consumer: Subscription) -> None:
         info = consumer.info
@@ -198,8 +200,8 @@ class Replay(Job):
         for part in info.destination.parts():
             if part.is_advisory:
                 continue
-            found = self._destinations.find(part)
-            count = found.consumer_count if found else 0
+            destination = self._destinations.find(part)
+            count = destination.consumer_count if destination else 0
             self._publish(consumer_advisory(part), info, {"consumerCount": count})
             if self._of_virtual:
                 for source in self._destinations.virtual_sources(part):

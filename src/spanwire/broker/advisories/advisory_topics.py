@@ -146,15 +146,15 @@ class Advisories(MessageAdvisories, AdvisoryDispatcher):
 
         Subscriptions of bridges are left out: the brokers behind the bridges publish their own.
         """
-        found: list[tuple[Destination, ConsumerInfo]] = []
+        consumers: list[tuple[Destination, ConsumerInfo]] = []
         if not self._demand_id or terms.name.startswith(BRIDGE_DURABLE_PREFIX):
-            return found
+            return consumers
         consumer_id = ConsumerId(f"{self._demand_id}:{terms.key}", 0, 0)
         for topic in terms.topic.parts():
             info = ConsumerInfo(consumer_id, topic, subscription_name=terms.name, client_id=terms.client_id)
             for source in self._destinations.virtual_sources(topic):
-                found.append((source, behind(info, source)))
-        return found
+                consumers.append((source, behind(info, source)))
+        return consumers
 
     def destination_removed(self, destination: Destination, connection_id: str) -> None:
         """Publish a removed queue or topic.

@@ -48,10 +48,10 @@ class MessageEvaluationContext(MessageValues):
     def group_sequence(self, message: Message) -> int:
         """Return JMSXGroupSeq, or 0 for a message without this property."""
         try:
-            found = self._formats.header(message, "JMSXGroupSeq")
+            value = self._formats.header(message, "JMSXGroupSeq")
         except (JmsError, ProtocolError):
             return 0
-        return found if isinstance(found, int) else 0
+        return value if isinstance(value, int) else 0
 
     def first_for_consumer(self, message: Message) -> Message:
         """Return a copy with JMSXGroupFirstForConsumer, or the message itself if decoding fails."""
@@ -84,9 +84,9 @@ class MessageEvaluationContext(MessageValues):
         return self._rare_header(message, name)
 
     def _rare_header(self, message: Message, name: str) -> object:
-        found = self._formats.header(message, name)
-        if found is not None:
-            return found
+        value = self._formats.header(message, name)
+        if value is not None:
+            return value
         if name == "JMSDestination":
             return message.destination.qualified_name
         entry = self._formats.properties(message).get(name)

@@ -394,11 +394,11 @@ class InFlight:
             return
         following = self._base + len(self.references)
         self.steps += len(self.references) - self.first
-        kept = [
+        positions = [
             position for position in range(self.first, len(self.references)) if self.references[position] is not GONE
         ]
-        self._numbers = [self._number(position) for position in kept]
-        self.references = [self.references[position] for position in kept]
+        self._numbers = [self._number(position) for position in positions]
+        self.references = [self.references[position] for position in positions]
         self._base = following - len(self.references)
         self.first = 0
         self.gone = 0

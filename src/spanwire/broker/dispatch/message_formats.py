@@ -25,10 +25,10 @@ class MessageFormats:
         Raises:
             StoreError: this version of Spanwire does not know the format.
         """
-        found = self._formats.get(format_id)
-        if found is None:
+        message_format = self._formats.get(format_id)
+        if message_format is None:
             raise StoreError(f"message format {format_id} is unknown: it was written by a newer version of Spanwire")
-        return found
+        return message_format
 
     def index(self, format_id: int, raw: bytes) -> Message:
         """Return the message that the store read as ``raw``."""

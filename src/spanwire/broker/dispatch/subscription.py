@@ -72,7 +72,7 @@ class Subscription:
         self.refilling = False  # a job searches the destinations for pending messages
         self.joins = 0  # jobs that still attach destinations, or bring retained messages of topics
         self.leaving = False  # the connection has ended; no further dispatch
-        self.left = False  # removed, and all messages given back
+        self.is_detached = False  # removed, and all messages given back
         self.discarding = False  # pending messages are being discarded
         self.destinations: Final[dict[MessageHolder, None]] = {}
         self.shared: Final[bool] = info.destination.is_pattern or info.destination.is_composite

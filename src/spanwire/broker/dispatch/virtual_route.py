@@ -92,19 +92,19 @@ class VirtualRoutes:
 
         Only destinations with demand for other brokers are returned.
         """
-        found: list[Destination] = []
+        sources: list[Destination] = []
         if not self._counts_as_demand or destination.is_pattern or destination.is_temporary:
-            return found
+            return sources
         for composite in self._composites:
             for forward in composite.forward_to:
-                if forward.destination.matches(destination) and composite.destination not in found:
-                    found.append(composite.destination)
+                if forward.destination.matches(destination) and composite.destination not in sources:
+                    sources.append(composite.destination)
         if destination.is_queue:
             for topic in self._topics:
                 source = _listened_to(topic, destination)
-                if source is not None and source not in found:
-                    found.append(source)
-        return found
+                if source is not None and source not in sources:
+                    sources.append(source)
+        return sources
 
     def find(self, destination: Destination) -> VirtualRoute | None:
         """Return the route of a physical destination, or None for an ordinary destination."""
@@ -146,8 +146,8 @@ def awaited(listening: Destination, wanted: Destination) -> Destination | None:
     name = awaited_name(listening, wanted)
     if name is None:
         return None
-    found = Destination(QUEUE, name)
-    return found if not found.is_pattern and wanted.matches(found) else None
+    queue = Destination(QUEUE, name)
+    return queue if not queue.is_pattern and wanted.matches(queue) else None
 
 
 def awaited_name(listening: Destination, wanted: Destination) -> str | None:

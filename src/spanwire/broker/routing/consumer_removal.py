@@ -74,13 +74,13 @@ class Leaving(Job):
 
     def _go_on(self, end: int) -> bool:
         while self.steps < end:
-            left = end - self.steps
+            budget = end - self.steps
             if self._returned < len(self._subscriptions):
-                self._give_back(left)
+                self._give_back(budget)
             elif self._detached < len(self._subscriptions):
                 self._detach()
             elif self._emptied < len(self._subscriptions):
-                self._empty(left)
+                self._empty(budget)
             elif self._published < len(self._subscriptions):
                 self._publish()
             else:
@@ -98,7 +98,7 @@ class Leaving(Job):
         self.steps += 1 + returning.go_on(at_most)
         if not returning.is_over:
             return
-        subscription.left = True
+        subscription.is_detached = True
         while subscription.destinations and not subscription.shared:
             self._leave_one(subscription.destinations)
         returning.let_go()

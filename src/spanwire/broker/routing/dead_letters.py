@@ -140,12 +140,12 @@ class DeadLetters(DeadLetterHandler):
         self._accept(letters, sequences)
         self._publish_dead_letter(destination, message)
 
-    def publish_committed(self, reference: MessageReference, cause: str, kept: bool) -> None:
+    def publish_committed(self, reference: MessageReference, cause: str, has_copy: bool) -> None:
         """Publish the advisories for a dead message whose transaction took effect.
 
-        ``kept`` says that `letters` returned a copy.
+        ``has_copy`` says that `letters` returned a copy.
         """
-        if kept:
+        if has_copy:
             self._publish_dead_letter(reference.destination, reference.message)
         self._publish_expired(reference.destination, reference.message, cause)
 

@@ -378,9 +378,9 @@ class FlowControl:
         now = self._context.monotonic
         expired = [parked for parked in state.parked if parked.deadline <= now]
         if expired:
-            kept = [parked for parked in state.parked if parked.deadline > now]
+            in_time = [parked for parked in state.parked if parked.deadline > now]
             state.parked.clear()
-            state.parked.extend(kept)
+            state.parked.extend(in_time)
             for parked in expired:
                 self._drop(state, parked)
                 text = self._refusal(parked.destination, parked.message, self._reason(parked), late=True)

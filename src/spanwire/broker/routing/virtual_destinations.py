@@ -168,15 +168,15 @@ class VirtualDestinations:
             self._audiences.clear()
             self._changes = self._map.changes
         name = rule.pattern.qualified_name
-        found = self._audiences.get(name)
-        if found is None:
+        destinations = self._audiences.get(name)
+        if destinations is None:
             self._make_awaited(rule.pattern)
-            found = self._map.matching(rule.pattern)
+            destinations = self._map.matching(rule.pattern)
             if self._changes != self._map.changes:
                 self._audiences.clear()
                 self._changes = self._map.changes
-            self._audiences[name] = found
-        return found
+            self._audiences[name] = destinations
+        return destinations
 
     def _make_awaited(self, listening: Destination) -> None:
         """Make the queues that consumers of patterns wait for.
@@ -214,9 +214,9 @@ class VirtualDestinations:
         Raises:
             ResourceAllocationError: the message has made too many; a repeated send finds these and makes further ones.
         """
-        found = self._map.find(destination)
-        if found is not None:
-            return found
+        existing = self._map.find(destination)
+        if existing is not None:
+            return existing
         self._made += 1
         self._compared += self._map.comparisons(destination)
         if self._made > MAX_MADE or (self._made > 1 and self._compared > MAX_COMPARED):

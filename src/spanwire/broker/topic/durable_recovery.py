@@ -57,13 +57,13 @@ class DurableRecovery(Job):
         steps = 0
         chosen: list[MessageReference] = []
         while self._next < len(self._messages) and steps < RECOVERY_STEPS:
-            kept = self._messages[self._next]
+            retained = self._messages[self._next]
             order = self._order + self._next
             self._next += 1
             steps += cost
-            if kept.is_expired(self._context.wall_ms):
+            if retained.is_expired(self._context.wall_ms):
                 continue
-            message = kept.twin()  # its decoded properties go with it, or count in the memory of the queue
+            message = retained.twin()  # its decoded properties go with it, or count in the memory of the queue
             if durable.wants(message) and queue.usage.takes(message.size):
                 queue.hold(message)
                 queue.count_forms(message)

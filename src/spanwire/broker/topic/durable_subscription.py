@@ -176,12 +176,12 @@ def decode_terms(value: bytes) -> SubscriptionTerms:
         StoreError: ``value`` does not come from `encode_terms`.
     """
     try:
-        found = json.loads(value)
-        client_id: str = found["client_id"]
-        name: str = found["name"]
-        topic: str = found["topic"]
-        selector: str | None = found["selector"]
-        no_local: bool = found["no_local"]
+        record = json.loads(value)
+        client_id: str = record["client_id"]
+        name: str = record["name"]
+        topic: str = record["topic"]
+        selector: str | None = record["selector"]
+        no_local: bool = record["no_local"]
         return SubscriptionTerms(client_id, name, parse_destination(topic), selector, no_local)
     except (ValueError, KeyError, TypeError, JmsError):
         raise StoreError(UNREADABLE) from None
@@ -194,10 +194,10 @@ def decode_principal(value: bytes) -> Principal | None:
         StoreError: ``value`` does not come from `encode_terms`.
     """
     try:
-        found: dict[str, object] = json.loads(value)
-        if "user" not in found:
+        record: dict[str, object] = json.loads(value)
+        if "user" not in record:
             return None
-        user, groups = found["user"], found["groups"]
+        user, groups = record["user"], record["groups"]
         if isinstance(user, str) and isinstance(groups, list):
             return Principal(user, frozenset(groups))
     except (ValueError, KeyError, TypeError):

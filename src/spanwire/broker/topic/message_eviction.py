@@ -64,8 +64,8 @@ class Eviction:
                 newest[key] = index
         if not newest or len(newest) == len(candidates):
             return list(range(min(at_most, len(candidates))))
-        kept = set(newest.values())
-        return [index for index in range(len(candidates)) if index not in kept]
+        newest_indexes = set(newest.values())
+        return [index for index in range(len(candidates)) if index not in newest_indexes]
 
     def _key(self, reference: MessageReference) -> tuple[int, str] | None:
         """Return type and value of the property, None if the message lacks the property."""
@@ -75,11 +75,11 @@ class Eviction:
             return None
         message: Message = reference.message
         try:
-            found = formats.properties(message).get(name)
+            value = formats.properties(message).get(name)
         except (JmsError, ProtocolError):
             return None
         reference.destination.count_forms(message)
-        return None if found is None or found[1] is None else (found[0], str(found[1]))
+        return None if value is None or value[1] is None else (value[0], str(value[1]))
 
 
 def _lowest(candidates: list[MessageReference], at_most: int) -> list[int]:
@@ -90,8 +90,8 @@ def _lowest(candidates: list[MessageReference], at_most: int) -> list[int]:
     if at_most > 1:
         order = sorted([(reference.message.priority, index) for index, reference in enumerate(candidates)])
         return sorted([index for _, index in order[:at_most]])
-    found = 0
+    lowest = 0
     for index in range(1, len(candidates)):
-        if candidates[index].message.priority < candidates[found].message.priority:
-            found = index
-    return [found]
+        if candidates[index].message.priority < candidates[lowest].message.priority:
+            lowest = index
+    return [lowest]

@@ -187,16 +187,16 @@ class PendingEviction(Job, Alarm):
     def _give_up_expired(self, subscription: Subscription, start: int, at_most: int) -> None:
         """Discard the oldest expired messages before unexpired ones, at most one for each message that came."""
         wall_ms = self._context.wall_ms
-        found: list[int] = []
+        expired_indexes: list[int] = []
         looks = 0
         for reference in islice(subscription.pending, start, start + MAX_CANDIDATES):
             if reference.message.is_expired(wall_ms):
-                found.append(start + looks)
-                if len(found) == at_most:
+                expired_indexes.append(start + looks)
+                if len(expired_indexes) == at_most:
                     break
             looks += 1
         self._count(looks + start // MESSAGES_PER_LOOK)
-        expired = [_take(subscription.pending, index) for index in reversed(found)]
+        expired = [_take(subscription.pending, index) for index in reversed(expired_indexes)]
         for reference in reversed(expired):
             self._count(DISCARD_LOOKS)
             reference.destination.expired += 1

@@ -91,9 +91,9 @@ class PolicyTopic(Topic):
 
     def _distribute(self, message: Message) -> bool:
         """Retain and dispatch ``message``. Return True if a subscription got the message."""
-        kept = self._kept
-        if kept is not None:
-            message = kept.add(message)
+        retained = self._kept
+        if retained is not None:
+            message = retained.add(message)
         chosen = self._recipients
         if not chosen:
             return False

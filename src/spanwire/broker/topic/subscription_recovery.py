@@ -49,7 +49,7 @@ class RecoveryMemory(Job, Alarm):
     """
 
     def __init__(self, usage: MemoryUsage, context: BrokerContext) -> None:
-        self.kept: Final[MemoryUsage] = MemoryUsage(usage.limit_bytes * KEPT_SHARE // 100, usage)
+        self.usage: Final[MemoryUsage] = MemoryUsage(usage.limit_bytes * KEPT_SHARE // 100, usage)
         self._context: Final[BrokerContext] = context
         self._timed: Final[dict[KeptMessages, None]] = {}
         self._left: list[KeptMessages] = []
@@ -121,7 +121,7 @@ class KeptMessages:
         if self._max_count != 0 and self._take_room(passed_on):
             self._messages.append(KeptMessage(passed_on.twin(), self._context.monotonic))
             self._bytes += _counted(passed_on)
-            self._memory.kept.add(passed_on.size)
+            self._memory.usage.add(passed_on.size)
             self._cut()
         return passed_on
 
@@ -161,7 +161,7 @@ class KeptMessages:
 
     def _take_room(self, message: Message) -> bool:
         """Make memory for ``message``. Return False if this topic has no more messages to discard."""
-        memory = self._memory.kept
+        memory = self._memory.usage
         while memory.limit_bytes > 0 and memory.used_bytes + message.size > memory.limit_bytes:
             self._memory.warn_full(self._destination)
             if not self._messages:
@@ -172,7 +172,7 @@ class KeptMessages:
     def _drop(self) -> None:
         gone = self._messages.popleft().message
         self._bytes -= _counted(gone)
-        self._memory.kept.add(-gone.size)
+        self._memory.usage.add(-gone.size)
 
     def _retain(self, message: Message) -> Message:
         """Return ``message`` without its mark, and retain the message if the mark says ``true``.
@@ -200,13 +200,13 @@ class KeptMessages:
             return message
         if self._take_room(retained):
             self._retained = retained
-            self._memory.kept.add(retained.size)
+            self._memory.usage.add(retained.size)
         return passed_on
 
     def _forget_retained(self) -> None:
         retained = self._retained
         if retained is not None:
-            self._memory.kept.add(-retained.size)
+            self._memory.usage.add(-retained.size)
             self._retained = None
 
 

@@ -160,9 +160,11 @@ class Topic(BrokerDestination):
 
     def detach_left(self) -> list[Subscription]:
         """Detach and return the subscriptions whose consumers were removed."""
-        gone = [subscription for subscription in self.subscriptions if subscription.left]
+        gone = [subscription for subscription in self.subscriptions if subscription.is_detached]
         if gone:
-            self.subscriptions[:] = [subscription for subscription in self.subscriptions if not subscription.left]
+            self.subscriptions[:] = [
+                subscription for subscription in self.subscriptions if not subscription.is_detached
+            ]
             for subscription in gone:
                 self._note_load(-subscription.weight)
         return gone
