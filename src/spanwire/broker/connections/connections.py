@@ -45,15 +45,15 @@ class Connections:
 
     def holders(self, info: ConnectionInfo) -> list[ConnectionState]:
         """Return the connections that hold the connection id or client id of ``info``."""
-        found: list[ConnectionState] = []
+        holders: list[ConnectionState] = []
         holder = self._by_id.get(info.connection_id)
         if holder is not None:
-            found.append(holder)
+            holders.append(holder)
         if info.client_id is not None:
             holder = self._by_client_id.get(client_key(info.client_id, info))
-            if holder is not None and holder not in found:
-                found.append(holder)
-        return found
+            if holder is not None and holder not in holders:
+                holders.append(holder)
+        return holders
 
     def has_job_of(self, info: ConnectionInfo) -> bool:
         """Return True if a connection with the ids of ``info`` has an unfinished job."""

@@ -46,11 +46,11 @@ class TransactedAck:
     """References acknowledged in a transaction. Until the commit the references belong to the consumer.
 
     The dispatch numbers are consecutive from ``first`` on, or listed in ``apart``. ``cause`` is the reason of a poison
-    acknowledgement; ``kept`` holds the references that become dead letters. ``subscription`` is None after a restart of
-    the broker.
+    acknowledgement; ``dead_lettered`` holds the references that become dead letters. ``subscription`` is None after a
+    restart of the broker.
     """
 
-    __slots__ = ("ack_type", "apart", "cause", "first", "kept", "references", "subscription")
+    __slots__ = ("ack_type", "apart", "cause", "dead_lettered", "first", "references", "subscription")
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class TransactedAck:
         self.references: Final[list[MessageReference]] = references
         self.ack_type: Final[int] = ack_type
         self.cause: Final[str] = cause
-        self.kept: Final[dict[MessageReference, None]] = {}
+        self.dead_lettered: Final[dict[MessageReference, None]] = {}
 
     def numbers(self) -> list[int]:
         """Return the dispatch number of each reference."""

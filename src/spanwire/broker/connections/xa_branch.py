@@ -189,11 +189,11 @@ def decode_record(value: bytes) -> BranchRecord:
         StoreError: ``value`` is no such record.
     """
     try:
-        found = json.loads(value)
-        number: int = found["line"]
-        names: list[list[object]] = found["destinations"]
-        send_runs: list[list[int]] = found["sends"]
-        ack_runs: list[list[int]] = found["acks"]
+        values = json.loads(value)
+        number: int = values["line"]
+        names: list[list[object]] = values["destinations"]
+        send_runs: list[list[int]] = values["sends"]
+        ack_runs: list[list[int]] = values["acks"]
         destinations = [_destination(entry) for entry in names]
         sends: list[Destination] = []
         for index, count in send_runs:
@@ -204,9 +204,9 @@ def decode_record(value: bytes) -> BranchRecord:
                 acks[index] = StoredAcks(destinations[index], [])
             acks[index].sequences.extend(range(first, first + count))
         record = BranchRecord(number, sends, list(acks.values()))
-        if "user" in found:
-            user: str = found["user"]
-            groups: list[str] = found["groups"]
+        if "user" in values:
+            user: str = values["user"]
+            groups: list[str] = values["groups"]
             record.sender = Principal(user, frozenset(groups))
         return record
     except (ValueError, KeyError, TypeError, IndexError):

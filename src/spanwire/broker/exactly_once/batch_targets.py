@@ -26,8 +26,8 @@ class BatchTargets:
         if target.kind == SUBSCRIPTION:
             durable = self._map.durables.get(target.name)
             return None if durable is None else durable.queue
-        found = self._map.find(target)
-        if found is not None:
-            return found
+        destination = self._map.find(target)
+        if destination is not None:
+            return destination
         self.steps += MADE_STEPS
         return self._destinations.ensure_own(target)

@@ -26,8 +26,8 @@ class Cursor:
     """State of one cursor.
 
     ``destination`` names the queue or durable subscription, ``source`` is the queue once opened. ``run`` is the current
-    start of the program, ``epoch`` grows with each run. ``released`` is True after the end of the cursor. ``kept`` has
-    the reserved sequences that a restarted broker must find again.
+    start of the program, ``epoch`` grows with each run. ``released`` is True after the end of the cursor.
+    ``recovered`` has the reserved sequences that a restarted broker must find again.
     """
 
     def __init__(self, name: str, destination: Destination, shown: str, exclusive: bool) -> None:
@@ -41,7 +41,7 @@ class Cursor:
         self.user = ""
         self.released = False
         self.reserved: ReservedMessages = ReservedMessages(0)
-        self.kept: array[int] = array("q")
+        self.recovered: array[int] = array("q")
         self.source: Queue | None = None
 
     def check_epoch(self, epoch: int) -> None:
@@ -110,28 +110,28 @@ def decode_cursor(key: bytes, value: bytes) -> Cursor:
         StoreError: ``value`` does not come from `Cursor.metadata_record`.
     """
     try:
-        found = json.loads(value)
-        kind: int = found["kind"]
-        name: str = found["destination"]
-        shown: str = found["shown"]
-        exclusive: bool = found["exclusive"]
-        runs: list[list[int]] = found["held"]
-        first: int = found["from"]
+        record = json.loads(value)
+        kind: int = record["kind"]
+        name: str = record["destination"]
+        shown: str = record["shown"]
+        exclusive: bool = record["exclusive"]
+        runs: list[list[int]] = record["held"]
+        first: int = record["from"]
         if kind not in (QUEUE, SUBSCRIPTION) or first < 0:
             raise ValueError("not a cursor's")
         cursor = Cursor(key.decode("utf-8"), Destination(kind, name), shown, exclusive)
-        epoch: int = found["epoch"]
-        run: str = found["run"]
-        past: list[str] = found["past"]
-        user: str = found["user"]
-        released: bool = found["released"]
+        epoch: int = record["epoch"]
+        run: str = record["run"]
+        past: list[str] = record["past"]
+        user: str = record["user"]
+        released: bool = record["released"]
         cursor.epoch = epoch
         cursor.run = run
         cursor.past_runs = past
         cursor.user = user
         cursor.released = released
         cursor.reserved = ReservedMessages(first)
-        cursor.kept = sequences_of(runs)
+        cursor.recovered = sequences_of(runs)
         return cursor
     except (ValueError, KeyError, TypeError, OverflowError):
         raise unreadable("a cursor") from None

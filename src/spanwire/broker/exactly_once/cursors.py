@@ -74,9 +74,9 @@ class Cursors:
             cursor = Cursor(name, queue, queue.qualified_name, exclusive)
         source = cursor.source
         if source is None:
-            found = self._destinations.ensure(state, queue)
-            assert isinstance(found, Queue)
-            source = found
+            destination = self._destinations.ensure(state, queue)
+            assert isinstance(destination, Queue)
+            source = destination
         return self._opened(state, cursor, source, run, exclusive)
 
     def open_on_subscription(
@@ -236,8 +236,8 @@ class Cursors:
 
     def rows(self, state: ConnectionState, name: str) -> list[dict[str, object]]:
         """Return rows of all cursors, or of cursor ``name``, within the rights of the connection."""
-        found = [cursor for cursor in self._cursors.values() if not name or cursor.name == name]
-        return [cursor.row() for cursor in found if self._may_see(state, cursor)]
+        cursors = [cursor for cursor in self._cursors.values() if not name or cursor.name == name]
+        return [cursor.row() for cursor in cursors if self._may_see(state, cursor)]
 
     def _check_store(self) -> None:
         if self._context.store is None:
@@ -341,7 +341,7 @@ class Cursors:
         dues = dict(zip(entry.expirations.sequences, entry.expirations.wall_ms, strict=True))
         gone: set[int] = set()
         for cursor in cursors:
-            for sequence in cursor.kept:
+            for sequence in cursor.recovered:
                 if sequence not in there:
                     logger.error("cursor %s: a message is missing in the store; its number is empty", cursor.name)
                 priority = entry.priorities.get(sequence, DEFAULT_PRIORITY)

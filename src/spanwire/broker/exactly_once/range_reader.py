@@ -167,19 +167,19 @@ def parse_range(selector: str | None) -> Range:
         ControlRefusal: the selector has another form than `FORM`.
     """
     words = "" if selector is None else selector.strip()
-    found: list[str] = []
+    values: list[str] = []
     for index, name in enumerate(("cursor", "epoch", "from", "to")):
         prefix = name + " = "
         if not words.startswith(prefix):
             break
         value, _, words = words[len(prefix) :].partition(" AND ")
-        found.append(value.strip())
+        values.append(value.strip())
         words = words.strip()
         if index < 3 and not words:
             break
-    if len(found) == 4 and not words:
-        quoted = found[0]
-        epoch, start, end = number_text(found[1]), number_text(found[2]), number_text(found[3])
+    if len(values) == 4 and not words:
+        quoted = values[0]
+        epoch, start, end = number_text(values[1]), number_text(values[2]), number_text(values[3])
         is_quoted = len(quoted) > 2 and quoted[0] == "'" and quoted[-1] == "'"
         if is_quoted and is_name(quoted[1:-1]) and 0 <= start <= end and epoch >= 0:
             return Range(quoted[1:-1], epoch, start, end)

@@ -72,12 +72,12 @@ class Request:
 
     def name(self, name: str) -> str:
         """Return a property with the name of a cursor, sink or run."""
-        found = self.text(name)
-        if not is_name(found):
+        text = self.text(name)
+        if not is_name(text):
             raise refusal(
-                MALFORMED, f"{name} is {found[:40]!r}, not 1 to 200 letters, digits and marks out of . _ - : / @ # +"
+                MALFORMED, f"{name} is {text[:40]!r}, not 1 to 200 letters, digits and marks out of . _ - : / @ # +"
             )
-        return found
+        return text
 
     def name_or_none(self, name: str) -> str:
         """Return a property with such a name, empty if absent."""
@@ -85,16 +85,16 @@ class Request:
 
     def parameter(self, name: str) -> str:
         """Return a part of a subscription's name: one line, valid in the name of a destination."""
-        found = self.text(name)
-        if found:
+        text = self.text(name)
+        if text:
             try:
-                check_name(found)
+                check_name(text)
             except InvalidDestinationError:
                 raise refusal(
                     MALFORMED,
-                    f"{name} is {found[:40]!r}, not 1 to {MAX_NAME_BYTES} bytes without control characters",
+                    f"{name} is {text[:40]!r}, not 1 to {MAX_NAME_BYTES} bytes without control characters",
                 ) from None
-        return found
+        return text
 
     def number(self, name: str) -> int:
         """Return a property as a number of at least 0."""
@@ -106,10 +106,10 @@ class Request:
 
     def flag(self, name: str) -> bool:
         """Return a property as a bool; False if absent."""
-        found = self.text(name).lower()
-        if found not in ("", "true", "false"):
-            raise refusal(MALFORMED, f"{name} is {found[:40]!r}, not true or false")
-        return found == "true"
+        text = self.text(name).lower()
+        if text not in ("", "true", "false"):
+            raise refusal(MALFORMED, f"{name} is {text[:40]!r}, not true or false")
+        return text == "true"
 
 
 class Postponed(Alarm):
@@ -438,10 +438,10 @@ def queue_of(text: str) -> Destination:
     Raises:
         JmsError: ``text`` names another destination, or several.
     """
-    found = parse_destination(text)
-    if "?" in text or found.kind != QUEUE or found.is_pattern or found.is_composite or is_control(found):
+    queue = parse_destination(text)
+    if "?" in text or queue.kind != QUEUE or queue.is_pattern or queue.is_composite or is_control(queue):
         raise refusal(MALFORMED, f"a cursor reads one queue that is not temporary; {text[:40]!r} is none")
-    return found
+    return queue
 
 
 def text_of(properties: dict[str, PropertyValue], name: str) -> str:
@@ -459,7 +459,7 @@ def number_of(properties: dict[str, PropertyValue], name: str) -> int:
         ControlRefusal: the property has another value.
     """
     text = text_of(properties, name)
-    found = number_text(text)
-    if found < 0:
+    number = number_text(text)
+    if number < 0:
         raise refusal(MALFORMED, f"{name} is {text[:40]!r}, not a number of at least 0")
-    return found
+    return number

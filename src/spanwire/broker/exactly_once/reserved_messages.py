@@ -91,9 +91,9 @@ def sequences_of(runs: list[list[int]]) -> array[int]:
     Raises:
         ValueError: ``runs`` cannot come from `runs_of`.
     """
-    found: array[int] = array("q")
+    sequences: array[int] = array("q")
     for first, count in runs:
-        if first <= 0 or count <= 0 or len(found) + count > MAX_RESERVED:
+        if first <= 0 or count <= 0 or len(sequences) + count > MAX_RESERVED:
             raise ValueError("not a run")
-        found.extend(array("q", range(first, first + count)))
-    return found
+        sequences.extend(array("q", range(first, first + count)))
+    return sequences

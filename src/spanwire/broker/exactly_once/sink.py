@@ -62,12 +62,12 @@ class Part:
         self.bytes = 0
         self.is_plain = True
 
-    def restore(self, found: RecoveredDestination) -> None:
+    def restore(self, recovered: RecoveredDestination) -> None:
         """Take the copies found in the store."""
-        self.sequences.extend(found.sequences)
-        dues = dict(zip(found.expirations.sequences, found.expirations.wall_ms, strict=True))
+        self.sequences.extend(recovered.sequences)
+        dues = dict(zip(recovered.expirations.sequences, recovered.expirations.wall_ms, strict=True))
         for sequence in self.sequences:
-            self.priorities.append(found.priorities.get(sequence, DEFAULT_PRIORITY))
+            self.priorities.append(recovered.priorities.get(sequence, DEFAULT_PRIORITY))
             self.dues.append(dues.get(sequence, 0))
 
     def metadata_record(self, draft: PartDraft, is_plain: bool, messages: int) -> MetadataRecord:
@@ -153,8 +153,8 @@ class Sink:
 
     def staged_batch(self, batch: int) -> StagedBatch:
         """Return the counts of a batch."""
-        found = self._batches.get(batch)
-        return StagedBatch() if found is None else found
+        counts = self._batches.get(batch)
+        return StagedBatch() if counts is None else counts
 
     def note_part(self, part: Part) -> None:
         """Count a new part with all that it has."""
@@ -221,13 +221,13 @@ def decode_sink(key: bytes, value: bytes) -> Sink:
         StoreError: ``value`` does not come from `Sink.metadata_record`.
     """
     try:
-        found = json.loads(value)
-        user: str = found["user"]
-        run: str = found["run"]
-        past: list[str] = found["past"]
-        epoch: int = found["epoch"]
-        batch: int = found["batch"]
-        target: str = found.get("target", "")
+        record = json.loads(value)
+        user: str = record["user"]
+        run: str = record["run"]
+        past: list[str] = record["past"]
+        epoch: int = record["epoch"]
+        batch: int = record["batch"]
+        target: str = record.get("target", "")
         sink = Sink(key.decode("ascii"), user)
         sink.run = run
         sink.past_runs = past
@@ -247,18 +247,18 @@ def decode_part(key: bytes, value: bytes) -> Part:
     """
     try:
         query, batch, partition, attempt = key.decode("ascii").split(" ")
-        found = json.loads(value)
-        epoch: int = found["epoch"]
-        number: int = found["line"]
-        names: list[list[object]] = found["destinations"]
-        runs: list[list[int]] = found["sends"]
+        record = json.loads(value)
+        epoch: int = record["epoch"]
+        number: int = record["line"]
+        names: list[list[object]] = record["destinations"]
+        runs: list[list[int]] = record["sends"]
         part = Part(PartKey(query, int(batch), int(partition), int(attempt)), epoch, number)
-        part.is_plain = found.get("plain", False) is True
+        part.is_plain = record.get("plain", False) is True
         destinations = [_destination(entry) for entry in names]
         for index, count in runs:
             part.targets.extend([destinations[index]] * count)
             part.draft.add(destinations[index], count)
-        messages: int = found.get("messages", len(part.targets))  # records of earlier versions have no such field
+        messages: int = record.get("messages", len(part.targets))  # records of earlier versions have no such field
         part.messages = messages
         return part
     except (ValueError, KeyError, TypeError, IndexError):

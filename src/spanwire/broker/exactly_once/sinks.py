@@ -137,8 +137,8 @@ class Sinks:
 
     def rows(self, state: ConnectionState, query: str) -> list[dict[str, object]]:
         """Return rows of all sinks, or of sink ``query``, within the rights of the connection."""
-        found = [sink for sink in self._sinks.values() if not query or sink.query == query]
-        return [sink.row() for sink in found if self._may_use(state, sink)]
+        sinks = [sink for sink in self._sinks.values() if not query or sink.query == query]
+        return [sink.row() for sink in sinks if self._may_use(state, sink)]
 
     def stage(self, state: ConnectionState, key: PartKey, epoch: int) -> Staging:
         """Return the stager for a transaction whose sends belong to the part ``key``.
@@ -335,10 +335,10 @@ class Sinks:
             part = decode_part(key, value)
             parts[staging_destination(part.number).qualified_name] = part
             used.add(part.number)
-        left: list[RecoveredDestination] = []
+        unclaimed: list[RecoveredDestination] = []
         for entry in recovered:
             if entry.destination.kind != TRANSACTION or not entry.destination.name.startswith(STAGING_PREFIX):
-                left.append(entry)
+                unclaimed.append(entry)
             elif entry.destination.qualified_name in parts:
                 self._found(parts.pop(entry.destination.qualified_name), entry)
             elif len(entry.sequences) > 0:
@@ -351,7 +351,7 @@ class Sinks:
                 used.discard(part.number)
         self._numbers_used = max(used, default=-1) + 1
         self._free.extend([number for number in range(self._numbers_used) if number not in used])
-        return left
+        return unclaimed
 
     def _found(self, part: Part, staged: RecoveredDestination | None) -> None:
         """Restore a part with its copies; ``staged`` is None for a part without copies."""

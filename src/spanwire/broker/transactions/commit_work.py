@@ -243,7 +243,7 @@ class CommitWork(TransactionWork):
             ack.ack_type == POISON_ACK or ack.ack_type == EXPIRED_ACK
         )
         if is_given_up and self._reference == 0:
-            ack.kept.clear()  # notes of an earlier attempt
+            ack.dead_lettered.clear()  # notes of an earlier attempt
         references = ack.references
         while self._reference < len(references):
             if self.steps >= end:

@@ -105,10 +105,10 @@ class LocalTransactions(Commits, StagedCommits):
         Raises:
             TransactionError: there is no such transaction.
         """
-        found = state.transactions.get(str(transaction_id))
-        if found is None:
+        transaction = state.transactions.get(str(transaction_id))
+        if transaction is None:
             raise TransactionError(f"Transaction '{transaction_id}' has not been started.")
-        return found
+        return transaction
 
     def commit(self, state: ConnectionState, transaction_id: TransactionId, token: int) -> bool:
         """Make a transaction take effect. Messages are dispatched once they are safe.
@@ -252,7 +252,7 @@ class LocalTransactions(Commits, StagedCommits):
             return []
         letters = self._dead_letters.letters(reference, cause_of(ack))
         if letters:
-            ack.kept[reference] = None
+            ack.dead_lettered[reference] = None
         return letters
 
     def hand_over(self, work: CommitWork) -> None:
@@ -294,7 +294,7 @@ class LocalTransactions(Commits, StagedCommits):
             destination.expired += 1
         destination.forget(reference)
         if ack.ack_type in (POISON_ACK, EXPIRED_ACK) and destination.leaves_dead_letters:
-            self._dead_letters.publish_committed(reference, cause_of(ack), reference in ack.kept)
+            self._dead_letters.publish_committed(reference, cause_of(ack), reference in ack.dead_lettered)
 
     def hand_on(self, work: CommitWork) -> None:
         """Dispatch and answer; see `Commits.hand_on`."""

@@ -71,7 +71,7 @@ class BranchReader(StoreReader):
         self.step: Final[int] = step
         self.state: Final[ConnectionState] = state
         self.token: Final[int] = token
-        self.found: Final[list[Message | None]] = []
+        self.messages: Final[list[Message | None]] = []
         self._owner: Final[RecoveredBranches] = owner
         self._pages: Final[list[Page]] = pages
         self._next = 0
@@ -87,7 +87,7 @@ class BranchReader(StoreReader):
 
     def on_fetched(self, request: int, messages: list[Message | None]) -> None:
         """Take a page from the store."""
-        self.found.extend(messages)
+        self.messages.extend(messages)
         self._owner.go_on(self)
 
 
@@ -134,15 +134,15 @@ class RecoveredBranches:
 
     def recover(self, metadata: dict[bytes, bytes], prepared: Uncommitted) -> list[Branch]:
         """Return the branches that the store describes."""
-        found: list[Branch] = []
+        branches: list[Branch] = []
         used: set[int] = set()
         for key, value in metadata.items():
             record = decode_record(value)
             used.add(record.number)
-            found.append(self._branch(key, record, prepared))
+            branches.append(self._branch(key, record, prepared))
         self._numbers = max(used, default=-1) + 1
         self._unused.extend([number for number in range(self._numbers) if number not in used])
-        return found
+        return branches
 
     def _branch(self, key: bytes, record: BranchRecord, prepared: Uncommitted) -> Branch:
         try:
@@ -257,9 +257,9 @@ class RecoveredBranches:
         branch = reader.branch
         try:
             if reader.step == COMMIT:
-                self._take_sends(branch, reader.found)
+                self._take_sends(branch, reader.messages)
             else:
-                self._take_acks(branch, reader.found)
+                self._take_acks(branch, reader.messages)
         except JmsError as error:
             branch.finishing = False
             reader.state.output.connection.on_completed(reader.token, error)
@@ -281,15 +281,15 @@ class RecoveredBranches:
     def _take_sends(self, branch: Branch, messages: list[Message | None]) -> None:
         record = branch.record
         assert record is not None
-        found = [message for message in messages if message is not None]
-        if len(found) != len(record.sends):
+        sent = [message for message in messages if message is not None]
+        if len(sent) != len(record.sends):
             raise xa_error(
-                f"{len(record.sends) - len(found)} of {len(record.sends)} messages of transaction {branch.xid} cannot "
+                f"{len(record.sends) - len(sent)} of {len(record.sends)} messages of transaction {branch.xid} cannot "
                 f"be read; roll it back, or stop the broker and run spanwire store check",
                 XAER_RMERR,
             )
         sends: list[TransactedSend] = []
-        for name, message in zip(record.sends, found, strict=True):
+        for name, message in zip(record.sends, sent, strict=True):
             destination = self._target(branch, name)
             if destination is not None:
                 sends.append(TransactedSend(destination, message, destination.usage))
@@ -319,13 +319,13 @@ class RecoveredBranches:
         assert record is not None
         index = 0
         for acks in record.acks:
-            found = messages[index : index + len(acks.sequences)]
+            acknowledged = messages[index : index + len(acks.sequences)]
             index += len(acks.sequences)
             queue = acks.queue
             if queue is None or queue.removed:
                 continue
             references: list[MessageReference] = []
-            for message_index, message in enumerate(found):
+            for message_index, message in enumerate(acknowledged):
                 sequence = acks.sequences[message_index]
                 if message is None:
                     logger.error("message %d of %s is missing in the store; it is skipped", sequence, acks.destination)
@@ -340,15 +340,15 @@ class RecoveredBranches:
 
     def forget_acks(self, branch: Branch) -> None:
         """Forget the messages that were read for a refused rollback: the next attempt reads them again."""
-        kept: list[TransactedAck] = []
+        remaining: list[TransactedAck] = []
         for ack in branch.acks:
             if ack.subscription is None:
                 for reference in ack.references:
                     reference.destination.release(reference.message)
             else:
-                kept.append(ack)
+                remaining.append(ack)
         branch.acks.clear()
-        branch.acks.extend(kept)
+        branch.acks.extend(remaining)
 
     def on_committed(self, branch: Branch) -> None:
         """Count the messages acknowledged by a committed branch as dequeued."""

@@ -123,14 +123,14 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
             XaError: there is no such branch, or the branch is being finished.
             AuthorizationError: the branch belongs to the connection of another user.
         """
-        found = self._branches.get(xid.key)
-        if found is None:
+        branch = self._branches.get(xid.key)
+        if branch is None:
             raise xa_error(f"Transaction '{xid}' has not been started.", XAER_NOTA)
-        if found.siblings is not None and found.user != state.principal.name:
+        if branch.siblings is not None and branch.user != state.principal.name:
             self._access.refuse(state, f"work in transaction {xid}")
-        if found.finishing:
+        if branch.finishing:
             raise xa_error(f"Transaction '{xid}' is being finished already.", XAER_PROTO)
-        return found
+        return branch
 
     def _to_finish(self, state: ConnectionState, xid: XaTransactionId) -> Branch:
         """Return a branch that is to be finished, as `find` does.
@@ -138,8 +138,8 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
         Raises:
             XaError: with XA_RETRY while another request finishes the branch.
         """
-        found = self._branches.get(xid.key)
-        if found is not None and found.finishing:
+        branch = self._branches.get(xid.key)
+        if branch is not None and branch.finishing:
             raise xa_error(f"Transaction '{xid}' is being finished already: try again.", XA_RETRY)
         return self.find(state, xid)
 
@@ -148,14 +148,14 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
 
         A refusal while the branch is being prepared or finished does not count.
         """
-        found = self._branches.get(xid.key)
-        if found is not None and not found.prepared and not found.finishing:
-            found.spoil(error)
+        branch = self._branches.get(xid.key)
+        if branch is not None and not branch.prepared and not branch.finishing:
+            branch.spoil(error)
 
     def refusal_of(self, xid: XaTransactionId) -> JmsError | None:
         """Return the first refusal in the branch, None if no request was refused."""
-        found = self._branches.get(xid.key)
-        return None if found is None else found.refusal
+        branch = self._branches.get(xid.key)
+        return None if branch is None else branch.refusal
 
     def prepare(self, state: ConnectionState, xid: XaTransactionId, token: int, now: Time) -> int:
         """Promise that a branch, begun or joined on this connection, can be committed.
@@ -262,12 +262,12 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
         """
         for branch in self._recovered.recover(metadata, self._prepared):
             self._branches[branch.xid.key] = branch
-        left: list[RecoveredDestination] = []
+        unclaimed: list[RecoveredDestination] = []
         for entry in recovered:
             rest = self._recovered.leave(entry)
             if rest is not None:
-                left.append(rest)
-        return left
+                unclaimed.append(rest)
+        return unclaimed
 
     def count_held(self) -> None:
         """Count messages acknowledged by prepared branches as in flight, once the recovered queues exist."""
@@ -310,11 +310,11 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
 
     def letters(self, ack: TransactedAck, reference: MessageReference) -> list[TransactedSend]:
         """Return the dead letters of a message; see `Prepares.letters`."""
-        found: list[TransactedSend] = []
+        letters: list[TransactedSend] = []
         for letter in self._local_transactions.letters_of(ack, reference):
             usage = self._flow.usage_in_transaction(letter.destination, letter.message)
-            found.append(TransactedSend(letter.destination, letter.message, usage))
-        return found
+            letters.append(TransactedSend(letter.destination, letter.message, usage))
+        return letters
 
     def check_kept(self, work: PrepareWork, destination: BrokerDestination, message: Message) -> bool:
         """Return True if the store is to keep the message; see `Prepares.check_kept`."""
