@@ -77,14 +77,14 @@ class DestinationMap:
         """
         if destination is self._last_name:
             return self._last_found
-        found: BrokerDestination | None
+        known: BrokerDestination | None
         if destination.is_queue:
-            found = self.queues.get(destination.qualified_name)
+            known = self.queues.get(destination.qualified_name)
         else:
-            found = self.topics.get(destination.qualified_name)
-        self._last_name = destination if found is not None else None
-        self._last_found = found
-        return found
+            known = self.topics.get(destination.qualified_name)
+        self._last_name = destination if known is not None else None
+        self._last_found = known
+        return known
 
     def _forget_last(self) -> None:
         self._last_name = None
@@ -204,18 +204,18 @@ class DestinationMap:
     def retune_some(self) -> None:
         """Do the next slice of `retune`."""
         cost = 1 + self._policies.entry_count // POLICIES_PER_STEP
-        left = max(1, RETUNING_STEPS // cost)
-        for name in list(islice(self._untuned, left)):
+        budget = max(1, RETUNING_STEPS // cost)
+        for name in list(islice(self._untuned, budget)):
             destination = self._untuned.pop(name)
-            left -= 1
+            budget -= 1
             _tune(destination, self._policies.entry_for(destination.name))
             self._count(destination.policy, destination.name)
             self._note_removable(destination)
             if isinstance(destination, Queue):
                 self._note_swept(destination)
-        while left > 0 and self._untuned_durables:
+        while budget > 0 and self._untuned_durables:
             durable = self._untuned_durables.pop()
-            left -= 1
+            budget -= 1
             _tune(durable.queue, self._policies.entry_for(durable.terms.topic.parts()[0]))
 
     def reroute(self) -> None:
@@ -237,11 +237,11 @@ class DestinationMap:
         if strategy is None:
             return None
         name = policy.destination.qualified_name
-        found = self._slow_consumers.get(name)
-        if found is None:
-            found = SlowConsumerWatch(policy, strategy, self._context)
-            self._slow_consumers[name] = found
-        return found
+        watch = self._slow_consumers.get(name)
+        if watch is None:
+            watch = SlowConsumerWatch(policy, strategy, self._context)
+            self._slow_consumers[name] = watch
+        return watch
 
     def check_room(self, wanted: list[Destination]) -> None:
         """Check that there is room for new destinations.
@@ -298,18 +298,18 @@ class DestinationMap:
 
     def remove(self, destination: Destination) -> None:
         """Forget a queue or topic."""
-        found = self.find(destination)
+        known = self.find(destination)
         self._forget_last()
         was_untuned = self._untuned.pop(destination.qualified_name, None) is not None
-        if found is not None:
-            found.removed = True
-        if found is not None and not was_untuned and _counts(found.policy, destination):
-            self._limited[found.policy.destination.qualified_name] -= 1
+        if known is not None:
+            known.removed = True
+        if known is not None and not was_untuned and _counts(known.policy, destination):
+            self._limited[known.policy.destination.qualified_name] -= 1
         if destination.is_queue:
             if destination.kind == QUEUE:
                 self.changes += 1
             self.queues.pop(destination.qualified_name, None)
-            swept = None if found is None else self.swept.get(found.policy.expire_messages_period_ms)
+            swept = None if known is None else self.swept.get(known.policy.expire_messages_period_ms)
             if swept is not None:
                 swept.pop(destination.qualified_name, None)
         else:
@@ -325,8 +325,8 @@ class DestinationMap:
     def matching(self, pattern: Destination) -> list[BrokerDestination]:
         """Return all destinations that match a name or pattern, oldest first."""
         if not pattern.is_pattern:
-            found = self.find(pattern)
-            return [] if found is None else [found]
+            exact = self.find(pattern)
+            return [] if exact is None else [exact]
         destinations = self.of_kind(pattern)
         self._context.steps += len(destinations) // COMPARED_PER_STEP
         return [destination for destination in destinations if pattern.matches(destination.name)]
@@ -370,12 +370,12 @@ class DestinationMap:
 
     def owners(self, shared: SharedPattern) -> list[Principal]:
         """Return the principals of the consumers of a pattern, each once."""
-        found: dict[tuple[str, frozenset[str]], Principal] = {}
+        principals: dict[tuple[str, frozenset[str]], Principal] = {}
         for number in shared.owners:
             principal = self.wildcards.owner(number).principal
-            found.setdefault((principal.name, principal.groups), principal)
+            principals.setdefault((principal.name, principal.groups), principal)
         self._context.steps += len(shared.owners) // STEPS_OF_REQUEST
-        return list(found.values())
+        return list(principals.values())
 
     def pattern_subscriptions(self, destination: Destination) -> list[Subscription]:
         """Return the wildcard subscriptions that match ``destination``, each once."""

@@ -64,8 +64,8 @@ class Destinations(Attaching):
 
     def ensure(self, state: ConnectionState, destination: Destination) -> BrokerDestination:
         """Return the destination, made now if missing and allowed. A temporary destination must exist already."""
-        found = self._map.find(destination)
-        return found if found is not None else self.ensure_all(state, [destination])[0]
+        existing = self._map.find(destination)
+        return existing if existing is not None else self.ensure_all(state, [destination])[0]
 
     def ensure_all(
         self, state: ConnectionState, destinations: list[Destination], by_send: bool = False
@@ -97,10 +97,10 @@ class Destinations(Attaching):
         """
         destinations: list[BrokerDestination] = []
         for name in names:
-            found = self._map.find(name)
-            if found is None and name.is_temporary:
-                found = self._make_awaited(state, name)
-            destinations.append(found if found is not None else self._make(name, state.connection_id))
+            existing = self._map.find(name)
+            if existing is None and name.is_temporary:
+                existing = self._make_awaited(state, name)
+            destinations.append(existing if existing is not None else self._make(name, state.connection_id))
         return destinations
 
     def _make_awaited(self, state: ConnectionState, destination: Destination) -> BrokerDestination:
@@ -126,8 +126,8 @@ class Destinations(Attaching):
 
     def ensure_own(self, destination: Destination) -> BrokerDestination:
         """Return a destination for the broker's own purposes, such as a dead letter queue, made if missing."""
-        found = self._map.find(destination)
-        return found if found is not None else self._make(destination, "")
+        existing = self._map.find(destination)
+        return existing if existing is not None else self._make(destination, "")
 
     def ensure_dead_letter_destination(self, destination: Destination, shared: Destination) -> BrokerDestination:
         """Return a dead letter queue; the ``shared`` queue if there is no room for another destination."""
@@ -140,12 +140,12 @@ class Destinations(Attaching):
 
     def recovered(self, destination: Destination) -> Queue:
         """Return a queue that the store knows already, made if missing."""
-        found = self._map.queue(destination)
-        if found is None:
+        queue = self._map.queue(destination)
+        if queue is None:
             made = self._map.create(destination)
             assert isinstance(made, Queue)
-            found = made
-        return found
+            queue = made
+        return queue
 
     def add_all(self, state: ConnectionState, parts: list[Destination]) -> None:
         """Make destinations for a client; temporary destinations belong to the client's connection."""
@@ -224,17 +224,17 @@ class Destinations(Attaching):
         """
         destinations: list[BrokerDestination] = []
         for name in names:
-            found = self._map.find(name)
+            existing = self._map.find(name)
             if not name.is_temporary:
                 self._access.check_remove(state, name)
-            elif found is not None:
+            elif existing is not None:
                 self.check_owner(state, name)
-            if found is not None:
-                if found.consumer_count > 0:
+            if existing is not None:
+                if existing.consumer_count > 0:
                     raise JmsError(f"Destination: {name} still has an active subscription")
-                if found.cursors > 0:
+                if existing.cursors > 0:
                     raise JmsError(f"Destination: {name} still has a cursor: release it first")
-                destinations.append(found)
+                destinations.append(existing)
         for destination in destinations:
             self._drop(destination, state.connection_id)
 
@@ -247,20 +247,20 @@ class Destinations(Attaching):
         Raises:
             JmsError: the destination has consumers, messages, cursors or durable subscriptions.
         """
-        found = self._map.find(destination)
-        if found is None:
+        existing = self._map.find(destination)
+        if existing is None:
             return False
-        if found.consumer_count > 0:
-            raise JmsError(f"{destination.qualified_name} has {found.consumer_count} consumers: end them first")
-        if found.durable_count > 0:
-            count = found.durable_count
+        if existing.consumer_count > 0:
+            raise JmsError(f"{destination.qualified_name} has {existing.consumer_count} consumers: end them first")
+        if existing.durable_count > 0:
+            count = existing.durable_count
             raise JmsError(f"{destination.qualified_name} has {count} durable subscriptions: remove them first")
-        if found.cursors > 0:
+        if existing.cursors > 0:
             raise JmsError(f"{destination.qualified_name} has a cursor: release it first")
-        count = found.in_flight + found.waiting() + found.withheld
+        count = existing.in_flight + existing.waiting() + existing.withheld
         if count > 0:
             raise JmsError(f"{destination.qualified_name} has {count} messages: purge it first")
-        self._drop(found, "")
+        self._drop(existing, "")
         return True
 
     def remove_idle(self, destination: BrokerDestination) -> None:
@@ -281,15 +281,15 @@ class Destinations(Attaching):
         """
         prefix = state.connection_id + ":"
         awaited = [one for one in self._awaited.values() if one.name.startswith(prefix)]
-        left: list[BrokerDestination] = []
+        ownerless: list[BrokerDestination] = []
         for destination in [*state.temporary.values(), *awaited]:
             self._owners.pop(destination.qualified_name, None)
             self._awaited.pop(destination.qualified_name, None)
-            found = self._map.find(destination)
-            if found is not None:
-                left.append(found)
+            temporary = self._map.find(destination)
+            if temporary is not None:
+                ownerless.append(temporary)
         state.temporary.clear()
-        return left
+        return ownerless
 
     def drop_left(self, destination: BrokerDestination, connection_id: str) -> int:
         """Remove a temporary destination without owner, unless already removed.

@@ -91,28 +91,28 @@ class DurableSubscriptions:
             JmsError: the subscription is in use, there is no client id, or the user lacks a right.
         """
         terms = self._terms(state, info)
-        found = self._map.durables.get(terms.key)
-        if found is not None and found.active:
+        durable = self._map.durables.get(terms.key)
+        if durable is not None and durable.active:
             raise JmsError(
                 f"Durable consumer is in use for client: {terms.client_id} and subscriptionName: {terms.name}"
             )
-        if found is not None and found.terms.agrees_with(terms):
-            self._hand_over(state, found)
-            return found
+        if durable is not None and durable.terms.agrees_with(terms):
+            self._hand_over(state, durable)
+            return durable
         for part in terms.topic.parts():
             self._access.check_create(state, part)
-        served = self._map.served - (0 if found is None else len(found.topics))
+        served = self._map.served - (0 if durable is None else len(durable.topics))
         if served >= MAX_SERVED and any(part.is_pattern for part in terms.topic.parts()):
             raise ResourceAllocationError(
                 f"durable subscriptions get messages of {served} topics together, as many as they may: "
                 f"use narrower wildcards or fewer subscriptions"
             )
-        self._check_patterns(terms.topic, found)
-        self._map.fan_out.check(terms.topic.parts(), COPY_STEPS + selector_steps(terms.selector), found)
-        if found is not None:
-            self._check_right(state, found, ADMIN, "remove")
-            _check_cursors(found)
-            self._delete(found, state.connection_id)
+        self._check_patterns(terms.topic, durable)
+        self._map.fan_out.check(terms.topic.parts(), COPY_STEPS + selector_steps(terms.selector), durable)
+        if durable is not None:
+            self._check_right(state, durable, ADMIN, "remove")
+            _check_cursors(durable)
+            self._delete(durable, state.connection_id)
         elif len(self._map.durables) >= MAX_DURABLE_SUBSCRIPTIONS:
             raise ResourceAllocationError(
                 f"the broker is at its maximum of {MAX_DURABLE_SUBSCRIPTIONS} durable subscriptions: "
@@ -269,15 +269,15 @@ class DurableSubscriptions:
             JmsError: the subscription has a consumer.
         """
         client_id = state.info.client_id or ""
-        found = self._map.durables.get(subscription_key(client_id, name))
-        if found is not None:
-            self._check_right(state, found, ADMIN, "remove")
+        durable = self._map.durables.get(subscription_key(client_id, name))
+        if durable is not None:
+            self._check_right(state, durable, ADMIN, "remove")
         self.remove(client_id, name, state.connection_id)
 
     def pending(self, client_id: str, name: str) -> int:
         """Return the number of unacknowledged messages of a subscription, 0 if no such subscription exists."""
-        found = self._map.durables.get(subscription_key(client_id, name))
-        return 0 if found is None else found.queue.waiting() + found.queue.in_flight
+        durable = self._map.durables.get(subscription_key(client_id, name))
+        return 0 if durable is None else durable.queue.waiting() + durable.queue.in_flight
 
     def remove(self, client_id: str, name: str, connection_id: str = "") -> None:
         """Delete a subscription of any client; ``connection_id`` names the connection that asks.
@@ -286,15 +286,15 @@ class DurableSubscriptions:
             InvalidDestinationError: there is no such subscription.
             JmsError: the subscription has a consumer or a cursor.
         """
-        found = self._map.durables.get(subscription_key(client_id, name))
-        if found is None:
+        durable = self._map.durables.get(subscription_key(client_id, name))
+        if durable is None:
             raise InvalidDestinationError(
                 f"No durable subscription exists for clientID: {client_id} and subscriptionName: {name}"
             )
-        if found.active:
+        if durable.active:
             raise JmsError("Durable consumer is in use")
-        _check_cursors(found)
-        self._delete(found, connection_id)
+        _check_cursors(durable)
+        self._delete(durable, connection_id)
 
     def remove_offline(self, timeout_ms: int, at_most: int) -> bool:
         """Delete at most ``at_most`` subscriptions without a subscriber for ``timeout_ms``.

@@ -58,16 +58,16 @@ class ExpirySweep:
 
     def _collect(self, period_ms: int) -> None:
         """Add the queues of a period behind the queues left from earlier sweeps, each once."""
-        found: list[Queue] = []
+        due: list[Queue] = []
         queues = self._map.swept.get(period_ms)
         if queues is not None:
-            found.extend(queues.values())
+            due.extend(queues.values())
         for durable in self._map.durables.values():
             if durable.queue.policy.expire_messages_period_ms == period_ms:
                 if self._active_durables or not durable.active:
-                    found.append(durable.queue)
+                    due.append(durable.queue)
         if self._to_look_through:
             waiting = set(self._to_look_through)
-            found = [queue for queue in found if queue not in waiting]
-        found.reverse()
-        self._to_look_through[:0] = found
+            due = [queue for queue in due if queue not in waiting]
+        due.reverse()
+        self._to_look_through[:0] = due

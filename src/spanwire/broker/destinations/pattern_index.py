@@ -78,12 +78,12 @@ class PatternIndex:
 
     def find(self, destination: Destination) -> list[int]:
         """Return the numbers of the owners with a match for ``destination``, ascending, each once."""
-        found: dict[int, int] = {}
+        owners: dict[int, int] = {}
         for key in _keys(destination):
             for shared in self._by_front.get(key, {}).values():
                 if shared.pattern.matches(destination):
-                    found.update(shared.owners)
-        return sorted(found)
+                    owners.update(shared.owners)
+        return sorted(owners)
 
     def overlapping(self, wanted: Destination) -> list[SharedPattern]:
         """Return the patterns, each once, that begin as a destination under ``wanted`` may begin.
@@ -91,10 +91,10 @@ class PatternIndex:
         ``wanted`` may have single names as wildcards. The result includes all patterns that match such a destination.
         """
         keys = [f"{wanted.kind} "]
-        found: list[SharedPattern] = []
+        patterns: list[SharedPattern] = []
         self.looked = 0
         for element in wanted.elements[:NAMES_COMPARED]:
-            self._collect(keys, found)
+            self._collect(keys, patterns)
             longer: list[str] = []
             suffix = element + "."
             for key in keys:
@@ -106,8 +106,8 @@ class PatternIndex:
                 elif key + suffix in below:
                     longer.append(key + suffix)
             keys = longer
-        self._collect(keys, found)
-        return found
+        self._collect(keys, patterns)
+        return patterns
 
     def _collect(self, keys: list[str], found: list[SharedPattern]) -> None:
         self.looked += len(keys)

@@ -64,13 +64,13 @@ def fronts(pattern: Destination) -> list[str]:
     The longest is the last, and the empty one the first.
     """
     front = ""
-    found = [front]
+    names = [front]
     for element in pattern.elements[:NAMES_COMPARED]:
         if element in ("*", ">"):
             break
         front += element + "."
-        found.append(front)
-    return found
+        names.append(front)
+    return names
 
 
 def _add(weights: dict[str, int], name: str, weight: int) -> None:

@@ -125,13 +125,13 @@ class NetworkCopies:
 
     def entries(self) -> list[tuple[str, bytes]]:
         """Return names and values for the store, the least recently active source first."""
-        found: list[tuple[str, bytes]] = []
+        entries: list[tuple[str, bytes]] = []
         for (producer_id, topic), source in self._sources.items():
             for hops, window in source.windows.items():
                 value = window.encoded()
                 if value:
-                    found.append((f"{hops}:{len(topic)}:{topic}{producer_id}", value))
-        return found
+                    entries.append((f"{hops}:{len(topic)}:{topic}{producer_id}", value))
+        return entries
 
     def restore(self, name: str, value: bytes) -> None:
         """Restore an entry of `entries`. An unreadable entry is ignored, at the risk of accepted copies."""

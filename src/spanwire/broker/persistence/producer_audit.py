@@ -105,13 +105,13 @@ class ProducerAudit(AuditSource):
         """
         producer_id = message_id.producer_id
         if known is None or known.producer_id is not producer_id:
-            found = self._producers.get(producer_id)
-            if found is None:
-                found = AuditedProducer(producer_id, SequenceWindow(message_id.sequence, self._depth))
-                self._insert(found)
-                return found
-            found.producer_id = producer_id  # equal ids; next time the identical object
-            known = found
+            producer = self._producers.get(producer_id)
+            if producer is None:
+                producer = AuditedProducer(producer_id, SequenceWindow(message_id.sequence, self._depth))
+                self._insert(producer)
+                return producer
+            producer.producer_id = producer_id  # equal ids; next time the identical object
+            known = producer
         known.window.add(message_id.sequence)
         return known
 
@@ -124,8 +124,8 @@ class ProducerAudit(AuditSource):
 
     def is_stored(self, message_id: MessageId) -> bool:
         """Return True if the store has or had this message."""
-        found = self._producers.get(message_id.producer_id)
-        return found is not None and found.window.holds(message_id.sequence)
+        producer = self._producers.get(message_id.producer_id)
+        return producer is not None and producer.window.holds(message_id.sequence)
 
     def is_repeated(self, message_id: MessageId) -> bool:
         """Return True for a repeated message like `is_stored`. Repetitions are counted and logged."""
@@ -208,15 +208,15 @@ class ProducerAudit(AuditSource):
             return False
         if is_numbered(message):
             window = self._links.get(_link(message.link_number))
-            found = window is not None and window.holds(message.link_number & LOW)
+            is_repeated = window is not None and window.holds(message.link_number & LOW)
         elif by_makers and is_first_visit(message.broker_path):
             window = self._links.get(_maker(message))
-            found = window is not None and window.holds(message.sequence)
+            is_repeated = window is not None and window.holds(message.sequence)
         else:
             return False
-        if found:
+        if is_repeated:
             self._count(message.message_id)
-        return found
+        return is_repeated
 
     def audit_metadata(self) -> list[MetadataRecord]:
         """Return all metadata records for the store."""

@@ -84,12 +84,12 @@ class Discarding(DeathRule):
         """Return True if a pattern matches ``name``. Results are remembered."""
         if not self._patterns:
             return False
-        found = self.known.get(name)
-        if found is None:
-            found = False
+        is_match = self.known.get(name)
+        if is_match is None:
+            is_match = False
             for pattern in self._patterns:
-                found = found or pattern.is_found_in(name)
+                is_match = is_match or pattern.is_found_in(name)
             if len(self.known) >= MAX_KNOWN:
                 self.known.clear()
-            self.known[name] = found
-        return found
+            self.known[name] = is_match
+        return is_match

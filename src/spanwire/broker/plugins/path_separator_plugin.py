@@ -64,13 +64,13 @@ class PathSeparatorFilter(BrokerFilter):
         if separator not in destination.name:
             return destination
         name = destination.qualified_name
-        found = self._known.get(name)
-        if found is None:
-            found = dotted(destination, separator)
+        dotted_destination = self._known.get(name)
+        if dotted_destination is None:
+            dotted_destination = dotted(destination, separator)
             if len(self._known) >= MAX_KNOWN:
                 self._known.clear()
-            self._known[name] = found
-        return found
+            self._known[name] = dotted_destination
+        return dotted_destination
 
 
 def dotted(destination: Destination, separator: str) -> Destination:
@@ -99,6 +99,6 @@ def dotted(destination: Destination, separator: str) -> Destination:
 
 def _dotted_name(name: str, separator: str) -> str:
     parts = [part.strip() for part in name.split(separator)]
-    found = ".".join([part for part in parts if part])
-    check_name(found)
-    return found
+    dotted_name = ".".join([part for part in parts if part])
+    check_name(dotted_name)
+    return dotted_name

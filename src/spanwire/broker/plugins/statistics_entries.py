@@ -38,23 +38,23 @@ class DestinationEntries:
 
     def entries(self, destination: BrokerDestination) -> Entries:
         """Return all entries for one destination, without the time of the first message."""
-        found = self.begin()
-        found["destinationName"] = (STRING_VALUE, destination.name.qualified_name)
+        entries = self.begin()
+        entries["destinationName"] = (STRING_VALUE, destination.name.qualified_name)
         in_flight = destination.in_flight
-        found["size"] = (LONG_VALUE, destination.waiting() + in_flight)
-        found["enqueueCount"] = (LONG_VALUE, destination.enqueued)
-        found["dequeueCount"] = (LONG_VALUE, destination.dequeued)
-        found["dispatchCount"] = (LONG_VALUE, destination.dispatched)
-        found["expiredCount"] = (LONG_VALUE, destination.expired)
-        found["inflightCount"] = (LONG_VALUE, in_flight)
+        entries["size"] = (LONG_VALUE, destination.waiting() + in_flight)
+        entries["enqueueCount"] = (LONG_VALUE, destination.enqueued)
+        entries["dequeueCount"] = (LONG_VALUE, destination.dequeued)
+        entries["dispatchCount"] = (LONG_VALUE, destination.dispatched)
+        entries["expiredCount"] = (LONG_VALUE, destination.expired)
+        entries["inflightCount"] = (LONG_VALUE, in_flight)
         cached = destination.paged_in()
-        found["messagesCached"] = (LONG_VALUE, cached)
-        found["averageMessageSize"] = (LONG_VALUE, _average(destination.usage.used_bytes, cached + in_flight))
-        _add_memory(found, destination.usage)
-        _add_times(found)
-        found["consumerCount"] = (LONG_VALUE, destination.consumer_count)
-        found["producerCount"] = (LONG_VALUE, destination.producers)
-        return found
+        entries["messagesCached"] = (LONG_VALUE, cached)
+        entries["averageMessageSize"] = (LONG_VALUE, _average(destination.usage.used_bytes, cached + in_flight))
+        _add_memory(entries, destination.usage)
+        _add_times(entries)
+        entries["consumerCount"] = (LONG_VALUE, destination.consumer_count)
+        entries["producerCount"] = (LONG_VALUE, destination.producers)
+        return entries
 
 
 class BrokerEntries:
@@ -82,7 +82,7 @@ class BrokerEntries:
 
     def entries(self, destinations: list[BrokerDestination], connections: list[ConnectionState]) -> Entries:
         """Return all entries for the broker, as totals over ``destinations``."""
-        found = self._start.begin()
+        entries = self._start.begin()
         in_flight = sum([destination.in_flight for destination in destinations])
         counted = {
             "enqueueCount": sum([destination.enqueued for destination in destinations]),
@@ -93,45 +93,45 @@ class BrokerEntries:
         if self._resets:
             self._resets = False
             self._baseline.update(counted)
-        found["size"] = (LONG_VALUE, sum([destination.waiting() for destination in destinations]) + in_flight)
+        entries["size"] = (LONG_VALUE, sum([destination.waiting() for destination in destinations]) + in_flight)
         for name in COUNTERS:
-            found[name] = (LONG_VALUE, max(0, counted[name] - self._baseline.get(name, 0)))
-        found["inflightCount"] = (LONG_VALUE, in_flight)
+            entries[name] = (LONG_VALUE, max(0, counted[name] - self._baseline.get(name, 0)))
+        entries["inflightCount"] = (LONG_VALUE, in_flight)
         cached = sum([destination.paged_in() for destination in destinations])
-        found["averageMessageSize"] = (LONG_VALUE, _average(self._usage.used_bytes, cached + in_flight))
-        found["messagesCached"] = (LONG_VALUE, cached)
-        _add_memory(found, self._usage)
-        _add_disk(found, "store", self._context.store_usage.used_bytes(), self._limits.store_bytes)
-        _add_disk(found, "temp", 0, self._limits.temporary_bytes)
-        _add_times(found)
-        found["consumerCount"] = (LONG_VALUE, sum([len(state.consumers) for state in connections]))
-        found["producerCount"] = (LONG_VALUE, sum([len(state.producers) for state in connections]))
+        entries["averageMessageSize"] = (LONG_VALUE, _average(self._usage.used_bytes, cached + in_flight))
+        entries["messagesCached"] = (LONG_VALUE, cached)
+        _add_memory(entries, self._usage)
+        _add_disk(entries, "store", self._context.store_usage.used_bytes(), self._limits.store_bytes)
+        _add_disk(entries, "temp", 0, self._limits.temporary_bytes)
+        _add_times(entries)
+        entries["consumerCount"] = (LONG_VALUE, sum([len(state.consumers) for state in connections]))
+        entries["producerCount"] = (LONG_VALUE, sum([len(state.producers) for state in connections]))
         for name in ADDRESSES:
-            found[name] = (STRING_VALUE, self._addresses.get(name, ""))
-        return found
+            entries[name] = (STRING_VALUE, self._addresses.get(name, ""))
+        return entries
 
 
 def subscription_entries(start: DestinationEntries, subscription: Subscription, client_id: str | None) -> Entries:
     """Return the entries for a consumer of a connection with ``client_id``."""
     info = subscription.info
     consumer_id = info.consumer_id
-    found = start.begin()
-    found["destinationName"] = (STRING_VALUE, info.destination.name)
-    found["clientId"] = _text(client_id)
-    found["connectionId"] = (STRING_VALUE, consumer_id.connection_id)
-    found["sessionId"] = (LONG_VALUE, consumer_id.session_id)
-    found["selector"] = _text(info.selector)
+    entries = start.begin()
+    entries["destinationName"] = (STRING_VALUE, info.destination.name)
+    entries["clientId"] = _text(client_id)
+    entries["connectionId"] = (STRING_VALUE, consumer_id.connection_id)
+    entries["sessionId"] = (LONG_VALUE, consumer_id.session_id)
+    entries["selector"] = _text(info.selector)
     out = subscription.dispatched_count
-    found["enqueueCounter"] = (LONG_VALUE, subscription.dispatched_total + len(subscription.pending))
-    found["dequeueCounter"] = (LONG_VALUE, subscription.in_flight.acknowledged_total)
-    found["dispatchedCounter"] = (LONG_VALUE, subscription.dispatched_total)
-    found["dispatchedQueueSize"] = (LONG_VALUE, out)
-    found["prefetchSize"] = (INT_VALUE, subscription.prefetch_size)
-    found["maximumPendingMessageLimit"] = (INT_VALUE, info.maximum_pending_messages)
-    found["exclusive"] = (BOOLEAN_VALUE, info.exclusive)
-    found["retroactive"] = (BOOLEAN_VALUE, info.retroactive)
-    found["slowConsumer"] = (BOOLEAN_VALUE, not subscription.output.writable)
-    return found
+    entries["enqueueCounter"] = (LONG_VALUE, subscription.dispatched_total + len(subscription.pending))
+    entries["dequeueCounter"] = (LONG_VALUE, subscription.in_flight.acknowledged_total)
+    entries["dispatchedCounter"] = (LONG_VALUE, subscription.dispatched_total)
+    entries["dispatchedQueueSize"] = (LONG_VALUE, out)
+    entries["prefetchSize"] = (INT_VALUE, subscription.prefetch_size)
+    entries["maximumPendingMessageLimit"] = (INT_VALUE, info.maximum_pending_messages)
+    entries["exclusive"] = (BOOLEAN_VALUE, info.exclusive)
+    entries["retroactive"] = (BOOLEAN_VALUE, info.retroactive)
+    entries["slowConsumer"] = (BOOLEAN_VALUE, not subscription.output.writable)
+    return entries
 
 
 def _average(total_bytes: int, count: int) -> int:
@@ -145,23 +145,23 @@ def _limit_of(usage: MemoryUsage) -> int:
     return usage.limit_bytes if usage.limit_bytes > 0 or parent is None else _limit_of(parent)
 
 
-def _add_memory(found: Entries, usage: MemoryUsage) -> None:
+def _add_memory(entries: Entries, usage: MemoryUsage) -> None:
     limit = _limit_of(usage)
-    found["memoryPercentUsage"] = (INT_VALUE, _percent(usage.used_bytes, limit))
-    found["memoryUsage"] = (LONG_VALUE, usage.used_bytes)
-    found["memoryLimit"] = (LONG_VALUE, limit)
+    entries["memoryPercentUsage"] = (INT_VALUE, _percent(usage.used_bytes, limit))
+    entries["memoryUsage"] = (LONG_VALUE, usage.used_bytes)
+    entries["memoryLimit"] = (LONG_VALUE, limit)
 
 
-def _add_disk(found: Entries, kind: str, used_bytes: int, limit_bytes: int) -> None:
-    found[kind + "PercentUsage"] = (INT_VALUE, _percent(used_bytes, limit_bytes))
-    found[kind + "Usage"] = (LONG_VALUE, used_bytes)
-    found[kind + "Limit"] = (LONG_VALUE, limit_bytes)
+def _add_disk(entries: Entries, kind: str, used_bytes: int, limit_bytes: int) -> None:
+    entries[kind + "PercentUsage"] = (INT_VALUE, _percent(used_bytes, limit_bytes))
+    entries[kind + "Usage"] = (LONG_VALUE, used_bytes)
+    entries[kind + "Limit"] = (LONG_VALUE, limit_bytes)
 
 
-def _add_times(found: Entries) -> None:
+def _add_times(entries: Entries) -> None:
     """Add times of 0, which nobody measures (`spanwire.broker.plugins.statistics_plugin`)."""
     for name in ("averageEnqueueTime", "maxEnqueueTime", "minEnqueueTime"):
-        found[name] = (DOUBLE_VALUE, 0.0)
+        entries[name] = (DOUBLE_VALUE, 0.0)
 
 
 def _percent(used_bytes: int, limit_bytes: int) -> int:

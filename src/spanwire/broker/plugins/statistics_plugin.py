@@ -202,15 +202,15 @@ class StatisticsRequests(Job, StoreReader, Alarm):
     def _slice(self) -> JmsError | None:
         """Send some answers. Return the refusal that ended a request, if any."""
         refusal: JmsError | None = None
-        left = ANSWERS_PER_SLICE
-        while self._requests and left > 0:
+        budget = ANSWERS_PER_SLICE
+        while self._requests and budget > 0:
             request = self._requests[0]
             try:
-                while left > 0 and self._has_more(request):
+                while budget > 0 and self._has_more(request):
                     if request.parts and not request.destinations:
                         self._look_up(request)
                         return refusal
-                    left -= 1
+                    budget -= 1
                     if not self._may_hear_next(request):
                         request.destinations.popleft()
                     elif not self._answer_next(request):

@@ -71,9 +71,9 @@ class Cron:
                 day = _next_month(day)
                 continue
             if self._fits(day):
-                found = self._first_in(day, after_ms, zone)
-                if found > 0:
-                    return found
+                time_ms = self._first_in(day, after_ms, zone)
+                if time_ms > 0:
+                    return time_ms
             day += timedelta(days=1)
         raise MessageFormatError(f"no day fits the cron entry {self.text!r}")
 
@@ -133,20 +133,20 @@ def _is_any(field: str) -> bool:
 def _numbers(text: str, field: str, index: int) -> list[int]:
     """Return the numbers of a field, ascending."""
     listed, slash, step_text = field.partition("/")
-    found: set[int] = set()
+    fitting: set[int] = set()
     for part in listed.split(","):
         if _is_any(part):
-            found.update(range(LOWEST[index], min(HIGHEST[index], 6 if index == FIELDS - 1 else HIGHEST[index]) + 1))
+            fitting.update(range(LOWEST[index], min(HIGHEST[index], 6 if index == FIELDS - 1 else HIGHEST[index]) + 1))
             continue
         low, dash, high = part.partition("-")
         first = _number(text, low, index)
-        found.update(range(first, (_number(text, high, index) if dash else first) + 1))
+        fitting.update(range(first, (_number(text, high, index) if dash else first) + 1))
     step = 1
     if slash:
         if not (step_text.isascii() and step_text.isdecimal() and len(step_text) <= 2 and int(step_text) > 0):
             raise MessageFormatError(f"the {NAMES[index]} of the cron entry {text[:40]!r} has no step behind its slash")
         step = int(step_text)
-    numbers = sorted(number for number in found if number % step == 0)
+    numbers = sorted(number for number in fitting if number % step == 0)
     if not numbers:
         raise MessageFormatError(f"the {NAMES[index]} of the cron entry {text[:40]!r} fits nothing")
     return numbers

@@ -157,24 +157,24 @@ def decode_job(key: bytes, value: bytes) -> Job:
         StoreError: ``value`` does not come from `Job.metadata_record`.
     """
     try:
-        found = json.loads(value)
-        job_id: str = found["id"]
-        user: str = found["user"]
-        groups: list[str] = found["groups"]
-        size: int = found["size"]
-        due_ms: int = found["due"]
-        cron: str = found["cron"]
-        delay_ms: int = found["delay"]
-        period_ms: int = found["period"]
-        repeat: int = found["repeat"]
-        is_series: bool = found["series"]
+        record = json.loads(value)
+        job_id: str = record["id"]
+        user: str = record["user"]
+        groups: list[str] = record["groups"]
+        size: int = record["size"]
+        due_ms: int = record["due"]
+        cron: str = record["cron"]
+        delay_ms: int = record["delay"]
+        period_ms: int = record["period"]
+        repeat: int = record["repeat"]
+        is_series: bool = record["series"]
         principal = Principal(user, frozenset(groups))
         redelivery: Redelivery | None = None
-        if "home" in found:
-            kind: int = found["home"][0]
-            name: str = found["home"][1]
-            count: int = found["redeliveries"]
-            path: list[str] = found["path"]
+        if "home" in record:
+            kind: int = record["home"][0]
+            name: str = record["home"][1]
+            count: int = record["redeliveries"]
+            path: list[str] = record["path"]
             redelivery = Redelivery(Destination(kind, name), count, tuple(path))
         return Job(int(key), job_id, principal, size, due_ms, cron, delay_ms, period_ms, repeat, is_series, redelivery)
     except (ValueError, KeyError, IndexError, TypeError):
@@ -330,16 +330,16 @@ class Schedule(BrokerDestination, StoreReader):
 
         The jobs have at most ``max_bytes`` unless the first job alone has more.
         """
-        found: list[Job] = []
+        jobs: list[Job] = []
         size = 0
-        while len(found) < max_count and 0 < self.next_time() <= wall_ms:
+        while len(jobs) < max_count and 0 < self.next_time() <= wall_ms:
             job = self.jobs[self._times[0][1]]
             size += job.size
-            if found and size > max_bytes:
+            if jobs and size > max_bytes:
                 break
             heapq.heappop(self._times)
-            found.append(job)
-        return found
+            jobs.append(job)
+        return jobs
 
     def recover(self, metadata: dict[bytes, bytes], recovered: RecoveredDestination | None) -> list[int]:
         """Restore jobs from their records.

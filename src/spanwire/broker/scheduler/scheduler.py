@@ -255,18 +255,18 @@ class Scheduler(DelayedSender):
                 logger.warning("scheduled job %s is tried again in %d ms: %s", job.job_id, REFUSED_MS, error)
                 self._schedule.put_off(job, self._context.wall_ms + REFUSED_MS)
 
-    def _deliver(self, job: Job, found: Message | None) -> None:
-        """Deliver ``found``, the message of a due job."""
+    def _deliver(self, job: Job, scheduled: Message | None) -> None:
+        """Deliver ``scheduled``, the message of a due job."""
         if self._schedule.jobs.get(job.number) is not job:
             return  # the job was removed during the read
         if job.removals > 0:
             self._schedule.put_off(job, self._context.wall_ms + RETRY_MS)
             return
-        if found is None:
+        if scheduled is None:
             logger.error("the message of scheduled job %s cannot be read: it is not delivered", job.job_id)
             return
-        message = self._formats.index(found.format_id, found.encoded())
-        message.broker_path = found.broker_path
+        message = self._formats.index(scheduled.format_id, scheduled.encoded())
+        message.broker_path = scheduled.broker_path
         if job.cron and job.repeat != 0:
             if self._flow.obstacle(self._schedule, message) == ROOM:
                 self._begin_series(job, message, self._next_due(job, 0))
@@ -370,9 +370,9 @@ class Scheduler(DelayedSender):
                 if entry.destination.persists(entry.message):
                     indexes.append(index)
                     additions.append((entry.destination.name, entry.message))
-            found = self._context.units.append_unit(additions, removals, metadata)
-            sequences = found[:own]
-            for index, sequence in zip(indexes, found[own:], strict=True):
+            all_sequences = self._context.units.append_unit(additions, removals, metadata)
+            sequences = all_sequences[:own]
+            for index, sequence in zip(indexes, all_sequences[own:], strict=True):
                 self._unsynced.add(entries[index].message.size)
                 entry = WithheldMessage(entries[index].destination, entries[index].message, sequence)
                 entries[index] = entry
@@ -403,8 +403,8 @@ class Scheduler(DelayedSender):
         store = self._context.store
         if store is None:
             return
-        found = [entry for entry in recovered if entry.destination == SCHEDULED_MESSAGES]
-        for sequence in self._schedule.recover(metadata, found[0] if found else None):
+        entries = [entry for entry in recovered if entry.destination == SCHEDULED_MESSAGES]
+        for sequence in self._schedule.recover(metadata, entries[0] if entries else None):
             store.remove(SCHEDULED_MESSAGES, sequence)
         for key in self._schedule.without_message(metadata):
             logger.error("scheduled job %s has no message in the store: it is forgotten", key.decode("ascii"))

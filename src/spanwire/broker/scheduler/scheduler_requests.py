@@ -241,10 +241,10 @@ class SchedulerRequests:
             self._read = jobs
             self._request = self._context.fetch(self._schedule, SCHEDULED_MESSAGES, [job.sequence for job in jobs])
 
-    def _add_copy(self, browse: Browse, job: Job, found: Message) -> None:
-        message_format = self._formats.format(found.format_id)
+    def _add_copy(self, browse: Browse, job: Job, scheduled: Message) -> None:
+        message_format = self._formats.format(scheduled.format_id)
         try:
-            view = message_format.view(self._formats.index(found.format_id, found.encoded()))
+            view = message_format.view(self._formats.index(scheduled.format_id, scheduled.encoded()))
             self._last_sequence += 1
             view.message_id = MessageId(self._producer_id, self._last_sequence)
             view.persistent = False

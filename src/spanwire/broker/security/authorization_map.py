@@ -131,12 +131,12 @@ class AuthorizationMap(Authorizer):
             return [] if self._temporary is None else [self._temporary]
         if destination.is_pattern:
             return self._overlapping(destination) + self._default
-        found = self._names.get(destination.qualified_name, []) + self._default
+        lists = self._names.get(destination.qualified_name, []) + self._default
         nodes = [self._patterns[destination.kind]]
         for element in destination.elements:
             below: list[_Node] = []
             for node in nodes:
-                found.extend(node.rest)
+                lists.extend(node.rest)
                 child = node.children.get(element)
                 if child is not None:
                     below.append(child)
@@ -146,16 +146,16 @@ class AuthorizationMap(Authorizer):
             if not nodes:
                 break
         for node in nodes:
-            found.extend(node.rest)
-            found.extend(node.here)
-        return found
+            lists.extend(node.rest)
+            lists.extend(node.here)
+        return lists
 
     def _overlapping(self, pattern: Destination) -> list[AccessList]:
-        found: list[AccessList] = []
+        lists: list[AccessList] = []
         for entry in self._entries:
             if entry.destination.kind == pattern.kind and overlap(pattern, entry.destination):
-                found.append(entry.access)
-        return found
+                lists.append(entry.access)
+        return lists
 
     def _add_pattern(self, entry: AuthorizationEntry) -> None:
         node = self._patterns[entry.destination.kind]
@@ -200,11 +200,11 @@ class _Node:
             if self.any_element is None:
                 self.any_element = _Node()
             return self.any_element
-        found = self.children.get(element)
-        if found is None:
-            found = _Node()
-            self.children[element] = found
-        return found
+        child = self.children.get(element)
+        if child is None:
+            child = _Node()
+            self.children[element] = child
+        return child
 
 
 def _allows(lists: list[AccessList], groups: frozenset[str], action: str) -> bool:

@@ -37,8 +37,8 @@ class FailedLogins:
 
     def wait(self, address: str, name: str | None, now: float) -> float:
         """Return the seconds until the next attempt is allowed, 0 for now."""
-        found = self._names.get(_key(address, name))
-        wait = 0.0 if found is None else _delay(found, now)
+        failures = self._names.get(_key(address, name))
+        wait = 0.0 if failures is None else _delay(failures, now)
         whole = self._addresses.get(address)
         if whole is not None:
             over = _left(whole, now) + 1.0 - ADDRESS_FAILURES
