@@ -324,8 +324,8 @@ class PendingMessages:
             order = paged_out.orders[index] if len(paged_out.orders) > 0 else read.first_order + index
             reference: MessageReference | None = None
             if number == NOT_STORED:
-                unstored = paged_out.in_memory[index]
-                reference = MessageReference(queue, unstored.message, 0, order, unstored.redelivery_count)
+                resident = paged_out.in_memory[index]
+                reference = MessageReference(queue, resident.message, 0, order, resident.redelivery_count)
             elif number != REMOVED:
                 message = messages[read_count]
                 read_count += 1
