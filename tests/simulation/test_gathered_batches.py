@@ -14,7 +14,7 @@ from tests.support.journal_driver import JournalDriver, recovered_state
 from tests.support.seeds import SEEDS
 
 CALLS = 400
-STEP = 1 if COMPILED else 2  # steps from cut to cut
+STEP = 2 if COMPILED else 4  # steps from cut to cut
 CALLS_BEFORE_EACH_CUT = 130  # made again for every step, where the seeds make each call once
 
 

@@ -170,7 +170,7 @@ def test_slow_consumers_keep_no_more_than_a_few_messages_over_the_limit_however_
 
 @pytest.mark.parametrize(
     ("kind", "count", "limit"),
-    [(LOWEST_PRIORITY, 60, MAX_CANDIDATES), (UNIQUE_PROPERTY, 60, MAX_CANDIDATES), (LOWEST_PRIORITY, 900, LIMIT)],
+    [(LOWEST_PRIORITY, 60, MAX_CANDIDATES), (UNIQUE_PROPERTY, 60, MAX_CANDIDATES), (LOWEST_PRIORITY, 450, LIMIT)],
 )
 def test_choices_among_many_pending_messages_keep_up_with_producers(kind: str, count: int, limit: int) -> None:
     """Each of two producers takes as many steps in a turn as the requests of one connection may."""

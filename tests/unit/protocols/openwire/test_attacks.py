@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from spanwire._build import COMPILED
 from spanwire.model.errors import MessageFormatError
 from spanwire.model.message_view import BYTES, MAP, STREAM, TEXT
 from spanwire.protocols.octets import encode_text
@@ -100,7 +101,7 @@ def test_s2_cve_2025_27533_no_length_allocates_what_is_not_there() -> None:
         for name, frame, wire_format in frames:
             baseline = tracemalloc.get_traced_memory()[0]
             tracemalloc.reset_peak()
-            for place in range(5, len(frame) - 1):
+            for place in range(5, len(frame) - 1, 1 if COMPILED else 2):  # tracemalloc is slow; a build sees all places
                 left = len(frame) - place
                 for mutation in (
                     b"\xff\xff\xff\xff",
