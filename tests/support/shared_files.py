@@ -1,4 +1,4 @@
-"""Shared storage in memory for tests, which stops or does something else at a call that the test chooses."""
+"""Shared storage in memory and a queue, which stop or do something else at a call that the test chooses."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import io
 from collections.abc import Callable
 from enum import Enum
 from typing import BinaryIO
+
+from tests.support.pipeline_messages import Raw, raw
 
 
 class Stop(Enum):
@@ -86,3 +88,45 @@ class FakeFiles:
         if stop is not None:
             self._is_killed = True
             raise KilledError
+
+
+class StepBroker:
+    """A queue with any number of consumers; what one of them has not acknowledged comes back when it closes."""
+
+    def __init__(self, count: int) -> None:
+        self.waiting = [raw(number) for number in range(count)]
+        self.acknowledgements: list[FakeFiles] = []
+
+    def consumer(self, process: FakeFiles) -> StepConsumer:
+        return StepConsumer(self, process)
+
+
+class StepConsumer:
+    """Duck-typed to `spanwire.pipeline.link.batch_receiver.MessageSource`."""
+
+    def __init__(self, broker: StepBroker, process: FakeFiles) -> None:
+        self._broker = broker
+        self._process = process
+        self._unacknowledged: list[Raw] = []
+
+    def receive(self, max_count: int, timeout_s: float) -> list[Raw]:
+        waiting = self._broker.waiting
+        taken = waiting[:max_count]
+        del waiting[:max_count]
+        self._unacknowledged += taken
+        return taken
+
+    def acknowledge(self) -> None:
+        def effect(stop: Stop) -> None:
+            if stop is Stop.ALL:
+                self._unacknowledged.clear()
+                self._broker.acknowledgements.append(self._process)
+
+        self._process.call("acknowledge", effect)
+
+    def is_connected(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        self._broker.waiting[:0] = [message.again() for message in self._unacknowledged]
+        self._unacknowledged.clear()

@@ -10,7 +10,7 @@ from typing import Final
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.archive.archive_query import STATE, ArchiveQuery
 from spanwire.pipeline.archive.replay import DestinationTotal, Replay, Selection, totals
-from spanwire.pipeline.archive.shared_archive import SharedArchive
+from spanwire.pipeline.archive.shared_archive import open_archive
 from spanwire.pipeline.options import read_options, write_options
 from spanwire.pipeline.routes.route_runner import session_on
 from spanwire.pipeline.routes.route_state import state_directory
@@ -38,7 +38,7 @@ def archive(
     read_options(options)
     path = local_path(directory)
     if path is None:
-        SharedArchive(options, directory, tell).run(trigger, stop)
+        open_archive(options, directory, tell).run(trigger, stop)
         return True
     with session_on(master, "spanwire pipeline archive", log=path / STATE / SPARK_LOG) as spark:
         query = SupervisedRoute(NAME, ArchiveQuery(spark, options, path, trigger), Patience(), tell)

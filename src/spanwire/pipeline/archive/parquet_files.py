@@ -97,10 +97,14 @@ def read_file(files: SharedFiles, name: str) -> Iterator[pa.RecordBatch]:
     match = FILE_NAME.fullmatch(name)
     assert match is not None
     destination, day = unquote(match[1]), date.fromisoformat(match[2])
+    for batch in stored_batches(files, name):
+        yield archive_batch(batch, destination, day)
+
+
+def stored_batches(files: SharedFiles, name: str) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a file as they are stored; see `read_file`."""
     try:
-        parquet = pq.ParquetFile(io.BytesIO(files.read(name)))
-        for batch in parquet.iter_batches(ROWS_AT_ONCE):
-            yield archive_batch(batch, destination, day)
+        yield from pq.ParquetFile(io.BytesIO(files.read(name))).iter_batches(ROWS_AT_ONCE)
     except FileNotFoundError:
         raise ConfigurationError(f"spanwire: {files.address(name)} was removed while the archive was read") from None
     except pa.ArrowInvalid as error:
@@ -113,7 +117,11 @@ def read_file(files: SharedFiles, name: str) -> Iterator[pa.RecordBatch]:
 def archive_batch(batch: pa.RecordBatch, destination: str, day: date) -> pa.RecordBatch:
     """Return a record batch with the columns of an archive; columns that an older archive lacks are null."""
     batch = with_missing_columns(batch)
-    columns = [batch.column(field.name).cast(field.type) for field in arrow_schema()]
+    columns = [
+        column if column.type == field.type else column.cast(field.type)
+        for field in arrow_schema()
+        for column in [batch.column(field.name)]
+    ]
     columns.append(pa.array([destination] * batch.num_rows, pa.string()))
     columns.append(pa.array([day] * batch.num_rows, pa.date32()))
     return pa.RecordBatch.from_arrays(columns, names=[*arrow_schema().names, DESTINATION, DAY])

@@ -22,6 +22,7 @@ from typing import Final
 from spanwire.model.errors import JmsError
 from spanwire.pipeline.archive.archive_query import STATE
 from spanwire.pipeline.archive.parquet_files import SegmentGroups
+from spanwire.pipeline.link.batch_receiver import MessageSource
 from spanwire.pipeline.link.broker_link import consume
 from spanwire.pipeline.options import ReadOptions, read_options
 from spanwire.pipeline.routes.query import AVAILABLE_NOW
@@ -32,7 +33,7 @@ from spanwire.pipeline.storage.arrow_files import open_files
 from spanwire.pipeline.storage.location import child
 from spanwire.pipeline.storage.ownership import stem_of_index
 from spanwire.pipeline.storage.shared_files import SharedFiles
-from spanwire.pipeline.storage.shared_staging import ALL_ROWS, index_names, stored_rows
+from spanwire.pipeline.storage.shared_staging import ALL_ROWS, SharedStaging, index_names, stored_rows
 
 INTERVAL: Final = re.compile(r"(\d+) (milliseconds|seconds?|minutes?)")
 UNITS_S: Final = {"milliseconds": 0.001, "second": 1.0, "seconds": 1.0, "minute": 60.0, "minutes": 60.0}
@@ -42,15 +43,19 @@ NAME: Final = "archive"
 class SharedArchive:
     """Moves the messages of one source to Parquet files; belongs to one process."""
 
-    def __init__(self, options: dict[str, str], directory: str, tell: Callable[[RouteEvent], None]) -> None:
-        """Use the ``options`` of a stream reader without stagingDirectory.
-
-        Raises:
-            ConfigurationError: an option is invalid, or PyArrow does not reach the directory.
-        """
-        self._staging_address: Final[str] = child(directory, f"{STATE}/staging")
-        self._options: Final[ReadOptions] = read_options({**options, "stagingDirectory": self._staging_address})
-        self._files: Final[SharedFiles] = open_files(directory)
+    def __init__(
+        self,
+        options: ReadOptions,
+        connect: Callable[[], MessageSource],
+        staged: SharedFiles,
+        files: SharedFiles,
+        tell: Callable[[RouteEvent], None],
+    ) -> None:
+        """Use the options of a stream reader, the files of its staging directory and those of the archive."""
+        self._options: Final[ReadOptions] = options
+        self._connect: Final[Callable[[], MessageSource]] = connect
+        self._staged: Final[SharedFiles] = staged
+        self._files: Final[SharedFiles] = files
         self._tell: Final = tell
         self._window: Final = RetryWindow(time.monotonic)
 
@@ -62,8 +67,8 @@ class SharedArchive:
         """
         end_ms = time.time_ns() // 1_000_000 if trigger == AVAILABLE_NOW else None
         pause_s = 0.0 if end_ms is not None else seconds_of(trigger)
-        options = self._options
-        staging = Staging(options, lambda: consume(options), time.monotonic)
+        staged = self._staged
+        staging = Staging(self._options, self._connect, time.monotonic, lambda _, source: SharedStaging(staged, source))
         try:
             numbers = staging.numbers()
             last = numbers[0] - 1 if numbers else 0
@@ -94,14 +99,24 @@ class SharedArchive:
 
     def _archive(self, number: int) -> None:
         started = time.monotonic()
-        staged = open_files(self._staging_address)
-        (index_name,) = index_names(staged, [number])
+        (index_name,) = index_names(self._staged, [number])
         groups = SegmentGroups()
-        for batch in stored_rows(staged, index_name, 0, ALL_ROWS):
+        for batch in stored_rows(self._staged, index_name, 0, ALL_ROWS):
             groups.add(batch)
         groups.write(self._files, stem_of_index(index_name).removeprefix("segment-"))
         elapsed_s = max(time.monotonic() - started, 0.001)
         self._tell(RouteEvent(NAME, f"{groups.count} rows", number, groups.count, groups.count / elapsed_s))
+
+
+def open_archive(options: dict[str, str], directory: str, tell: Callable[[RouteEvent], None]) -> SharedArchive:
+    """Return the archive at an address, for the ``options`` of a stream reader without stagingDirectory.
+
+    Raises:
+        ConfigurationError: an option is invalid, or PyArrow does not reach the directory.
+    """
+    staging_address = child(directory, f"{STATE}/staging")
+    checked = read_options({**options, "stagingDirectory": staging_address})
+    return SharedArchive(checked, lambda: consume(checked), open_files(staging_address), open_files(directory), tell)
 
 
 def seconds_of(trigger: str) -> float:

@@ -20,54 +20,14 @@ from spanwire.pipeline.source.staging import Staging
 from spanwire.pipeline.storage.ownership import MAX_LOOKS, stem_of_index, view_below
 from spanwire.pipeline.storage.shared_files import SharedStorageError
 from spanwire.pipeline.storage.shared_staging import SharedStaging, index_names, stored_rows, stored_segment
-from tests.support.pipeline_messages import Raw, id_of, raw
-from tests.support.shared_files import FakeFiles, KilledError, SharedDisk, Stop
+from tests.support.pipeline_messages import id_of
+from tests.support.shared_files import FakeFiles, KilledError, SharedDisk, StepBroker, Stop
 
 SOURCE = {"destination": "queue://ORDERS", "selector": ""}
 MESSAGES = 5
 ROWS = 2  # of a batch
 MAX_STEPS = 200
 ALL = [id_of(number) for number in range(MESSAGES)]
-
-
-class Broker:
-    """A queue with any number of consumers; what one of them has not acknowledged comes back when it closes."""
-
-    def __init__(self, count: int = MESSAGES) -> None:
-        self.waiting = [raw(number) for number in range(count)]
-        self.acknowledgements: list[FakeFiles] = []
-
-    def consumer(self, process: FakeFiles) -> Consumer:
-        return Consumer(self, process)
-
-
-class Consumer:
-    def __init__(self, broker: Broker, process: FakeFiles) -> None:
-        self._broker = broker
-        self._process = process
-        self._unacknowledged: list[Raw] = []
-
-    def receive(self, max_count: int, timeout_s: float) -> list[Raw]:
-        waiting = self._broker.waiting
-        taken = waiting[:max_count]
-        del waiting[:max_count]
-        self._unacknowledged += taken
-        return taken
-
-    def acknowledge(self) -> None:
-        def effect(stop: Stop) -> None:
-            if stop is Stop.ALL:
-                self._unacknowledged.clear()
-                self._broker.acknowledgements.append(self._process)
-
-        self._process.call("acknowledge", effect)
-
-    def is_connected(self) -> bool:
-        return True
-
-    def close(self) -> None:
-        self._broker.waiting[:0] = [message.again() for message in self._unacknowledged]
-        self._unacknowledged.clear()
 
 
 @dataclass
@@ -81,7 +41,7 @@ class Checkpoint:
         return [message_id for number in self.planned for message_id in self.committed.get(number, [])]
 
 
-def staging_of(process: FakeFiles, broker: Broker, run: str | None = None, **given: str) -> Staging:
+def staging_of(process: FakeFiles, broker: StepBroker, run: str | None = None, **given: str) -> Staging:
     options = read_options({"destination": "ORDERS", "stagingDirectory": "s3://bucket", **given})
     return Staging(
         options,
@@ -100,7 +60,7 @@ def rows(process: FakeFiles, number: int) -> list[str]:
     return ids_of(list(stored_rows(process, name, 0, stored_segment(process, name).row_count())))
 
 
-def run_query(disk: SharedDisk, broker: Broker, checkpoint: Checkpoint) -> None:
+def run_query(disk: SharedDisk, broker: StepBroker, checkpoint: Checkpoint) -> None:
     """One run of a query, from its start to an empty queue, with the calls of Spark in their order."""
     process = disk.process()
     if checkpoint.planned and checkpoint.planned[-1] not in checkpoint.committed:
@@ -126,11 +86,11 @@ def steps_of(action: Callable[[SharedDisk], None]) -> list[str]:
     return disk.calls
 
 
-STEPS = steps_of(lambda disk: run_query(disk, Broker(), Checkpoint()))
+STEPS = steps_of(lambda disk: run_query(disk, StepBroker(MESSAGES), Checkpoint()))
 
 
 def test_a_query_stages_acknowledges_and_removes_in_this_order() -> None:
-    disk, broker, checkpoint = SharedDisk(), Broker(), Checkpoint()
+    disk, broker, checkpoint = SharedDisk(), StepBroker(MESSAGES), Checkpoint()
     run_query(disk, broker, checkpoint)
     assert (checkpoint.ids(), broker.waiting) == (ALL, [])
     kinds = [re.sub(r"[-\d].*(?=\.)", "", call) for call in STEPS]
@@ -146,7 +106,7 @@ def test_a_query_stages_acknowledges_and_removes_in_this_order() -> None:
 @pytest.mark.parametrize("stop", Stop)
 @pytest.mark.parametrize("step", range(len(STEPS)))
 def test_a_kill_at_any_call_loses_nothing_and_doubles_nothing(step: int, stop: Stop) -> None:
-    disk, broker, checkpoint = SharedDisk(), Broker(), Checkpoint()
+    disk, broker, checkpoint = SharedDisk(), StepBroker(MESSAGES), Checkpoint()
     disk.stop_at[step] = stop
     with pytest.raises(KilledError):
         run_query(disk, broker, checkpoint)
@@ -157,7 +117,7 @@ def test_a_kill_at_any_call_loses_nothing_and_doubles_nothing(step: int, stop: S
 @settings(max_examples=300, deadline=None)
 @given(st.dictionaries(st.integers(0, 3 * len(STEPS)), st.sampled_from(Stop), max_size=8))
 def test_any_kills_one_after_the_other_lose_nothing_and_double_nothing(stops: dict[int, Stop]) -> None:
-    disk, broker, checkpoint = SharedDisk(), Broker(), Checkpoint()
+    disk, broker, checkpoint = SharedDisk(), StepBroker(MESSAGES), Checkpoint()
     disk.stop_at = stops
     for _ in range(len(stops) + 1):
         with suppress(KilledError):
@@ -176,14 +136,14 @@ def test_the_same_without_a_check_before_the_acknowledgement_would_be_found_out(
     assert not all(survives_takeover(step, "00000001", "00000002") for step in range(len(DRAIN_STEPS)))
 
 
-def drain(disk: SharedDisk, broker: Broker, run: str) -> None:
+def drain(disk: SharedDisk, broker: StepBroker, run: str) -> None:
     """Take all messages off the queue into segments of at most two rows."""
     staging = staging_of(disk.process(), broker, run, maxRowsPerBatch=str(ROWS))
     staging.drain()
     staging.close()
 
 
-DRAIN_STEPS = steps_of(lambda disk: drain(disk, Broker(), "00000001"))
+DRAIN_STEPS = steps_of(lambda disk: drain(disk, StepBroker(MESSAGES), "00000001"))
 
 
 def survives_takeover(step: int, older: str, newer: str) -> bool:
@@ -191,7 +151,7 @@ def survives_takeover(step: int, older: str, newer: str) -> bool:
 
     The step may be the acknowledgement itself, of a segment that the newer process has seen.
     """
-    disk, broker = SharedDisk(), Broker()
+    disk, broker = SharedDisk(), StepBroker(MESSAGES)
     acknowledged_before: list[int] = []
 
     def take_over() -> None:
@@ -222,7 +182,7 @@ def test_a_takeover_before_any_call_of_the_older_owner_loses_nothing_and_doubles
 
 
 def test_an_older_owner_is_told_who_has_taken_over_and_acknowledges_nothing_more() -> None:
-    disk, broker = SharedDisk(), Broker()
+    disk, broker = SharedDisk(), StepBroker(MESSAGES)
     older = staging_of(disk.process(), broker)
     assert older.next_segment(0, ROWS) == 1
     SharedStaging(disk.process(), SOURCE).close()
@@ -235,7 +195,7 @@ def test_an_older_owner_is_told_who_has_taken_over_and_acknowledges_nothing_more
 
 
 def test_with_at_most_once_an_older_owner_acknowledges_nothing_more_either() -> None:
-    disk, broker = SharedDisk(), Broker()
+    disk, broker = SharedDisk(), StepBroker(MESSAGES)
     older = staging_of(disk.process(), broker, qualityOfServiceMode=AT_MOST_ONCE)
     SharedStaging(disk.process(), SOURCE).close()
     with pytest.raises(ConfigurationError, match="another query"):
@@ -244,7 +204,7 @@ def test_with_at_most_once_an_older_owner_acknowledges_nothing_more_either() -> 
 
 
 def test_a_directory_that_is_emptied_stops_its_owner() -> None:
-    disk, broker = SharedDisk(), Broker()
+    disk, broker = SharedDisk(), StepBroker(MESSAGES)
     staging = staging_of(disk.process(), broker)
     disk.files.clear()
     with pytest.raises(ConfigurationError, match="was emptied while a query used it"):
@@ -253,7 +213,7 @@ def test_a_directory_that_is_emptied_stops_its_owner() -> None:
 
 
 def test_a_query_of_another_queue_is_refused_and_does_not_disturb_the_owner() -> None:
-    disk, broker = SharedDisk(), Broker()
+    disk, broker = SharedDisk(), StepBroker(MESSAGES)
     staging = staging_of(disk.process(), broker)
     with pytest.raises(ConfigurationError, match="holds messages of the destination 'queue://ORDERS', not 'queue://X'"):
         SharedStaging(disk.process(), {**SOURCE, "destination": "queue://X"})
@@ -279,7 +239,7 @@ def test_a_segment_is_read_in_any_range_over_its_batches() -> None:
 
 @pytest.mark.parametrize("octet", [0, 40, -30])
 def test_a_damaged_segment_is_named_and_its_rows_are_not_given(octet: int) -> None:
-    disk, broker = SharedDisk(), Broker()
+    disk, broker = SharedDisk(), StepBroker(MESSAGES)
     process = disk.process()
     staging_of(process, broker).next_segment(0, MESSAGES)
     (name,) = [name for name in disk.files if name.endswith(".arrow")]
@@ -291,7 +251,7 @@ def test_a_damaged_segment_is_named_and_its_rows_are_not_given(octet: int) -> No
 
 
 def test_a_segment_that_was_cut_off_is_named() -> None:
-    disk, broker = SharedDisk(), Broker()
+    disk, broker = SharedDisk(), StepBroker(MESSAGES)
     process = disk.process()
     staging_of(process, broker).next_segment(0, MESSAGES)
     (name,) = [name for name in disk.files if name.endswith(".arrow")]
@@ -302,7 +262,7 @@ def test_a_segment_that_was_cut_off_is_named() -> None:
 
 @pytest.mark.parametrize("suffix", [".arrow", ".json"])
 def test_a_segment_that_someone_removed_is_told(suffix: str) -> None:
-    disk, broker = SharedDisk(), Broker()
+    disk, broker = SharedDisk(), StepBroker(MESSAGES)
     process = disk.process()
     staging_of(process, broker).next_segment(0, MESSAGES)
     for name in [name for name in disk.files if name.startswith("segment") and name.endswith(suffix)]:
@@ -350,7 +310,7 @@ class RefusingFiles(FakeFiles):
 
 
 def test_a_segment_that_may_be_complete_or_not_is_left_to_the_next_start() -> None:
-    disk, broker = SharedDisk(), Broker()
+    disk, broker = SharedDisk(), StepBroker(MESSAGES)
     process = RefusingFiles(disk)
     staging = staging_of(process, broker)
     process.refuses = True
