@@ -37,7 +37,9 @@ def test_the_packages_of_an_extra_are_named_without_their_markers(extras: list[s
     assert required_packages(REQUIREMENTS, extras) == expected
 
 
-@pytest.mark.parametrize("extra", ["java", "report", "security", "spark", "zeroconf", "fabric"])
+@pytest.mark.parametrize(
+    "extra", ["java", "jsonschema", "protobuf", "report", "security", "spark", "zeroconf", "fabric"]
+)
 def test_the_command_names_every_package_of_the_extra_and_not_spanwire_itself(extra: str) -> None:
     words = shlex.split(install_command(extra))
     assert words[:4] == [sys.executable, "-m", "pip", "install"]

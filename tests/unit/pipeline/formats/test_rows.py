@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from spanwire.model.errors import ConfigurationError, MessageFormatError
 from spanwire.pipeline.formats import codecs
 from spanwire.pipeline.formats.codecs import codec_of
-from spanwire.pipeline.formats.plans import AvroPlan, JsonPlan, read_descriptors
+from spanwire.pipeline.formats.plans import MAX_DESCRIPTOR_BYTES, AvroPlan, JsonPlan, read_descriptors
 from spanwire.pipeline.formats.rows import COLUMN, FAIL, NULL, decode_bodies, decoded_type, encode_values
 from spanwire.pipeline.formats.spark_types import quoted
 
@@ -52,8 +53,13 @@ def test_another_word_for_bad_bodies_is_refused_and_a_field_where_there_is_no_st
     assert decode_bodies([b"\x02", b""], codec_of(AvroPlan('"int"')), NULL).to_pylist() == [1, None]
 
 
-def test_a_codec_is_made_once() -> None:
-    assert codec_of(AvroPlan(str(ORDER.schema))) is codec_of(ORDER)
+def test_a_codec_is_made_once_and_so_many_are_kept() -> None:
+    first = codec_of(ORDER)
+    assert codec_of(AvroPlan(str(ORDER.schema))) is first
+    for number in range(codecs.MAX_CODECS):
+        codec_of(AvroPlan(f'{{"type": "fixed", "name": "F", "size": {number + 1}}}'))
+    assert codec_of.cache_info().currsize == codecs.MAX_CODECS
+    assert codec_of(ORDER) is not first
 
 
 def test_a_missing_package_is_told_with_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,9 +85,16 @@ def test_avro_needs_no_package_but_arrow() -> None:
     assert answer.stdout.strip() == "none"
 
 
-def test_descriptors_that_cannot_be_read_are_refused(tmp_path: object) -> None:
+def test_descriptors_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=f"the descriptors {tmp_path}/none cannot be read: No such file"):
-        read_descriptors(f"{tmp_path}/none")
+        read_descriptors(tmp_path / "none")
+    with (tmp_path / "large").open("wb") as file:
+        file.truncate(MAX_DESCRIPTOR_BYTES)
+    assert len(read_descriptors(tmp_path / "large")) == MAX_DESCRIPTOR_BYTES
+    with (tmp_path / "large").open("ab") as file:
+        file.write(b"x")
+    with pytest.raises(ConfigurationError, match=f"large have more than {MAX_DESCRIPTOR_BYTES} octets"):
+        read_descriptors(tmp_path / "large")
 
 
 def test_a_name_with_a_backtick_is_quoted() -> None:

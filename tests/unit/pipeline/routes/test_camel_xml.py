@@ -113,6 +113,10 @@ def test_properties_of_a_configuration_hold_for_its_endpoints_or_are_named() -> 
             r"2: the step log of Camel is not supported; leave it out",
         ),
         (
+            ROUTE.replace("<to", "<unmarshal><avro/></unmarshal><to"),
+            r"2: the step unmarshal of Camel is not supported; .* Avro and Protobuf are for programs: avro_as",
+        ),
+        (
             ROUTE.replace("<to", "<filter><simple>${body}</simple></filter><to"),
             r"2: the language simple is not understood",
         ),
