@@ -64,6 +64,7 @@ class FrameDecoder:
         self._partial: Frame | None = None  # a frame with an incomplete body; its chunks grow
         self._body_size = 0  # bytes of the incomplete body
         self._blocks: dict[bytes, HeaderBlock] = {}
+        self._hashes: set[int] = set()  # of header blocks that came once
         self._cacheable = False
         self._last_head = b""  # header block and blank line of the last SEND that may repeat
         self._last_block: HeaderBlock | None = None
@@ -284,10 +285,24 @@ class FrameDecoder:
             header_block = self._parse(block, length)
             self._cacheable = self._cacheable and header_block.command == SEND and len(block) <= MAX_REPEATED_LENGTH
             if self._cacheable:
-                if len(self._blocks) >= MAX_REPEATED_BLOCKS:
-                    self._blocks.clear()
-                self._blocks[block] = header_block
+                self._remember(block, header_block)
         return Frame(header_block, receipt, length)
+
+    def _remember(self, block: bytes, header_block: HeaderBlock) -> None:
+        """Cache a header block that comes for the second time.
+
+        If each message has a header of its own, no block repeats. Cached at once, such blocks took 64 KiB of memory for
+        each connection.
+        """
+        key = hash(block)
+        if key in self._hashes:
+            if len(self._blocks) >= MAX_REPEATED_BLOCKS:
+                self._blocks.clear()
+            self._blocks[block] = header_block
+            return
+        if len(self._hashes) >= MAX_REPEATED_BLOCKS:
+            self._hashes.clear()
+        self._hashes.add(key)
 
     def _parse(self, block: bytes, length: int) -> HeaderBlock:
         text = decoded(block)
