@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Final
 
 from tests.bench.brokers.process import START_DEADLINE, BrokerProcess, jar_version
-from tests.support.peers import BROKER_JAR
+from tests.support.peers import BROKER_JAR, JARS
 from tests.support.ports import free_port
 
 HEAP: Final = "2G"
-JARS: Final = BROKER_JAR.parent.parent / "lib"
 
 CLASSIC_CONFIGURATION = """<beans xmlns="http://www.springframework.org/schema/beans"
  xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"

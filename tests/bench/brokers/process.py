@@ -142,7 +142,7 @@ def resident_mib(pid: int) -> float:
 
 
 def jar_version(directory: Path, name: str) -> str:
-    """Return the version in the name of a jar, or of the jar that a link leads to; "a version" if there is none."""
+    """Return the version in the name of a jar, which may be a link; "a version" if no name has one."""
     pattern = re.compile(rf"{re.escape(name)}-(\d[\d.]*)\.jar")
-    found = [pattern.fullmatch(path.resolve().name) for path in sorted(directory.glob(f"{name}*.jar"))]
+    found = [pattern.fullmatch(path.name) for path in sorted(directory.glob(f"{name}*.jar"))]
     return next((match[1] for match in found if match), "a version")

@@ -419,12 +419,12 @@ static void *consume_stomp(void *argument) {
     uint8_t *body;
     size_t n;
     stomp_login(&r, &b);
-    /* Artemis counts bytes, and takes none back from consumers that do not acknowledge. */
-    snprintf(credit, sizeof credit, "consumer-window-size:%d\n", PREFETCH * size);
+    /* Artemis counts bytes, and gets none back from consumers that do not acknowledge. */
+    snprintf(credit, sizeof credit, "consumer-window-size:%d\n", individual ? PREFETCH * size : -1);
     int length = snprintf(text, sizeof text, "SUBSCRIBE\nid:1\ndestination:/%s/%s\nack:%s\nreceipt:s\n"
                           "activemq.prefetchSize:%d\nprefetch-count:%d\n%s\n",
                           is_topic ? "topic" : "queue", name, individual ? "client-individual" : "auto", PREFETCH, PREFETCH,
-                          individual ? credit : "");
+                          credit);
     put(&b, text, (size_t)length + 1);
     flush(r.fd, &b);
     char *head;

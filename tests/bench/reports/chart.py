@@ -30,7 +30,7 @@ COLOURS: Final = {
     "artemis": "#a6761d",
     "rabbitmq": "#e6ab02",
 }
-MARKERS: Final = {"compiled": "o", "pure": "o", "given": "*", "classic": "s", "artemis": "D", "rabbitmq": "^"}
+MARKERS: Final = {"compiled": "o", "pure": "o", "given": "P", "classic": "s", "artemis": "D", "rabbitmq": "^"}
 DPI: Final = 120
 WIDTH: Final = 9.5  # inches; about the width of a page
 OVERVIEW: Final = (

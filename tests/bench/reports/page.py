@@ -48,10 +48,14 @@ def text(results: Results, charts: dict[str, str]) -> str:
     others = [TITLES[label] for label in results.labels if label not in OWN]
     ours = any(label in OWN for label in results.labels)
     title = " beside ".join(["Spanwire"] * ours + ([_list(others)] if others else []))
-    parts = [
-        f"# {title}\n",
-        f"Message brokers under the same load, on {results.about['machine']}, {results.about['date']}.\n",
-    ]
+    machine, date = results.about["machine"], results.about["date"]
+    if results.labels == ["given"]:
+        parts = [
+            "# A message broker under load\n",
+            f"{results.brokers['given']}, measured from a machine with {machine}, {date}.\n",
+        ]
+    else:
+        parts = [f"# {title}\n", f"Message brokers under the same load, on {machine}, {date}.\n"]
     if not results.is_complete:
         parts.append("The run did not come to its end: the lines below are those that were measured until then.\n")
     parts += [f"- {line}" for line in [*summary(results), *results.left_out]]

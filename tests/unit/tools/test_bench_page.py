@@ -83,6 +83,7 @@ def test_a_page_of_one_given_broker_compares_nothing() -> None:
     found = results(row(QUEUE, "given", 1_000.0, cpu_us=None))
 
     assert summary(found) == []
+    assert text(found, {}).startswith("# A message broker under load\n\na version, measured from")
     assert "| a queue | not known |" in text(found, {})
 
 
