@@ -183,8 +183,8 @@ def compare(options: argparse.Namespace, work: Path, results: Results, name: str
         present, absent = find_brokers(options.brokers, options.compiled, options.pure)
         results.left_out += absent
     started = start(present, work, results)
+    comparison = Comparison(load, [*started, *running], results, options.output, name)
     try:
-        comparison = Comparison(load, [*started, *running], results, options.output, name)
         for sentence in results.left_out:
             print(f"bench: {sentence}")
         print(f"warming up for {warm:.0f} s each, then {len(workloads)} workloads, {repeats} runs of each", flush=True)
@@ -196,7 +196,7 @@ def compare(options: argparse.Namespace, work: Path, results: Results, name: str
         print(f"\nwritten to {comparison.save()}")
     except KeyboardInterrupt:
         if results.rows:
-            print(f"\nbench: interrupted; what was measured is in {options.output / name}.md")
+            print(f"\nbench: interrupted; what was measured is in {comparison.save()}")
         raise SystemExit(130) from None
     finally:
         stop(started)
