@@ -31,32 +31,20 @@ ROWS = [(table, row) for table in TABLES.values() for row in table.rows]
 WITHOUT_A_ROW = {
     "authenticationUser": "password",
     "authorizationEntry": "queue topic",
-    "broker": "brokerName id maxSchedulerRepeatAllowed name networkConnectorURIs populateJMSXUserID schedulerSupport "
+    "broker": "brokerName id maxSchedulerRepeatAllowed name networkConnectorURIs schedulerSupport "
     "transportConnectorURIs vmConnectorURI",
-    "clientIdFilterDispatchPolicy": "ptpClientId ptpSuffix",
     "compositeQueue, compositeTopic": "name",
-    "constantPendingMessageLimitStrategy": "limit",
     "destinationPathSeparatorPlugin": "pathSeparator",
     "discardingDLQBrokerPlugin": "dropOnly",
     "filteredDestination": "queue topic",
-    "fixedCountSubscriptionRecoveryPolicy": "maximumSize",
-    "fixedSizedSubscriptionRecoveryPolicy": "maximumSize",
-    "forcePersistencyModeBrokerPlugin": "persistenceFlag",
-    "individualDeadLetterStrategy": "queuePrefix queueSuffix topicPrefix topicSuffix",
     "networkConnector": "autoStart id password remotePassword sendLoginToDiscovered uri",
-    "oldestMessageEvictionStrategy, oldestMessageWithLowestPriorityEvictionStrategy": (
-        "evictExpiredMessagesHighWatermark"
-    ),
     "policyEntry": "queue tempQueue tempTopic topic",
     "prefetchRatePendingMessageLimitStrategy": "multiplier",
     "queue, topic": "physicalName",
     "redeliveryPolicy": "backOffMultiplier queue tempQueue tempTopic topic",
-    "runtimeConfigurationPlugin": "checkPeriod",
     "sharedDeadLetterStrategy": "deadLetterQueue",
     "sslContext": "keyStore keyStoreKey keyStoreKeyPassword keyStorePassword trustStore trustStorePassword",
-    "timedSubscriptionRecoveryPolicy": "recoverDuration",
     "transportConnector": "autoStart discoveryUri name updateClusterFilter uri",
-    "uniquePropertyMessageEvictionStrategy": "evictExpiredMessagesHighWatermark propertyName",
 }
 REFERENCE = (Path(__file__).resolve().parents[4] / "docs/reference/activemq-xml.md").read_text("utf-8")
 

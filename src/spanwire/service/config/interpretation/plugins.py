@@ -35,8 +35,6 @@ from spanwire.service.config.values.values import Settings
 
 DEFAULT_SEPARATOR: Final = "/"
 NO_SEPARATORS: Final = ". , * > ? :"  # characters with a meaning in names
-MAX_INT: Final = 2**31 - 1  # a Java int
-MAX_PERIOD_MS: Final = 24 * 3600 * 1000  # milliseconds between two checks of the configuration; a day
 MULTIPLIER: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?", re.ASCII)
 CLIENT_ONLY: Final = Rule(NO_EFFECT, note="it is about redelivery by clients")
 
@@ -51,10 +49,10 @@ DISCARDING: Final = Words(
     tables=(attributes.DISCARDING,),
 )
 PATH_SEPARATOR: Final = Words({"pathSeparator": YES, "id": JAVA}, {})
-PERSISTENCE: Final = Words({"persistenceFlag": YES, "id": JAVA}, {})
+PERSISTENCE: Final = Words({**honoured(attributes.PERSISTENCE), "id": JAVA}, {}, tables=(attributes.PERSISTENCE,))
 TIME_STAMPS: Final = Words({**honoured(attributes.TIME_STAMPS), "id": JAVA}, {}, tables=(attributes.TIME_STAMPS,))
 EVENT_LOG: Final = Words({**honoured(attributes.EVENT_LOG), "id": JAVA}, {}, tables=(attributes.EVENT_LOG,))
-RUNTIME: Final = Words({"checkPeriod": YES, "id": JAVA}, {})
+RUNTIME: Final = Words({**honoured(attributes.RUNTIME), "id": JAVA}, {}, tables=(attributes.RUNTIME,))
 REDELIVERY: Final = Words(
     {**honoured(attributes.REDELIVERY), "id": JAVA}, {"redeliveryPolicyMap": YES}, tables=(attributes.REDELIVERY,)
 )
@@ -101,12 +99,14 @@ class PluginInterpreter:
             dead_letters=tuple(dead_letters),
             statistics=statistics is not None,
             times=None if times is None else TimeStampSettings(**attributes.TIME_STAMPS.values(self._settings(times))),
-            persistent=None if persistence is None else self._settings(persistence).flag("persistenceFlag", False),
-            names_user=self._settings(broker).flag("populateJMSXUserID", False),
+            persistent=None
+            if persistence is None
+            else attributes.PERSISTENCE.values(self._settings(persistence)).get("persistent", False),
             event_log=None
             if event_log is None
             else EventLogSettings(**attributes.EVENT_LOG.values(self._settings(event_log))),
             path_separator="" if separator is None else self._separator(separator),
+            **attributes.USER_NAMES.values(self._settings(broker)),
         )
 
     def runtime(self, groups: list[Element]) -> RuntimeSettings | None:
@@ -114,7 +114,7 @@ class PluginInterpreter:
         element = self._only(groups, "runtimeConfigurationPlugin", RUNTIME)
         if element is None:
             return None
-        return RuntimeSettings(self._settings(element).number("checkPeriod", 0, 0, MAX_PERIOD_MS))
+        return RuntimeSettings(**attributes.RUNTIME.values(self._settings(element)))
 
     def _settings(self, element: Element) -> Settings:
         return Settings(element, self.findings)

@@ -94,28 +94,13 @@ class PolicyInterpreter:
         return dead_letters
 
     def _individual_names(self, element: Element) -> IndividualNames:
-        default = IndividualNames()
-        settings = Settings(element, self.findings)
-        names = IndividualNames(
-            self._part(element, "queuePrefix", default.queue_prefix),
-            self._part(element, "topicPrefix", default.topic_prefix),
-            self._part(element, "queueSuffix", default.queue_suffix),
-            self._part(element, "topicSuffix", default.topic_suffix),
-            **attributes.INDIVIDUAL_NAMES.values(settings),
-        )
+        names = IndividualNames(**attributes.INDIVIDUAL_NAMES.values(Settings(element, self.findings)))
         if not (names.queue_prefix + names.queue_suffix and names.topic_prefix + names.topic_suffix):
             line = element.line
             self.findings.error(
                 line, "<individualDeadLetterStrategy> must have a prefix or a suffix for queues and topics"
             )
         return names
-
-    def _part(self, element: Element, name: str, default: str) -> str:
-        """Return a part of a destination's name."""
-        text = element.value(name)
-        if text:
-            Settings(element, self.findings).destination(name, QUEUE, pattern=False)
-        return default if text is None else text
 
     def _dead_letter_queue(self, shared: Element) -> str:
         named = Settings(shared, self.findings).qualified("deadLetterQueue")

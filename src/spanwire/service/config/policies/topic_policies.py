@@ -9,9 +9,6 @@ from typing import Final
 from spanwire.broker.policy.policy_entry import DEFAULT_SLOW_MS, SlowConsumerPolicy
 from spanwire.broker.policy.topic_policy import (
     CLIENT_ID_FILTER,
-    DEFAULT_CLIENT_ID_PROPERTY,
-    DEFAULT_CLIENT_ID_SUFFIX,
-    DEFAULT_EXPIRED_MARK,
     DEFAULT_KEPT_BYTES,
     DEFAULT_KEPT_COUNT,
     DEFAULT_KEPT_MS,
@@ -36,11 +33,11 @@ from spanwire.documents.element import Element
 from spanwire.service.config.security.security import Inner
 from spanwire.service.config.tables import attribute_table as words
 from spanwire.service.config.tables import policy_attributes as attributes
+from spanwire.service.config.tables.attributes import AttributeTable
 from spanwire.service.config.tables.handling import Words
 from spanwire.service.config.values.diagnostics import Findings
 from spanwire.service.config.values.values import Settings, as_flag
 
-MAX_INT: Final = 2**31 - 1  # a Java int, like most numbers there
 MAX_DAY_MS: Final = 24 * 3600 * 1000
 MAX_MULTIPLIER: Final = 10_000.0  # highest multiple of the prefetch
 MULTIPLIER: Final = re.compile(r"[0-9]{1,5}(\.[0-9]{1,9})?", re.ASCII)
@@ -56,6 +53,11 @@ RECOVERIES: Final[dict[str, Words]] = {
     LAST_IMAGE: words.WITHOUT_SETTINGS,
     TIMED: words.TIMED,
     RETAINED: words.RETAINED,
+}
+LIMITS: Final[dict[str, tuple[AttributeTable, int]]] = {
+    FIXED_COUNT: (attributes.RECOVERED_COUNT, DEFAULT_KEPT_COUNT),
+    FIXED_SIZE: (attributes.RECOVERED_BYTES, DEFAULT_KEPT_BYTES),
+    TIMED: (attributes.RECOVERED_TIME, DEFAULT_KEPT_MS),
 }
 OF_TOPICS_ALONE: Final = {
     "pendingMessageLimitStrategy": "a queue keeps its messages",
@@ -97,14 +99,8 @@ class TopicPolicyInterpreter:
                 if self.inner(element, kind, words.WITHOUT_SETTINGS):
                     policy = DispatchPolicy(kind)
             for chosen in self.inner(element, CLIENT_ID_FILTER, words.CLIENT_ID_FILTER):
-                settings = Settings(chosen, self.findings)
-                name = settings.text("ptpClientId")
-                suffix = settings.text("ptpSuffix")
-                policy = DispatchPolicy(
-                    CLIENT_ID_FILTER,
-                    DEFAULT_CLIENT_ID_PROPERTY if name is None else name,
-                    DEFAULT_CLIENT_ID_SUFFIX if suffix is None else suffix,
-                )
+                values = attributes.CLIENT_ID_FILTER.values(Settings(chosen, self.findings))
+                policy = DispatchPolicy(CLIENT_ID_FILTER, **values)
         return policy
 
     def slow_consumers(self, entry: Element) -> SlowConsumerPolicy | None:
@@ -123,7 +119,7 @@ class TopicPolicyInterpreter:
         limit: PendingLimit | None = None
         for element in self.inner(entry, "pendingMessageLimitStrategy", words.PENDING_LIMIT):
             for constant in self.inner(element, "constantPendingMessageLimitStrategy", words.CONSTANT_LIMIT):
-                limit = PendingLimit(Settings(constant, self.findings).number("limit", -1, -1, MAX_INT))
+                limit = PendingLimit(**attributes.PENDING_LIMIT.values(Settings(constant, self.findings)))
             for rate in self.inner(element, "prefetchRatePendingMessageLimitStrategy", words.PREFETCH_RATE):
                 limit = PendingLimit(multiplier=self._multiplier(rate))
         return limit
@@ -147,11 +143,12 @@ class TopicPolicyInterpreter:
             for kind, table in EVICTIONS.items():
                 for strategy in self.inner(element, kind, table):
                     settings = Settings(strategy, self.findings)
-                    mark = settings.number("evictExpiredMessagesHighWatermark", DEFAULT_EXPIRED_MARK, 0, MAX_INT)
-                    name = settings.text("propertyName") if kind == UNIQUE_PROPERTY else None
-                    if kind == UNIQUE_PROPERTY and not name:
-                        self.findings.error(strategy.line, f"<{kind}> has no propertyName")
-                    policy = EvictionPolicy(kind, name, mark)
+                    values = attributes.EVICTION.values(settings)
+                    if kind == UNIQUE_PROPERTY:
+                        values |= attributes.EVICTION_BY_PROPERTY.values(settings)
+                        if not values.get("property_name"):
+                            self.findings.error(strategy.line, f"<{kind}> has no propertyName")
+                    policy = EvictionPolicy(kind, **values)
         return policy
 
     def _recovery(self, holder: Element, name: str) -> RecoveryPolicy | None:
@@ -170,10 +167,7 @@ class TopicPolicyInterpreter:
 
     def _one_recovery(self, kind: str, element: Element) -> RecoveryPolicy | None:
         settings = Settings(element, self.findings)
-        if kind == FIXED_COUNT:
-            return RecoveryPolicy(kind, settings.number("maximumSize", DEFAULT_KEPT_COUNT, 1, MAX_INT))
-        if kind == FIXED_SIZE:
-            return RecoveryPolicy(kind, settings.number("maximumSize", DEFAULT_KEPT_BYTES, 1, MAX_INT))
-        if kind == TIMED:
-            return RecoveryPolicy(kind, settings.number("recoverDuration", DEFAULT_KEPT_MS, 1, MAX_INT))
+        if kind in LIMITS:
+            table, default = LIMITS[kind]
+            return RecoveryPolicy(kind, table.values(settings).get("limit", default))
         return RecoveryPolicy(kind) if kind in (LAST_IMAGE, RETAINED) else None

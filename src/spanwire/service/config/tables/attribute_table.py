@@ -12,6 +12,7 @@ from typing import Final
 from spanwire.service.config.tables import (
     broker_attributes,
     persistence_attributes,
+    plugin_attributes,
     policy_attributes,
     usage_attributes,
     virtual_attributes,
@@ -80,6 +81,7 @@ BROKER_TABLES: Final = (
     virtual_attributes.SWITCHES,
     virtual_attributes.DEMAND,
     virtual_attributes.TEMPORARY,
+    plugin_attributes.USER_NAMES,
 )
 BROKER: Final = Words(
     settings={
@@ -90,7 +92,6 @@ BROKER: Final = Words(
         "brokerObjectName": JAVA,
         **all_of(only("false", "reuse of temporary destinations"), "cacheTempDestinations"),
         **all_of(only("false", "refusal of durable subscriptions", guards=True), "rejectDurableConsumers"),
-        "populateJMSXUserID": YES,
         "useAuthenticatedPrincipalForJMSXUserID": Rule(
             NO_EFFECT, ("true", "false"), "populateJMSXUserID always sets the client's user"
         ),
@@ -236,8 +237,9 @@ PENDING_LIMIT: Final = Words(
     },
 )
 CONSTANT_LIMIT: Final = Words(
-    settings={"limit": YES, "id": JAVA},
+    settings={**honoured(policy_attributes.PENDING_LIMIT), "id": JAVA},
     children={},
+    tables=(policy_attributes.PENDING_LIMIT,),
 )
 PREFETCH_RATE: Final = Words(settings={"multiplier": YES, "id": JAVA}, children={})
 EVICTION: Final = Words(
@@ -251,8 +253,14 @@ EVICTION: Final = Words(
         "bean": later(SLOW),
     },
 )
-OLDEST: Final = Words(settings={"evictExpiredMessagesHighWatermark": YES, "id": JAVA}, children={})
-UNIQUE_PROPERTY: Final = Words(settings={**OLDEST.settings, "propertyName": YES}, children={})
+OLDEST: Final = Words(
+    settings={**honoured(policy_attributes.EVICTION), "id": JAVA}, children={}, tables=(policy_attributes.EVICTION,)
+)
+UNIQUE_PROPERTY: Final = Words(
+    settings={**OLDEST.settings, **honoured(policy_attributes.EVICTION_BY_PROPERTY)},
+    children={},
+    tables=(policy_attributes.EVICTION, policy_attributes.EVICTION_BY_PROPERTY),
+)
 SLOW_CONSUMERS: Final = Words(
     settings={},
     children={**all_of(YES, "abortSlowConsumerStrategy abortSlowAckConsumerStrategy"), "bean": later(SLOW)},
@@ -282,7 +290,11 @@ DISPATCH: Final = Words(
         "bean": later("a choice of the order of dispatch by a Java class"),
     },
 )
-CLIENT_ID_FILTER: Final = Words(settings={**all_of(YES, "ptpClientId ptpSuffix"), "id": JAVA}, children={})
+CLIENT_ID_FILTER: Final = Words(
+    settings={**honoured(policy_attributes.CLIENT_ID_FILTER), "id": JAVA},
+    children={},
+    tables=(policy_attributes.CLIENT_ID_FILTER,),
+)
 RECOVERY: Final = Words(
     settings={},
     children={
@@ -299,9 +311,21 @@ RECOVERY: Final = Words(
         "bean": later("messages for consumers to come by a Java class"),
     },
 )
-FIXED_COUNT: Final = Words(settings={"maximumSize": YES, "id": JAVA}, children={})
-FIXED_SIZE: Final = Words(settings={"maximumSize": YES, **all_of(JAVA, "useSharedBuffer buffer id")}, children={})
-TIMED: Final = Words(settings={"recoverDuration": YES, "id": JAVA}, children={})
+FIXED_COUNT: Final = Words(
+    settings={**honoured(policy_attributes.RECOVERED_COUNT), "id": JAVA},
+    children={},
+    tables=(policy_attributes.RECOVERED_COUNT,),
+)
+FIXED_SIZE: Final = Words(
+    settings={**honoured(policy_attributes.RECOVERED_BYTES), **all_of(JAVA, "useSharedBuffer buffer id")},
+    children={},
+    tables=(policy_attributes.RECOVERED_BYTES,),
+)
+TIMED: Final = Words(
+    settings={**honoured(policy_attributes.RECOVERED_TIME), "id": JAVA},
+    children={},
+    tables=(policy_attributes.RECOVERED_TIME,),
+)
 WITHOUT_SETTINGS: Final = Words(settings={"id": JAVA}, children={})
 RETAINED: Final = Words(settings={"id": JAVA}, children={"wrapped": YES})
 
@@ -318,7 +342,6 @@ SHARED_DEAD_LETTERS: Final = Words(
 )
 INDIVIDUAL_DEAD_LETTERS: Final = Words(
     settings={
-        **all_of(YES, "queuePrefix topicPrefix queueSuffix topicSuffix"),
         **honoured(policy_attributes.DEAD_LETTERS, policy_attributes.INDIVIDUAL_NAMES),
         **all_of(LETTER_AUDIT, "enableAudit maxAuditDepth maxProducersToAudit"),
         "id": JAVA,

@@ -55,6 +55,7 @@ def read_directory(settings: Settings, name: str, default: Any) -> object:
 FLAG: Final = Kind("`true` or `false`", lambda settings, name, default: settings.flag(name, default))
 SIZE: Final = Kind("bytes, such as `64 mb`", lambda settings, name, default: settings.size(name, default), as_size)
 TEXT: Final = Kind("text", lambda settings, name, default: settings.text(name) or default)  # empty text is the default
+STRIPPED: Final = Kind("text", lambda settings, name, default: settings.text(name))
 DIRECTORY: Final = Kind("a directory", read_directory)
 
 
@@ -80,6 +81,18 @@ def clamped(unit: str, lowest: int, highest: int) -> Kind:
         f"{unit}, {bounds(lowest, highest)}; a larger number counts as the largest",
         lambda settings, name, default: settings.clamped(name, default, lowest, highest),
     )
+
+
+def affix_of(kind: int, pattern: bool) -> Kind:
+    """Return the kind of the beginning or end of a destination's name; it may be empty."""
+
+    def read(settings: Settings, name: str, default: Any) -> object:
+        text = settings.element.value(name) or ""
+        if text:
+            settings.destination(name, kind, pattern)  # reports what is no part of a name
+        return text
+
+    return Kind("part of a name", read)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from typing import Final
 
 from spanwire.broker.plugins.discarding_plugin import DiscardingSettings
 from spanwire.broker.plugins.event_log import EventLogSettings
+from spanwire.broker.plugins.plugin_settings import PluginSettings
 from spanwire.broker.plugins.redelivery_plugin import (
     LEAST_DELAY_MS,
     NO_MAXIMUM,
@@ -14,8 +15,10 @@ from spanwire.broker.plugins.redelivery_plugin import (
 )
 from spanwire.broker.plugins.timestamp_plugin import TimeStampSettings
 from spanwire.broker.scheduler.schedule import MAX_DELAY_MS
+from spanwire.service.config.model import RuntimeSettings
 from spanwire.service.config.tables.attributes import FLAG, MAX_INT, Attribute, AttributeTable, number
 
+MAX_PERIOD_MS: Final = 24 * 3600 * 1000  # milliseconds between two checks of the configuration; a day
 DELAY: Final = number("milliseconds", LEAST_DELAY_MS, MAX_DELAY_MS)
 
 DISCARDING: Final = AttributeTable(
@@ -24,6 +27,11 @@ DISCARDING: Final = AttributeTable(
     Attribute("dropTemporaryTopics", FLAG, "drop_temporary_topics"),
     Attribute("dropTemporaryQueues", FLAG, "drop_temporary_queues"),
     Attribute("reportInterval", number("messages", 0, MAX_INT), "report_interval"),
+)
+PERSISTENCE: Final = AttributeTable(PluginSettings, Attribute("persistenceFlag", FLAG, "persistent", "`false`"))
+USER_NAMES: Final = AttributeTable(PluginSettings, Attribute("populateJMSXUserID", FLAG, "names_user"))
+RUNTIME: Final = AttributeTable(
+    RuntimeSettings, Attribute("checkPeriod", number("milliseconds", 0, MAX_PERIOD_MS), "check_period_ms", "on request")
 )
 TIME_STAMPS: Final = AttributeTable(
     TimeStampSettings,

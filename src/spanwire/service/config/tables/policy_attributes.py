@@ -20,15 +20,27 @@ from spanwire.broker.policy.policy_entry import (
     QueuePolicy,
     SlowConsumerPolicy,
 )
-from spanwire.broker.policy.topic_policy import TopicPolicy
+from spanwire.broker.policy.topic_policy import (
+    DEFAULT_KEPT_BYTES,
+    DEFAULT_KEPT_COUNT,
+    DEFAULT_KEPT_MS,
+    DispatchPolicy,
+    EvictionPolicy,
+    PendingLimit,
+    RecoveryPolicy,
+    TopicPolicy,
+)
 from spanwire.broker.scheduler.schedule import MAX_DELAY_MS
+from spanwire.model.destination import QUEUE as QUEUE_KIND
 from spanwire.service.config.tables.attributes import (
     FLAG,
     MAX_INT,
     SIZE,
+    STRIPPED,
     Attribute,
     AttributeTable,
     Kind,
+    affix_of,
     clamped,
     number,
 )
@@ -63,6 +75,7 @@ def read_group_map(settings: Settings, name: str, default: Any) -> object:
     return default
 
 
+AFFIX: Final = affix_of(QUEUE_KIND, pattern=False)
 GROUP_MAP: Final = Kind("`cached?cacheSize=N`, `bucket?bucketCount=N` or `simple`", read_group_map)
 
 ENTRY: Final = AttributeTable(
@@ -118,6 +131,29 @@ ADVISORIES: Final = AttributeTable(
     Attribute("sendAdvisoryIfNoConsumers", FLAG, "no_consumers"),
     Attribute("includeBodyForAdvisory", FLAG, "whole_messages"),
 )
+PENDING_LIMIT: Final = AttributeTable(
+    PendingLimit, Attribute("limit", number("messages", -1, MAX_INT), "messages", OF_CONSUMER)
+)
+EVICTION: Final = AttributeTable(
+    EvictionPolicy, Attribute("evictExpiredMessagesHighWatermark", number("messages", 0, MAX_INT), "expired_mark")
+)
+EVICTION_BY_PROPERTY: Final = AttributeTable(
+    EvictionPolicy, Attribute("propertyName", STRIPPED, "property_name", "required")
+)
+CLIENT_ID_FILTER: Final = AttributeTable(
+    DispatchPolicy,
+    Attribute("ptpClientId", STRIPPED, "client_id_property"),
+    Attribute("ptpSuffix", STRIPPED, "name_suffix"),
+)
+RECOVERED_COUNT: Final = AttributeTable(
+    RecoveryPolicy, Attribute("maximumSize", number("messages", 1, MAX_INT), "limit", f"`{DEFAULT_KEPT_COUNT}`")
+)
+RECOVERED_BYTES: Final = AttributeTable(
+    RecoveryPolicy, Attribute("maximumSize", number("bytes", 1, MAX_INT), "limit", f"`{DEFAULT_KEPT_BYTES}`")
+)
+RECOVERED_TIME: Final = AttributeTable(
+    RecoveryPolicy, Attribute("recoverDuration", number("milliseconds", 1, MAX_INT), "limit", f"`{DEFAULT_KEPT_MS}`")
+)
 BRIDGES: Final = AttributeTable(
     BridgePolicy,
     Attribute("replayWhenNoConsumers", FLAG, "replays"),
@@ -147,6 +183,10 @@ DEAD_LETTERS: Final = AttributeTable(
 )
 INDIVIDUAL_NAMES: Final = AttributeTable(
     IndividualNames,
+    Attribute("queuePrefix", AFFIX, "queue_prefix"),
+    Attribute("topicPrefix", AFFIX, "topic_prefix"),
+    Attribute("queueSuffix", AFFIX, "queue_suffix", "empty"),
+    Attribute("topicSuffix", AFFIX, "topic_suffix", "empty"),
     Attribute("useQueueForQueueMessages", FLAG, "queue_for_queues"),
     Attribute("useQueueForTopicMessages", FLAG, "queue_for_topics"),
     Attribute("destinationPerDurableSubscriber", FLAG, "per_durable_subscriber"),

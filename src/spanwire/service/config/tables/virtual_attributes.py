@@ -18,7 +18,7 @@ from spanwire.broker.policy.virtual_settings import (
 from spanwire.model.destination import QUEUE, TOPIC
 from spanwire.model.errors import InvalidSelectorError
 from spanwire.selector.parser import parse_selector
-from spanwire.service.config.tables.attributes import FLAG, Attribute, AttributeTable, Kind
+from spanwire.service.config.tables.attributes import FLAG, Attribute, AttributeTable, Kind, affix_of
 from spanwire.service.config.values.values import Settings
 
 
@@ -33,18 +33,6 @@ class VirtualSwitches:
 def read_topics(settings: Settings, name: str, default: Any) -> object:
     """Interpret the name or pattern of virtual topics."""
     return settings.destination(name, TOPIC, pattern=True) or default
-
-
-def affix_of(kind: int, pattern: bool) -> Kind:
-    """Return the kind of the beginning or end of a destination's name; it may be empty."""
-
-    def read(settings: Settings, name: str, default: Any) -> object:
-        text = settings.element.value(name) or ""
-        if text:
-            settings.destination(name, kind, pattern)  # reports what is no part of a name
-        return text
-
-    return Kind("part of a name", read)
 
 
 def read_selector(settings: Settings, name: str, default: Any) -> object:
