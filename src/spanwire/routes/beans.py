@@ -14,7 +14,7 @@ from typing import Final
 from spanwire.client.addressing.redaction import redacted
 from spanwire.pipeline.options import COMMON, DEFAULT_URL, STORES
 from spanwire.routes.endpoints import Broker
-from spanwire.routes.nodes import Location, Mapping, Node, items_of, mapping_of
+from spanwire.routes.nodes import Location, Mapping, Node, Word, items_of, mapping_of
 
 MAX_REFERENCES: Final = 8  # from a component over configuration and pools to its factory; ends circles
 COMPONENTS: Final = ("ActiveMQComponent", "JmsComponent")
@@ -39,17 +39,28 @@ WRITE_NAMES: Final[dict[str, str]] = {
     "timeToLive": "timeToLiveMs",
 }
 IN_PROCESS: Final = ("vm:", "peer:")
+NOT_UNDERSTOOD: Final = "not understood"  # entry of a bean of XML with its fault, which matters if the bean is needed
 BEAN_WORDS: Final = ("name", "type", "properties")
 BROKER_WORDS: Final = tuple(name for name in COMMON if name != "destination")
 
 
 @dataclass(frozen=True, slots=True)
 class Bean:
-    """One bean: its class and its properties; a reference begins with ``#``."""
+    """One bean: its class, its properties and its fault; a reference begins with ``#``."""
 
     location: Location
     type: str
     properties: Mapping
+    fault: Word | None = None
+
+    def check(self) -> None:
+        """Check that all parts of the bean are understood.
+
+        Raises:
+            ConfigurationError: a part is not.
+        """
+        if self.fault is not None:
+            raise self.fault.location.error(self.fault.text or "")
 
     @property
     def short_type(self) -> str:
@@ -88,10 +99,13 @@ def beans_of(node: Node) -> dict[str, Bean]:
     beans: dict[str, Bean] = {}
     for item in items_of(node, "beans"):
         bean = mapping_of(item, "a bean")
-        bean.check("word of a bean", BEAN_WORDS)
+        bean.check("word of a bean", (*BEAN_WORDS, NOT_UNDERSTOOD) if NOT_UNDERSTOOD in bean.entries else BEAN_WORDS)
         properties = bean.node("properties")
         values = Mapping(bean.location) if properties is None else mapping_of(properties, "properties")
-        beans[bean.require("name", "a bean")] = Bean(bean.location, bean.text("type") or "", values)
+        fault = bean.node(NOT_UNDERSTOOD)
+        beans[bean.require("name", "a bean")] = Bean(
+            bean.location, bean.text("type") or "", values, fault if isinstance(fault, Word) else None
+        )
     return beans
 
 
@@ -132,6 +146,8 @@ class BeanReader:
         for name, bean in self._beans.items():
             if bean.short_type in COMPONENTS:
                 brokers[name] = self._component(bean, name, overrides.get(name))
+            elif not bean.type and bean.fault is not None:  # it may be a component by its parent or factory
+                brokers[name] = Broker(bean.location, {}, f"is a bean without a class: {bean.fault.text}")
         return brokers
 
     def _component(self, bean: Bean, name: str, url: str | None) -> Broker:
@@ -140,6 +156,8 @@ class BeanReader:
         read_options: dict[str, str] = {}
         write_options: dict[str, str] = {}
         for _ in range(MAX_REFERENCES):
+            if url is None:
+                current.check()
             self._warn_unused(current)
             names = {word: own for word, own in COMMON_NAMES.items() if url is None or own != "url"}
             options = current.values(names) | options

@@ -7,7 +7,8 @@
 
 Attributes and children become names; the elements after ``<from>`` become its steps. An element with the source of
 placeholder values causes a warning, because the values come from the command line. An element that is not understood
-and would change the meaning of the file is an error.
+and would change the meaning of the file is an error. Such a part of a bean is an error only if the component of a
+broker needs the bean.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Final
 
 from spanwire.documents.element import Element
 from spanwire.documents.xml import read_xml
+from spanwire.routes.beans import NOT_UNDERSTOOD
 from spanwire.routes.nodes import Entry, Items, Location, Mapping, Node, Word
 from spanwire.routes.steps import UNSUPPORTED_STEPS
 
@@ -30,6 +32,9 @@ CONTEXT_ELEMENTS: Final = ("route", "endpoint", "description", "propertyPlacehol
 OWN_PROCESS: Final = ("broker",)  # an embedded broker of Camel's process; it changes no route
 WITHOUT_EFFECT: Final = (
     "import",
+    "annotation-config",
+    "annotation-driven",
+    "component-scan",
     "jmxAgent",
     "template",
     "consumerTemplate",
@@ -153,19 +158,14 @@ class _CamelDocument:
         if kind in PLACEHOLDER_BEANS:
             self._warn_of_placeholders(element, kind)
             return ""
-        for word in element.attributes:
-            if word not in BEAN_ATTRIBUTES:
-                raise location.error(f"{word} of a bean is not understood; write its class and properties out")
         properties: dict[str, Entry] = {}
         for child in element.children:
             if child.name == "property":
                 child_location = self._location(child)
                 properties[child.value("name") or ""] = Entry(child_location, self._value(child))
-            elif child.name not in BEAN_ELEMENTS:
-                raise self._location(child).unknown("element of a bean", child.name, BEAN_ELEMENTS)
         for (namespace, name), attribute in element.foreign.items():
             if namespace != SHORT_PROPERTIES:
-                raise location.error(f"{name} of a bean is not understood; write <property name=…>")
+                continue
             text = f"#{attribute.value}" if name.endswith(REFERENCE) else attribute.value
             properties[name.removesuffix(REFERENCE)] = Entry(location, Word(location, text))
         bean = element.value("id") or element.value("name") or f"bean at line {element.line}"
@@ -174,8 +174,22 @@ class _CamelDocument:
             "type": Entry(location, Word(location, element.value("class"))),
             "properties": Entry(location, Mapping(location, properties)),
         }
+        fault = self._fault_of(element)
+        if fault is not None:
+            entries[NOT_UNDERSTOOD] = Entry(fault.location, fault)
         self._beans.append(Mapping(location, entries))
         return bean
+
+    def _fault_of(self, bean: Element) -> Word | None:
+        """Return the fault of the first part of a bean that is not understood, at its position."""
+        words = [word for word in bean.attributes if word not in BEAN_ATTRIBUTES]
+        words += [name for namespace, name in bean.foreign if namespace != SHORT_PROPERTIES]
+        children = [child for child in bean.children if child.name not in BEAN_ELEMENTS]
+        if not words and not children:
+            return None
+        location = self._location(bean if words else children[0])
+        part = words[0] if words else f"<{children[0].name}>"
+        return Word(location, f"{part} of a bean is not understood; write its class and properties out")
 
     def _value(self, element: Element) -> Word:
         """Return the value of a property: a text, a reference with ``#``, or null.

@@ -61,7 +61,9 @@ def test_placeholders_of_spring_get_values_from_the_command_line_or_the_environm
 
 def test_a_bean_that_no_route_uses_may_hold_whatever_spring_reads() -> None:
     other = """<bean class="my.Listener"><property name="names"><list><value>a</value></list></property></bean>
-<bean id="data" class="my.DataSource" init-method="open"><property name="url" value="${jdbc.url}"/></bean>"""
+<bean id="data" class="my.DataSource" init-method="open"><property name="url" value="${jdbc.url}"/></bean>
+<bean id="manager" class="org.springframework.jms.connection.JmsTransactionManager"><constructor-arg ref="f"/></bean>
+<bean id="heir" parent="data"/><bean class="my.Made" factory-bean="data" factory-method="make"/>"""
     assert parse(other + CONTEXT).warnings == []
 
 
@@ -144,10 +146,22 @@ def test_what_camel_has_and_routes_have_not_is_refused_by_name(inside: str, told
     [
         (
             '<bean id="activemq" parent="base"/>',
-            "2: parent of a bean is not understood; write its class and properties",
+            "2: activemq is a bean without a class: parent of a bean is not understood; write its class and properties",
         ),
-        ('<bean id="a" class="x.F" factory-method="make"/>', "2: factory-method of a bean is not understood"),
-        ('<bean id="a" class="x.F"><constructor-arg value="1"/></bean>', "2: there is no element of a bean 'constr"),
+        (
+            f'{COMPONENT[:-1]}\nfactory-method="activeMQComponent"><constructor-arg value="tcp://a:1"/></bean>',
+            "2: factory-method of a bean is not understood",
+        ),
+        (
+            f'''{COMPONENT}<property name="connectionFactory"><bean class="{FACTORY}">
+<constructor-arg value="tcp://a:1"/></bean></property></bean>''',
+            "3: <constructor-arg> of a bean is not understood; write its class and properties out",
+        ),
+        (
+            f"""{COMPONENT}<property name="connectionFactory" ref="f"/></bean>
+<bean id="f" parent="base"/>""",
+            "3: parent of a bean is not understood",
+        ),
         (f'{COMPONENT}\n<property name="configuration" ref="b"/></bean>', "2: there is no bean 'b'"),
         ("<alias/>", "2: there is no element 'alias'"),
     ],
@@ -157,12 +171,19 @@ def test_a_bean_that_would_be_misread_is_refused_by_name(bean: str, told: str) -
         parse(bean + CONTEXT)
 
 
+def test_a_broker_of_the_command_line_stands_for_a_component_that_would_be_misread() -> None:
+    text = f'<beans><bean id="activemq" parent="base"/>{CONTEXT}</beans>'
+    file = read_routes(text.encode(), "r.xml", Placeholders({}, {}), {"activemq": "tcp://a:1"})
+    assert source_url(file) == "tcp://a:1"
+
+
 def test_what_has_no_effect_beside_routes_is_told() -> None:
     context = CONTEXT.replace(
         "<route", '<propertyPlaceholder id="p" location="x.properties"/><jmxAgent id="j"/>\n<route'
     )
-    assert parse(f'<import resource="beans.xml"/>{context}').warnings == [
+    assert parse(f'<import resource="beans.xml"/><component-scan base-package="my"/>{context}').warnings == [
         "r.xml:2: <import> has no effect here",
+        "r.xml:2: <component-scan> has no effect here",
         f"r.xml:2: <propertyPlaceholder>: {NOT_READ}",
         "r.xml:2: <jmxAgent> has no effect here",
     ]
