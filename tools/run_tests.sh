@@ -6,7 +6,7 @@
 #     tools/run_tests.sh PYTHON PROCESSES [--smoke | --compiled] [PYTEST ARGUMENTS]
 #
 # With --smoke, of the tests with foreign peers or Spark only those run that have the mark `smoke`; with --compiled those
-# are left out that are the same in each build. The other build has them all.
+# are left out that are the same in each build, which the other build has, and those with the mark `long`.
 set -eu
 cd "$(dirname "$0")/.."
 usage="usage: tools/run_tests.sh PYTHON PROCESSES [--smoke | --compiled] [PYTEST ARGUMENTS]"
@@ -19,7 +19,7 @@ without_build=(tests/unit/support tests/unit/tools)
 chosen=()
 case ${1:-} in
     --smoke) chosen=(-m "smoke or not peers"); shift ;;
-    --compiled) chosen=("${without_build[@]/#/--ignore=}"); shift ;;
+    --compiled) chosen=("${without_build[@]/#/--ignore=}" -m "not long"); shift ;;
 esac
 
 # Tests start some thousand processes. Where Python keeps no bytecode, each compiles all that it imports again.

@@ -9,6 +9,8 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from spanwire.pipeline.executors import prepare_executors
+
 URL = os.environ.get("SPANWIRE_URL", "tcp://127.0.0.1:61616")
 
 
@@ -47,5 +49,6 @@ def totals(spark: SparkSession, directory: Path) -> DataFrame:
 
 if __name__ == "__main__":
     with SparkSession.builder.appName("daily orders").getOrCreate() as session:
+        prepare_executors(session)  # for a cluster
         drain(session, URL, "ORDERS", Path(sys.argv[1]))
         totals(session, Path(sys.argv[1])).show()

@@ -14,6 +14,7 @@ import os
 import shlex
 import signal
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -29,12 +30,13 @@ WORKERS: Final = 2
 START_TIMEOUT_S: Final = 60.0
 MASTER: Final = "org.apache.spark.deploy.master.Master"
 WORKER: Final = "org.apache.spark.deploy.worker.Worker"
-SETTINGS: Final = [
-    "--driver-java-options", QUICK_JAVA,
-    "--conf", f"spark.executor.extraJavaOptions={QUICK_JAVA}",
-    "--conf", "spark.ui.enabled=false",
-    "--conf", "spark.sql.shuffle.partitions=2",
-]  # fmt: skip
+SETTINGS: Final = {
+    "spark.driver.extraJavaOptions": QUICK_JAVA,
+    "spark.executor.extraJavaOptions": QUICK_JAVA,
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+}
+DAEMONS: Final = {"SPARK_DAEMON_MEMORY": "128m", "SPARK_DAEMON_JAVA_OPTS": QUICK_JAVA}  # of master and workers
 PLAIN_PATH: Final = "/usr/bin:/bin"  # what a service has
 
 
@@ -69,29 +71,32 @@ class SparkCluster:
     ) -> None:
         self._end()
 
-    def driver_environment(self, **more: str) -> dict[str, str]:
-        """The variables of a driver on this machine, with this Python first on its PATH."""
+    def driver_environment(self, settings: Mapping[str, str] | None = None, **more: str) -> dict[str, str]:
+        """The variables of a driver on this machine, with this Python first on its PATH; ``settings`` are Spark's."""
+        words = [
+            word for name, value in {**SETTINGS, **(settings or {})}.items() for word in ("--conf", f"{name}={value}")
+        ]
         path = f"{Path(sys.executable).parent}:{PLAIN_PATH}"
         return {
             **os.environ,
-            **_java(),
+            **java_variables(),
             "PATH": path,
             "SPARK_LOCAL_IP": "127.0.0.1",
-            "PYSPARK_SUBMIT_ARGS": shlex.join([*SETTINGS, "pyspark-shell"]),
+            "PYSPARK_SUBMIT_ARGS": shlex.join([*words, "pyspark-shell"]),
             **more,
         }
 
     def _start(self, main: str, directory: Path, *arguments: str) -> None:
         home = Path(pyspark.__file__).parent
         environment = {
-            **_java(),
+            **java_variables(),
             "PATH": PLAIN_PATH,
             "HOME": str(self._directory),
             "SPARK_HOME": str(home),
             "SPARK_LOCAL_IP": "127.0.0.1",
-            "SPARK_DAEMON_MEMORY": "128m",
-            "SPARK_DAEMON_JAVA_OPTS": QUICK_JAVA,
+            **DAEMONS,
             "SPARK_NO_DAEMONIZE": "true",
+            "SPARK_WORKER_DIR": str(directory / "work"),  # of executors; by default in SPARK_HOME
         }
         command = [str(home / "bin/spark-class"), main, *arguments]
         self._processes.append(AnnouncingProcess(command, directory, self.log, environment))
@@ -102,5 +107,6 @@ class SparkCluster:
             self._processes.pop().end(signal.SIGTERM)
 
 
-def _java() -> dict[str, str]:
+def java_variables() -> dict[str, str]:
+    """The variables by which Spark finds a Java."""
     return {"JAVA_HOME": str(java_home(os.environ, bundled_java()))}

@@ -1,18 +1,20 @@
-"""Checks the Python of a cluster's executors, which needs the packages of the data source.
+"""Prepares a cluster for the data source, and checks the Python of its executors, which needs the source's packages.
 
-    check_executors(spark)
+    prepare_executors(spark)
 
-The commands of ``spanwire pipeline`` call it whenever they run on a cluster.
-
-A program that uses a cluster calls the check once, before it starts a stream:
+The commands of ``spanwire pipeline`` call it whenever they run on a cluster. A program calls it once, before it starts
+a stream.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import socket
+import subprocess
 import sys
+from collections.abc import Mapping
 from typing import Final
 
 from py4j.protocol import Py4JError
@@ -21,8 +23,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spanwire.model.errors import ConfigurationError
+from spanwire.pipeline.datasource.source import SpanwireDataSource
 
-NEEDED: Final = ("spanwire", "pyarrow")  # packages that a task imports; Spark itself brings PySpark
+# Packages that a task imports, with those that a zip of Spanwire lacks; Spark itself brings PySpark.
+NEEDED: Final = ("spanwire", "librt", "mypy_extensions", "pyarrow")
+LOOK: Final = f"import importlib.util as u; print(*[name for name in {NEEDED} if u.find_spec(name) is None])"
+LOOK_TIMEOUT_S: Final = 60.0  # seconds; an interpreter starts from a network's directory
 MAX_TASKS: Final = 64  # tasks of the check, one per core at most; bounds its time on a large cluster
 MAX_CAUSE: Final = 300  # characters of Spark's error
 CAUSES: Final = (
@@ -30,9 +36,25 @@ CAUSES: Final = (
     re.compile(r'(Cannot run program "[^"]*").*?error[=:] ?\d+,? \(?([^)\n]*)'),
 )
 REMEDY: Final = (
-    "set PYSPARK_PYTHON to an interpreter that every machine of the cluster has, with Spanwire and the packages of its "
-    "extra 'spark'"
+    "set PYSPARK_PYTHON to an interpreter that this machine and every machine of the cluster has, with Spanwire and "
+    "the packages of its extra 'spark'"
 )
+
+
+def prepare_executors(spark: SparkSession) -> None:
+    """Check the Python of the executors, and let it run the data source, with the files of ``--py-files``.
+
+    Spark finds the data source by itself, but then executors run PYSPARK_DRIVER_PYTHON, the Python of the program, to
+    read and write its rows, and ignore ``--py-files``.
+
+    Args:
+        spark: the session of the cluster.
+
+    Raises:
+        ConfigurationError: the Python of this machine or of an executor cannot run the data source.
+    """
+    check_executors(spark)
+    spark.dataSource.register(SpanwireDataSource)
 
 
 def check_executors(spark: SparkSession) -> None:
@@ -42,9 +64,12 @@ def check_executors(spark: SparkSession) -> None:
         spark: the session of the cluster.
 
     Raises:
-        ConfigurationError: the Python of an executor cannot run the data source.
+        ConfigurationError: the Python of this machine or of an executor cannot run the data source.
     """
     context = spark.sparkContext
+    # Java starts the processes that receive and commit. It does not know the files of --py-files.
+    path = context._jvm.java.lang.System.getenv("PYTHONPATH")
+    check_machine(context.pythonExec, {**os.environ, "PYTHONPATH": path or ""})
     tasks = min(max(context.defaultParallelism, 1), MAX_TASKS)
     try:
         probes = context.parallelize(range(tasks), tasks).map(probe).collect()
@@ -55,6 +80,29 @@ def check_executors(spark: SparkSession) -> None:
     for host, program, missing in probes:
         if missing:
             raise ConfigurationError(f"the executors on {host} run {program}, which has no {missing}; {REMEDY}")
+
+
+def check_machine(program: str, environment: Mapping[str, str]) -> None:
+    """Check the interpreter with which this machine receives messages and commits batches.
+
+    Raises:
+        ConfigurationError: the interpreter does not run, or has not all packages.
+    """
+    try:
+        look = subprocess.run(
+            [program, "-c", LOOK], env=environment, capture_output=True, text=True, timeout=LOOK_TIMEOUT_S, check=True
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise ConfigurationError(
+            f"this machine cannot run {program}, with which Spark receives messages and commits batches here: {error}; "
+            f"{REMEDY}"
+        ) from None
+    missing = " and no ".join(look.stdout.split())
+    if missing:
+        raise ConfigurationError(
+            f"this machine receives messages and commits batches with {program}, which has no {missing}; {REMEDY}. "
+            "With --py-files, set PYTHONPATH to the zip as well"
+        )
 
 
 def cause_of(text: str) -> str:

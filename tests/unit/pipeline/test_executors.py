@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-import pytest
+import re
+import sys
+import tomllib
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
-from spanwire.pipeline.executors import MAX_CAUSE, cause_of, probe
+import pytest
+from pyspark.sql import SparkSession
+
+from spanwire.model.errors import ConfigurationError
+from spanwire.pipeline.executors import MAX_CAUSE, NEEDED, cause_of, check_machine, prepare_executors, probe
 
 VERSIONS = (
     "An error occurred while calling z:org.apache.spark.api.python.PythonRDD.collectAndServe.\n: org.apache.spark."
@@ -34,6 +43,34 @@ def test_the_cause_is_one_line(text: str, cause: str) -> None:
     assert cause_of(text) == cause
 
 
+def test_what_spanwire_needs_besides_itself_is_looked_for() -> None:
+    project = tomllib.loads((Path(__file__).resolve().parents[3] / "pyproject.toml").read_text("utf-8"))["project"]
+    dependencies = {re.split(r"[^\w-]", entry)[0] for entry in project["dependencies"]}
+    assert dependencies <= set(NEEDED)
+
+
 def test_an_interpreter_with_all_packages_lacks_nothing() -> None:
     _, _, missing = probe(0)
     assert missing == ""
+
+
+def test_a_python_that_only_executors_have_is_told_before_a_task_runs() -> None:
+    java = SimpleNamespace(java=SimpleNamespace(lang=SimpleNamespace(System=SimpleNamespace(getenv={}.get))))
+    context = SimpleNamespace(pythonExec="./environment/bin/python", _jvm=java)
+    with pytest.raises(
+        ConfigurationError, match=r"^this machine cannot run \./environment/bin/python, with which Spark"
+    ):
+        prepare_executors(cast(SparkSession, SimpleNamespace(sparkContext=context)))
+
+
+def test_a_python_of_this_machine_needs_the_packages_in_the_path_that_java_has(tmp_path: Path) -> None:
+    program = tmp_path / "python"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    program.chmod(0o755)
+    with pytest.raises(
+        ConfigurationError, match="has no spanwire and no librt and no mypy_extensions and no pyarrow; "
+    ):
+        check_machine(str(program), {"PYTHONPATH": ""})
+    for name in NEEDED:
+        (tmp_path / f"{name}.py").touch()
+    check_machine(str(program), {"PYTHONPATH": str(tmp_path)})

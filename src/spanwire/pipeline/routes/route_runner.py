@@ -19,7 +19,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spanwire.model.errors import ConfigurationError
-from spanwire.pipeline.executors import check_executors
+from spanwire.pipeline.executors import prepare_executors
 from spanwire.pipeline.routes.functions import TextFunction, load_functions
 from spanwire.pipeline.routes.query import AVAILABLE_NOW, RouteQuery
 from spanwire.pipeline.routes.route_state import open_state, state_directory
@@ -128,7 +128,7 @@ def _cluster_session(master: str, name: str, log: Path | None) -> Iterator[Spark
     prepare_cluster_environment()
     session = start_session(SparkSession.builder.master(master).appName(name).config(map=CLUSTER), log)
     try:
-        check_executors(session)
+        prepare_executors(session)
         yield session
     finally:
         session.stop()
