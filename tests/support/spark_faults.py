@@ -12,7 +12,8 @@ not reached yet counts. Where:
 | commit, decided, committed | of the sink's commit | before it / the ledger has the batch, nobody its rows / after it |
 
 Who is killed: ``self``, ``jvm``, ``driver``, ``in`` or ``out`` (the broker there), or ``zombie``: the JVM, while the
-process itself goes on when a later run has committed something, as if it had slept.
+process itself goes on when a later run has committed something, as if it had slept. On a cluster a task also kills the
+``executor`` it belongs to, or with the executor the ``worker`` that would start another one.
 """
 
 from __future__ import annotations
@@ -80,6 +81,9 @@ def at(where: str) -> None:
     if who == "zombie":
         _sleep_through_the_kill()
         return
+    if who in ("executor", "worker"):
+        _kill_executor(with_worker=who == "worker")
+        return
     os.kill(int((folder() / f"{who}.pid").read_text("utf-8")), signal.SIGKILL)
     if who in ("jvm", "driver"):
         time.sleep(END_TIMEOUT_S)  # whoever is left ends with the JVM
@@ -94,6 +98,19 @@ def _sleep_through_the_kill() -> None:
     while commits() <= before and time.monotonic() < deadline:
         time.sleep(PAUSE_S)
     (folder() / f"zombie-{os.getpid()}").touch()
+
+
+def _kill_executor(with_worker: bool) -> None:
+    """Kill the Java process of this task; the task itself goes on and finds its connection closed."""
+    daemon = os.getppid()
+    executor = _parent_of(daemon)
+    if with_worker:
+        os.kill(_parent_of(executor), signal.SIGKILL)
+    os.kill(executor, signal.SIGKILL)
+
+
+def _parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[1])
 
 
 def commits() -> int:

@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import Final
 
 from tests.support.broker_process import BrokerProcess
+from tests.support.spark_cluster import SparkCluster
 from tests.support.spark_faults import FOLDER
+from tests.support.spark_once_victim import SMALL_RECORD_BATCHES
 from tests.support.stomp_socket import StompSocket
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -125,9 +127,11 @@ class KilledSpark:
         source: dict[str, str],
         sink: dict[str, str],
         timeout_s: float = TIMEOUT_S,
+        cluster: SparkCluster | None = None,
     ) -> None:
-        """``brokers``: those called ``in`` and ``out``, running; they may be one."""
+        """``brokers``: those called ``in`` and ``out``, running; they may be one. ``cluster``: else on ``local[2]``."""
         self._timeout_s: Final = timeout_s
+        self._cluster: Final = cluster
         self._folder: Final = folder
         self._brokers: Final = brokers
         self._points: Final = list(points)
@@ -143,6 +147,7 @@ class KilledSpark:
                 **{word: value.format(folder=folder, name=name) for word, value in source.items()},
             },
             "sink": {"url": brokers["out"].openwire_uri(), "destination": common["out"], **sink},
+            "master": None if cluster is None else cluster.url,
         }  # fmt: skip
         (folder / "plan.json").write_text(json.dumps(plan), "utf-8")
         (folder / "points.json").write_text(json.dumps(self._points), "utf-8")
@@ -176,8 +181,8 @@ class KilledSpark:
         with (self._folder / "log").open("ab") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", "tests.support.spark_once_victim", str(self._folder)],
-                cwd=ROOT, env={**os.environ, FOLDER: str(self._folder)}, stdin=subprocess.DEVNULL, stdout=log,
-                stderr=log, start_new_session=True,
+                cwd=ROOT, env=self._environment(), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                start_new_session=True,
             )  # fmt: skip
             try:
                 while process.poll() is None and time.monotonic() < deadline:
@@ -188,6 +193,14 @@ class KilledSpark:
                 return process.poll()
             finally:
                 self._end(process)
+
+    def _environment(self) -> dict[str, str]:
+        own = {FOLDER: str(self._folder)}
+        if self._cluster is None:
+            return {**os.environ, **own}
+        executors = {"PYTHONPATH": str(ROOT), **own}  # they import the data source that stops them
+        settings = {f"spark.executorEnv.{name}": value for name, value in executors.items()}
+        return {**self._cluster.driver_environment({**SMALL_RECORD_BATCHES, **settings}), **own}
 
     def _outlast_zombies(self) -> None:
         """What processes that went on late have done is counted, too."""

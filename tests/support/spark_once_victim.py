@@ -2,8 +2,8 @@
 
     SPANWIRE_FAULTS=FOLDER python -m tests.support.spark_once_victim FOLDER
 
-FOLDER/plan.json has the options of ``source`` and ``sink``. A query that fails is started again; when no point is left,
-a last query takes what there is, and the program ends with 0.
+FOLDER/plan.json has the options of ``source`` and ``sink``, and the ``master`` of a cluster, if any. A query that fails
+is started again; when no point is left, a last query takes what there is, and the program ends with 0.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ import json
 import os
 import sys
 import time
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from spanwire.pipeline.routes.route_runner import session_on
 from spanwire.pipeline.session import local_session
 from tests.support.spark_classes import QUICK_JAVA
 from tests.support.spark_faults import FaultyDataSource, points, reached
@@ -25,9 +27,10 @@ from tests.support.spark_faults import FaultyDataSource, points, reached
 ROWS_AT_ONCE = 20
 PAUSE_S = 0.1
 MAX_STARTS = 60
+SMALL_RECORD_BATCHES = {"spark.sql.execution.arrow.maxRecordsPerBatch": str(ROWS_AT_ONCE)}
 SETTINGS = {
     "spark.master": "local[2,4]",  # a task is tried four times
-    "spark.sql.execution.arrow.maxRecordsPerBatch": str(ROWS_AT_ONCE),
+    **SMALL_RECORD_BATCHES,
     "spark.driver.extraJavaOptions": QUICK_JAVA,
 }
 
@@ -56,8 +59,15 @@ def ended(query: StreamingQuery, folder: Path, is_last: bool) -> bool:
     return True
 
 
+def session(folder: Path) -> AbstractContextManager[SparkSession]:
+    master = json.loads((folder / "plan.json").read_text("utf-8")).get("master")
+    if master is not None:  # with the settings of `SparkCluster.driver_environment`
+        return session_on(master, "victim", log=folder / "spark.log")
+    return local_session("victim", 2, {**SETTINGS, "spark.sql.warehouse.dir": str(folder / "warehouse")})
+
+
 def main(folder: Path) -> None:
-    with local_session("victim", 2, {**SETTINGS, "spark.sql.warehouse.dir": str(folder / "warehouse")}) as spark:
+    with session(folder) as spark:
         (folder / "driver.pid").write_text(str(os.getpid()), "utf-8")
         (folder / "jvm.pid").write_text(str(spark.sparkContext._gateway.proc.pid), "utf-8")
         spark.dataSource.register(FaultyDataSource)

@@ -1,0 +1,26 @@
+"""kill -9 of an executor, of a worker with its executor, and of the driver's Java: every message comes through once.
+
+What the points are stands in `tests.support.spark_faults`. A task whose executor is gone is done again on the other
+worker, while its Python may go on for a moment.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.broker_process import BrokerProcess
+from tests.support.spark_cluster import SparkCluster
+from tests.support.spark_kills import CONTROL_SINK, STAGING, TIMEOUT_S, KilledSpark
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(2 * TIMEOUT_S)]
+POINTS = ["read:executor", "staged:worker", "committed:jvm"]
+
+
+def test_a_sink_that_commits_once_outlives_executors_and_workers(spanwire: BrokerProcess, tmp_path: Path) -> None:
+    brokers = {"in": spanwire, "out": spanwire}
+    (tmp_path / "cluster").mkdir()
+    with SparkCluster(tmp_path / "cluster") as cluster:
+        outcome = KilledSpark(tmp_path / "once", brokers, POINTS, STAGING, CONTROL_SINK, cluster=cluster).run()
+    assert outcome.is_complete and outcome.is_exact, outcome.told()
