@@ -1,6 +1,6 @@
 """Instructions that the broker's process takes for a message, which a busy machine does not change.
 
-    python -m tests.bench.instructions [--python PATH] [--against PATH] [--by-stage]
+    python -m tests.bench.instructions [--python PATH] [--against PATH] [--by-stage] [--only NAME]
 
 valgrind's callgrind counts the instructions of user code from start to stop of a broker, once with few messages and
 once with more; their difference over that of the messages is the figure. Waiting and the kernel's share are left out:
@@ -33,9 +33,16 @@ START_DEADLINE = 300.0  # seconds; counting slows a process some fifty times
 
 COUNTED = [
     Workload("openwire queue 1p1c 1 KiB", "openwire", "queue", 1, 1, KIB, MORE, window=1_000),
+    Workload("openwire queue 4p4c 1 KiB", "openwire", "queue", 4, 4, KIB, MORE, window=1_000),
     Workload("openwire queue 1p 1 KiB sync", "openwire", "queue", 1, 0, KIB, MORE, 1, synchronous=True),
     Workload("openwire topic 1p10c 1 KiB", "openwire", "topic", 1, 10, KIB, MORE, window=1_000),
     Workload("stomp queue 1p1c 1 KiB", "stomp", "queue", 1, 1, KIB, MORE, window=1_000),
+    Workload(
+        "stomp queue 4p4c 1 KiB, client-individual",
+        *("stomp", "queue", 4, 4, KIB, MORE),
+        window=1_000,
+        individual=True,
+    ),
 ]
 
 
@@ -97,16 +104,17 @@ def main() -> None:
     )
     parser.add_argument("--against", type=interpreter, help="interpreter of a build to compare with")
     parser.add_argument("--by-stage", action="store_true", help="say what each stage of a message's way takes")
+    parser.add_argument("--only", default="", help="count only workloads whose name contains this")
     options = parser.parse_args()
     if shutil.which("valgrind") is None:
         raise SystemExit("instructions: valgrind is not installed: apt-get install valgrind")
     work = Path(tempfile.mkdtemp(prefix="spanwire-bench-"))
     try:
         load = compile_generators(work)
-        for workload in COUNTED:
+        for workload in [each for each in COUNTED if options.only in each.name]:
             run = per_message(load, options.python, workload, work)
             count = run.count
-            line = f"{workload.name:30} {count.others:8,.0f} instructions + {count.copying:6,.0f} copying"
+            line = f"{workload.name:42} {count.others:8,.0f} instructions + {count.copying:6,.0f} copying"
             if options.against is not None:
                 other = per_message(load, options.against, workload, work).count
                 change = (count.others / other.others - 1) * 100

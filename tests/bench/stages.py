@@ -20,7 +20,7 @@ REST = "other"
 # name, and leaves packages out as far as the module is known without them.
 STAGES: list[tuple[str, str]] = [
     (LOOP, r"CPy(Def|Py)_(pump|turn|clock|environment|timers|rationing|admission)___"),
-    ("acknowledge", r"___(ack_run|acknowledge_run|take_run|_drop_front|_settle|settle\w*|acknowledge\w*|Ack\w+)"),
+    ("acknowledge", r"___(ack_run|take_run|take_ack|take_numbered|_drop_front|_?settle\w*|acknowledge\w*|Ack\w+)"),
     ("acknowledge", r"CPyDef_(acks|acknowledgements|routing___acknowledgements)___|MessageReference_clear"),
     ("account", r"CPyDef_(flow_control|memory_usage|access_control|connection_output|unsynced_bytes)___"),
     ("account", r"___(hold|release|release_all|count_forms|note_dispatched|_turn|next_order)$"),
