@@ -185,6 +185,16 @@ def test_of_many_sockets_with_output_some_are_flushed_in_each_turn_and_each_once
     assert {socket.flushes for socket in sockets} == {1}
 
 
+def test_a_socket_with_input_and_output_is_flushed_once() -> None:
+    stage = Stage()
+    socket = SweptSocket()
+    stage.turn.attach(socket, socket)
+    stage.turn.touch(socket)
+    stage.broker.dirty.append(socket)
+    stage.loop.settle()
+    assert (socket.flushes, socket.touched) == (1, False)
+
+
 def test_failing_timers_are_logged_and_tried_again_later(caplog: pytest.LogCaptureFixture) -> None:
     stage = Stage()
     stage.broker.due = 0.0

@@ -8,7 +8,6 @@ connections are checked every `SWEEP_INTERVAL`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from typing import Final
 
 from spanwire.model.environment import Time
@@ -167,34 +166,22 @@ class Turn:
         left = MAX_FLUSHES
         for _ in range(FLUSH_ROUNDS):
             touched = self._touched
-            dirty = self._broker.take_dirty()
-            if not touched and not dirty:
+            for connection in self._broker.take_dirty():
+                attached = self._sockets.get(connection)
+                if attached is not None and not attached.touched:  # one flush for a socket with input and output
+                    attached.touched = True
+                    touched.append(attached)
+            if not touched:
                 return
-            if len(touched) + len(dirty) > left:
-                self._flush_some(touched, dirty, left, now)
-                break
-            left -= len(touched) + len(dirty)
-            self._touched = []
+            self._touched = touched[left:]  # of too many sockets for one turn the oldest are flushed
+            del touched[left:]
+            left -= len(touched)
             for socket in touched:
                 socket.touched = False
                 socket.flush(now)
-            for connection in dirty:
-                attached = self._sockets.get(connection)
-                if attached is not None:
-                    attached.flush(now)
+            if left <= 0:
+                break
         self.wake()
-
-    def _flush_some(self, touched: list[Flushable], dirty: Sequence[object], at_most: int, now: Time) -> None:
-        """Flush the oldest of too many sockets for one turn; the others stay touched, each once."""
-        for connection in dirty:
-            attached = self._sockets.get(connection)
-            if attached is not None and not attached.touched:
-                attached.touched = True
-                touched.append(attached)
-        self._touched = touched[at_most:]
-        for socket in touched[:at_most]:
-            socket.touched = False
-            socket.flush(now)
 
     def _arm(self, now: Time) -> None:
         due = self._broker.next_timeout()
