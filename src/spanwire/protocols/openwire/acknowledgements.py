@@ -1,6 +1,6 @@
 """Acknowledges messages for a client of OpenWire in the broker.
 
-Acknowledgements come in runs, so the last consumer and the last producer are remembered.
+Acknowledgements come in runs, so the last consumer and the last producer are remembered, and those of each pattern.
 """
 
 from __future__ import annotations
@@ -17,13 +17,21 @@ from spanwire.model.environment import Time
 from spanwire.model.errors import IllegalStateError, JmsError, SpanwireError
 from spanwire.model.ids import AnyTransactionId, MessageId, ProducerId, XaTransactionId
 from spanwire.protocols.openwire.codec import _marshallers as wire
-from spanwire.protocols.openwire.codec.ack_run import AckPattern, AckRun
+from spanwire.protocols.openwire.codec.ack_run import AckPattern, AckRun, Prepared
 from spanwire.protocols.openwire.consumer import OpenWireConsumer, Undelivered
 from spanwire.protocols.openwire.exceptions import throwable_text
 from spanwire.protocols.openwire.messages.identities import consumer_id_of, message_id_of, producer_id_of
 from spanwire.protocols.openwire.output import token_of
 
 logger = logging.getLogger(__name__)
+
+
+class AckTarget(Prepared):
+    """The subscription of the acknowledgements of a pattern, and the producer of their messages."""
+
+    def __init__(self, subscription: Subscription, producer_id: ProducerId) -> None:
+        self.subscription: Final[Subscription] = subscription
+        self.producer_id = producer_id
 
 
 class Acknowledgements:
@@ -37,9 +45,6 @@ class Acknowledgements:
         self._state: Final[ConnectionState] = state
         self._last: OpenWireConsumer | None = None
         self._last_producer = ProducerId("", 0, 0)
-        self._run_pattern: AckPattern | None = None
-        self._run_subscription: Subscription | None = None
-        self._run_producer = ProducerId("", 0, 0)
 
     def acknowledge(self, command: wire.MessageAck, transaction_id: AnyTransactionId | None, now: Time) -> bool:
         """Process a MessageAck of any type.
@@ -86,13 +91,14 @@ class Acknowledgements:
         Returns:
             The number of messages that were next in flight, from the first on.
         """
-        subscription = self._subscription_of(run.pattern)
-        if subscription is None:
+        target = self._target_of(run.pattern)
+        if target is None:
             return 0
+        subscription = target.subscription
         front = subscription.in_flight.front_producer()
-        if front is not None and front is not self._run_producer and front == self._run_producer:
-            self._run_producer = front  # comparing with the object that the messages share is faster
-        return self._broker.acknowledge_run(subscription, self._run_producer, run.sequences, now)
+        if front is not None and front is not target.producer_id and front == target.producer_id:
+            target.producer_id = front  # comparing with the object that the messages share is faster
+        return self._broker.acknowledge_run(subscription, target.producer_id, run.sequences, now)
 
     def poison(self, undelivered: list[Undelivered], now: Time) -> None:
         """Poison messages that could not be encoded for their consumer; the dead letter queue receives them."""
@@ -135,17 +141,22 @@ class Acknowledgements:
         """Forget the remembered consumer, because consumers are removed."""
         self._last = None
 
-    def _subscription_of(self, pattern: AckPattern) -> Subscription | None:
-        """Return the subscription of a run, remembered for the next run; None without such a consumer."""
-        if pattern is not self._run_pattern:
-            self._run_pattern = pattern
-            self._run_producer = producer_id_of(pattern.producer_id)
-            self._run_subscription = self._state.consumers.get(str(consumer_id_of(pattern.consumer_id)))
-        subscription = self._run_subscription
-        if subscription is None or subscription.removed:
-            self._run_pattern = None
+    def _target_of(self, pattern: AckPattern) -> AckTarget | None:
+        """Return the target of a pattern, None without such a consumer.
+
+        The pattern keeps the target for the next run.
+        """
+        target = pattern.prepared
+        if not isinstance(target, AckTarget):
+            subscription = self._state.consumers.get(str(consumer_id_of(pattern.consumer_id)))
+            if subscription is None:
+                return None
+            target = AckTarget(subscription, producer_id_of(pattern.producer_id))
+            pattern.prepared = target
+        if target.subscription.removed:
+            pattern.prepared = None
             return None
-        return subscription
+        return target
 
     def _spoil(self, transaction_id: AnyTransactionId | None, error: JmsError) -> None:
         """Mark the transaction of a refused acknowledgement as rollback-only."""

@@ -37,7 +37,7 @@ from spanwire.protocols.openwire.messages.identities import (
     session_id_of,
     transaction_id_of,
 )
-from spanwire.protocols.openwire.messages.message_format import OpenWireMessageFormat
+from spanwire.protocols.openwire.messages.message_format import MessageReader, OpenWireMessageFormat
 from spanwire.protocols.openwire.output import UNSIGNED, OutputBuffer, token_of
 from spanwire.protocols.openwire.producers import AnnouncedProducers, delivered_before, transaction_of, window_size_of
 from spanwire.protocols.openwire.xa_commands import BEGIN, COMMIT_ONE_PHASE, END, RECOVER, ROLLBACK, XaCommands
@@ -83,6 +83,7 @@ class ClientCommands(wire.CommandVisitor):
         self._broker: Final[Broker] = broker
         self.output: Final[OutputBuffer] = output
         self._message_format: Final[OpenWireMessageFormat] = message_format
+        self._reader: MessageReader | None = None  # from the first message on: most connections only receive
         self._version: Final[int] = version
         self._connection_id: Final[str] = state.connection_id
         self._producers: Final[AnnouncedProducers] = AnnouncedProducers(broker, state)
@@ -112,9 +113,12 @@ class ClientCommands(wire.CommandVisitor):
 
     def message(self, command: wire.MessageFrame) -> None:
         """Send a message to its destination."""
-        message = self._message_format.received(command)
-        raw = message.raw
-        producer = self._producers.sender(raw, message, self._message_format.front)
+        reader = self._reader
+        if reader is None:
+            reader = self._message_format.new_reader()
+            self._reader = reader
+        message = self._message_format.received(command, reader)
+        producer = self._producers.sender(message.raw, message, reader.scanner.front)
         if self._serves_bridge:
             message.redelivery_count = delivered_before(self._message_format, message)
         transaction_id = transaction_of(message, producer)

@@ -87,7 +87,7 @@ class AnnouncedProducers:
     def sender(self, raw: bytes, message: Message, front: bytes) -> AnnouncedProducer:
         """Return the producer of an indexed message.
 
-        ``front`` is the format's (`OpenWireMessageFormat.front`).
+        ``front`` is its reader's (`MessageScanner.front`).
 
         Raises:
             AuthorizationError: the message has an id of another producer.

@@ -6,7 +6,7 @@ import pytest
 
 from spanwire.model.acks import SequenceRun
 from spanwire.protocols.openwire.codec import _marshallers as wire
-from spanwire.protocols.openwire.codec.ack_run import AckRun
+from spanwire.protocols.openwire.codec.ack_run import MAX_ACK_PATTERNS, AckRun
 from spanwire.protocols.openwire.codec.codec import FrameDecoder, FrameEncoder
 from spanwire.protocols.openwire.codec.wire_format import WireFormat, WireFormatPreferences, wire_format_info
 from tests.support.openwire_dialogue import LateStore, OpenWirePeer, World
@@ -110,9 +110,47 @@ def test_a_run_ends_where_another_consumer_acknowledges() -> None:
         wire.MessageAck,
         AckRun,
         wire.MessageAck,
-        wire.MessageAck,
         AckRun,
     ]
+
+
+def of_producer(number: int, sequence: int, **fields: object) -> wire.MessageAck:
+    """The acknowledgement of a message of the producer ``number``."""
+    producer = wire.ProducerId(connection_id=f"ID:peer-{number}-1-0:1", session_id=1, value=1)
+    return changed(
+        first_message_id=wire.MessageId(producer_id=producer, producer_sequence_id=sequence),
+        last_message_id=wire.MessageId(producer_id=producer, producer_sequence_id=sequence),
+        **fields,
+    )
+
+
+def test_each_producer_of_a_consumer_has_a_pattern() -> None:
+    order = [(3, 1), (14, 1), (3, 2), (3, 3), (14, 2), (5, 1), (14, 3), (3, 4), (5, 2)]
+    commands = decoded([of_producer(producer, sequence) for producer, sequence in order])
+    found: list[tuple[str, list[int]]] = []
+    for command in commands:
+        if isinstance(command, AckRun):
+            found.append((str(command.pattern.producer_id.connection_id), command.sequences.after(0)))
+    assert found == [
+        ("ID:peer-3-1-0:1", [2, 3]),
+        ("ID:peer-14-1-0:1", [2]),
+        ("ID:peer-14-1-0:1", [3]),
+        ("ID:peer-3-1-0:1", [4]),
+        ("ID:peer-5-1-0:1", [2]),
+    ]
+    assert len(commands) == len(found) + 3
+
+
+def test_a_further_pattern_replaces_the_oldest() -> None:
+    firsts = [of_producer(number, 1) for number in range(100, 101 + MAX_ACK_PATTERNS)]
+    commands = decoded([*firsts, of_producer(100, 2), of_producer(102, 2), of_producer(101, 2)])
+    assert [type(command) for command in commands[len(firsts) :]] == [wire.MessageAck, AckRun, wire.MessageAck]
+
+
+def test_acknowledgements_that_want_a_response_replace_no_pattern() -> None:
+    answered = [of_producer(number, 1, response_required=True) for number in range(200, 201 + MAX_ACK_PATTERNS)]
+    commands = decoded([acknowledgement(1), *answered, acknowledgement(2)])
+    assert isinstance(commands[-1], AckRun)
 
 
 def prepared(count: int) -> tuple[World, OpenWirePeer, list[wire.Message]]:
@@ -150,6 +188,25 @@ def test_a_run_in_the_order_of_dispatch_takes_each_message_off_the_queue() -> No
     receiver.receives_nothing()
     (queue,) = [view for view in world.broker.destination_views() if view.destination == "queue://Q"]
     assert (queue.dequeued, queue.in_flight) == (40, 10)
+
+
+def test_runs_of_several_producers_take_each_message_off_the_queue_once() -> None:
+    world = World()
+    senders = [world.connect() for _ in range(3)]
+    receiver = world.connect()
+    receiver.consumes(QUEUE)
+    for sender in senders:
+        sender.produces()
+    for number in range(30):
+        sender = senders[number // 2 % 3]
+        sender.sends(sender.text_message(QUEUE, str(number)))
+    messages = receiver.dispatched()
+    for message in messages[:6:2]:
+        receiver.acknowledges(message)
+    receiver.sends_octets(octets_of(receiver, [*messages[1:6:2], *messages[6:28]]))
+    receiver.receives_nothing()
+    (queue,) = [view for view in world.broker.destination_views() if view.destination == "queue://Q"]
+    assert (queue.dequeued, queue.in_flight) == (28, 2)
 
 
 def test_a_run_in_another_order_is_taken_one_by_one() -> None:

@@ -79,6 +79,20 @@ def format_id_of(version: int) -> int:
     return FORMAT_OPENWIRE_3 if version >= 3 else version
 
 
+class MessageReader:
+    """Scans the messages of one connection, and knows destination and producer of the last one.
+
+    Each connection has its own: its messages are alike, those of different producers are not.
+    """
+
+    __slots__ = ("destination", "producer_id", "scanner")
+
+    def __init__(self, version: int) -> None:
+        self.scanner: Final[MessageScanner] = MessageScanner(version)
+        self.destination: Destination | None = None
+        self.producer_id: ProducerId | None = None
+
+
 class OpenWireMessageFormat(MessageFormat):
     """A message format; stateless except for bounded memories of decoded octets."""
 
@@ -87,14 +101,12 @@ class OpenWireMessageFormat(MessageFormat):
         self.version: Final[int] = CANONICAL_VERSIONS[format_id]
         self.large: Final[LargeMessage] = LargeMessage()
         self.destination_octets: Final[DestinationOctets] = DestinationOctets()
-        self._scanner: Final[MessageScanner] = MessageScanner(self.version)
+        self._reader: Final[MessageReader] = self.new_reader()
         self._structures: Final[StructureDecoder] = StructureDecoder(WireFormat(version=self.version))
         self._writer: Final[LooseWriter] = LooseWriter(self.version, True)
         self._destinations: Final[dict[bytes, Destination]] = {}
         self._producers: Final[dict[bytes, ProducerId]] = {}
         self._head_scanner: Final[MessageScanner] = MessageScanner(self.version)
-        self._last_destination: Destination | None = None
-        self._last_producer: ProducerId | None = None
         self._headers_of: Message | None = None
         self._headers: wire.Message | None = None
 
@@ -105,23 +117,26 @@ class OpenWireMessageFormat(MessageFormat):
             OpenWireProtocolError: the octets are not exactly one message of this layout.
             InvalidDestinationError: the message has no valid destination.
         """
-        scanner = self._scanner
+        return self._index(raw, self._reader)
+
+    def _index(self, raw: bytes, reader: MessageReader) -> Message:
+        scanner = reader.scanner
         scanner.scan(raw)
         flags = CARRYING if scanner.carries_structure else 0
         if scanner.original_destination_start - scanner.transaction_start > 1:
             flags |= TRANSACTED
         if scanner.broker_sequence != 0:
             flags |= NUMBERED
-        destination = self._last_destination
+        destination = reader.destination
         if destination is None or not scanner.same_route:
-            self._last_destination = None
+            reader.destination = None
             destination = self._destination(raw, scanner.destination_start, scanner.transaction_start)
-            self._last_destination = destination
-        producer = self._last_producer
+            reader.destination = destination
+        producer = reader.producer_id
         if producer is None or not scanner.same_producer:
-            self._last_producer = None
+            reader.producer_id = None
             producer = self._producer(raw, scanner.id_producer_start, scanner.sequence_start - 8)
-            self._last_producer = producer
+            reader.producer_id = producer
         priority = scanner.priority
         message = Message(
             self.format_id,
@@ -145,16 +160,20 @@ class OpenWireMessageFormat(MessageFormat):
             message.link_number = scanner.broker_sequence
         return message
 
-    @property
-    def front(self) -> bytes:
-        """The octets that the last indexed message has in common with the next (`MessageScanner.front`)."""
-        return self._scanner.front
+    def new_reader(self) -> MessageReader:
+        """Return the reader for the messages of a connection."""
+        return MessageReader(self.version)
 
-    def received(self, frame: wire.MessageFrame) -> Message:
-        """Create a message from a frame of any version of this format; raises the errors of `index`."""
+    def received(self, frame: wire.MessageFrame, reader: MessageReader | None = None) -> Message:
+        """Create a message from a frame of any version of this format; raises the errors of `index`.
+
+        ``reader`` is that of the connection. Without it messages of all connections are compared with each other.
+        """
+        if reader is None:
+            reader = self._reader
         if frame.version == self.version:
-            return self.index(frame.raw)
-        return self._index_of_version(frame.raw, frame.version)
+            return self._index(frame.raw, reader)
+        return self._index_of_version(frame.raw, frame.version, reader)
 
     def check_properties(self, message: Message) -> None:
         """Raise `MessageFormatError` if a message announces more properties than the broker would decode."""
@@ -287,12 +306,12 @@ class OpenWireMessageFormat(MessageFormat):
             raise OpenWireProtocolError("the octets of a message are none")
         return structure
 
-    def _index_of_version(self, raw: bytes, version: int) -> Message:
+    def _index_of_version(self, raw: bytes, version: int, reader: MessageReader) -> Message:
         scanner = MessageScanner(version)
         scanner.scan(raw)
         if not scanner.carries_structure:
-            return self.index(raw)
-        return self.index(self.octets_of(decode_message(raw, version)))
+            return self._index(raw, reader)
+        return self._index(self.octets_of(decode_message(raw, version)), reader)
 
     def _destination(self, raw: bytes, start: i64, end: i64) -> Destination:
         octets = raw[start:end]
