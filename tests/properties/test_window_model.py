@@ -10,6 +10,7 @@ from spanwire.broker.dispatch.in_flight import TRIM_AT, InFlight
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.policy.policy_entry import PolicyEntry
+from spanwire.model.acks import SequenceRun
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.ids import ConsumerId, MessageId, ProducerId
 from spanwire.model.message import Message
@@ -29,8 +30,19 @@ def message_id(entry: MessageReference) -> MessageId:
     return entry.message.message_id
 
 
+def numbered(entries: list[MessageReference]) -> SequenceRun:
+    """The numbers of the dispatches of ``entries``, of which the first was dispatched as number 0."""
+    run = SequenceRun(entries[0].order - 1)
+    for entry in entries[1:]:
+        run.append(entry.order - 1)
+    return run
+
+
 STEPS = st.lists(
-    st.tuples(st.sampled_from(["dispatch", "one", "range", "front", "told", "later", "undo"]), st.floats(0, 1)),
+    st.tuples(
+        st.sampled_from(["dispatch", "one", "range", "front", "told", "later", "undo", "run", "numbers"]),
+        st.floats(0, 1),
+    ),
     min_size=1,
     max_size=60,
 )
@@ -56,7 +68,7 @@ def test_a_window_agrees_with_a_list_whatever_is_acknowledged(
         return next(place for place in range(begin, len(model)) if message_id(model[place]) == message_id(entry))
 
     dispatches(start)
-    for name, part in steps:
+    for step, (name, part) in enumerate(steps):
         place = min(int(part * len(model)), len(model) - 1)
         if name == "dispatch" or not model:
             dispatches(1 + int(part * 20))
@@ -75,6 +87,17 @@ def test_a_window_agrees_with_a_list_whatever_is_acknowledged(
             if taken_front is not None:
                 assert taken_front == model[: place + 1]
                 del model[: place + 1]
+        elif name == "run":
+            assert subject.take_numbered(numbered(model[: place + 1])) == model[: place + 1]
+            del model[: place + 1]
+        elif name == "numbers":
+            chosen = model[place : place + 40 : 1 + made % 3]
+            chosen.sort(key=lambda entry: entry.order * step % 17)
+            assert subject.find_number(chosen[0].order - 1) is chosen[0]
+            assert subject.take_numbered(numbered([*chosen, chosen[0]])) == chosen
+            assert subject.find_number(chosen[0].order - 1) is None
+            assert subject.take_numbered(numbered(chosen)) == []
+            model[:] = [entry for entry in model if entry not in chosen]
         elif name == "told":
             subject.delivered(message_id(model[place]))
             assert 0 <= subject.extension <= len(model)
@@ -89,6 +112,7 @@ def test_a_window_agrees_with_a_list_whatever_is_acknowledged(
             model.sort(key=lambda entry: entry.order)
             undone = []
         assert subject.count == len(model)
+        assert subject.newest_number == made - 1
     assert subject.all_out() == model
     assert subject.out_of_last(made) == model
     assert all(subject.find(message_id(entry)) is not None for entry in model[:: max(1, len(model) // 20)])

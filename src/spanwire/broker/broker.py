@@ -329,6 +329,17 @@ class Broker:
         self._context.begin_request(now)
         return self._acknowledgements.acknowledge_run(subscription, producer_id, sequences)
 
+    def acknowledge_numbered(self, subscription: Subscription, numbers: SequenceRun, now: Time) -> int:
+        """Take single acknowledgements by the numbers of their dispatches, in any order.
+
+        The acknowledgements have no transaction and need no answer.
+
+        Returns:
+            The number of acknowledgements taken, up to the first of a message that is not in flight.
+        """
+        self._context.begin_request(now)
+        return self._acknowledgements.acknowledge_numbered(subscription, numbers)
+
     def pull(self, subscription: Subscription, timeout_ms: int, now: Time) -> None:
         """Request one message for a consumer without prefetch. ``timeout_ms`` 0 waits forever, -1 not at all."""
         self._context.begin_request(now)

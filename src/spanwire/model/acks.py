@@ -41,10 +41,11 @@ class MessageAck:
 
 
 class SequenceRun:
-    """Numbers of a producer's messages, in the order of their acknowledgements.
+    """Numbers of messages in the order of their acknowledgements.
 
-    Numbers at equal distances, as one consumer of a queue or each of several in turn gets them, are stored as a range:
-    a list takes 180 instructions for each acknowledgement. Numbers that follow at other distances are in a list.
+    The numbers are those of the producer or of the dispatches. Numbers at equal distances, as one consumer of a queue
+    or each of several in turn gets them, are stored as a range: a list takes 180 instructions for each acknowledgement.
+    Numbers that follow at other distances are in a list.
     """
 
     __slots__ = ("_first", "_others", "_ranged", "_step", "size")
@@ -70,6 +71,11 @@ class SequenceRun:
             self._ranged = size + 1
         else:
             self._others = [sequence]
+
+    @property
+    def is_consecutive(self) -> bool:
+        """Return True if each number is one above the number before."""
+        return self._others is None and (self.size == 1 or self._step == 1)
 
     def at(self, index: i64) -> i64:
         """Return the number at ``index``."""

@@ -35,8 +35,8 @@ class InFlight:
     """The references dispatched to one consumer and not acknowledged.
 
     ``references[first:]`` are in dispatch order. `GONE` fills the slots of references that were acknowledged early.
-    Each dispatch has a number of its own. ``extension`` counts messages that the client reported as delivered to the
-    application; as many more may be dispatched.
+    Each dispatch has a number of its own, counted from 0. ``extension`` counts messages that the client reported as
+    delivered to the application; as many more may be dispatched.
 
     With ``keeps_window`` there is no such extension: messages acknowledged in an open transaction count as in flight,
     and ``extension`` is 0 or negative. The consumer's `Subscription` appends to ``references``.
@@ -66,6 +66,11 @@ class InFlight:
     def newest(self) -> MessageReference:
         """Return the last dispatched reference; during a dispatch, the current reference."""
         return self.references[-1]
+
+    @property
+    def newest_number(self) -> int:
+        """The number of the last dispatch; during a dispatch, of the current one."""
+        return self._base + len(self.references) - 1
 
     def take_front(self, count: int, first: MessageId | None, last: MessageId) -> list[MessageReference] | None:
         """Remove and return the first ``count`` dispatched references, the usual acknowledgement.
@@ -141,7 +146,33 @@ class InFlight:
         Raises:
             IllegalStateError: the message is not in flight.
         """
-        position = self._find(message_id, self.first)
+        return self._take_at(self._find(message_id, self.first))
+
+    def take_numbered(self, numbers: SequenceRun) -> list[MessageReference]:
+        """Remove and return the references with these dispatch numbers.
+
+        The first number that is not in flight ends the run.
+        """
+        start: i64 = self.first
+        if numbers.is_consecutive and numbers.at(0) == self._number(start) and self.gone == start and not self._numbers:
+            end: i64 = len(self.references)
+            end = min(end, start + numbers.size)
+            front = self.references[start:end]
+            if front:
+                self._drop_front(end, len(front))
+            return front
+        taken: list[MessageReference] = []
+        index: i64 = 0
+        while index < numbers.size:
+            position = self._numbered(numbers.at(index))
+            if position == NOWHERE:
+                break
+            taken.append(self._take_at(position))
+            index += 1
+        return taken
+
+    def _take_at(self, position: int) -> MessageReference:
+        """Remove and return the reference at ``position``."""
         reference = self.references[position]
         if position == self.first:
             self._drop_front(position + 1, 1)
@@ -171,6 +202,11 @@ class InFlight:
     def find(self, message_id: MessageId) -> MessageReference | None:
         """Return the dispatched reference of this id, or None."""
         position = self._search(message_id, self.first)
+        return None if position == NOWHERE else self.references[position]
+
+    def find_number(self, number: int) -> MessageReference | None:
+        """Return the dispatched reference with this dispatch number, or None."""
+        position = self._numbered(number)
         return None if position == NOWHERE else self.references[position]
 
     def take_back(self, references: list[MessageReference]) -> None:
@@ -327,6 +363,13 @@ class InFlight:
     def _number(self, position: int) -> int:
         """Return the dispatch number of the reference at ``position``."""
         return self._numbers[position] if position < len(self._numbers) else self._base + position
+
+    def _numbered(self, number: int) -> int:
+        """Return the position of the reference in flight with this number, or `NOWHERE`."""
+        position = self._at(number)
+        if position < self.first or position >= len(self.references) or self._number(position) != number:
+            return NOWHERE
+        return NOWHERE if self.references[position] is GONE else position
 
     def _at(self, number: int) -> int:
         """Return the first position whose number is at least ``number``."""

@@ -72,7 +72,15 @@ class Acknowledgements:
 
     def acknowledge_run(self, subscription: Subscription, producer_id: ProducerId, sequences: SequenceRun) -> int:
         """Carry out `Broker.acknowledge_run`."""
-        references = subscription.in_flight.take_run(producer_id, sequences)
+        return self._settle_run(subscription, subscription.in_flight.take_run(producer_id, sequences))
+
+    def acknowledge_numbered(self, subscription: Subscription, numbers: SequenceRun) -> int:
+        """Carry out `Broker.acknowledge_numbered`."""
+        if subscription.info.browser:
+            return 0
+        return self._settle_run(subscription, subscription.in_flight.take_numbered(numbers))
+
+    def _settle_run(self, subscription: Subscription, references: list[MessageReference]) -> int:
         if references:
             settle_all(references)
             self._consumer_registry.refill(subscription)

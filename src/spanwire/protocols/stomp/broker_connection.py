@@ -25,7 +25,7 @@ from spanwire.protocols.stomp.client_commands import ClientCommands
 from spanwire.protocols.stomp.codec.codec import FrameDecoder
 from spanwire.protocols.stomp.codec.encoding import escaped
 from spanwire.protocols.stomp.codec.errors import StompProtocolError, error_frame
-from spanwire.protocols.stomp.codec.frames import ACK, CONNECT, DISCONNECT, NACK, STOMP, V1_0, Frame
+from spanwire.protocols.stomp.codec.frames import ACK, CONNECT, DISCONNECT, NACK, STOMP, V1_0, AckRun, Frame
 from spanwire.protocols.stomp.heart_beat import HeartBeat
 from spanwire.protocols.stomp.login import Login
 from spanwire.protocols.stomp.states import State, next_state
@@ -280,6 +280,9 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
         if working is not None:  # the most frequent frames; all three are in the table, and none starts a job
             if frame.block.is_send:
                 return working.send(frame, now)
+            if isinstance(frame, AckRun):
+                self._take_acks(working, frame, now)
+                return True
             if command == ACK or command == NACK:
                 return working.acknowledge(frame, now)
         following = next_state(self._state, command)
@@ -294,6 +297,14 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
             self._enter(following)
         self._is_paused = self._is_busy()
         return done
+
+    def _take_acks(self, client: ClientCommands, run: AckRun, now: Time) -> None:
+        """Execute a run of acknowledgements; those that the run cannot take are executed one by one."""
+        taken = client.acknowledge_run(run, now)
+        if taken == run.numbers.size:
+            return
+        for number in run.numbers.after(taken):
+            self._handle(run.frame(number), now)
 
     def _log_in(self, frame: Frame, now: Time) -> None:
         login = Login(frame)

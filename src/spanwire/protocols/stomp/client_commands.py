@@ -26,12 +26,19 @@ from spanwire.protocols.stomp.codec.frames import (
     SUBSCRIBE,
     UNSUBSCRIBE,
     V1_0,
+    AckRun,
     Frame,
     HeaderBlock,
 )
 from spanwire.protocols.stomp.destinations import DestinationNames
 from spanwire.protocols.stomp.send_headers import MessageWriter, SendHeaders
-from spanwire.protocols.stomp.subscription import AUTO, StompSubscription, SubscribeOptions, durable_name
+from spanwire.protocols.stomp.subscription import (
+    AUTO,
+    CLIENT_INDIVIDUAL,
+    StompSubscription,
+    SubscribeOptions,
+    durable_name,
+)
 from spanwire.protocols.stomp.transactions import NamedTransactions
 
 SESSION: Final = -1  # the hidden session of a STOMP client's consumers and producer
@@ -94,12 +101,10 @@ class ClientCommands:
         if name is not None:
             transaction_id = self._transactions.find(name)
         token = self.next_token() if frame.receipt is not None else NO_TOKEN
-        last = acknowledgement.message_id
-        if last is None:
-            raise acknowledgement.unexpected()
         for subscription in acknowledgement.candidates(self._subscriptions):
             broker_side = subscription.broker_side
-            if broker_side is None:
+            last = None if broker_side is None else acknowledgement.message_id_at(broker_side)
+            if broker_side is None or last is None:
                 continue
             ack_type = acknowledgement.ack_type(subscription.ack_mode)
             ack = MessageAck(ack_type, None if ack_type == STANDARD_ACK else last, last)
@@ -108,6 +113,17 @@ class ClientCommands:
             except IllegalStateError:
                 continue
         raise acknowledgement.unexpected()
+
+    def acknowledge_run(self, run: AckRun, now: Time) -> int:
+        """Acknowledge messages one by one, as `client-individual` asks for.
+
+        Returns:
+            The number of messages acknowledged, from the first on; `acknowledge` takes or refuses the others.
+        """
+        subscription = self._subscriptions.get(run.subscription)
+        if subscription is None or subscription.ack_mode != CLIENT_INDIVIDUAL or subscription.broker_side is None:
+            return 0
+        return self._broker.acknowledge_numbered(subscription.broker_side, run.numbers, now)
 
     def act(self, frame: Frame, now: Time) -> bool:
         """Execute a frame about a subscription or transaction; return False if the receipt is withheld."""

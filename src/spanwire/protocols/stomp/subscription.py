@@ -6,12 +6,15 @@ A message in memory is its future MESSAGE frame (``layout.py``). A dispatch adds
 and in 1.2 the `ack` header. Only some parts depend on the version or the connection and are encoded again: all message
 ids in 1.0, escapes that 1.0 and 1.1 lack, and names of temporary destinations.
 
-The `ack` value consists of the subscription's number and the message id, so a dispatch needs no memory.
+The `ack` value consists of the numbers of the subscription and of the dispatch (`InFlight`), so a dispatch needs no
+memory and its acknowledgement no search.
 """
 
 from __future__ import annotations
 
 from typing import Final
+
+from mypy_extensions import i64
 
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.subscription import Subscription
@@ -36,7 +39,6 @@ from spanwire.protocols.stomp.layout import (
     HAS_ESCAPES,
     HAS_RETURN,
     HAS_TEMPORARY,
-    ID_LABEL,
     head_of,
     reply_to_of,
     tail_of,
@@ -51,7 +53,7 @@ DEFAULT_PREFETCH: Final = 1_000
 MAX_OPTION_DIGITS: Final = 9  # digits of an activemq.* number
 DURABLE_HEADERS: Final = ("activemq.subscriptionName", "activemq.subcriptionName", "durable-subscription-name")
 CONVERTING: Final = "convert_string_expressions:"  # lets a selector compare strings with numbers
-ID_START: Final = len(ID_LABEL)
+ENDS: Final = [b"%02d\n" % number for number in range(100)]  # ends of `ack` lines
 REDELIVERED: Final = b"redelivered:true\n"
 
 
@@ -142,7 +144,8 @@ class StompSubscription(MessageConsumer):
         self._redelivered_prefix: Final[bytes] = self._prefix + REDELIVERED
         self._map_prefix: Final[bytes] = b"MESSAGE\n" + encode_headers(for_maps, version)
         self._gives_ack_ids: Final[bool] = version == V1_2 and options.ack_mode != AUTO
-        self._ack_label: Final[bytes] = b"ack:%d-" % number
+        self._ack_start = b""
+        self._hundreds: i64 = -1  # in the numbers of the dispatches to which ``_ack_start`` belongs
         self._rewritten_flags: Final[int] = HAS_TEMPORARY | (HAS_RETURN if version == V1_1 else 0)
 
     def dispatch(self, message: Message, sequence: int, redelivery_count: int) -> None:
@@ -158,14 +161,12 @@ class StompSubscription(MessageConsumer):
         chunks = self._chunks
         raw = message.raw
         head = message.head
-        if self._gives_ack_ids:
-            first_end = message.format_index >> FLAG_BITS
-            line = raw[ID_START:first_end] if head is None else head[ID_START:first_end]
-            prefix = b"".join([prefix, self._ack_label, line, b"\n"])
         if self._version == V1_0:
             self._dispatch_plain(prefix, message)
             return
         chunks.append(prefix)
+        if self._gives_ack_ids:
+            self._write_ack_id(chunks)
         if message.format_index & self._rewritten_flags:
             chunks.append(self._rewritten(message))
             chunks.append(raw[message.content_start : message.tail_start])
@@ -176,6 +177,22 @@ class StompSubscription(MessageConsumer):
             chunks.append(raw)
         else:
             chunks.append(raw[: message.tail_start])
+
+    def _write_ack_id(self, chunks: list[bytes]) -> None:
+        """Write the `ack` header of the current dispatch.
+
+        It consists of two parts that exist, one of a hundred dispatches and the last two digits: a line made for each
+        message takes four times as long.
+        """
+        broker_side = self.broker_side
+        assert broker_side is not None  # a consumer is dispatched to after its start
+        number: i64 = broker_side.in_flight.newest_number
+        hundreds: i64 = number // 100
+        if hundreds != self._hundreds:
+            self._hundreds = hundreds
+            self._ack_start = b"ack:%d-%d" % (self.number, hundreds)
+        chunks.append(self._ack_start)
+        chunks.append(ENDS[number - hundreds * 100])
 
     def dispatch_end(self) -> None:
         """Write the frame for the end of a browse."""

@@ -276,6 +276,90 @@ def test_an_abort_leaves_the_message_to_be_acknowledged_again() -> None:
     assert commands(peer) == ["RECEIPT"]
 
 
+def in_flight(stage: Stage, name: str) -> tuple[int, int]:
+    (queue,) = [view for view in stage.broker.destination_views() if str(view.destination) == name]
+    return queue.dequeued, queue.in_flight
+
+
+def acks(frames: list[ReceivedFrame]) -> str:
+    return "".join(f"ACK\nid:{frame.headers['ack']}\n\n\0" for frame in frames)
+
+
+@pytest.mark.parametrize("step", [1, -1, 7])
+def test_single_acks_in_any_order_take_each_message_off_the_queue(step: int) -> None:
+    stage = Stage()
+    peer = stage.peer("1.2")
+    peer.sends("SUBSCRIBE\nid:1\ndestination:/queue/A\nack:client-individual\n\n\0")
+    for number in range(250):
+        peer.sends(f"SEND\ndestination:/queue/A\n\n{number}\0")
+    messages = peer.receives()
+    assert len({message.headers["ack"] for message in messages}) == 250
+    chosen = [messages[number * step % 250] for number in range(240)]
+    peer.sends(acks(chosen[:7]))
+    peer.sends(acks(chosen[7:]))
+    assert peer.receives() == []
+    assert in_flight(stage, "queue://A") == (240, 10)
+    peer.leaves()
+    other = stage.peer("1.2")
+    other.sends("SUBSCRIBE\nid:1\ndestination:/queue/A\nack:client-individual\n\n\0")
+    left = [message.body for message in messages if message not in chosen]
+    assert [message.body for message in other.receives()] == left
+
+
+def test_each_of_many_acks_that_names_no_message_in_flight_is_refused_and_the_others_count() -> None:
+    stage = Stage()
+    peer = stage.peer("1.2")
+    peer.sends("SUBSCRIBE\nid:1\ndestination:/queue/A\nack:client-individual\n\n\0")
+    for body in "abcd":
+        peer.sends(f"SEND\ndestination:/queue/A\n\n{body}\0")
+    a, b, c, _ = peer.receives()
+    strange = "ACK\nid:1-4711\n\n\0ACK\nid:9-1\n\n\0"
+    peer.sends(acks([a, b, a]) + strange + acks([c]))
+    assert commands(peer) == ["ERROR", "ERROR", "ERROR"]
+    assert not peer.closed
+    assert in_flight(stage, "queue://A") == (3, 1)
+
+
+def test_acks_of_the_mode_client_in_one_read_take_all_before_them() -> None:
+    stage = Stage()
+    peer = stage.peer("1.2")
+    peer.sends("SUBSCRIBE\nid:1\ndestination:/queue/A\nack:client\n\n\0")
+    for number in range(10):
+        peer.sends(f"SEND\ndestination:/queue/A\n\n{number}\0")
+    messages = peer.receives()
+    peer.sends(acks([messages[3], messages[7]]))
+    assert peer.receives() == []
+    assert in_flight(stage, "queue://A") == (8, 2)
+
+
+def test_a_message_of_an_aborted_transaction_keeps_its_ack_id() -> None:
+    stage = Stage()
+    peer = stage.peer("1.2")
+    peer.sends("SUBSCRIBE\nid:1\ndestination:/queue/A\nack:client-individual\n\n\0")
+    for body in "abc":
+        peer.sends(f"SEND\ndestination:/queue/A\n\n{body}\0")
+    a, b, c = peer.receives()
+    peer.sends(f"BEGIN\ntransaction:t\n\n\0ACK\nid:{b.headers['ack']}\ntransaction:t\n\n\0")
+    peer.sends(acks([a, c]) + "ABORT\ntransaction:t\n\n\0")
+    assert peer.receives() == []
+    assert in_flight(stage, "queue://A") == (2, 1)
+    peer.sends(acks([b]))
+    assert peer.receives() == []
+    assert in_flight(stage, "queue://A") == (3, 0)
+
+
+def test_acks_of_a_browser_take_nothing_off_the_queue() -> None:
+    stage = Stage()
+    peer = stage.peer("1.2")
+    for body in "ab":
+        peer.sends(f"SEND\ndestination:/queue/A\n\n{body}\0")
+    peer.sends("SUBSCRIBE\nid:1\ndestination:/queue/A\nbrowser:true\nack:client-individual\n\n\0")
+    a, b, _ = peer.receives()
+    peer.sends(acks([b, a]))
+    assert peer.receives() == []
+    assert in_flight(stage, "queue://A") == (0, 0)
+
+
 def test_a_nacked_message_goes_to_the_dead_letters() -> None:
     stage = Stage()
     peer = stage.peer("1.2")

@@ -7,9 +7,15 @@ import tracemalloc
 import pytest
 
 from spanwire.model.errors import LocalProtocolError
-from spanwire.protocols.stomp.codec.codec import MAX_BODY, MAX_HEADER_BLOCK, MAX_REPEATED_BLOCKS, FrameDecoder
+from spanwire.protocols.stomp.codec.codec import (
+    MAX_ACK_RUN,
+    MAX_BODY,
+    MAX_HEADER_BLOCK,
+    MAX_REPEATED_BLOCKS,
+    FrameDecoder,
+)
 from spanwire.protocols.stomp.codec.encoding import encode_frame, escaped, unescaped
-from spanwire.protocols.stomp.codec.frames import V1_0, V1_1, V1_2, Frame
+from spanwire.protocols.stomp.codec.frames import V1_0, V1_1, V1_2, AckRun, Frame
 
 KIB = 1024
 MIB = 1024 * 1024
@@ -304,3 +310,68 @@ def test_before_the_login_a_frame_of_more_than_8_kib_is_refused(rest: bytes) -> 
     for byte in b"CONNECT\n" + rest:
         decoder.feed(bytes([byte]))
     assert decoder.failure is not None
+
+
+def test_plain_acks_of_one_subscription_are_one_run_of_numbers() -> None:
+    data = b"".join(b"ACK\nid:1-%d\n\n\0" % number for number in (7, 8, 9, 100, 3))
+    data += b"\nACK\nid:2-0\n\n\0SEND\ndestination:/queue/A\n\nx\0ACK\nid:2-1\n\n\0"
+    for size in (len(data), 1, 5, 23):
+        decoder = accepted(V1_2)
+        frames: list[Frame] = []
+        for start in range(0, len(data), size):
+            frames += decoder.feed(data[start : start + size])
+        ids: list[str] = []
+        for frame in frames:
+            if isinstance(frame, AckRun):
+                ids += [f"{frame.subscription}-{number}" for number in frame.numbers.after(0)]
+            else:
+                ids.append(frame.headers.get("id", frame.command))  # a read that ends before the NUL
+        assert ids == ["1-7", "1-8", "1-9", "1-100", "1-3", "2-0", "SEND", "2-1"]
+        if size == len(data):
+            assert [frame.numbers.size for frame in frames if isinstance(frame, AckRun)] == [5, 1, 1]
+        assert (decoder.buffered_bytes, decoder.failure) == (0, None)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b"ACK\nid:1-2\nreceipt:r\n\n\0",
+        b"ACK\nid:1-2\ntransaction:t\n\n\0",
+        b"ACK\nid:1-2\r\n\r\n\0",
+        b"ACK\r\nid:1-2\n\n\0",
+        b"ACK\nid:1-2\n\0",
+        b"ACK\nid:1-2\n\nx\0",
+        b"ACK\nid:1-2-3\n\n\0",
+        b"ACK\nid:-1-2\n\n\0",
+        b"ACK\nid:12345\n\n\0",
+        b"ACK\nid:1-\n\n\0",
+        b"ACK\nid:1-\xc2\xb2\n\n\0",
+        b"ACK\nid:1-1234567890123456789\n\n\0",
+        b"ACK\nid:1-1234567890123456789012345678901\n\n\0",
+        b"NACK\nid:1-2\n\n\0",
+        b"ACK\nsubscription:1-2\n\n\0",
+    ],
+)
+def test_any_other_ack_is_a_frame_with_headers(frame: bytes) -> None:
+    for data in (frame, frame + b"\n" * 40):
+        (decoded,) = decode(data, V1_2)
+        assert not isinstance(decoded, AckRun)
+        assert decoded.headers
+
+
+@pytest.mark.parametrize("version", [V1_0, V1_1])
+def test_acks_of_other_versions_have_no_numbers(version: int) -> None:
+    (frame,) = decode(b"ACK\nid:1-2\n\n\0", version)
+    assert frame.headers == {"id": "1-2"}
+
+
+def test_a_run_of_acks_has_a_limit() -> None:
+    runs = decode(b"".join(b"ACK\nid:1-%d\n\n\0" % number for number in range(2 * MAX_ACK_RUN + 1)), V1_2)
+    assert [run.numbers.size for run in runs if isinstance(run, AckRun)] == [MAX_ACK_RUN, MAX_ACK_RUN, 1]
+
+
+def test_a_run_gives_back_each_ack_as_a_frame() -> None:
+    (run,) = decode(b"ACK\nid:1-7\n\n\0ACK\nid:1-8\n\n\0", V1_2)
+    assert isinstance(run, AckRun)
+    again = run.frame(8)
+    assert (again.command, again.headers, again.receipt, again.body) == ("ACK", {"id": "1-8"}, None, b"")

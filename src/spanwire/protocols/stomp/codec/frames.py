@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from mypy_extensions import mypyc_attr
+from mypy_extensions import i64, mypyc_attr
+
+from spanwire.model.acks import SequenceRun
 
 V1_0: Final = 10
 V1_1: Final = 11
@@ -104,3 +106,27 @@ class Frame:
 
     def __repr__(self) -> str:
         return f"Frame({self.block.command}, {len(self.body)} bytes)"
+
+
+ACK_BLOCK: Final = HeaderBlock(ACK, {})
+
+
+@mypyc_attr(acyclic=True)
+class AckRun(Frame):
+    """ACK frames without other headers than an `id` that the broker made (`StompSubscription`).
+
+    They come in thousands, one behind the other, so each is a number of the run and has no object of its own.
+    ``subscription`` is the number of the subscription, ``numbers`` are those of the dispatches in the order of the
+    frames.
+    """
+
+    __slots__ = ("numbers", "subscription")
+
+    def __init__(self, subscription: i64, number: i64) -> None:
+        super().__init__(ACK_BLOCK, None, -1)
+        self.subscription: Final[i64] = subscription
+        self.numbers: Final[SequenceRun] = SequenceRun(number)
+
+    def frame(self, number: int) -> Frame:
+        """Return one ACK of the run as a frame with headers."""
+        return Frame(HeaderBlock(ACK, {"id": f"{self.subscription}-{number}"}), None, -1)
