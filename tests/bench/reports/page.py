@@ -28,7 +28,7 @@ HOW_TO_READ: Final = f"""## How to read the figures
 - *Synchronous*: the producer waits for the broker's answer to a message before it sends the next.
 - *Persistent*: the broker stores each message on the disk. All else is in memory, and is lost with the broker.
 - *Client-individual*: the consumer acknowledges each message by itself.
-- *After a restart*: one consumer reads a stored queue, when the broker was stopped and started again.
+- *After a restart*: the broker is stopped and started again, then one consumer reads a queue of stored messages.
 - Every run is checked: no message lost, none twice, none in another order than it was sent in, none changed.
 """
 

@@ -143,6 +143,10 @@ def test_all_workloads_have_names_of_their_own_and_a_section() -> None:
     assert all(workload.section for workload in WORKLOADS)
 
 
+def test_nothing_runs_after_the_restart_of_the_brokers() -> None:
+    assert [workload.restart for workload in WORKLOADS] == [False] * (len(WORKLOADS) - 1) + [True]
+
+
 def test_workloads_are_chosen_by_name_or_section_in_any_case() -> None:
     assert {workload.protocol for workload in choose("stomp QUEUE", False)} == {"stomp"}
     assert {workload.section for workload in choose("latency", False)} == {LATENCY}
