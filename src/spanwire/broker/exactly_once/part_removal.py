@@ -1,4 +1,6 @@
-"""Removal of the staged parts of a sink by an abort, a new run or the end of the sink, a slice at a time.
+"""Removal of the staged parts of a sink, a slice at a time.
+
+Causes are an abort, a new run or the end of the sink.
 
 All parts, and the records that go with their removal, are one unit of the store. Gathering has no visible effect. The
 call to the store is the single step in which the parts are dropped; the memory forgets them afterwards.
@@ -27,7 +29,10 @@ OVER: Final = 2
 
 
 class EndedParts:
-    """Parts that end with a unit of the store: their ends are gathered, and they are forgotten behind its call."""
+    """Parts that end with a unit of the store.
+
+    The ends are gathered, and the parts are forgotten behind the unit's call.
+    """
 
     def __init__(self, sinks: Sinks, sink: Sink) -> None:
         self._sinks: Final[Sinks] = sinks

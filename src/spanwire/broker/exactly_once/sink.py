@@ -117,7 +117,10 @@ class Sink:
         self.under_way = ""
 
     def close(self, batch: int, under_way: str) -> None:
-        """Keep the parts of batches up to ``batch`` as they are, and let further requests wait, until `reopen`."""
+        """Keep the parts of batches up to ``batch`` as they are.
+
+        Further requests wait until `reopen`.
+        """
         self.closed_batch = batch
         self.under_way = under_way
 

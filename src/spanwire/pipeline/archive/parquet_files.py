@@ -1,4 +1,6 @@
-"""Archive files on shared storage: the rows of a segment by destination and day, written and read with PyArrow.
+"""Archive files on shared storage, written and read with PyArrow.
+
+A file has the rows of a segment by destination and day.
 
     DIRECTORY/destination=queue%3A%2F%2FORDERS/day=2026-01-31/part-0000000012-….parquet
 

@@ -1,4 +1,6 @@
-"""Archives queues or subscribed topics on shared storage with PyArrow; neither Spark nor Hadoop takes part.
+"""Archives queues or subscribed topics on shared storage with PyArrow.
+
+Neither Spark nor Hadoop takes part.
 
     receive → write the segment → acknowledge → write its Parquet files → discard the segment
 

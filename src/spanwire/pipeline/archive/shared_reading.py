@@ -1,4 +1,7 @@
-"""Reads an archive on shared storage into a DataFrame: PyArrow lists and reads the files, so no connector is needed."""
+"""Reads an archive on shared storage into a DataFrame.
+
+PyArrow lists and reads the files, so no connector is needed.
+"""
 
 from __future__ import annotations
 

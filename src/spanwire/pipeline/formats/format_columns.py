@@ -119,7 +119,9 @@ def json_body(*columns: str | Column, schema: str | RegisteredSchema, on_error: 
 
 
 def protobuf_schema(descriptors: str | Path, message: str, registered: RegisteredSchema | None = None) -> ProtobufPlan:
-    """Return a message type of a file that ``protoc --include_imports --descriptor_set_out=FILE`` has made.
+    """Return a message type of a file that protoc has made.
+
+    The command is ``protoc --include_imports --descriptor_set_out=FILE``.
 
     Args:
         descriptors: the path of the file, read once, on the driver.
@@ -133,7 +135,9 @@ def protobuf_schema(descriptors: str | Path, message: str, registered: Registere
 
 
 def register_protobuf(registry: SchemaRegistry, subject: str, schema: ProtobufPlan) -> ProtobufPlan:
-    """Register the file of a message type under a subject, unless it is there, and return the type with framed bodies.
+    """Register the file of a message type under a subject, unless it is there.
+
+    Returns the type with framed bodies.
 
     Args:
         registry: the registry.

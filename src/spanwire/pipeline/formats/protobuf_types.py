@@ -236,7 +236,10 @@ def single_type(field: FieldDescriptor) -> ValueType:
 
 
 def enum_type(enum: EnumDescriptor) -> ValueType:
-    """Return the type of an enum: the name of the value, or the number of one that the schema does not have."""
+    """Return the type of an enum: the name of the value.
+
+    A value that the schema does not have is its number.
+    """
     names = {number: value.name for number, value in enum.values_by_number.items()}
     numbers = {value.name: value.number for value in enum.values}
 

@@ -175,7 +175,9 @@ def open_files(address: str) -> ArrowFiles:
 def s3_filesystem(
     location: Location, environment: Mapping[str, str], attempts: int = CLIENT_ATTEMPTS
 ) -> pafs.S3FileSystem:
-    """Return the S3 client; credentials, region and endpoint that the address does not name are the environment's.
+    """Return the S3 client.
+
+    The environment has the credentials, region and endpoint that the address does not name.
 
     Raises:
         OSError: the bucket's region cannot be found.

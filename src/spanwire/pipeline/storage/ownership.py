@@ -41,7 +41,10 @@ OWNER_LENGTH: Final = 200  # characters of an owner's name in an error
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The segments that count, as index names by number, and their source; ``epoch`` is empty without an owner."""
+    """The segments that count, as index names by number, and their source.
+
+    ``epoch`` is empty without an owner.
+    """
 
     epoch: str
     source: Mapping[str, object]

@@ -34,7 +34,10 @@ class Block:
 
 
 class SegmentSpool:
-    """Collects the record batches of a segment in a local file without a name, so that an upload can be repeated."""
+    """Collects the record batches of a segment in a local file without a name.
+
+    So an upload can be repeated.
+    """
 
     def __init__(self) -> None:
         self.content: Final[BinaryIO] = cast(BinaryIO, TemporaryFile())

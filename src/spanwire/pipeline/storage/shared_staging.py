@@ -1,4 +1,6 @@
-"""Received messages on shared storage, from their acknowledgement until Spark has committed their batch.
+"""Received messages on shared storage.
+
+The messages are kept from their acknowledgement until Spark has committed their batch.
 
 `ownership` explains the names of the files and why no lock is needed. A file ``segment-….settled`` says that the broker
 has confirmed the acknowledgement of a segment.

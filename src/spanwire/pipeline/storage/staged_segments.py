@@ -1,4 +1,4 @@
-"""Staged messages wherever they are: a directory of this machine, or a file system that PyArrow reaches."""
+"""Staged messages in a directory of this machine, or on a file system of PyArrow."""
 
 from __future__ import annotations
 

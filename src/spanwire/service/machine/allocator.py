@@ -23,7 +23,9 @@ MAPPED_BYTES: Final = 32 * MIB  # larger blocks are mapped separately; glibc's m
 
 
 def keep_freed_memory() -> bool:
-    """Keep up to `RETAINED_BYTES` of freed memory for later messages; return False without glibc's allocator.
+    """Keep up to `RETAINED_BYTES` of freed memory for later messages.
+
+    Returns False without glibc's allocator.
 
     Call only in a process of the broker alone. Only speed depends on this setting.
     """

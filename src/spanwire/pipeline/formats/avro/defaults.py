@@ -73,7 +73,10 @@ def _write_block(schema: AvroSchema, entries: list[tuple[bytes, object]], out: b
 
 
 def _write_union(schema: AvroSchema, default: object, out: bytearray) -> None:
-    """Write the first branch that the default fits; the specification had the first branch alone before 1.12."""
+    """Write the first branch that the default fits.
+
+    Before 1.12 the specification had the first branch alone.
+    """
     for index, branch in enumerate(schema.inner):
         written = bytearray()
         try:

@@ -52,7 +52,10 @@ TIMES: Final[dict[str, tuple[Number, int]]] = {
 
 
 def compile_writer(schema: AvroSchema) -> Write:
-    """Return a function that appends the encoding of a value; it raises `MessageFormatError` for an unsuitable one."""
+    """Return a function that appends the encoding of a value.
+
+    The function raises `MessageFormatError` for an unsuitable value.
+    """
     if schema.kind == RECORD:
         return _record(schema)
     if schema.kind == ARRAY:
