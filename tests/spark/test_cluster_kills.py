@@ -12,15 +12,23 @@ import pytest
 
 from tests.support.broker_process import BrokerProcess
 from tests.support.spark_cluster import SparkCluster
-from tests.support.spark_kills import CONTROL_SINK, STAGING, TIMEOUT_S, KilledSpark
+from tests.support.spark_kills import CONTROL_SINK, CURSOR, LEDGER_SINK, STAGING, TIMEOUT_S, KilledSpark
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(2 * TIMEOUT_S)]
-POINTS = ["read:executor", "staged:worker", "committed:jvm"]
 
 
-def test_a_sink_that_commits_once_outlives_executors_and_workers(spanwire: BrokerProcess, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("source", "sink", "points"),
+    [
+        pytest.param(STAGING, CONTROL_SINK, ["read:executor", "staged:worker", "committed:jvm"], id="control"),
+        pytest.param(CURSOR, LEDGER_SINK, ["staged:executor", "decided:self", "read:worker"], id="ledger"),
+    ],
+)
+def test_a_sink_that_commits_once_outlives_executors_and_workers(
+    source: dict[str, str], sink: dict[str, str], points: list[str], spanwire: BrokerProcess, tmp_path: Path
+) -> None:
     brokers = {"in": spanwire, "out": spanwire}
     (tmp_path / "cluster").mkdir()
     with SparkCluster(tmp_path / "cluster") as cluster:
-        outcome = KilledSpark(tmp_path / "once", brokers, POINTS, STAGING, CONTROL_SINK, cluster=cluster).run()
+        outcome = KilledSpark(tmp_path / "once", brokers, points, source, sink, cluster=cluster).run()
     assert outcome.is_complete and outcome.is_exact, outcome.told()
