@@ -17,10 +17,10 @@ from spanwire.broker.persistence.recovered import RecoveredDestination
 from spanwire.broker.persistence.store_unit import StoreUnit, Transfer
 from spanwire.model.destination import QUEUE, SUBSCRIPTION, TRANSACTION, Destination
 from spanwire.model.message import DEFAULT_PRIORITY, Message
+from spanwire.stores.driver.reader import read_all, read_block
 from spanwire.stores.journal.batch import write_batch
 from spanwire.stores.journal.journal import Journal
 from spanwire.stores.journal.opening import OpenedJournal, open_journal
-from spanwire.stores.reader import read_all, read_block
 from tests.simulation.disk import SimulatedDisk
 from tests.support.plain_format import plain_message
 

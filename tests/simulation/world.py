@@ -21,12 +21,12 @@ from spanwire.broker.ports import Store
 from spanwire.model.destination import parse_destination
 from spanwire.model.environment import Time
 from spanwire.model.message import Message
+from spanwire.stores.driver.reader import read_all, read_block
 from spanwire.stores.journal.batch import Batch, write_batch
 from spanwire.stores.journal.fetching.fetch import Fetch
 from spanwire.stores.journal.journal import Journal
 from spanwire.stores.journal.opening import open_journal
 from spanwire.stores.journal.recovery.recovery import Recovery, recover
-from spanwire.stores.reader import read_all, read_block
 from tests.simulation.clients import SimulatedClient
 from tests.simulation.disk import PowerCutError, SimulatedDisk
 from tests.support.dialogue.text_format import text_formats

@@ -36,7 +36,7 @@ from spanwire.protocols.base import ConnectionSettings
 from spanwire.protocols.stomp.broker_connection import StompBrokerConnection
 from spanwire.protocols.stomp.message_format import stomp_formats
 from spanwire.service.machine.interpreter import settle_interpreter
-from spanwire.stores.journal_store import JournalStore
+from spanwire.stores.driver.journal_store import JournalStore
 from tests.support.loop import PostedCalls
 from tests.support.stomp_dialogue import DialogueEnvironment
 

@@ -26,10 +26,10 @@ from spanwire.model.destination import QUEUE, Destination
 from spanwire.service.machine.environment import RealEnvironment
 from spanwire.service.message_formats import message_formats
 from spanwire.stores.directory import DataDirectory
-from spanwire.stores.disk import FileDisk
+from spanwire.stores.driver.disk import FileDisk
+from spanwire.stores.driver.journal_store import JOURNAL_DIRECTORY, JournalStore
 from spanwire.stores.journal.batch import write_batch
 from spanwire.stores.journal.opening import open_journal
-from spanwire.stores.journal_store import JOURNAL_DIRECTORY, JournalStore
 from tests.support.plain_format import plain_message
 
 A: Final = Destination(QUEUE, "A")

@@ -8,11 +8,11 @@ from typing import Final
 from spanwire.broker.persistence.recovered import RecoveredDestination
 from spanwire.model.errors import StoreError
 from spanwire.model.message import Message
+from spanwire.stores.driver.reader import read_all, read_block
 from spanwire.stores.journal.batch import Batch, write_batch
 from spanwire.stores.journal.fetching.fetch import damaged_message
 from spanwire.stores.journal.journal import Journal
 from spanwire.stores.journal.opening import open_journal
-from spanwire.stores.reader import read_all, read_block
 from tests.simulation.disk import SimulatedDisk
 from tests.support.plain_format import plain_formats
 

@@ -10,8 +10,8 @@ from typing import Final
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import StoreError
 from spanwire.model.message import Message
+from spanwire.stores.driver.journal_store import JournalStore
 from spanwire.stores.journal.loop_syncs import RECENT_SYNCS
-from spanwire.stores.journal_store import JournalStore
 from tests.support.loop import PostedCalls
 from tests.support.plain_format import plain_formats
 

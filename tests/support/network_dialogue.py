@@ -42,11 +42,11 @@ from spanwire.protocols.openwire.codec.wire_format import WireFormatPreferences
 from spanwire.protocols.openwire.messages.advisory_format import OpenWireAdvisoryFormat
 from spanwire.protocols.openwire.messages.message_format import openwire_formats
 from spanwire.protocols.stomp.message_format import stomp_formats
+from spanwire.stores.driver.reader import read_all
 from spanwire.stores.journal.batch import write_batch
 from spanwire.stores.journal.journal import Journal
 from spanwire.stores.journal.opening import open_journal
 from spanwire.stores.journal.recovery.audited import recover_audit
-from spanwire.stores.reader import read_all
 from tests.simulation.disk import SimulatedDisk
 
 STARTED_MS = 1_795_246_514_000

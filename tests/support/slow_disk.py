@@ -8,17 +8,18 @@ from typing import Final
 
 from spanwire.model.errors import StoreError
 from spanwire.stores.directory import DataDirectory
-from spanwire.stores.disk import FileDisk
+from spanwire.stores.driver.disk import FileDisk
+from spanwire.stores.driver.journal_store import JournalStore
 from spanwire.stores.journal.opening import open_journal
-from spanwire.stores.journal_store import JournalStore
 from tests.support.loop import PostedCalls
 from tests.support.plain_format import plain_formats
+from tests.support.wrapped_disk import WrappedDisk
 
 SYNC_SECONDS: Final = 0.4
 STORE_ID: Final = b"a store for test"
 
 
-class WaitingDisk(FileDisk):
+class WaitingDisk(WrappedDisk):
     """Real files; from `hold` on each sync is posted to the loop, and ends when the test releases it."""
 
     def __init__(self, directory: Path, calls: PostedCalls) -> None:

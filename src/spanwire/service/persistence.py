@@ -14,7 +14,8 @@ from spanwire.broker.ports import Store
 from spanwire.model.errors import StoreError
 from spanwire.service.config.model import PersistenceConfiguration
 from spanwire.stores.directory import DataDirectory
-from spanwire.stores.journal_store import Failed, Fetched, JournalStore, Schedule, SpaceChanged, Stored
+from spanwire.stores.driver.answers import Failed, Fetched, Schedule
+from spanwire.stores.driver.journal_store import JournalStore, SpaceChanged, Stored
 
 FOREIGN_STORES: Final = (
     ("db-*.log", "KahaDB"),

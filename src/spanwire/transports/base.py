@@ -72,7 +72,7 @@ class TurnBroker(Protocol):
 
 
 class TurnStore(Protocol):
-    """The part of the message store used by the end of a turn (``stores/journal_store.py``)."""
+    """The part of the message store used by the end of a turn (``stores/driver/journal_store.py``)."""
 
     def turn(self, now: float, active: int) -> None:
         """Write the changes of this turn, or have them written. ``now`` is in monotonic seconds.

@@ -20,7 +20,7 @@ from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.ids import MessageId, ProducerId
 from spanwire.model.message_view import TEXT, MessageView
 from spanwire.service.message_formats import message_formats
-from spanwire.stores.disk import FileDisk
+from spanwire.stores.driver.disk import FileDisk
 from spanwire.stores.journal.batch import write_batch
 from spanwire.stores.journal.opening import open_journal
 from spanwire.stores.journal.segments.segment import encode_segment_header, segment_name

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from spanwire.stores.disk import WRITE_THROUGH, FileDisk
+from spanwire.stores.driver.disk import WRITE_THROUGH, FileDisk
 from spanwire.stores.journal.segments.segment import SPARE_NAME
 from spanwire.stores.journal.segments.whole_write import MAX_PARTS_PER_WRITE
 

@@ -15,16 +15,17 @@ import pytest
 
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import StoreError
-from spanwire.stores.disk import FileDisk
+from spanwire.stores.driver.answers import ANSWER_SLICE
+from spanwire.stores.driver.disk import FileDisk
+from spanwire.stores.driver.journal_store import ACK_SYNC_DELAY
+from spanwire.stores.driver.reader import JournalReader
+from spanwire.stores.driver.writer import JournalWriter
 from spanwire.stores.journal.batch import Batch
 from spanwire.stores.journal.fetching.fetch import Fetch, Read, StoredBytes
 from spanwire.stores.journal.fetching.fetch_blocks import MAX_BLOCK_BYTES, blocks
 from spanwire.stores.journal.group_commit import MAX_WAIT, MIN_CLIENTS
 from spanwire.stores.journal.segments.segment import segment_name
-from spanwire.stores.journal_store import ACK_SYNC_DELAY, ANSWER_SLICE
-from spanwire.stores.reader import JournalReader
 from spanwire.stores.start_progress import StartProgress
-from spanwire.stores.writer import JournalWriter
 from tests.simulation.disk import SimulatedDisk
 from tests.support.journal_driver import JournalDriver
 from tests.support.journal_store_driver import JournalStoreDriver

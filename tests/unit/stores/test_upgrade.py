@@ -19,7 +19,7 @@ from spanwire.cli.main import main
 from spanwire.client import blocking
 from spanwire.model.destination import parse_destination
 from spanwire.service.message_formats import message_formats
-from spanwire.stores.disk import FileDisk
+from spanwire.stores.driver.disk import FileDisk
 from spanwire.stores.journal.batch import write_batch
 from spanwire.stores.journal.opening import OpenedJournal, open_journal
 from spanwire.stores.offline.contents import StoreContents

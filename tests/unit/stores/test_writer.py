@@ -9,11 +9,11 @@ import pytest
 
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import StoreError
+from spanwire.stores.driver.writer import JournalWriter
 from spanwire.stores.journal.batch import Batch
 from spanwire.stores.journal.opening import open_journal
 from spanwire.stores.journal.segments.segment import RESERVE_NAME, SPARE_NAME, segment_name
 from spanwire.stores.journal.spare_files import STEP_BYTES
-from spanwire.stores.writer import JournalWriter
 from tests.support.journal_driver import SMALL_SEGMENT, STORE_ID, JournalDriver
 from tests.support.loop import PostedCalls
 from tests.support.plain_format import plain_message

@@ -26,11 +26,11 @@ from spanwire.client import blocking
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.service.config.loading import load_configuration
 from spanwire.service.config.model import BrokerConfiguration
-from spanwire.stores.disk import FileDisk
+from spanwire.stores.driver.disk import FileDisk
+from spanwire.stores.driver.reader import read_all
 from spanwire.stores.journal.fetching.fetch import StoredBytes
 from spanwire.stores.journal.opening import open_journal
 from spanwire.stores.journal.segments.segment import FORMAT_VERSION
-from spanwire.stores.reader import read_all
 from tests.support.broker_process import BrokerProcess
 from tests.support.stomp_socket import StompSocket
 

@@ -21,7 +21,7 @@ from spanwire.model.units import MIB
 from spanwire.model.written_destination import written_destination
 from spanwire.protocols.readable import readable_or_fault
 from spanwire.service.message_formats import message_formats
-from spanwire.stores.disk import FileDisk
+from spanwire.stores.driver.disk import FileDisk
 from spanwire.stores.journal.segments.disk_port import DISK_FULL, Disk
 from spanwire.stores.journal.segments.patches import PLAN_NAME
 from spanwire.stores.offline import repair as repairing

@@ -1,6 +1,6 @@
 """The journal: records, segments, index, recovery.
 
-Pure over a Disk port; threads live in `spanwire.stores`.
+Pure over a Disk port; threads live in `spanwire.stores.driver`.
 
 - A *record* is one message, removal or metadata record; a *segment* is one file of records.
 - The *outbox* has the records of calls not yet written. A *batch* is one write and one sync of records.

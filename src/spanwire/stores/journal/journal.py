@@ -2,7 +2,7 @@
 
 Calls queue entries and return. `Journal.next_batch` turns the queued entries into one write. The driver, a writer
 thread or a test, reports the write with `Journal.on_completed`. One batch is written at a time, and the next grows
-meanwhile. No I/O, no clock, no threads: everything runs on the loop's thread. ``stores/journal_store.py`` is the shell.
+meanwhile. No I/O, no clock, no threads: everything runs on the loop's thread. `spanwire.stores.driver` is the shell.
 """
 
 from __future__ import annotations

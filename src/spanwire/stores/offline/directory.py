@@ -11,8 +11,8 @@ from typing import Final
 
 from spanwire.model.errors import StoreError
 from spanwire.stores.directory import LOCK_NAME, MAX_PID_BYTES, DataDirectory
+from spanwire.stores.driver.journal_store import JOURNAL_DIRECTORY
 from spanwire.stores.journal.segments.segment import segment_number
-from spanwire.stores.journal_store import JOURNAL_DIRECTORY
 
 FOREIGN_STORE: Final = "db-*.log"  # KahaDB's journal files
 

@@ -26,7 +26,7 @@ from spanwire.model.destination import SCHEDULE, SCHEMES, Destination, check_nam
 from spanwire.model.errors import SpanwireError, StoreError
 from spanwire.model.message import Message
 from spanwire.stores.directory import DIRECTORY_MODE
-from spanwire.stores.disk import FileDisk
+from spanwire.stores.driver.disk import FileDisk
 from spanwire.stores.journal.batch import write_batch
 from spanwire.stores.journal.index.index import destination_of
 from spanwire.stores.journal.journal import Journal

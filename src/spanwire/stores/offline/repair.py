@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from spanwire.model.errors import StoreError
-from spanwire.stores.disk import FileDisk
+from spanwire.stores.driver.disk import FileDisk
 from spanwire.stores.journal.segments.disk_port import Disk
 from spanwire.stores.journal.segments.patches import PLAN_NAME, PatchedFile
 from spanwire.stores.journal.segments.segment import SUFFIX

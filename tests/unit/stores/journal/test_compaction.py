@@ -11,12 +11,12 @@ import pytest
 
 from spanwire.broker.metadata import SUBSCRIPTIONS
 from spanwire.model.destination import QUEUE, Destination, parse_destination
+from spanwire.stores.driver.reader import read_all, read_block
 from spanwire.stores.journal.batch import write_batch
 from spanwire.stores.journal.compaction import MAX_SCAN_BYTES, SCAN_BYTES, SCAN_RECORDS, Scan, usual_step
 from spanwire.stores.journal.segments.record import HEADER_SIZE, MOVED_BODY, REFERENCE
 from spanwire.stores.journal.segments.segment import segment_name, segment_number
 from spanwire.stores.journal.space import UNMANAGED
-from spanwire.stores.reader import read_all, read_block
 from tests.simulation.disk import SimulatedDisk
 from tests.support.journal_driver import JournalDriver
 from tests.support.plain_format import body_of, plain_message

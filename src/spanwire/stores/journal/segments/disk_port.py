@@ -1,4 +1,4 @@
-"""The port `Disk`: one flat directory of files. `spanwire.stores.disk` has the real files.
+"""The port `Disk`: one flat directory of files. `spanwire.stores.driver.disk` has the real files.
 
 A power cut keeps the bytes of a file as of the last `Disk.sync` of that file, and the names, sizes and deletions as of
 the last `Disk.sync_directory`. All later changes may be lost, in any order. All methods raise `OSError`.

@@ -35,11 +35,11 @@ class JournalReader:
         self._on_read: Final = on_read
         self._on_failed: Final = on_failed
         self._fetches: Final[SimpleQueue[Fetch | Scan | None]] = SimpleQueue()
-        self._thread: Final = Thread(target=self._run, name="spanwire-journal-reader", daemon=True)
+        self._worker: Final = Thread(target=self._run, name="spanwire-journal-reader", daemon=True)
 
     def start(self) -> None:
         """Start the thread."""
-        self._thread.start()
+        self._worker.start()
 
     def hand_over(self, fetch: Fetch | Scan) -> None:
         """Queue a fetch or scan. The thread works in the order of the queue."""
@@ -47,9 +47,9 @@ class JournalReader:
 
     def stop(self) -> None:
         """Process the queue and end the thread. Blocks."""
-        if self._thread.is_alive():
+        if self._worker.is_alive():
             self._fetches.put(None)
-            self._thread.join()
+            self._worker.join()
 
     def _run(self) -> None:
         while True:

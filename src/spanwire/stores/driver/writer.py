@@ -62,7 +62,7 @@ class JournalWriter:
         self._sync: Final = sync
         self._sync_interval: Final = sync_interval
         self._batches: Final[SimpleQueue[Batch | None]] = SimpleQueue()
-        self._thread: Final = Thread(target=self._run, name="spanwire-journal-writer", daemon=True)
+        self._worker: Final = Thread(target=self._run, name="spanwire-journal-writer", daemon=True)
         self._stopping: Final = Event()
         self._files: Final[SpareFiles] = SpareFiles(disk, sync)
         self._targets = (0, 0)  # target sizes of both files; written by the loop, read by the thread
@@ -79,7 +79,7 @@ class JournalWriter:
 
     def start(self) -> None:
         """Start the thread."""
-        self._thread.start()
+        self._worker.start()
 
     def hand_over(self, batch: Batch, spare_bytes: int, reserve_bytes: int = 0, space_bytes: int = NO_HURRY) -> None:
         """Queue a batch for writing.
@@ -135,10 +135,10 @@ class JournalWriter:
 
     def stop(self) -> None:
         """Write all queued batches, unless a write fails, and end the thread. Blocks."""
-        if self._thread.is_alive():
+        if self._worker.is_alive():
             self._stopping.set()
             self._batches.put(None)
-            self._thread.join()
+            self._worker.join()
 
     def _run(self) -> None:
         try:

@@ -21,25 +21,27 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.persistence.producer_audit import ProducerAudit
 from spanwire.broker.persistence.recovered import RecoveredDestination
 from spanwire.broker.ports import Store
-from spanwire.model.errors import RemoteProtocolError, StoreError
-from spanwire.model.message import Message
+from spanwire.model.errors import StoreError
 from spanwire.stores.directory import DataDirectory, advice
-from spanwire.stores.disk import FileDisk, check_files
+from spanwire.stores.driver.answers import Answers, Failed, Fetched, Schedule
+from spanwire.stores.driver.disk import FileDisk, check_files
+from spanwire.stores.driver.reader import JournalReader
+from spanwire.stores.driver.writer import JournalWriter, write_error
 from spanwire.stores.journal.batch import Batch, write_batch
 from spanwire.stores.journal.compaction import Scan
-from spanwire.stores.journal.fetching.fetch import Fetch, StoredBytes, damaged_message
+from spanwire.stores.journal.fetching.fetch import Fetch, StoredBytes
 from spanwire.stores.journal.group_commit import GroupCommit
 from spanwire.stores.journal.journal import Journal
 from spanwire.stores.journal.loop_syncs import LoopSyncs
 from spanwire.stores.journal.opening import OpenedJournal, open_journal
 from spanwire.stores.journal.recovery.audited import recover_audit
-from spanwire.stores.journal.segments.disk_port import DISK_FULL
+from spanwire.stores.journal.segments.disk_port import DISK_FULL, Disk
 from spanwire.stores.journal.segments.segment import (
     DEFAULT_SEGMENT_BYTES,
     SPARE_NAME,
@@ -47,21 +49,14 @@ from spanwire.stores.journal.segments.segment import (
     segment_name,
 )
 from spanwire.stores.journal.space import UNMANAGED
-from spanwire.stores.reader import JournalReader
 from spanwire.stores.start_progress import StartProgress
-from spanwire.stores.writer import JournalWriter, write_error
 
 logger: Final = logging.getLogger(__name__)
 
 JOURNAL_DIRECTORY: Final = "journal"
 ACK_SYNC_DELAY: Final = 0.005  # seconds removals without a waiting client may gather; a loss only means redelivery
 
-ANSWER_SLICE: Final = 64  # messages decoded in one turn of the loop; bounds the turn
-
 Stored = Callable[[int], None]
-Fetched = Callable[[int, list[Message | None]], None]
-Failed = Callable[[StoreError], None]
-Schedule = Callable[[Callable[[], None]], None]
 SpaceChanged = Callable[[bool], None]
 
 
@@ -69,15 +64,12 @@ def _ignore_space(has_space: bool) -> None:
     """Ignore the space on the disk."""
 
 
-class Answer:
-    """The messages read for one request; ``next_read`` is the index of the first undecoded one."""
+class OpenDisk(Disk, Protocol):
+    """Files that the store closes. `FileDisk` is one; tests delay syncs and refuse writes with others."""
 
-    __slots__ = ("fetch", "next_read", "results")
-
-    def __init__(self, fetch: Fetch, results: list[StoredBytes | None]) -> None:
-        self.fetch: Final = fetch
-        self.results: Final = results
-        self.next_read = 0
+    def close(self) -> None:
+        """Close all files."""
+        ...
 
 
 class JournalStore:
@@ -91,7 +83,7 @@ class JournalStore:
     def __init__(
         self,
         directory: DataDirectory,
-        files: tuple[FileDisk, FileDisk],
+        files: tuple[OpenDisk, OpenDisk],
         opened: OpenedJournal,
         formats: MessageFormats,
         callbacks: tuple[Stored, Fetched, Failed, Schedule, SpaceChanged],
@@ -101,17 +93,17 @@ class JournalStore:
         self._directory: Final = directory
         self._disk, self._read_disk = files
         self._journal: Final[Journal] = opened.journal
-        self._formats: Final = formats
-        self._on_stored, self._on_fetched, self._on_failed, self._schedule, self._on_space = callbacks
+        self._on_stored, on_fetched, self._on_failed, self._schedule, self._on_space = callbacks
+        self._answers: Final = Answers(opened.journal, formats, on_fetched, self._fail, self._schedule)
         self._in_flight: Batch | None = None
         self._unreported: Final[deque[Batch]] = deque()  # batches with unreported slices: at most two
         self._turn_requested = False
-        self._answers: Final[deque[Answer]] = deque()  # in the order of the requests; the broker bounds the requests
         self._deadline: float | None = None
         self._group: Final = GroupCommit()
         self._answered_clients = 0
         self._error: StoreError | None = None
         self._is_stopped = False
+        self._found_full = False  # the disk, by the last write of `stop`
         self._loop_syncs: Final = LoopSyncs()
         self._is_synced: Final = syncs[0]
         self._clock: Final = clock  # for the times of syncs alone
@@ -343,8 +335,8 @@ class JournalStore:
         self._journal.space_changed(UNMANAGED, True)
         try:
             self._write_all()
-        except StoreError as error:
-            if not isinstance(error.__cause__, OSError) or error.__cause__.errno not in DISK_FULL:
+        except StoreError:
+            if not self._found_full:
                 raise
             logger.warning("the disk is full: messages that were not acknowledged yet are not kept")
             return False
@@ -354,6 +346,7 @@ class JournalStore:
         try:
             fault = write_batch(self._disk, batch, True)
         except OSError as cause:
+            self._found_full = cause.errno in DISK_FULL  # mypyc leaves out the cause of an error
             raise write_error(batch, cause) from cause
         if fault:
             logger.warning("%s", fault)
@@ -406,58 +399,6 @@ class JournalStore:
             self._on_space(has_space)
         self._on_stored(self._journal.stored_position)  # a turn must follow: held calls and compaction may go on
 
-    def _on_read(self, fetch: Fetch, results: list[StoredBytes | None]) -> None:
-        """Queue the result of a read behind the results of earlier reads."""
-        self._answers.append(Answer(fetch, results))
-        if len(self._answers) == 1:
-            self._answer_some()
-
-    def _answer_some(self) -> None:
-        """Decode the next `ANSWER_SLICE` messages of a read; later turns decode the rest."""
-        if self._error is not None:
-            return
-        answer = self._answers[0]
-        start = answer.next_read
-        answer.next_read = min(start + ANSWER_SLICE, len(answer.fetch.reads))
-        if not self._index(answer.fetch, answer.results, start, answer.next_read):
-            return
-        if answer.next_read == len(answer.fetch.reads):
-            self._answers.popleft()
-            fetch = answer.fetch
-            fetch.forget_removed()
-            self._journal.answered(fetch)
-        try:
-            if answer.next_read == len(answer.fetch.reads):
-                self._on_fetched(answer.fetch.request, answer.fetch.messages)
-        finally:
-            if self._answers:
-                self._schedule(self._answer_some)
-
-    def _index(self, fetch: Fetch, results: list[StoredBytes | None], start: int, end: int) -> bool:
-        """Decode messages; an unreadable message becomes None.
-
-        Return False if a segment is missing: the store has failed.
-        """
-        index = fetch.take_apart(results, start, end, self._formats)
-        while index < end:
-            read = fetch.reads[index]
-            if fetch.still_there(read):
-                stored = results[index]
-                if stored is None:
-                    self._fail(StoreError(f"{segment_name(read.segment)} is missing: restore the file from a backup"))
-                    return False
-                logger.error("%s", damaged_message(fetch, read, stored.damage or self._decoding_error(stored)))
-            index = fetch.take_apart(results, index + 1, end, self._formats)
-        return True
-
-    def _decoding_error(self, stored: StoredBytes) -> str:
-        """Return the reason why a message with a matching checksum cannot be decoded."""
-        try:
-            self._formats.index(stored.format_id, stored.raw)
-        except (RemoteProtocolError, StoreError) as error:
-            return str(error)
-        return ""
-
     def _on_scanned(self, scan: Scan, block: bytes) -> None:
         journal = self._journal
         journal.scanned(scan, block)
@@ -473,6 +414,7 @@ class JournalStore:
     def _fail(self, error: StoreError) -> None:
         if self._error is None:
             self._error = error
+            self._answers.stop()
             self._journal.fail()
             self._on_failed(error)
 
@@ -485,7 +427,7 @@ class JournalStore:
         self._schedule(partial(self._on_space_change, spare_bytes, has_space))
 
     def _post_read(self, fetch: Fetch, results: list[StoredBytes | None]) -> None:
-        self._schedule(partial(self._on_read, fetch, results))
+        self._schedule(partial(self._answers.add, fetch, results))
 
     def _post_scan(self, scan: Scan, block: bytes) -> None:
         self._schedule(partial(self._on_scanned, scan, block))
