@@ -35,6 +35,7 @@ COUNTED = [
     Workload("openwire queue 1p1c 1 KiB", "openwire", "queue", 1, 1, KIB, MORE, window=1_000),
     Workload("openwire queue 4p4c 1 KiB", "openwire", "queue", 4, 4, KIB, MORE, window=1_000),
     Workload("openwire queue 1p 1 KiB sync", "openwire", "queue", 1, 0, KIB, MORE, 1, synchronous=True),
+    Workload("openwire queue 16p 1 KiB persistent sync", "openwire", "queue", 16, 0, KIB, MORE, 1, True, True),
     Workload("openwire topic 1p10c 1 KiB", "openwire", "topic", 1, 10, KIB, MORE, window=1_000),
     Workload("stomp queue 1p1c 1 KiB", "stomp", "queue", 1, 1, KIB, MORE, window=1_000),
     Workload(
