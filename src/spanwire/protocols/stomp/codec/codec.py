@@ -320,7 +320,7 @@ class FrameDecoder:
     def _remember(self, block: bytes, header_block: HeaderBlock) -> None:
         """Cache a header block that comes for the second time.
 
-        If each message has a header of its own, no block repeats. Cached at once, such blocks took 64 KiB of memory for
+        If each message has a header of its own, no block repeats. Cached at once, such blocks took 54 KiB of memory for
         each connection.
         """
         key = hash(block)
