@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.broker_process import BrokerProcess
 from tests.support.spark_cluster import SparkCluster
-from tests.support.spark_kills import CONTROL_SINK, CURSOR, LEDGER_SINK, STAGING, TIMEOUT_S, KilledSpark
+from tests.support.spark_kills import CONTROL_SINK, CURSOR, LEDGER_SINK, NAIVE_SINK, STAGING, TIMEOUT_S, KilledSpark
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(2 * TIMEOUT_S)]
 
@@ -32,3 +32,16 @@ def test_a_sink_that_commits_once_outlives_executors_and_workers(
     with SparkCluster(tmp_path / "cluster") as cluster:
         outcome = KilledSpark(tmp_path / "once", brokers, points, source, sink, cluster=cluster).run()
     assert outcome.is_complete and outcome.is_exact, outcome.told()
+
+
+def test_the_counting_finds_what_a_sink_doubles_whose_executor_is_killed(
+    spanwire: BrokerProcess, tmp_path: Path
+) -> None:
+    brokers = {"in": spanwire, "out": spanwire}
+    (tmp_path / "cluster").mkdir()
+    with SparkCluster(tmp_path / "cluster") as cluster:
+        outcome = KilledSpark(
+            tmp_path / "naive", brokers, ["staged:executor"], STAGING, NAIVE_SINK, cluster=cluster
+        ).run()
+    assert outcome.is_complete and outcome.lost == [], outcome.told()
+    assert outcome.doubled, outcome.told()
