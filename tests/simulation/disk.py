@@ -82,7 +82,6 @@ class SimulatedDisk:
         self.trusts = False  # a writer that does not look at what a write says it took
         self.lies = ""  # syncs whose line in the trace begins so do nothing: a drive that keeps all in its cache
         self.trace: list[str] = []
-        self.allocated: list[str] = []  # files with zeros that were not written
         self.failures: list[str] = []  # the steps that failed
         self._files: dict[str, SimulatedFile] = {}
         self._safe_names: dict[str, SimulatedFile] = {}
@@ -134,10 +133,6 @@ class SimulatedDisk:
             self.write_some(name, end, [bytes(size - end)])
         else:
             fill(self, name, end, size)
-
-    def allocate(self, name: str, size: int) -> None:
-        self.allocated.append(name)
-        self.resize(name, size)
 
     def sync(self, name: str) -> None:
         self._step(f"sync {name}")

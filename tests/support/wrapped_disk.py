@@ -26,9 +26,6 @@ class WrappedDisk:
     def resize(self, name: str, size: int) -> None:
         self._files.resize(name, size)
 
-    def allocate(self, name: str, size: int) -> None:
-        self._files.allocate(name, size)
-
     def sync(self, name: str) -> None:
         self._files.sync(name)
 

@@ -225,36 +225,3 @@ def test_a_file_that_is_a_symbolic_link_is_not_followed(tmp_path: Path) -> None:
         disk.resize(SPARE_NAME, 4096)
     disk.close()
     assert theirs.read_bytes() == b"not ours"
-
-
-def test_space_that_is_allocated_is_zeros_and_none_of_them_is_written(tmp_path: Path, syncs: Syncs) -> None:
-    disk = FileDisk(tmp_path, write_through=True)
-    disk.resize("a", 4096)
-    disk.write("a", 4000, [b"x" * 96])
-    written = syncs.plain_writes
-    disk.allocate("a", 1 << 20)
-    assert disk.read("a", 0, 1 << 21) == bytes(4000) + b"x" * 96 + bytes((1 << 20) - 4096)
-    assert (tmp_path / "a").stat().st_blocks * 512 >= 1 << 20
-    disk.write("a", 5000, [b"y"])
-    disk.sync("a")
-    assert (syncs.syncs, syncs.plain_writes) == (1, written + 1)  # the new size is not on the disk without a sync
-
-
-def test_where_no_space_can_be_allocated_zeros_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(descriptor: int, offset: int, length: int) -> None:
-        raise OSError(errno.EOPNOTSUPP, "not here")
-
-    monkeypatch.setattr(os, "posix_fallocate", refused, raising=False)
-    disk = FileDisk(tmp_path)
-    disk.allocate("a", 5000)
-    assert disk.read("a", 0, 9000) == bytes(5000)
-
-
-def test_an_allocation_without_room_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(*arguments: object) -> int:
-        raise OSError(errno.ENOSPC, "no room")
-
-    monkeypatch.setattr(os, "posix_fallocate", refused, raising=False)
-    monkeypatch.setattr(os, "pwritev", refused)
-    with pytest.raises(OSError, match="no room"):
-        FileDisk(tmp_path).allocate("a", 5000)

@@ -13,7 +13,7 @@ from spanwire.stores.driver.writer import JournalWriter
 from spanwire.stores.journal.batch import Batch
 from spanwire.stores.journal.opening import open_journal
 from spanwire.stores.journal.segments.segment import RESERVE_NAME, SPARE_NAME, segment_name
-from spanwire.stores.journal.spare_files import ALLOCATING_BATCH, STEP_BYTES
+from spanwire.stores.journal.spare_files import STEP_BYTES
 from tests.support.journal_driver import SMALL_SEGMENT, STORE_ID, JournalDriver
 from tests.support.loop import PostedCalls
 from tests.support.plain_format import plain_message
@@ -63,18 +63,6 @@ def test_the_next_segments_file_is_reported_when_all_of_it_is_ready() -> None:
     driver.until((4 * STEP_BYTES, True))
     driver.writer.stop()
     assert len(driver.told) == 3
-
-
-@pytest.mark.parametrize("size", [ALLOCATING_BATCH - 1000, ALLOCATING_BATCH])
-def test_behind_a_large_batch_the_next_segments_file_is_allocated_and_not_written(size: int) -> None:
-    driver = WriterDriver()
-    driver.journal.store.append(A, plain_message(A, 1, b"x" * size))
-    batch = driver.journal.store.next_batch()
-    assert batch is not None
-    driver.writer.hand_over(batch, 3 * STEP_BYTES)
-    driver.until((3 * STEP_BYTES, True))
-    driver.writer.stop()
-    assert set(driver.disk.allocated) == ({SPARE_NAME} if size >= ALLOCATING_BATCH else set())
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])

@@ -25,7 +25,6 @@ MAX_OPEN_FILES: Final = 8  # descriptors of one instance; a drain reads one or t
 FILE_MODE: Final = 0o600
 WRITE_THROUGH: Final[int] = getattr(os, "RWF_DSYNC", 0)
 NO_WRITE_THROUGH: Final = (errno.EOPNOTSUPP, errno.ENOSYS)  # errors of a kernel or file system without RWF_DSYNC
-NO_ALLOCATION: Final = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)  # errors of one that only takes zeros
 NO_DESCRIPTORS: Final = (errno.EMFILE, errno.ENFILE)
 
 
@@ -81,23 +80,11 @@ class FileDisk:
                 self._synced.discard(name)
         return os.pwritev(descriptor, parts, offset)
 
-    def allocate(self, name: str, size: int) -> None:
-        if sys.platform == "linux":
-            self._synced.discard(name)
-            descriptor = self._open_or_create(name)
-            end = os.fstat(descriptor).st_size
-            try:
-                os.posix_fallocate(descriptor, end, size - end)
-            except OSError as error:
-                if error.errno not in NO_ALLOCATION:
-                    raise
-                self.resize(name, size)
-        else:
-            self.resize(name, size)
-
     def resize(self, name: str, size: int) -> None:
         self._synced.discard(name)
-        descriptor = self._open_or_create(name)
+        descriptor = self._descriptors.get(name)
+        if descriptor is None:
+            descriptor = self._open_and_cache(name, os.O_RDWR | os.O_CREAT)
         end = os.fstat(descriptor).st_size
         if size < end:
             os.ftruncate(descriptor, size)
@@ -143,10 +130,6 @@ class FileDisk:
     def _open(self, name: str) -> int:
         descriptor = self._descriptors.get(name)
         return self._open_and_cache(name, os.O_RDWR) if descriptor is None else descriptor
-
-    def _open_or_create(self, name: str) -> int:
-        descriptor = self._descriptors.get(name)
-        return self._open_and_cache(name, os.O_RDWR | os.O_CREAT) if descriptor is None else descriptor
 
     def _open_and_cache(self, name: str, flags: int) -> int:
         while len(self._descriptors) >= MAX_OPEN_FILES:

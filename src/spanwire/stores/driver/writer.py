@@ -3,7 +3,7 @@
 The thread writes and syncs one batch after the other, and reports each batch.
 
 The loop collects the next batch during a sync. The thread does little in Python: one write, one sync. Between batches
-it makes the file of the next segment, in small steps, or in few large steps if that file is needed soon. No
+it fills the file of the next segment with zeros, in small steps, or in few large steps if that file is needed soon. No
 answer waits for more than two syncs of such steps. On a full disk the thread reports this and tries again every
 `SPACE_INTERVAL` seconds and after every deletion.
 """
@@ -22,7 +22,7 @@ from spanwire.stores.journal.batch import Batch, delete_segments, open_segment
 from spanwire.stores.journal.recovery.summary import try_summary
 from spanwire.stores.journal.segments.disk_port import DISK_FULL, Disk
 from spanwire.stores.journal.segments.segment import segment_name
-from spanwire.stores.journal.spare_files import ALLOCATING_BATCH, NO_HURRY, STEP_BYTES, SpareFiles
+from spanwire.stores.journal.spare_files import NO_HURRY, STEP_BYTES, SpareFiles
 
 SPACE_INTERVAL: Final = 1.0  # seconds between two writes on a full disk; bounds the system calls
 
@@ -264,8 +264,7 @@ class JournalWriter:
                     return
                 missing_bytes = files.missing_bytes
                 is_last_step = self._due_bytes * 2 >= missing_bytes  # one large step costs fewer syncs than two
-                step_bytes = missing_bytes if is_last_step else max(STEP_BYTES, self._due_bytes)
-                files.grow(self.is_full, step_bytes, written_bytes >= ALLOCATING_BATCH)
+                files.grow(self.is_full, missing_bytes if is_last_step else max(STEP_BYTES, self._due_bytes))
                 self._due_bytes = max(0, self._due_bytes - missing_bytes + files.missing_bytes)
             self._due_bytes = 0
         except OSError as error:

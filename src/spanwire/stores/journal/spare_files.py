@@ -10,9 +10,6 @@ Each step ends with a sync, except for the last step of a segment's file, which 
 may have to wait for a sync, so steps are small while time is left. Steps grow so that both files are ready when the
 active segment is full (`SpareFiles.due`). If that is near, or a batch waits for the files, few large steps cost fewer
 syncs than many small steps; on a slow disk a sync costs more than the bytes.
-
-Behind large batches the space is only allocated: writing zeros takes a third of the system's time for such a message.
-The file system then notes the first write to each place, which would make the syncs of small batches slower.
 """
 
 from __future__ import annotations
@@ -24,7 +21,6 @@ from spanwire.stores.journal.segments.disk_port import Disk
 from spanwire.stores.journal.segments.segment import MAX_SEGMENT_BYTES, RESERVE_NAME, SPARE_NAME
 
 STEP_BYTES: Final = 1024 * 1024  # least bytes of a step; a batch does not wait long for the sync
-ALLOCATING_BATCH: Final = 128 * 1024  # bytes of a batch behind which no zeros are written; its write takes longest
 NO_HURRY: Final = 1 << 62  # bytes; the active segment has room while the files grow
 RESERVE_PER_MESSAGE: Final = 32  # bytes: a removal and its share of a batch's head; with a sync for each, twice
 RESERVE_STEPS: Final = 32  # steps of a segment by which the reserve grows; smaller steps are not worth a sync
@@ -88,8 +84,8 @@ class SpareFiles:
         """Record that the next segment's file became a segment."""
         self.spare_bytes = 0
 
-    def grow(self, is_full: bool, step_bytes: int = STEP_BYTES, is_allocated: bool = False) -> None:
-        """Write a step of at most ``step_bytes`` to one file, or only allocate it.
+    def grow(self, is_full: bool, step_bytes: int = STEP_BYTES) -> None:
+        """Write a step of at most ``step_bytes`` to one file.
 
         While the disk ``is_full`` the next segment comes first.
 
@@ -99,21 +95,18 @@ class SpareFiles:
         spare_first = is_full or self.reserve_bytes >= self.reserve_target
         if spare_first and self.spare_bytes < self.spare_target:
             self.name = SPARE_NAME
-            self.spare_bytes = self._grow(self.spare_bytes, self.spare_target, step_bytes, is_allocated)
+            self.spare_bytes = self._grow(self.spare_bytes, self.spare_target, step_bytes)
             if self._sync and self.spare_bytes < self.spare_target:
                 self._disk.sync(self.name)
             return
         self.name = RESERVE_NAME
-        self.reserve_bytes = self._grow(self.reserve_bytes, self.reserve_target, step_bytes, is_allocated)
+        self.reserve_bytes = self._grow(self.reserve_bytes, self.reserve_target, step_bytes)
         if self._sync:
             self._disk.sync(self.name)
 
-    def _grow(self, size: int, target: int, step_bytes: int, is_allocated: bool) -> int:
+    def _grow(self, size: int, target: int, step_bytes: int) -> int:
         size = min(size + step_bytes, target)
-        if is_allocated:
-            self._disk.allocate(self.name, size)
-        else:
-            self._disk.resize(self.name, size)
+        self._disk.resize(self.name, size)
         return size
 
     def use_reserve(self) -> None:

@@ -59,9 +59,6 @@ class ReadDisk:
     def resize(self, name: str, size: int) -> None:
         raise read_only(name)
 
-    def allocate(self, name: str, size: int) -> None:
-        raise read_only(name)
-
     def sync(self, name: str) -> None:
         raise read_only(name)
 

@@ -37,10 +37,6 @@ class Disk(Protocol):
         """
         ...
 
-    def allocate(self, name: str, size: int) -> None:
-        """Append zeros as `resize` does, without writing them; the first write over them may sync more slowly."""
-        ...
-
     def sync(self, name: str) -> None:
         """Return when the file's bytes are on the disk. After an error the bytes may be on the disk or lost."""
         ...

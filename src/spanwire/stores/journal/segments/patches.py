@@ -111,10 +111,6 @@ class PatchedDisk(Disk):
         """Raise `PermissionError`."""
         raise read_only(name)
 
-    def allocate(self, name: str, size: int) -> None:
-        """Raise `PermissionError`."""
-        raise read_only(name)
-
     def sync(self, name: str) -> None:
         """Raise `PermissionError`."""
         raise read_only(name)
