@@ -109,6 +109,7 @@ _PEERS: Final[dict[str, tuple[Callable[[], str | None], str]]] = {
     "network-namespace": (_network_namespace, "apt packages util-linux and iproute2, and a kernel that lets users"),
 }
 PEERS: Final = tuple(_PEERS)
+OF_ENVIRONMENT: Final = frozenset({"stomp.py", "s3"})  # come with the environments, which `make peers` does not need
 _answers: dict[str, str | None] = {}
 
 
@@ -146,8 +147,7 @@ def main(arguments: list[str]) -> int:
     """Print one line per peer, or with --missing only those that cannot be had; never fails unless REQUIRE_PEERS=1."""
     absent = [(peer, reason) for peer in PEERS if (reason := missing(peer)) is not None]
     if "--missing" in arguments:
-        # stomp.py comes with the environment that is yet to be made
-        absent = [(peer, reason) for peer, reason in absent if peer != "stomp.py"]
+        absent = [(peer, reason) for peer, reason in absent if peer not in OF_ENVIRONMENT]
         for _, reason in absent:
             sys.stdout.write(f"{reason}; its tests are skipped\n")
         return 1 if absent and os.environ.get("REQUIRE_PEERS") == "1" else 0

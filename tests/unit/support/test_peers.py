@@ -34,3 +34,12 @@ def test_the_class_path_begins_with_what_the_caller_adds() -> None:
     path = peers.activemq_classpath(Path("/somewhere/classes")).split(":")
     assert path[0] == "/somewhere/classes"
     assert any("activemq-client" in jar for jar in path)
+
+
+@pytest.mark.parametrize(("peer", "status"), [("s3", 0), ("stomp.py", 0), ("java", 1)])
+def test_what_the_environments_bring_is_not_missing_before_they_are_made(
+    peer: str, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REQUIRE_PEERS", "1")
+    monkeypatch.setattr(peers, "_answers", {name: "missing" if name == peer else None for name in peers.PEERS})
+    assert peers.main(["--missing"]) == status
