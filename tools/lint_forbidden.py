@@ -58,10 +58,15 @@ MAX_GENERATED_LINES: Final = 8000  # all generated modules together
 GENERATED: Final = ("_marshallers.py",)
 REGISTRY: Final = "src/spanwire/registry.py"
 
-COMPILED: Final = tuple(
-    f"src/spanwire/{package}/"
-    for package in ("broker", "client", "model", "network", "protocols", "selector", "stores/journal")
-)
+
+def compiled_folders() -> tuple[str, ...]:
+    """Return the folders of the packages that mypyc compiles, from pyproject.toml."""
+    targets = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["hatch"]["build"]["targets"]
+    listed: list[str] = targets["wheel"]["hooks"]["mypyc"]["include"]
+    return tuple(entry.strip("/").removesuffix("**/*.py") for entry in listed)
+
+
+COMPILED: Final = compiled_folders()
 FORBIDDEN_MODULES: Final = frozenset({"cloudpickle", "dill", "jsonpickle", "marshal", "pickle", "shelve"})
 FORBIDDEN_NAMES: Final = frozenset(
     {

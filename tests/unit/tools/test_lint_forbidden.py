@@ -78,6 +78,15 @@ def test_what_only_looks_like_a_fault_is_left_alone(text: str) -> None:
     assert check_source(MODULE, text) == []
 
 
+@pytest.mark.parametrize(
+    ("module", "faults"),
+    [("stores/driver/disk.py", 1), ("transports/loop/pump.py", 1), ("pipeline/columns/text.py", 1), ("cli/main.py", 0)],
+)
+def test_exceptions_of_two_types_have_two_names_in_each_package_that_is_compiled(module: str, faults: int) -> None:
+    text = "def f():\n    try:\n        g()\n    except A as e:\n        h(e)\n    except B as e:\n        i(e)"
+    assert len(check_source(f"src/spanwire/{module}", text)) == faults
+
+
 def test_the_line_of_a_fault_is_named() -> None:
     assert check_source(MODULE, "x = 1\n\nexec(x)") == [f"{MODULE}:3: exec: it runs or builds what the data says"]
 

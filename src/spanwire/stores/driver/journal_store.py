@@ -154,10 +154,10 @@ class JournalStore:
             if audit is not None:
                 recover_audit(disk, opened.recovery, formats, audit)
                 opened.journal.attach_audit(audit)
-        except StoreError as error:
+        except StoreError as damage:  # the names differ because a compiled variable has one type
             disk.close()
             locked.release()
-            raise StoreError(f"the store in {path} cannot be opened: {error}") from error
+            raise StoreError(f"the store in {path} cannot be opened: {damage}") from damage
         except OSError as error:
             disk.close()
             locked.release()
