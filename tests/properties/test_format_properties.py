@@ -83,7 +83,7 @@ def records(draw: st.DrawFn, depth: int = 0, name: str = "R") -> Shape:
 def plain(value: object) -> object:
     """A value without the difference between maps and lists of pairs."""
     if isinstance(value, dict):
-        return sorted((key, plain(inner)) for key, inner in value.items())
+        return plain(list(value.items()))
     if isinstance(value, list):
         inner = [plain(one) for one in value]
         return sorted(inner, key=str) if inner and all(isinstance(one, tuple) for one in value) else inner

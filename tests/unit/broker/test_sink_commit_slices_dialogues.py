@@ -176,7 +176,7 @@ def test_the_first_slice_of_each_commit_counts_as_steps_of_its_request() -> None
     assert stage.broker.steps - before >= JOB_STEPS
 
 
-@pytest.mark.parametrize("after", range(6))
+@pytest.mark.parametrize("after", [0, 2, 5])
 @pytest.mark.parametrize("action", ["begin", "commit", "abort", "forget"])
 def test_requests_about_the_sink_wait_for_the_end_of_the_commit(action: str, after: int) -> None:
     stage, program = under_way()
