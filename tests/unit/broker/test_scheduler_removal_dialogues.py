@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Final
 
 import pytest
@@ -335,15 +336,22 @@ def test_a_browse_passes_over_so_many_messages_that_went_meanwhile_in_one_turn()
     browse = browse_of(2 * MAX_LOOKED + 1)
     assert browse.prepare()
     left_after = []
-    while browse.order:
+    while browse.left:
         assert browse.take({}) == []
-        left_after.append(len(browse.order))
+        left_after.append(browse.left)
     assert left_after == [MAX_LOOKED + 1, 1, 0]
 
 
 def test_many_messages_of_a_browse_are_put_in_order_in_slices() -> None:
-    browse = browse_of(MAX_ORDERED + 1)
+    count = 2 * MAX_ORDERED + 50
+    browse = browse_of(count)
+    random = Random(1)
+    random.shuffle(browse.chosen)
     jobs = {job.number: job for job in browse.chosen}
-    assert [browse.prepare() for _ in range(3)] == [False, False, True]
-    assert [job.number for job in browse.take(jobs)] == list(range(MAX_ORDERED, MAX_ORDERED - MAX_COPIES, -1))
-    assert browse_of(MAX_ORDERED).prepare(), "a few need one turn"
+    assert [browse.prepare() for _ in range(4)] == [False, False, True, True]
+    found: list[int] = []
+    while browse.left:
+        taken = browse.take(jobs)
+        assert len(taken) <= MAX_COPIES
+        found.extend([job.number for job in taken])
+    assert found == list(range(count - 1, -1, -1))
