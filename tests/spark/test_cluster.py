@@ -70,7 +70,7 @@ def test_executors_without_spanwire_are_found_before_a_message_is_taken(
 ) -> None:
     url = spanwire.openwire_uri()
     send(url, "STAYS", numbered(3))
-    without = f'case $PWD in */work/*) exec {sys.executable} -S "$@";; esac'  # where executors run
+    without = f'case $PWD in */app-*/*) exec {sys.executable} -S "$@";; esac'  # where executors run
     bare = script(tmp_path / "bare-python", without, f'exec {sys.executable} "$@"')
     command = [*COMMAND, "pipeline", "archive", "queue://STAYS", "archive", "--url", url, "--master", cluster.url]
     done = run(cluster, tmp_path, *command, PYSPARK_PYTHON=bare)

@@ -160,7 +160,7 @@ def test_a_program_is_submitted_with_a_packed_environment(page: Page) -> None:
         f"cp -r {copied} environment/lib/python*/site-packages",
     )
     check_submission(page, "packed")
-    assert list(page.folder.glob("process-1/work/app-*/*/environment/bin/python"))
+    assert list(page.folder.glob("process-1/*/app-*/*/environment/bin/python"))
 
 
 def test_a_program_is_submitted_with_a_zip(page: Page) -> None:
