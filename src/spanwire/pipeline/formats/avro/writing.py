@@ -246,8 +246,8 @@ def _single(schema: AvroSchema) -> Write:
     return {
         NULL: _write_null,
         BOOLEAN: _write_boolean,
-        INT: _write_int,
-        LONG: _write_long,
+        INT: _write_whole(leaves.INT),
+        LONG: _write_whole(leaves.LONG),
         FLOAT: _write_float,
         DOUBLE: _write_double,
         BYTES: _write_bytes,
@@ -265,16 +265,13 @@ def _write_boolean(out: bytearray, value: object) -> None:
     out.append(1 if leaves.BOOLEAN.write(value) else 0)
 
 
-def _write_int(out: bytearray, value: object) -> None:
-    number = leaves.INT.write(value)
-    assert isinstance(number, int)
-    write_long(out, number)
+def _write_whole(leaf: leaves.ValueType) -> Write:
+    def write(out: bytearray, value: object) -> None:
+        number = leaf.write(value)
+        assert isinstance(number, int)
+        write_long(out, number)
 
-
-def _write_long(out: bytearray, value: object) -> None:
-    number = leaves.LONG.write(value)
-    assert isinstance(number, int)
-    write_long(out, number)
+    return write
 
 
 def _write_float(out: bytearray, value: object) -> None:
