@@ -1,4 +1,4 @@
-"""Codecs by their plans, with the packages of their extras loaded when they are needed."""
+"""Makes codecs from plans, and loads the packages of an extra on first use."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ CODECS: Final[dict[type[Plan], str]] = {
 }
 PROTOBUF_FILE_TEXT: Final = "spanwire.pipeline.formats.protobuf_codec:file_text"
 EXTRAS: Final = {"google": "protobuf", "jsonschema": "jsonschema", "referencing": "jsonschema"}  # by package
-MAX_CODECS: Final = 64  # columns with a schema in one worker; bounds the memory of one that runs many queries
+MAX_CODECS: Final = 64  # columns with a schema in one worker; bounds the memory of a worker with many queries
 
 
 @lru_cache(MAX_CODECS)
 def codec_of(plan: Plan) -> Codec:
-    """Return the codec of a plan, the same one for all batches of this process.
+    """Return the codec of a plan, shared by all batches of this process.
 
     Raises:
         ConfigurationError: the schema cannot be used, or a package is missing.
@@ -37,7 +37,7 @@ def load_format(reference: str) -> object:
     """Return the object of a ``"module:attribute"`` string.
 
     Raises:
-        ConfigurationError: a package is missing; the text has the command that installs it.
+        ConfigurationError: a package is missing; the text has the command for its installation.
     """
     try:
         return registry.load(reference)

@@ -33,11 +33,11 @@ def avro_as(schema: str | RegisteredSchema, column: str | Column = BYTES, on_err
     """Return the Avro of a bytes body as a struct or another value.
 
     Args:
-        schema: the reader's schema, as JSON or from a registry. With one from a registry the body is framed, and the
-            writer's schema comes from the registry.
+        schema: the reader's schema, as JSON or from a registry. With a schema from a registry, bodies are framed, and
+            the writer's schema comes from the registry.
         column: the column of bodies.
-        on_error: a body that is none of the schema becomes null (``null``), ends the query (``fail``), or becomes a row
-            with nothing but the reason in a further field ``_error`` (``column``).
+        on_error: an invalid body becomes null (``null``), ends the query (``fail``), or becomes a row of nulls with the
+            reason in the additional field ``_error`` (``column``).
 
     Raises:
         ConfigurationError: the schema cannot be used.
@@ -63,7 +63,7 @@ def json_as(schema: str | RegisteredSchema, column: str | Column | None = None, 
     """Return the JSON of a body, checked with a JSON schema, as a struct or another value.
 
     Args:
-        schema: the schema, as JSON or from a registry. With one from a registry the body is framed.
+        schema: the schema, as JSON or from a registry. With a schema from a registry, bodies are framed.
         column: the column of bodies, by default ``text``, and ``bytes`` for framed bodies.
         on_error: as for `avro_as`.
 
@@ -80,8 +80,8 @@ def avro_body(*columns: str | Column, schema: str | RegisteredSchema, on_error: 
 
     Args:
         columns: the fields of the record, by name or as columns. A field without a column has its default.
-        schema: the schema, as JSON or from a registry. With one from a registry the body is framed.
-        on_error: a row that the schema does not allow ends the query (``fail``) or has a null body (``null``).
+        schema: the schema, as JSON or from a registry. With a schema from a registry, bodies are framed.
+        on_error: a row outside the schema ends the query (``fail``) or has a null body (``null``).
 
     Raises:
         ConfigurationError: the schema cannot be used.
@@ -104,11 +104,11 @@ def protobuf_body(*columns: str | Column, schema: ProtobufPlan, on_error: str = 
 
 
 def json_body(*columns: str | Column, schema: str | RegisteredSchema, on_error: str = FAIL) -> Column:
-    """Return a text body of JSON that is valid, or a framed bytes body.
+    """Return a text body of valid JSON, or a framed bytes body.
 
     Args:
         columns: the properties of the object, by name or as columns. A null property is left out.
-        schema: the schema, as JSON or from a registry. With one from a registry the body is framed.
+        schema: the schema, as JSON or from a registry. With a schema from a registry, bodies are framed.
         on_error: as for `avro_body`.
 
     Raises:
@@ -119,14 +119,14 @@ def json_body(*columns: str | Column, schema: str | RegisteredSchema, on_error: 
 
 
 def protobuf_schema(descriptors: str | Path, message: str, registered: RegisteredSchema | None = None) -> ProtobufPlan:
-    """Return a message type of a file that protoc has made.
+    """Return a message type of a descriptor file of protoc.
 
     The command is ``protoc --include_imports --descriptor_set_out=FILE``.
 
     Args:
         descriptors: the path of the file, read once, on the driver.
         message: the full name of the message type, such as ``shop.Order``.
-        registered: the schema of a registry that has the message type. With it bodies are framed.
+        registered: a registered schema with the message type; if present, bodies are framed.
 
     Raises:
         ConfigurationError: the file cannot be read.
@@ -135,14 +135,14 @@ def protobuf_schema(descriptors: str | Path, message: str, registered: Registere
 
 
 def register_protobuf(registry: SchemaRegistry, subject: str, schema: ProtobufPlan) -> ProtobufPlan:
-    """Register the file of a message type under a subject, unless it is there.
+    """Register the file of a message type under a subject, unless the subject has the same file already.
 
     Returns the type with framed bodies.
 
     Args:
         registry: the registry.
         subject: the name of the subject.
-        schema: the message type. Its file imports none but Google's own.
+        schema: the message type. The file may import only Google's own files.
 
     Raises:
         ConfigurationError: the schema cannot be used, or the package protobuf is missing.

@@ -1,7 +1,7 @@
 """JSON bodies with a schema as columns and back, with the package jsonschema.
 
-A body is valid if the schema says so, by the draft that its ``$schema`` names, draft 7 without one. No reference leads
-out of the schema, so no validation asks a network.
+The schema is interpreted by the draft in its ``$schema``, by draft 7 without ``$schema``. References to other schemas
+are refused, so validation never uses the network.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from spanwire.pipeline.formats.wire_format import schema_header, split_header
 from spanwire.pipeline.formats.writer_schemas import WriterSchemas
 
 MAX_SCHEMA_CHARACTERS: Final = MIB  # registries refuse larger schemas
-MAX_PLACE: Final = 100  # characters of a place in a body, which may have been chosen by its sender
-MAX_NODES: Final = 100_000  # parts of a schema that are looked at for references
+MAX_PLACE: Final = 100  # characters of a JSON path in an error; the sender chooses the names of its steps
+MAX_NODES: Final = 100_000  # parts of a schema that are searched for references
 REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
 
 
 class JsonCodec:
-    """Decodes bodies that are valid, and encodes values that make valid ones."""
+    """Decodes and encodes JSON bodies, and refuses every body that the schema does not allow."""
 
     def __init__(self, plan: JsonPlan) -> None:
-        """Raises `ConfigurationError` for a schema that is none or refers to others."""
+        """Raises `ConfigurationError` for an invalid schema or a reference to another schema."""
         registered = plan.schema if isinstance(plan.schema, RegisteredSchema) else None
         if registered is not None and (registered.stored.kind != JSON or registered.stored.references):
             raise fault(f"schema {registered.id} is {registered.stored.kind}, or refers to other schemas")
@@ -51,12 +51,16 @@ class JsonCodec:
         )
 
     def begin_batch(self) -> None:
-        """Forget ids of schemas that could not be used."""
+        """Forget the ids of unusable schemas."""
         if self._writers is not None:
             self._writers.begin_batch()
 
     def decode(self, body: bytes | str) -> object:
-        """Return the value of a body. Raises `MessageFormatError` if it is no JSON or not valid."""
+        """Return the value of a body.
+
+        Raises:
+            MessageFormatError: the body is not JSON, or the schema does not allow the body.
+        """
         octets = body.encode("utf-8", "replace") if isinstance(body, str) else body
         if self._writers is not None:
             number, offset = split_header(octets)
@@ -87,12 +91,12 @@ class JsonCodec:
             error = next(self._validator.iter_errors(document), None)
         except RecursionError:
             raise MessageFormatError("the body is nested too deep") from None
-        if error is not None:  # its message would quote the body
+        if error is not None:  # error.message is left out because it quotes the body
             raise MessageFormatError(f"{error.json_path[:MAX_PLACE]} breaks the rule {error.validator}")
 
 
 def same_schema(stored: StoredSchema) -> StoredSchema:
-    """Return the writer's schema, which is known to be JSON; the reader's own one decides what is valid."""
+    """Return the writer's schema unchanged, because the reader's schema validates all bodies."""
     return stored
 
 
@@ -100,7 +104,7 @@ def load_schema(text: str) -> object:
     """Return the parsed schema.
 
     Raises:
-        ConfigurationError: it is no JSON, too large, or refers to another schema.
+        ConfigurationError: the text is not JSON, is too large, or refers to another schema.
     """
     if len(text) > MAX_SCHEMA_CHARACTERS:
         raise fault(f"it has more than {MAX_SCHEMA_CHARACTERS} characters")

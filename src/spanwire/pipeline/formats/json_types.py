@@ -1,7 +1,7 @@
 """The types of columns for JSON Schema.
 
-Objects with properties become structs, other objects with a schema for their values become maps, arrays become arrays.
-A part without a type of Spark (several types, no type at all, a schema that contains itself) is a text with its JSON.
+Objects with properties become structs, other objects with a schema for the values become maps, arrays become arrays. A
+part without a Spark type (several types, no type at all, a recursive schema) becomes a string column with JSON text.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from spanwire.pipeline.formats import leaves
 from spanwire.pipeline.formats.leaves import UTC_TIMESTAMP, Convert, ValueType, with_field
 
 MAX_DEPTH: Final = 64  # schemas within schemas; bounds the recursion of this module
-MAX_TYPES: Final = 10_000  # counted at each use; a definition may be used by another one, and that by a third
+MAX_TYPES: Final = 10_000  # counted at each use, because definitions that use each other multiply
 NULL: Final = "null"
 DATE_FORM: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 
@@ -38,7 +38,7 @@ def write_json(value: object) -> object:
     """Return the value of a JSON text.
 
     Raises:
-        MessageFormatError: the column has another type, or no JSON.
+        MessageFormatError: the value is not a string, or the string is not JSON.
     """
     if not isinstance(value, str):
         raise MessageFormatError(f"a {type(value).__name__} is no JSON text")
@@ -50,17 +50,21 @@ def write_json(value: object) -> object:
 
 
 def refuse_constant(name: str) -> object:
-    """Refuse NaN and infinity, which JSON does not have."""
+    """Refuse NaN and infinity, because JSON has no such numbers."""
     raise ValueError(f"{name} is no JSON")
 
 
 def read_integer(value: object) -> object:
-    """Return an integer; 1.0 is one in JSON Schema."""
+    """Return an integer; in JSON Schema 1.0 is an integer."""
     return int(value) if isinstance(value, float) else value
 
 
 def read_date(value: object) -> object:
-    """Return the days of a date. Raises `ValueError` if there is none."""
+    """Return a date as days since 1970-01-01.
+
+    Raises:
+        ValueError: the text is not a date.
+    """
     if not isinstance(value, str) or DATE_FORM.fullmatch(value) is None:
         raise ValueError
     return leaves.epoch_days(date.fromisoformat(value))
@@ -73,7 +77,11 @@ def write_date(value: object) -> object:
 
 
 def read_timestamp(value: object) -> object:
-    """Return the microseconds of a date and time with an offset. Raises `ValueError` if there is none."""
+    """Return a date and time with an offset as microseconds since 1970-01-01 UTC.
+
+    Raises:
+        ValueError: the text is not such a date and time.
+    """
     return leaves.epoch_microseconds(datetime.fromisoformat(value if isinstance(value, str) else ""))
 
 
@@ -104,11 +112,11 @@ class TypeBuilder:
 
         Args:
             node: the part.
-            inside: the references that lead here.
-            depth: the number of schemas around it, and itself.
+            inside: the references on the path to the part.
+            depth: the number of nested schemas on the path, including the part.
 
         Raises:
-            ConfigurationError: a reference leads nowhere, or the schema is too large.
+            ConfigurationError: a reference has no target, or the schema is too large.
         """
         self._count += 1
         if depth > MAX_DEPTH or self._count > MAX_TYPES:
@@ -128,7 +136,7 @@ class TypeBuilder:
         return nullable(built) if NULL in kinds else built
 
     def _resolve(self, reference: str) -> object:
-        """Return the part that a reference within the schema names."""
+        """Return the target of a reference within the schema."""
         target: object = self._root
         for step in reference.removeprefix("#").split("/")[1:]:
             name = step.replace("~1", "/").replace("~0", "~")
@@ -141,10 +149,10 @@ class TypeBuilder:
         return target
 
     def _alternatives(self, node: dict[str, object], word: str, inside: tuple[str, ...], depth: int) -> ValueType:
-        """Return the type of null and one other schema, or of a single one; others have none."""
+        """Return the type of the only alternative besides null, or `ANY` for several alternatives."""
         options = node[word]
         assert isinstance(options, list)
-        if "type" in node or "properties" in node:  # the alternatives are further rules for a type that is stated
+        if "type" in node or "properties" in node:  # the alternatives only restrict the stated type
             return self.build({name: part for name, part in node.items() if name != word}, inside, depth + 1)
         others = [option for option in options if not (isinstance(option, dict) and option.get("type") == NULL)]
         if len(others) != 1:
@@ -178,7 +186,7 @@ class TypeBuilder:
 
 
 def kinds_of(node: dict[str, object]) -> list[str]:
-    """Return the types that a schema names or implies."""
+    """Return the stated or implied types of a schema."""
     kind = node.get("type")
     if isinstance(kind, str):
         return [kind]
@@ -194,12 +202,12 @@ def kinds_of(node: dict[str, object]) -> list[str]:
 
 
 def nullable(built: ValueType) -> ValueType:
-    """Return a type that allows null."""
+    """Return the nullable form of a type."""
     return ValueType(built.arrow, built.read, built.write, True)
 
 
 def reading(built: ValueType) -> Convert:
-    """Return the conversion of a value that may be null."""
+    """Return the conversion of a nullable value."""
     return lambda value: None if value is None else built.read(value)
 
 
@@ -235,9 +243,9 @@ def map_type(entry: ValueType) -> ValueType:
 
 
 def object_type(fields: Sequence[tuple[str, ValueType]], required: Sequence[object]) -> ValueType:
-    """Return the type of objects with these properties.
+    """Return the type of objects with the given properties.
 
-    A null column leaves the property out, unless it is required or null is its own value.
+    A null column is left out of the object, except for a required and nullable property.
     """
     types, readers = dict(fields), {name: reading(built) for name, built in fields}
     lowered = [name.lower() for name in types]

@@ -1,7 +1,7 @@
-"""Types of single values, and their conversions from columns.
+"""Types of single values, with checked conversions from columns to bodies.
 
-Arrow checks values that become columns. Values that become bodies are checked here, because libraries of formats write
-an unsuitable value in some other form, or report it without its field.
+Arrow checks the values of decoded bodies. This module checks the values of encoded bodies, because the libraries of the
+formats write an unsuitable value in another form, or report an error without the name of the field.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
 
 
 def same(value: object) -> object:
-    """Return a value that needs no conversion."""
+    """Return a value without conversion."""
     return value
 
 
 @dataclass(frozen=True, slots=True)
 class ValueType:
-    """The type of a column, with the conversions between its values and those of the format's library.
+    """The type of a column, with the conversions between Arrow and the library of the format.
 
-    ``read`` and ``write`` never see ``None``. ``write`` raises `MessageFormatError` for a value that does not fit.
+    ``read`` and ``write`` never get ``None``. ``write`` raises `MessageFormatError` for an unsuitable value.
     """
 
     arrow: pa.DataType
@@ -48,7 +48,7 @@ class ValueType:
 
 
 def is_integer(low: int, high: int, name: str) -> Convert:
-    """Return the check of an integer between two bounds."""
+    """Return a check for integers between two bounds, both included."""
 
     def check(value: object) -> object:
         if isinstance(value, Decimal) and value == value.to_integral_value():
@@ -63,7 +63,7 @@ def is_integer(low: int, high: int, name: str) -> Convert:
 
 
 def is_instance(kind: type, name: str) -> Convert:
-    """Return the check of a value with a Python type."""
+    """Return a check for instances of a Python type."""
 
     def check(value: object) -> object:
         if not isinstance(value, kind):
@@ -77,7 +77,7 @@ def floating(value: object) -> object:
     """Return a number as a float.
 
     Raises:
-        MessageFormatError: the value is no number.
+        MessageFormatError: the value is not a number.
     """
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         raise MessageFormatError(f"a {type(value).__name__} is no floating-point number")
@@ -85,10 +85,10 @@ def floating(value: object) -> object:
 
 
 def single_floating(value: object) -> object:
-    """Return a number as a float that 32 bits can hold, less exactly.
+    """Return a number as a float within the range of 32 bits; the caller rounds to 32 bits.
 
     Raises:
-        MessageFormatError: the value is no number, or too large.
+        MessageFormatError: the value is not a number, or too large.
     """
     number = floating(value)
     assert isinstance(number, float)
@@ -101,7 +101,7 @@ def epoch_days(value: object) -> int:
     """Return the days between 1970-01-01 and a date.
 
     Raises:
-        MessageFormatError: the value is no date.
+        MessageFormatError: the value is not a date.
     """
     if not isinstance(value, date) or isinstance(value, datetime):
         raise MessageFormatError(f"a {type(value).__name__} is no date")
@@ -112,7 +112,7 @@ def epoch_microseconds(value: object) -> int:
     """Return the microseconds between the epoch and a timestamp.
 
     Raises:
-        MessageFormatError: the value is no timestamp with a time zone.
+        MessageFormatError: the value is not a timestamp with a time zone.
     """
     if not isinstance(value, datetime) or value.tzinfo is None:
         raise MessageFormatError(f"a {type(value).__name__} without a time zone is no timestamp")
@@ -123,7 +123,7 @@ def local_microseconds(value: object) -> int:
     """Return the microseconds between 1970-01-01 and a timestamp without a time zone.
 
     Raises:
-        MessageFormatError: the value is no such timestamp.
+        MessageFormatError: the value is not a timestamp, or has a time zone.
     """
     if not isinstance(value, datetime) or value.tzinfo is not None:
         raise MessageFormatError(f"a {type(value).__name__} is no timestamp without a time zone")
@@ -131,10 +131,10 @@ def local_microseconds(value: object) -> int:
 
 
 def unscaled_decimal(value: object, precision: int, scale: int) -> int:
-    """Return a decimal number as an integer of units of the last place.
+    """Return a decimal number as an integer, in units of ``10**-scale``.
 
     Raises:
-        MessageFormatError: the number has more digits than the type.
+        MessageFormatError: the value is not a decimal number, or has more digits than the type.
     """
     if isinstance(value, bool) or not isinstance(value, (int, Decimal)):
         raise MessageFormatError(f"a {type(value).__name__} is no decimal number")
@@ -154,7 +154,7 @@ def unscaled_decimal(value: object, precision: int, scale: int) -> int:
 
 
 def with_field(name: str, error: MessageFormatError) -> MessageFormatError:
-    """Return an error with the name of its field in front."""
+    """Return an error with the name of the field in front."""
     return MessageFormatError(f"{name}: {error}")
 
 

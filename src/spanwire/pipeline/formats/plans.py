@@ -1,4 +1,4 @@
-"""All that a worker needs to make a codec: a schema, and the registry of framed bodies."""
+"""Picklable descriptions of codecs: a schema, and the registry of framed bodies."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def read_descriptors(path: str | Path) -> bytes:
     """Return the octets of a file of descriptors.
 
     Raises:
-        ConfigurationError: it cannot be read, or is too large.
+        ConfigurationError: the file cannot be read, or is too large.
     """
     try:
         with Path(path).open("rb") as file:

@@ -54,7 +54,7 @@ class ProtobufCodec:
     """Decodes and encodes messages of one type."""
 
     def __init__(self, plan: ProtobufPlan) -> None:
-        """Raises `ConfigurationError` for descriptors without the message, or one that has no form in Spark."""
+        """Raises `ConfigurationError` for a message outside the descriptors or without a Spark type."""
         descriptor = find_message(plan.descriptors, plan.message)
         self._name: Final[str] = descriptor.full_name
         self._class: Final[Any] = message_factory.GetMessageClass(descriptor)
@@ -69,12 +69,12 @@ class ProtobufCodec:
         )
 
     def begin_batch(self) -> None:
-        """Forget ids of schemas that could not be used."""
+        """Forget the ids of unusable schemas."""
         if self._writers is not None:
             self._writers.begin_batch()
 
     def decode(self, body: bytes | str) -> object:
-        """Return the value of a body. Raises `MessageFormatError` if it is no such message."""
+        """Return the value of a body. Raises `MessageFormatError` for an invalid body."""
         if isinstance(body, str):
             raise MessageFormatError("a text is no Protobuf")
         if self._writers is not None:
@@ -105,7 +105,7 @@ def find_message(descriptors: bytes, name: str) -> Descriptor:
     """Return a message type of a set of descriptors.
 
     Raises:
-        ConfigurationError: the octets are no descriptors, or none of them has the name.
+        ConfigurationError: the octets are not descriptors, or have no message type with the name.
     """
     try:
         files = descriptor_pb2.FileDescriptorSet.FromString(descriptors).file
@@ -127,7 +127,7 @@ def find_message(descriptors: bytes, name: str) -> Descriptor:
 
 
 def add_well_known(pool: DescriptorPool, files: Iterable[Any], known: set[str]) -> None:
-    """Add the files of Google that these files import and do not bring."""
+    """Add Google's well-known files for imports without a descriptor."""
     missing = [name for file in files for name in file.dependency if name not in known and name in WELL_KNOWN]
     for name in missing:
         if name in known:
@@ -139,12 +139,12 @@ def add_well_known(pool: DescriptorPool, files: Iterable[Any], known: set[str]) 
 
 
 def message_names(file: Any) -> list[str]:
-    """Return the full names of the message types that are in no other one."""
+    """Return the full names of the top-level message types."""
     return [f"{file.package}.{message.name}" if file.package else message.name for message in file.message_type]
 
 
 def framing_of(registered: RegisteredSchema | None, descriptor: Descriptor) -> bytes:
-    """Return the header of bodies, without one nothing."""
+    """Return the header of framed bodies, or no octets for unframed bodies."""
     if registered is None:
         return b""
     if registered.stored.kind != PROTOBUF:
@@ -153,7 +153,7 @@ def framing_of(registered: RegisteredSchema | None, descriptor: Descriptor) -> b
 
 
 def indexes_of(descriptor: Descriptor) -> list[int]:
-    """Return the path to a message type in its file."""
+    """Return the path to a message type in the file, as message indexes."""
     if descriptor.containing_type is None:
         return [[message.name for message in _top_level(descriptor)].index(descriptor.name)]
     outer = descriptor.containing_type
@@ -170,7 +170,7 @@ def parse_file(stored: StoredSchema) -> Any:
     """Return the file of a writer's schema.
 
     Raises:
-        MessageFormatError: the registry has sent something else.
+        MessageFormatError: the registry has not sent a descriptor.
     """
     try:
         return descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(stored.text, validate=True))
@@ -184,7 +184,7 @@ def message_name(file: Any, indexes: tuple[int, ...]) -> str:
     """Return the full name of the message type at a path.
 
     Raises:
-        MessageFormatError: the file has none there.
+        MessageFormatError: the file has no message type at the path.
     """
     messages, names = file.message_type, [file.package] if file.package else []
     for index in indexes:
@@ -196,6 +196,6 @@ def message_name(file: Any, indexes: tuple[int, ...]) -> str:
 
 
 def file_text(plan: ProtobufPlan) -> str:
-    """Return the file of a plan's message in base64, as registries take it."""
+    """Return the descriptor file of a plan's message in base64, the form for registries."""
     descriptor = find_message(plan.descriptors, plan.message)
     return base64.b64encode(descriptor.file.serialized_pb).decode()

@@ -1,7 +1,7 @@
 """The types of columns for Protobuf's messages, and the conversions between messages and rows.
 
-A field without presence is never null: Protobuf sends no value that is the default. Unset fields with presence, unset
-messages and the other members of a oneof are null.
+A field without presence is never null, because Protobuf leaves out default values of such fields. Unset fields with
+presence, unset messages and the unset members of a oneof are null.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def fault(reason: str) -> ConfigurationError:
 
 
 class MessageType:
-    """The column of a message type, and the conversions of its messages."""
+    """The column of a message type, and the conversions of messages."""
 
     def __init__(self, arrow: pa.DataType, read: ReadMessage, fill: FillMessage) -> None:
         self.arrow: Final[pa.DataType] = arrow
@@ -81,20 +81,20 @@ class MessageType:
 
 
 class TypeBuilder:
-    """Builds the types of one message type and of all in it."""
+    """Builds the columns of one message type and of all nested message types."""
 
     def __init__(self) -> None:
         self._count = 0
 
     def message(self, descriptor: Descriptor, inside: tuple[str, ...] = ()) -> MessageType:
-        """Return a message type.
+        """Return the column of a message type.
 
         Args:
-            descriptor: the message.
-            inside: the names of the messages around it.
+            descriptor: the message type.
+            inside: the names of the enclosing messages.
 
         Raises:
-            ConfigurationError: it contains itself, or it is too large.
+            ConfigurationError: the message type contains itself or is too large.
         """
         name: str = descriptor.full_name
         known = well_known(name, descriptor)
@@ -225,20 +225,20 @@ def message_type(
 
 
 def oneofs_of(descriptor: Descriptor) -> list[frozenset[str]]:
-    """Return the fields of each oneof, without those that ``optional`` makes."""
+    """Return the fields of each oneof, without the synthetic oneofs of ``optional`` fields."""
     members = [frozenset(field.name for field in oneof.fields) for oneof in descriptor.oneofs]
     return [names for names in members if len(names) > 1]
 
 
 def single_type(field: FieldDescriptor) -> ValueType:
-    """Return the type of a field that is no message."""
+    """Return the type of a primitive or enum field."""
     return enum_type(field.enum_type) if field.enum_type is not None else SINGLE[field.type]
 
 
 def enum_type(enum: EnumDescriptor) -> ValueType:
-    """Return the type of an enum: the name of the value.
+    """Return the type of an enum, the names of values.
 
-    A value that the schema does not have is its number.
+    A value outside the schema is read as a decimal number.
     """
     names = {number: value.name for number, value in enum.values_by_number.items()}
     numbers = {value.name: value.number for value in enum.values}
@@ -257,7 +257,7 @@ def enum_type(enum: EnumDescriptor) -> ValueType:
 
 
 def well_known(name: str, descriptor: Descriptor) -> MessageType | None:
-    """Return the type of one of Google's messages that has a column of its own."""
+    """Return the special column of a well-known message of Google, or ``None`` for other messages."""
     if name == TIMESTAMP:
         return MessageType(UTC_TIMESTAMP, _read_seconds, _fill_timestamp)
     if name == DURATION:
@@ -313,14 +313,14 @@ def _fill_json(message: Any, value: object) -> None:
 
 
 def items_of(value: object) -> list[object]:
-    """Return the items of an array without null, which Protobuf does not have."""
+    """Return the items of an array, and refuse null, because Protobuf has no null."""
     if not isinstance(value, list) or any(item is None for item in value):
         raise MessageFormatError(f"a {type(value).__name__} is no array, or has null in it")
     return value
 
 
 def pairs_of(value: object) -> list[tuple[object, object]]:
-    """Return the entries of a map without null, which Protobuf does not have."""
+    """Return the entries of a map, and refuse null, because Protobuf has no null."""
     pairs = list(value.items()) if isinstance(value, dict) else value
     if not isinstance(pairs, list) or any(item is None for _, item in pairs):
         raise MessageFormatError(f"a {type(value).__name__} is no map, or has null in it")

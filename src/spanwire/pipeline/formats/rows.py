@@ -1,6 +1,6 @@
 """Batches of bodies as columns, and columns as bodies, with the codec of a format.
 
-A body that is none of the format becomes null, ends the query, or becomes a row with nothing but its error.
+An invalid body becomes null, ends the query, or becomes a row of nulls with the error in a further field.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class Codec(Protocol):
     body: pa.DataType
 
     def begin_batch(self) -> None:
-        """Forget errors that may have gone by now."""
+        """Forget errors of the batch before, such as schema ids unknown to the registry."""
 
     def decode(self, body: bytes | str) -> object:
-        """Return the value of a body. Raises `MessageFormatError` if the body is none of the format."""
+        """Return the value of a body. Raises `MessageFormatError` for an invalid body."""
 
     def encode(self, value: object) -> bytes | str:
         """Return the body of a value. Raises `MessageFormatError` if the schema does not allow the value."""
@@ -45,7 +45,7 @@ def decoded_type(codec: Codec, on_error: str) -> pa.DataType:
     """Return the type of the column of decoded bodies.
 
     Raises:
-        ConfigurationError: ``on_error`` is unknown, or asks for a field where there is no struct.
+        ConfigurationError: ``on_error`` is unknown, or `COLUMN` for a schema without a struct.
     """
     if on_error not in (NULL, FAIL, COLUMN):
         raise ConfigurationError(f"spanwire: on_error is {on_error[:60]!r}; write {NULL}, {FAIL} or {COLUMN}")
@@ -64,7 +64,7 @@ def decode_bodies(bodies: Sequence[bytes | str | None], codec: Codec, on_error: 
 
     Raises:
         ConfigurationError: ``on_error`` does not fit.
-        MessageFormatError: a body is none of the format, and ``on_error`` is `FAIL`.
+        MessageFormatError: a body is invalid, and ``on_error`` is `FAIL`.
     """
     kind = decoded_type(codec, on_error)
     codec.begin_batch()

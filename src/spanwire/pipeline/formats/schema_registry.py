@@ -3,7 +3,7 @@
     registry = SchemaRegistry("https://registry:8081", user="app", password="…")
     order = registry.find("orders-value")
 
-Requests run on the driver and in workers, so a registry can be pickled. Workers keep the schemas that they fetch.
+Requests run on the driver and in workers, so a registry can be pickled. Workers keep fetched schemas.
 
 https://docs.confluent.io/platform/current/schema-registry/develop/api.html
 """
@@ -33,7 +33,7 @@ SERIALIZED: Final = "serialized"  # a Protobuf file as a base64 descriptor in pl
 USER_VARIABLE: Final = "SPANWIRE_REGISTRY_USER"
 PASSWORD_VARIABLE: Final = "SPANWIRE_REGISTRY_PASSWORD"
 MEDIA_TYPE: Final = "application/vnd.schemaregistry.v1+json"
-MAX_ANSWER_BYTES: Final = 4 * MIB  # bounds the memory for one schema; registries themselves refuse larger ones
+MAX_ANSWER_BYTES: Final = 4 * MIB  # bounds the memory for one schema; registries themselves refuse larger schemas
 MAX_SHOWN: Final = 200  # characters of an answer in an error
 ATTEMPTS: Final = 3
 PAUSES_S: Final = (0.2, 1.0)  # before the second and the third attempt
@@ -53,7 +53,7 @@ class UnknownSchemaError(MessageFormatError):
 
 @dataclass(frozen=True, slots=True)
 class StoredSchema:
-    """A schema by its id; ``references`` are names of further schemas that it needs."""
+    """A schema with an id; ``references`` are the names of imported schemas."""
 
     number: int
     kind: str
@@ -63,7 +63,7 @@ class StoredSchema:
 
 @dataclass(frozen=True, slots=True)
 class RegisteredSchema:
-    """A schema of a subject, and the registry that has it. Bodies with this schema are framed."""
+    """A schema of a subject in a registry. Bodies with a registered schema are framed."""
 
     registry: SchemaRegistry
     subject: str
@@ -82,14 +82,14 @@ class RegisteredSchema:
 
 @dataclass(frozen=True, slots=True)
 class SchemaRegistry:
-    """A schema registry, by its address and login.
+    """A schema registry: address, login and certificates.
 
     Args:
-        url: the address, ``http://`` or ``https://``, with the path of the interface if there is one.
-        user: the user name. Without one, ``SPANWIRE_REGISTRY_USER`` and ``SPANWIRE_REGISTRY_PASSWORD`` of the
-            environment are the login; they are read when the object is made, on the driver.
-        password: the password, which is in no log, error or plan.
-        ca_file: a file with the certificates that sign the registry's; the system's by default.
+        url: the address, ``http://`` or ``https://``, with the path of the interface, if any.
+        user: the user name. Without a user name, ``SPANWIRE_REGISTRY_USER`` and ``SPANWIRE_REGISTRY_PASSWORD`` of the
+            environment are the login. The environment is read on the driver, by the constructor.
+        password: the password; no log, error or plan shows the password.
+        ca_file: a file with the trusted certificate authorities, by default those of the system.
         timeout_s: the longest wait for a connection or for a part of an answer.
 
     Raises:
@@ -117,10 +117,10 @@ class SchemaRegistry:
 
         Args:
             subject: the name of the subject.
-            version: its number; the latest by default.
+            version: the number of the version; the latest by default.
 
         Raises:
-            RegistryError: there is none, or the registry does not answer.
+            RegistryError: there is no such version, or the registry does not answer.
         """
         answer = self._ask("GET", f"/subjects/{quote(subject, safe='')}/versions/{quote(str(version), safe='')}")
         if not isinstance(answer, dict):
@@ -128,7 +128,7 @@ class SchemaRegistry:
         return RegisteredSchema(self, subject, stored_schema(answer, self.url, whole_number(answer, "id", self.url)))
 
     def register(self, subject: str, text: str, kind: str = AVRO) -> RegisteredSchema:
-        """Register a schema under a subject, unless it is there, and return it.
+        """Return a schema of a subject, and register the schema if it is new.
 
         Args:
             subject: the name of the subject.
@@ -136,7 +136,7 @@ class SchemaRegistry:
             kind: ``AVRO``, ``JSON`` or ``PROTOBUF``.
 
         Raises:
-            ConfigurationError: ``kind`` is another word.
+            ConfigurationError: ``kind`` is unknown.
             RegistryError: the registry refuses the schema, or does not answer.
         """
         if kind not in KINDS:
@@ -204,7 +204,7 @@ class SchemaRegistry:
         return headers
 
     def _judged(self, status: int, octets: bytes) -> object:
-        """Return the JSON of a good answer, ``None`` for an unknown name.
+        """Return the JSON of a successful answer, or ``None`` for an unknown name.
 
         Raises:
             RegistryError: the registry refuses the request. `UnreachableError` if another attempt may help.
@@ -234,7 +234,7 @@ class UnreachableError(RegistryError):
 
 
 def ask_again(ask: Callable[[], object], sleep: Callable[[float], None]) -> object:
-    """Return the answer of a request that is made up to `ATTEMPTS` times.
+    """Return the answer of a request, with up to `ATTEMPTS` attempts.
 
     Raises:
         RegistryError: the last attempt fails, or the registry refuses the request.
@@ -251,7 +251,7 @@ def parse_address(url: str) -> SplitResult:
     """Return the parts of the address of a registry.
 
     Raises:
-        ConfigurationError: it is no address of HTTP.
+        ConfigurationError: the address is not ``http://HOST:PORT`` or ``https://HOST:PORT``.
     """
     try:
         address = urlsplit(url)
@@ -267,7 +267,7 @@ def stored_schema(answer: dict[str, object], url: str, number: int) -> StoredSch
     """Return the schema of an answer.
 
     Raises:
-        RegistryError: the answer has none.
+        RegistryError: the answer has no schema.
     """
     kind, text, references = answer.get("schemaType", AVRO), answer.get("schema"), answer.get("references") or []
     if not isinstance(text, str) or not isinstance(kind, str) or not isinstance(references, list):
@@ -277,7 +277,7 @@ def stored_schema(answer: dict[str, object], url: str, number: int) -> StoredSch
 
 
 def whole_number(answer: dict[str, object], name: str, url: str) -> int:
-    """Return a number of an answer.
+    """Return a non-negative integer of an answer.
 
     Raises:
         RegistryError: the answer has no such number.

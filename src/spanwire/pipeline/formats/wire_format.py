@@ -3,8 +3,8 @@
     Avro, JSON    0 | schema id 4 | body
     Protobuf      0 | schema id 4 | message indexes | body
 
-The id is big endian. The message indexes are the path to the message type in its file: their number, then each index,
-as zigzag varints. The path [0], the first type of a file, is a single octet 0.
+The id is big endian. The message indexes are the path to the message type in the file: the number of indexes, then each
+index, as zigzag varints. The path [0], the first type of a file, is a single octet 0.
 
 https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html#wire-format
 """
@@ -24,7 +24,7 @@ MAX_VARINT_OCTETS: Final = 5  # an int of Java
 
 
 def split_header(body: bytes) -> tuple[int, int]:
-    """Return the id of the schema and the offset behind it.
+    """Return the schema id and the offset after the header.
 
     Raises:
         MessageFormatError: the body does not begin with a header.
@@ -47,10 +47,10 @@ def schema_header(number: int) -> bytes:
 
 
 def read_indexes(body: bytes, offset: int) -> tuple[tuple[int, ...], int]:
-    """Return the message indexes of a Protobuf body and the offset behind them.
+    """Return the message indexes of a Protobuf body and the offset after the last index.
 
     Raises:
-        MessageFormatError: the indexes are cut or impossible.
+        MessageFormatError: the indexes are incomplete or invalid.
     """
     count, offset = _read_varint(body, offset)
     if count == 0:
@@ -67,7 +67,7 @@ def read_indexes(body: bytes, offset: int) -> tuple[tuple[int, ...], int]:
 
 
 def write_indexes(indexes: Sequence[int]) -> bytes:
-    """Return message indexes in their wire form."""
+    """Return the wire form of message indexes."""
     if list(indexes) == [0]:
         return b"\x00"
     return b"".join(_varint(number) for number in (len(indexes), *indexes))

@@ -1,4 +1,4 @@
-"""The schemas of writers, by the ids in framed bodies, as one worker has fetched them."""
+"""Caches the writers' schemas of framed bodies by schema id, in one worker."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from spanwire.pipeline.formats.schema_registry import StoredSchema, UnknownSchem
 
 T = TypeVar("T")
 Fetch = Callable[[int, str], StoredSchema]
-MAX_SCHEMAS: Final = 1000  # of one subject there are some dozens; bounds the memory of a worker
+MAX_SCHEMAS: Final = 1000  # bounds the memory of a worker; a subject has some dozens of versions
 
 
 class WriterSchemas(Generic[T]):
     """Fetches each schema once, and keeps the parsed form.
 
-    A registry that does not answer ends the batch, because its rows are not at fault. An unknown id is asked for once
-    in a batch: the registry may be behind.
+    An unreachable registry ends the batch, because the rows are not at fault. An unknown id is requested once in each
+    batch, because a replica of the registry may get the schema later.
     """
 
     def __init__(self, fetch: Fetch, kind: str, parse: Callable[[StoredSchema], T], form: str = "") -> None:
-        """``fetch`` is a registry's `schema`, ``form`` the format that it is asked for."""
+        """``fetch`` is the method `schema` of a registry, ``form`` the requested format."""
         self._fetch: Final = fetch
         self._kind: Final = kind
         self._parse: Final = parse
@@ -30,14 +30,14 @@ class WriterSchemas(Generic[T]):
         self._failed: Final[dict[int, str]] = {}
 
     def begin_batch(self) -> None:
-        """Forget the ids that could not be used."""
+        """Forget the ids of unusable schemas."""
         self._failed.clear()
 
     def get(self, number: int) -> T:
         """Return the schema with an id.
 
         Raises:
-            MessageFormatError: the registry has none, or it cannot be used.
+            MessageFormatError: the registry has no such schema, or the schema is unusable.
             RegistryError: the registry does not answer.
         """
         if number in self._parsed:

@@ -1,7 +1,7 @@
 """Avro: schemas, and bodies in Avro's binary encoding.
 
-A reader is compiled of two schemas, that of the writer and that of the reader, a writer of one schema. Both are plain
-functions in each other, made once; every length is checked against the octets that are left.
+A reader is compiled from the writer's schema and the reader's schema, a writer from one schema. Both are nested
+closures, made once for each schema. A reader checks every length against the remaining octets of the body.
 
-The specification is that of Apache Avro 1.12.
+The specification is Apache Avro 1.12.
 """

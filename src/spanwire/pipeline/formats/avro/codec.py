@@ -19,10 +19,10 @@ from spanwire.pipeline.formats.writer_schemas import WriterSchemas
 
 
 class AvroCodec:
-    """Decodes bodies that any compatible schema wrote, and encodes with the plan's schema."""
+    """Decodes bodies of any compatible schema, and encodes with the plan's schema."""
 
     def __init__(self, plan: AvroPlan) -> None:
-        """Raises `ConfigurationError` for a schema that has no form in Spark."""
+        """Raises `ConfigurationError` for a schema without a Spark type."""
         registered = plan.schema if isinstance(plan.schema, RegisteredSchema) else None
         if registered is not None:
             check_stored(registered.stored)
@@ -38,12 +38,12 @@ class AvroCodec:
         )
 
     def begin_batch(self) -> None:
-        """Forget ids of schemas that could not be used."""
+        """Forget the ids of unusable schemas."""
         if self._writers is not None:
             self._writers.begin_batch()
 
     def decode(self, body: bytes | str) -> object:
-        """Return the value of a body. Raises `MessageFormatError` if it is no Avro of a compatible schema."""
+        """Return the value of a body. Raises `MessageFormatError` for an invalid body."""
         if isinstance(body, str):
             raise MessageFormatError("a text is no Avro")
         read, offset = self._read, 0
@@ -71,7 +71,7 @@ def check_stored(stored: StoredSchema) -> None:
     """Check that a schema of a registry is complete.
 
     Raises:
-        ConfigurationError: it is no Avro, or refers to other schemas.
+        ConfigurationError: the schema is not Avro, or refers to other schemas.
     """
     if stored.kind != AVRO:
         raise fault(f"schema {stored.number} of the registry is {stored.kind}")

@@ -1,7 +1,7 @@
 """The types of columns for Avro's types.
 
-A union of null and one type is a column that may be null; int and long together are a long, float and double a double.
-Any other union is a struct of its branches, ``member0``, ``member1`` and so on, as in Spark's own reader.
+A union of null and one type is a nullable column. A union of int and long is a long, a union of float and double a
+double. Any other union is a struct with one field per branch, ``member0``, ``member1`` and so on, as in Spark's reader.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def column_type(schema: AvroSchema) -> pa.DataType:
 
 
 def member_names(union: AvroSchema) -> list[str]:
-    """Return the field of the struct for each branch; empty texts if the union is no struct."""
+    """Return the field of the struct for each branch; empty strings if the union is not a struct."""
     branches = [index for index, branch in enumerate(union.inner) if branch.kind != NULL]
     if len(branches) == 1 or shared_number(union):
         return [""] * len(union.inner)
@@ -90,7 +90,7 @@ def member_names(union: AvroSchema) -> list[str]:
 
 
 def shared_number(union: AvroSchema) -> str:
-    """Return the type that two branches of numbers have in common, or an empty text."""
+    """Return the common type of two numeric branches, or an empty string."""
     branches = [branch for branch in union.inner if branch.kind != NULL]
     if len(branches) != 2 or any(branch.logical for branch in branches):
         return ""

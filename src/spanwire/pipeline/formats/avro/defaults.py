@@ -1,6 +1,6 @@
-"""Defaults of fields, which a schema has as JSON, in Avro's binary encoding.
+"""Default values of fields, converted from the schema's JSON to Avro's binary encoding.
 
-A reader and a writer treat these octets as any other, so logical types need no second form here.
+Readers and writers treat the encoded defaults like octets of a body, so this module needs no code for logical types.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _key(key: str) -> bytes:
 
 
 def _write_block(schema: AvroSchema, entries: list[tuple[bytes, object]], out: bytearray) -> None:
-    """Write items of an array or map, each behind its key."""
+    """Write the items of an array, or the keys and values of a map."""
     if entries:
         write_long(out, len(entries))
     for key, item in entries:
@@ -73,9 +73,9 @@ def _write_block(schema: AvroSchema, entries: list[tuple[bytes, object]], out: b
 
 
 def _write_union(schema: AvroSchema, default: object, out: bytearray) -> None:
-    """Write the first branch that the default fits.
+    """Write a default as the first matching branch of a union.
 
-    Before 1.12 the specification had the first branch alone.
+    Before version 1.12 the specification allowed only the first branch.
     """
     for index, branch in enumerate(schema.inner):
         written = bytearray()
@@ -114,7 +114,7 @@ def _write_single(schema: AvroSchema, default: object, out: bytearray) -> None:
 
 
 def _latin(default: str) -> bytes:
-    """Return octets that JSON has as characters up to U+00FF."""
+    """Return the octets of a JSON string with characters up to U+00FF."""
     try:
         return default.encode("latin-1")
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""Octets of Avro's binary encoding, read with every length checked, and written."""
+"""Reads Avro's binary encoding with a check of every length, and writes numbers and octets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class OctetReader:
         self.offset = offset
 
     def left(self) -> int:
-        """Return the number of octets behind the offset."""
+        """Return the number of octets from the offset to the end."""
         return len(self.data) - self.offset
 
     def int64(self) -> int:
@@ -59,18 +59,18 @@ class OctetReader:
         return self.data[offset : offset + count]
 
     def octets(self) -> bytes:
-        """Return octets behind their length."""
+        """Return octets with a length prefix."""
         return self.take(self.int64())
 
     def text(self) -> str:
-        """Return UTF-8 behind its length."""
+        """Return UTF-8 text with a length prefix."""
         try:
             return self.octets().decode()
         except UnicodeDecodeError:
             raise MessageFormatError("a text is no UTF-8") from None
 
     def boolean(self) -> bool:
-        """Return a truth value."""
+        """Return a boolean."""
         octet = self.take(1)[0]
         if octet > 1:
             raise MessageFormatError("a boolean is neither 0 nor 1")
@@ -90,7 +90,7 @@ class OctetReader:
         """Return the number of items in a block of an array or map, 0 at the end.
 
         Args:
-            least: the octets that an item takes at least; more than 0.
+            least: the smallest size of an item in octets, more than 0.
         """
         count = self.int64()
         if count < 0:
@@ -113,6 +113,6 @@ def write_long(out: bytearray, number: int) -> None:
 
 
 def write_octets(out: bytearray, octets: bytes) -> None:
-    """Write octets behind their length."""
+    """Write octets with a length prefix."""
     write_long(out, len(octets))
     out += octets

@@ -1,9 +1,9 @@
-"""Readers of Avro bodies, compiled of the writer's and the reader's schema.
+"""Readers of Avro bodies, compiled from the writer's and the reader's schema.
 
 The result has the form of Arrow's values: timestamps are microseconds, dates are days, maps are lists of pairs. Schema
-resolution follows the specification: fields by name or alias, defaults for fields that the writer lacks, numbers
-promoted, enums by symbol. Two schemas that cannot be resolved make a reader that fails with the reason, because a union
-may never use them.
+resolution follows the specification: fields match by name or alias, missing fields have their default, numbers are
+promoted, enums match by symbol. Two incompatible schemas make a reader that raises the reason: in a union, bodies may
+never use the incompatible branch.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ PROMOTED: Final[dict[str, tuple[str, ...]]] = {
     STRING: (BYTES,),
     BYTES: (STRING,),
 }
-# Logical types that can be converted to each other; of different ones the values would have another meaning.
+# Logical types of the same family can be converted to each other. Between families a value would change its meaning.
 FAMILY: Final[dict[str, str]] = {
     TIMESTAMP_MILLIS: "timestamp",
     TIMESTAMP_MICROS: "timestamp",
@@ -72,7 +72,7 @@ MILLIS: Final = (TIMESTAMP_MILLIS, LOCAL_MILLIS)
 
 
 def compile_reader(writer: AvroSchema, reader: AvroSchema) -> Read:
-    """Return a function that reads what one schema wrote as the other one describes it."""
+    """Return a function that reads values of the writer's schema as values of the reader's schema."""
     if writer.kind == UNION:
         return _from_union(writer, reader)
     if reader.kind == UNION:
@@ -91,7 +91,7 @@ def compile_reader(writer: AvroSchema, reader: AvroSchema) -> Read:
 
 
 def matches(writer: AvroSchema, reader: AvroSchema) -> bool:
-    """Return True if two types, neither a union, may be resolved."""
+    """Return True if a value of one type can be read as another; neither type is a union."""
     if writer.kind != reader.kind:
         return reader.kind in PROMOTED.get(writer.kind, ())
     if writer.kind == FIXED and writer.size != reader.size:
@@ -103,7 +103,7 @@ def matches(writer: AvroSchema, reader: AvroSchema) -> bool:
 
 
 def simple_name(full: str) -> str:
-    """Return a name without its namespace, which schemas need not have in common."""
+    """Return a name without the namespace, because resolution ignores namespaces."""
     return full.rpartition(".")[2]
 
 
@@ -223,7 +223,7 @@ def _enum(writer: AvroSchema, reader: AvroSchema) -> Read:
 
 
 def _value(writer: AvroSchema, reader: AvroSchema) -> Read:
-    """Return the reader of a single value, with its logical type."""
+    """Return the reader of a primitive or fixed value, with the logical type applied."""
     read = _plain(writer, reader)
     if reader.logical:
         return _logical(writer, reader, read)
@@ -239,7 +239,10 @@ def _plain(writer: AvroSchema, reader: AvroSchema) -> Read:
 
 
 def _logical(writer: AvroSchema, reader: AvroSchema, read: Read) -> Read:
-    """Return the reader of a logical type; a writer without one has written the reader's."""
+    """Return the reader of a logical type.
+
+    Without a logical type in the writer's schema, the values are those of the reader's logical type.
+    """
     written = writer.logical or reader.logical
     if written != reader.logical and FAMILY.get(written, written) != FAMILY.get(reader.logical, reader.logical):
         return _failing(f"the writer's {written} cannot be read as {reader.logical}")
@@ -271,7 +274,7 @@ def _decimal(written: AvroSchema, reader: AvroSchema, read: Read) -> Read:
 
 
 def number(value: object) -> int:
-    """Return the number of a reader of numbers."""
+    """Narrow the result of a numeric reader to an integer."""
     assert isinstance(value, int)
     return value
 
@@ -280,7 +283,7 @@ def check_defaults(schema: AvroSchema) -> None:
     """Check the defaults of all fields.
 
     Raises:
-        ConfigurationError: a default does not fit its field.
+        ConfigurationError: a default does not fit the type of the field.
     """
     for field in schema.fields:
         if field.has_default:

@@ -1,7 +1,7 @@
-"""Avro schemas as trees, checked before any body is read with them.
+"""Avro schemas as trees, checked before any body is read.
 
-A record that contains itself is refused: Spark has no such type. So is an array whose items take no octets, because a
-body of ten octets could hold any number of them.
+Recursive records are refused, because Spark has no recursive types. Arrays with items of zero octets are refused,
+because a body of ten octets could announce any number of such items.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from spanwire.pipeline.formats.leaves import MAX_DECIMAL_DIGITS
 
 MAX_SCHEMA_CHARACTERS: Final = MIB  # registries refuse larger schemas
 MAX_DEPTH: Final = 64  # types within types; bounds the recursion of a reader
-MAX_TYPES: Final = 10_000  # counted at each use; ten types that each have ten of the next would be ten milliards
+MAX_TYPES: Final = 10_000  # counted at each use, because ten types that each use the next ten times make ten billion
 
 NULL: Final = "null"
 BOOLEAN: Final = "boolean"
@@ -33,7 +33,7 @@ FIXED: Final = "fixed"
 ARRAY: Final = "array"
 MAP: Final = "map"
 UNION: Final = "union"
-# Octets that a value takes at least.
+# The smallest size of a value, in octets.
 PRIMITIVES: Final[dict[str, int]] = {
     NULL: 0, BOOLEAN: 1, INT: 1, LONG: 1, FLOAT: 4, DOUBLE: 8, BYTES: 1, STRING: 1
 }  # fmt: skip
@@ -46,7 +46,7 @@ TIMESTAMP_MICROS: Final = "timestamp-micros"
 LOCAL_MILLIS: Final = "local-timestamp-millis"
 LOCAL_MICROS: Final = "local-timestamp-micros"
 UUID_OCTETS: Final = 16
-# Logical types with a type of Spark, and the types that may have them. Others are read as the type below them.
+# Logical types with a Spark type, and their underlying types. Other logical types are read as the underlying type.
 LOGICAL: Final[dict[str, tuple[str, ...]]] = {
     DECIMAL: (BYTES, FIXED),
     DATE: (INT,),
@@ -71,12 +71,12 @@ class AvroField:
 
 @dataclass(frozen=True, slots=True)
 class AvroSchema:
-    """A type.
+    """An Avro type, with the types of fields, items, values or branches.
 
     Attributes:
         kind: the name of a primitive type, or record, enum, fixed, array, map or union.
-        least: the octets that a value takes at least.
-        types: the number of types in it, each counted at every use.
+        least: the smallest size of a value in octets.
+        types: the number of types in this schema, counted at every use.
         name: the full name of a record, enum or fixed.
         inner: the items of an array, the values of a map, or the branches of a union.
     """
@@ -105,7 +105,7 @@ def parse_schema(text: str) -> AvroSchema:
     """Return the tree of a schema.
 
     Raises:
-        ConfigurationError: it is no schema of Avro, or has no form in Spark.
+        ConfigurationError: the text is not an Avro schema, or the schema has no Spark type.
     """
     if len(text) > MAX_SCHEMA_CHARACTERS:
         raise fault(f"it has more than {MAX_SCHEMA_CHARACTERS} characters")
@@ -122,7 +122,7 @@ def fault(reason: str) -> ConfigurationError:
 
 
 class _Parser:
-    """Parses one schema; keeps its types by full name."""
+    """Parses one schema, and keeps the named types."""
 
     def __init__(self) -> None:
         self._types: Final[dict[str, AvroSchema]] = {}
@@ -217,7 +217,10 @@ class _Parser:
 
 
 def with_logical(schema: AvroSchema, node: dict[str, object]) -> AvroSchema:
-    """Return a type with its logical type, if it is valid here; Avro ignores others."""
+    """Return a type with the logical type of a node.
+
+    Unknown and invalid logical types are ignored, as the specification demands.
+    """
     logical = node.get("logicalType")
     if not isinstance(logical, str) or schema.kind not in LOGICAL.get(logical, ()):
         return schema
@@ -234,10 +237,10 @@ def with_logical(schema: AvroSchema, node: dict[str, object]) -> AvroSchema:
 
 
 def count_types(inner: Sequence[AvroSchema]) -> int:
-    """Return the number of types in a type of these.
+    """Return the number of types in a type with these inner types.
 
     Raises:
-        ConfigurationError: there are too many.
+        ConfigurationError: the number exceeds `MAX_TYPES`.
     """
     types = 1 + sum(schema.types for schema in inner)
     if types > MAX_TYPES:
@@ -246,12 +249,12 @@ def count_types(inner: Sequence[AvroSchema]) -> int:
 
 
 def number(node: object) -> int:
-    """Return an integer of JSON, or -1 for anything else."""
+    """Return an integer of JSON, or -1 for another value."""
     return node if isinstance(node, int) and not isinstance(node, bool) else -1
 
 
 def texts(node: object, word: str) -> tuple[str, ...]:
-    """Return a list of texts, which may be missing."""
+    """Return a list of strings, empty if the node is missing."""
     if node is None:
         return ()
     if not isinstance(node, list) or not all(isinstance(item, str) for item in node):

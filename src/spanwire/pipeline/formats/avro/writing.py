@@ -1,6 +1,6 @@
-"""Writers of Avro bodies, compiled of one schema.
+"""Writers of Avro bodies, compiled from one schema.
 
-The values are those of a column of Arrow. Each is checked, so that an error names its field.
+The values come from an Arrow column. A writer checks each value, so that an error names the field.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ TIMES: Final[dict[str, tuple[Number, int]]] = {
 
 
 def compile_writer(schema: AvroSchema) -> Write:
-    """Return a function that appends the encoding of a value.
+    """Return a function to append the encoding of a value.
 
     The function raises `MessageFormatError` for an unsuitable value.
     """
@@ -72,7 +72,7 @@ def compile_writer(schema: AvroSchema) -> Write:
 
 
 def _refusing_null(schema: AvroSchema, write: Write) -> Write:
-    """Return a writer of a type within another one, which says that it may not be null."""
+    """Return a writer that refuses null, unless the type allows null."""
     if is_nullable(schema):
         return write
 
@@ -163,7 +163,7 @@ def _union(schema: AvroSchema) -> Write:
 
 
 def _member(names: list[str], value: object) -> tuple[int, object]:
-    """Return the branch and value of the only field of a struct that is not null."""
+    """Return the branch and the value of a struct's only non-null field."""
     chosen = [name for name, one in value.items() if one is not None] if isinstance(value, dict) else []
     if len(chosen) != 1 or chosen[0] not in names:
         raise MessageFormatError(f"of the fields {', '.join(name for name in names if name)} exactly one has a value")
