@@ -1,9 +1,9 @@
-"""Prepares a cluster for the data source, and checks the Python of its executors, which needs the source's packages.
+"""Prepares a cluster for the data source, and checks the interpreters and packages of the executors.
 
     prepare_executors(spark)
 
-The commands of ``spanwire pipeline`` call it whenever they run on a cluster. A program calls it once, before it starts
-a stream.
+On a cluster, the commands of ``spanwire pipeline`` call `prepare_executors`. A program of your own calls the function
+once, before the first stream.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ REMEDY: Final = (
 
 
 def prepare_executors(spark: SparkSession) -> None:
-    """Check the Python of the executors, and let it run the data source, with the files of ``--py-files``.
+    """Check the Python of the executors, and run the data source with the files of ``--py-files``.
 
-    Spark finds the data source by itself, but then executors run PYSPARK_DRIVER_PYTHON, the Python of the program, to
-    read and write its rows, and ignore ``--py-files``.
+    Spark finds the data source also without this function. But then executors read and write rows with
+    PYSPARK_DRIVER_PYTHON, the Python of the program, and ignore ``--py-files``.
 
     Args:
         spark: the session of the cluster.
@@ -86,7 +86,7 @@ def check_machine(program: str, environment: Mapping[str, str]) -> None:
     """Check the interpreter with which this machine receives messages and commits batches.
 
     Raises:
-        ConfigurationError: the interpreter does not run, or has not all packages.
+        ConfigurationError: the interpreter does not run, or a package is missing.
     """
     try:
         look = subprocess.run(
@@ -115,7 +115,7 @@ def cause_of(text: str) -> str:
 
 
 def probe(_: int) -> tuple[str, str, str]:
-    """Return the machine, the interpreter and its missing packages; sent to executors by value."""
+    """Return the machine, the interpreter and the missing packages; sent to executors by value."""
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     return socket.gethostname(), sys.executable, " and no ".join(missing)
 

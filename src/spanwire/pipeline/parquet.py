@@ -1,7 +1,7 @@
-"""Options that suit messages in Parquet.
+"""Parquet options for messages.
 
-Parquet builds a dictionary of repeated values for every column and gives it up when it is full. For columns with a
-different value per message this is wasted: with bodies of a kilobyte two fifths of the work.
+Parquet builds a dictionary of repeated values for every column, and drops a full dictionary. For columns with a
+different value per message the dictionary is wasted work: two fifths of all work with bodies of a kilobyte.
 """
 
 from __future__ import annotations

@@ -7,9 +7,8 @@ Comparisons of a header or property with a literal become native expressions of 
 Arithmetic, REGEX, comparisons between two properties and the converting mode of STOMP run in the broker's evaluator, in
 a worker.
 
-FALSE_CODE, TRUE_CODE, UNKNOWN_CODE or ERROR_CODE. An error ends an evaluation that is not decided before it.
-
 A native node is either *plain*, a boolean column with null for unknown, or *coded*, if an evaluation may fail:
+FALSE_CODE, TRUE_CODE, UNKNOWN_CODE or ERROR_CODE. An error ends an undecided evaluation.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ LIKE_WORDS: Final = frozenset("%_\\")
 
 
 class NotNativeError(Exception):
-    """The tree has a node that only the evaluator can decide."""
+    """Only the broker's evaluator can decide a node of the tree."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +78,7 @@ def selector_column(text: str) -> Column:
         text: the selector.
 
     Raises:
-        ConfigurationError: the text is no selector or names a header that rows lack; the error has one line.
+        ConfigurationError: the text is not a selector, or names a header without a column; the error has one line.
     """
     selector, names = parse(text)
     try:

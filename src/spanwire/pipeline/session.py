@@ -3,8 +3,8 @@
     with local_session("archive") as spark:
         spark.readStream.format("spanwire")…
 
-Settings that cost time at the start or in each batch, and have no use on one machine, are off. A program with its own
-session or cluster does not need this module.
+Settings with a cost at the start or in each batch, and without a use on one machine, are off. A program with another
+session or a cluster does not need this module.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def local_session(
         name: the name of the application.
         cores: the number of cores, 1 to 1,024.
         settings: settings of Spark, which override the defaults of this module.
-        log: a file for Spark's own log. Without it Spark's errors go to standard error.
+        log: a file for Spark's own log; by default Spark's errors go to standard error.
 
     Raises:
         ConfigurationError: there is no Java, or the log cannot be written.

@@ -1,7 +1,5 @@
-"""Directories that several machines share.
+"""Directories on shared file systems: addresses, whole files, and segments of staged messages.
 
-Parts are addresses, whole files in the directories, and received messages staged there.
-
-`staged_segments` chooses between a directory of this machine (`spanwire.pipeline.arrow.segments`) and a file system
-that PyArrow reaches (`shared_staging`).
+`staged_segments` chooses between a directory of this machine (`spanwire.pipeline.arrow.segments`) and a file system of
+PyArrow (`shared_staging`).
 """

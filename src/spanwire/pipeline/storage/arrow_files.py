@@ -1,4 +1,4 @@
-"""Files of a file system that PyArrow reaches; repeats failed requests."""
+"""Reads and writes files through a file system of PyArrow, and repeats failed requests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from spanwire.model.units import MIB
 from spanwire.pipeline.storage.location import S3, Location, parse
 from spanwire.pipeline.storage.shared_files import SharedStorageError
 
-MAX_ATTEMPTS: Final = 5  # of one call; with their pauses and the client's own attempts a store may be away for a minute
+MAX_ATTEMPTS: Final = 5  # of one call; with all pauses and the client's own attempts they outlast an outage of a minute
 PAUSES_S: Final = (0.5, 2.0, 5.0, 10.0)  # seconds before the second and each later attempt
 CLIENT_ATTEMPTS: Final = 3  # of each request of the S3 client, which repeats a part of a large file by itself
 CONNECT_TIMEOUT_S: Final = 5.0  # seconds; the client's default of 1 s is short for a busy network
@@ -27,8 +27,8 @@ REQUEST_TIMEOUT_S: Final = 20.0  # seconds without an octet
 CHUNK_BYTES: Final = 8 * MIB  # bytes handed to the client at once; bounds the memory of an upload
 MAX_CAUSE: Final = 300  # characters of a cause that are shown
 REGIONS: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
-ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")  # of the AWS tools; PyArrow does not read them
-# Words in errors of the file systems that another attempt does not change.
+ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")  # of the AWS tools; PyArrow ignores these variables
+# Words in permanent errors of the file systems. Another attempt would fail in the same way.
 PERMANENT: Final = (
     "ACCESS_DENIED",
     "INVALID_ACCESS_KEY_ID",
@@ -55,7 +55,15 @@ class ArrowFiles:
         has_directories: bool,
         wait: Callable[[float], object] = time.sleep,
     ) -> None:
-        """Use the directory ``root``, which errors name ``shown``; ``has_directories`` if it must be created."""
+        """Use a directory of a file system.
+
+        Args:
+            filesystem: the file system.
+            root: the path of the directory in the file system.
+            shown: the address of the directory in errors.
+            has_directories: True if directories must be created before files can be written.
+            wait: pauses for a number of seconds.
+        """
         self._filesystem: Final = filesystem
         self._root: Final = root
         self._shown: Final = shown
@@ -75,7 +83,7 @@ class ArrowFiles:
         return self._attempt("listed", "", lambda: self._list(is_recursive=True))
 
     def read(self, name: str, offset: int = 0, length: int | None = None) -> bytes:
-        """Return a file or a range of it."""
+        """Return a file or a range of a file."""
 
         def call() -> bytes:
             with self._filesystem.open_input_file(self._path(name)) as source:
@@ -85,7 +93,7 @@ class ArrowFiles:
         return self._attempt("read", name, call)
 
     def write(self, name: str, content: BinaryIO) -> None:
-        """Write a whole file, and look at its size afterwards."""
+        """Write a whole file, and check the size of the written file."""
 
         def call() -> None:
             size = content.seek(0, io.SEEK_END)
@@ -102,7 +110,7 @@ class ArrowFiles:
         self._attempt("written", name, call)
 
     def remove(self, name: str) -> None:
-        """Remove a file; nothing happens if there is none."""
+        """Remove a file; a missing file is not an error."""
         try:
             self._attempt("removed", name, lambda: self._filesystem.delete_file(self._path(name)))
         except FileNotFoundError:
@@ -154,7 +162,7 @@ def line_of(error: Exception) -> str:
 
 @lru_cache(maxsize=16)
 def open_files(address: str) -> ArrowFiles:
-    """Return the files of a directory; connects at the first request.
+    """Return the files of a directory. The first request connects.
 
     Raises:
         ConfigurationError: PyArrow does not reach the file system.
@@ -177,7 +185,7 @@ def s3_filesystem(
 ) -> pafs.S3FileSystem:
     """Return the S3 client.
 
-    The environment has the credentials, region and endpoint that the address does not name.
+    Credentials come from the environment, and so do the region and the endpoint if the address has none.
 
     Raises:
         OSError: the bucket's region cannot be found.

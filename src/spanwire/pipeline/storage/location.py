@@ -1,14 +1,14 @@
-"""Addresses of directories: a path, or a URI of a file system that PyArrow reaches.
+"""Addresses of directories: a path, or a URI of a file system of PyArrow.
 
 | address | file system |
 |---|---|
 | `/data/staging`, `file:///data/staging` | a local or mounted disk |
-| `s3://bucket/staging`, `s3a://…` | S3 and stores with its protocol |
+| `s3://bucket/staging`, `s3a://…` | S3 and stores with the S3 protocol |
 | `gs://bucket/staging`, `gcs://…` | Google Cloud Storage |
 | `hdfs://host:port/staging`, `viewfs://…` | HDFS |
 | `abfs://…`, `abfss://…` | Azure |
 
-Credentials come from the environment. An address is shown in errors and plans, so it must have none.
+Credentials come from the environment. Addresses with credentials are refused, because errors and plans show addresses.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from spanwire.model.errors import ConfigurationError
 
 FILE: Final = "file"
 S3: Final = "s3"
-# Names that Hadoop and PyArrow have for the same file system, and the name here, which is that of PyArrow.
+# Schemes of Hadoop and PyArrow, mapped to PyArrow's scheme of the same file system.
 SCHEMES: Final = {
     "file": FILE,
     "s3": S3,
@@ -50,17 +50,17 @@ class Location:
     query: str
 
     def __str__(self) -> str:
-        """Return the address without its options."""
+        """Return the address without options."""
         return f"{self.scheme}://{self.authority}{self.path}"
 
     @property
     def options(self) -> dict[str, str]:
-        """Return the options behind the question mark."""
+        """Return the options after the question mark."""
         return dict(parse_qsl(self.query))
 
 
 def child(text: str, names: str) -> str:
-    """Return the address of a directory inside of another one, with the same options."""
+    """Return the address of a subdirectory, with the options of the directory."""
     address, mark, query = text.partition("?")
     return f"{address.rstrip('/')}/{names}{mark}{query}"
 
@@ -72,7 +72,7 @@ def is_uri(text: str) -> bool:
 
 
 def absolute(text: str) -> str:
-    """Return an absolute path for a path. An address with a scheme stays as it is."""
+    """Return the absolute form of a path, or an address with a scheme unchanged."""
     return text if is_uri(text) else str(Path(text).absolute())
 
 

@@ -1,23 +1,23 @@
-"""Ownership of a staging directory on shared storage, which has no locks.
+"""Ownership of a staging directory on shared storage without locks.
 
-    epoch-0000000007-1f3c9a20.owner                 claim: who began this epoch
+    epoch-0000000007-1f3c9a20.owner                 claim: machine and process of the owner
     epoch-0000000007-1f3c9a20-5e-a1b2c3d4.json      record: the source, and the segments taken over from earlier epochs
-    segment-0000000012-0000000007-1f3c9a20.arrow    messages; the name has the epoch of the owner that received them
+    segment-0000000012-0000000007-1f3c9a20.arrow    messages; the name has the epoch of the receiving owner
     segment-0000000012-….-4d-0f1e2d3c.json          index: the segment is complete
 
-Each process that receives messages begins an epoch. The highest epoch owns the directory.
+Each receiving process begins an epoch. The process with the highest epoch owns the directory.
 
 | step of an owner | reason |
 |---|---|
-| 1. write the claim | from here on every earlier owner finds out before it acknowledges anything |
-| 2. list | sees every segment that an earlier owner has acknowledged |
+| 1. write the claim | from here on every earlier owner sees the claim before the next acknowledgement |
+| 2. list | the listing has every segment acknowledged by an earlier owner |
 | 3. write the record | from here on only the segments of the record and of this epoch count |
-| 4. write a segment, then its index | |
-| 5. list; stop if there is a later claim | what is acknowledged next was there when any later owner lists |
+| 4. write a segment, then the index | the index makes the segment complete |
+| 5. list; stop if there is a later claim | without a later claim, every later owner will list the new segment |
 | 6. acknowledge | |
 
-A segment that an earlier owner completes after step 2 is never acknowledged, because its owner stops in its step 5. It
-is in no record, so it does not count, and the broker delivers its messages to the new owner.
+An earlier owner may complete a segment after step 2. The earlier owner then stops in step 5 and never acknowledges the
+segment. The segment is in no record and does not count, so the broker delivers the messages to the new owner.
 """
 
 from __future__ import annotations
@@ -35,15 +35,18 @@ CLAIM_NAME: Final = re.compile(rf"epoch-({EPOCH})\.owner")
 RECORD_STEM: Final = re.compile(rf"epoch-({EPOCH})")
 SEGMENT_STEM: Final = re.compile(rf"segment-(\d{{10,}})-({EPOCH})")
 ANY_NAME: Final = re.compile(rf"(?:epoch|segment-\d{{10,}})-({EPOCH})[-.].*")
-MAX_LOOKS: Final = 5  # listings until a record is read that a new owner has not replaced in between
+MAX_LOOKS: Final = 5  # listings; a new owner may replace the record between listing and reading
 OWNER_LENGTH: Final = 200  # characters of an owner's name in an error
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The segments that count, as index names by number, and their source.
+    """The valid segments of a listing.
 
-    ``epoch`` is empty without an owner.
+    Attributes:
+        epoch: the epoch of the newest record, empty without a record.
+        source: the destination and the selector of the segments.
+        segments: the name of the index of each segment, by segment number.
     """
 
     epoch: str
@@ -52,7 +55,7 @@ class View:
 
 
 def next_epoch(sizes: Mapping[str, int], run: str) -> str:
-    """Return an epoch above all in a listing."""
+    """Return an epoch above all epochs of a listing."""
     newest = max((int(match[1][:10]) for name in sizes if (match := CLAIM_NAME.fullmatch(name))), default=0)
     return f"{newest + 1:010}-{run}"
 
@@ -68,12 +71,12 @@ def record_stem(epoch: str) -> str:
 
 
 def segment_stem(number: int, epoch: str) -> str:
-    """Return the beginning of the names of a segment and its index."""
+    """Return the common beginning of the names of a segment and of the index."""
     return f"segment-{number:010}-{epoch}"
 
 
 def stem_of_index(index_name: str) -> str:
-    """Return the beginning of the names of the segment with that index."""
+    """Return the common beginning of the file names of a segment, from the name of the index."""
     match = SEGMENT_STEM.match(index_name)
     assert match is not None
     return match[0]
@@ -86,7 +89,11 @@ def epoch_of(name: str) -> str | None:
 
 
 def later_claim(sizes: Mapping[str, int], epoch: str) -> str | None:
-    """Return the newest claim above an epoch, an empty text if the epoch itself is gone, or ``None``."""
+    """Return the newest claim above an epoch.
+
+    Returns:
+        ``None`` if there is no later claim, an empty string if also the claim of the epoch is missing.
+    """
     claims = [match[1] for name in sizes if (match := CLAIM_NAME.fullmatch(name))]
     newest = max(claims, default="")
     if newest > epoch:
@@ -103,26 +110,28 @@ def owner_of(files: SharedFiles, epoch: str) -> str:
 
 
 def view_below(files: SharedFiles, epoch: str | None = None) -> tuple[View, dict[str, int]]:
-    """Return the segments that count for owners below ``epoch``, or for the present one, and the listing.
+    """Return the valid segments by the newest record below ``epoch``, and the listing.
+
+    Without ``epoch``, the newest record of all decides.
 
     Raises:
-        ConfigurationError: a record is damaged.
+        ConfigurationError: a record is damaged, or several queries keep replacing the record.
         SharedStorageError: the file system refuses.
     """
     for _ in range(MAX_LOOKS):
         sizes = files.sizes()
         try:
             return view_in(files, sizes, epoch), sizes
-        except FileNotFoundError:  # a new owner has written its record and removed this one
+        except FileNotFoundError:  # a new owner has replaced the record
             continue
     raise ConfigurationError(f"spanwire: several queries take over {files.address()} again and again; start one only")
 
 
 def view_in(files: SharedFiles, sizes: Mapping[str, int], epoch: str | None) -> View:
-    """Return the segments that count in a listing; see `view_below`.
+    """Return the valid segments of a listing; see `view_below`.
 
     Raises:
-        FileNotFoundError: the record has been replaced since.
+        FileNotFoundError: a new owner has replaced the record after the listing.
     """
     records: dict[str, str] = {}
     indexes: dict[str, tuple[int, str]] = {}

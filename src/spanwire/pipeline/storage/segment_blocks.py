@@ -1,4 +1,4 @@
-"""The content of a segment on shared storage, and the index that makes it readable in ranges.
+"""The content of a segment on shared storage, and the index for reading ranges of the segment.
 
     segment   schema | record batch | record batch | … | end       an Arrow IPC stream
     index     {"schema": [length, checksum], "batches": [[rows, offset, length, checksum], …]}
@@ -34,10 +34,7 @@ class Block:
 
 
 class SegmentSpool:
-    """Collects the record batches of a segment in a local file without a name.
-
-    So an upload can be repeated.
-    """
+    """Collects the record batches of a segment in a local file, so that an upload can be repeated."""
 
     def __init__(self) -> None:
         self.content: Final[BinaryIO] = cast(BinaryIO, TemporaryFile())

@@ -1,13 +1,13 @@
-"""Port to the files of one directory that several machines reach, such as a prefix of an object store.
+"""Port to the files of one shared directory, such as a prefix of an object store.
 
-The users of this port depend on four properties alone, which S3, GCS, Azure and HDFS have:
+The users of this port depend on four properties of S3, GCS, Azure and HDFS:
 
-- A file that was written completely is seen by every later listing and read.
-- A file that was not written completely is not there, or is shorter than it should be.
+- Every later listing and every later read sees a completely written file.
+- An incompletely written file is missing or too short.
 - Writing a file again with the same content does no harm.
-- A removed file is not seen by a later listing.
+- No later listing sees a removed file.
 
-There is no lock, no renaming and no conditional write.
+The port has no locks, no renaming and no conditional writes.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from typing import BinaryIO, Final, Protocol
 
 from spanwire.model.errors import ConfigurationError, SpanwireError
 
-# The length of the content and its checksum are in the name, so a listing tells which files are complete.
+# The name has the length and the checksum of the content, so a listing shows which files are complete.
 SEALED: Final = re.compile(r"(.+)-([0-9a-f]{1,15})-([0-9a-f]{8})\.json")
 
 
 class SharedStorageError(SpanwireError):
-    """The file system did not do what it was asked; the text names the file and a remedy."""
+    """A request to the file system failed; the text names the file and a remedy."""
 
 
 class SharedFiles(Protocol):
@@ -38,11 +38,11 @@ class SharedFiles(Protocol):
         ...
 
     def sizes(self) -> dict[str, int]:
-        """Return the names and sizes of the files of the directory, without those of directories inside."""
+        """Return the names and the sizes in bytes of the files in the directory, without subdirectories."""
         ...
 
     def read(self, name: str, offset: int = 0, length: int | None = None) -> bytes:
-        """Return a file or a range of it, which is shorter than ``length`` where the file ends.
+        """Return a file, or up to ``length`` bytes of a file from ``offset`` on.
 
         Raises:
             FileNotFoundError: there is no such file.
@@ -50,22 +50,22 @@ class SharedFiles(Protocol):
         ...
 
     def write(self, name: str, content: BinaryIO) -> None:
-        """Write a file; it survives a crash of every machine from then on."""
+        """Write a file durably: the file survives a crash of every machine."""
         ...
 
     def remove(self, name: str) -> None:
-        """Remove a file; nothing happens if there is none."""
+        """Remove a file; a missing file is not an error."""
         ...
 
 
 def seal(stem: str, value: object) -> tuple[str, bytes]:
-    """Return the name and the content of a small file which readers know to be complete."""
+    """Return the name and the content of a sealed file: the name has the length and the checksum."""
     content = json.dumps(value).encode()
     return f"{stem}-{len(content):x}-{zlib.crc32(content):08x}.json", content
 
 
 def stem_of(name: str, size: int) -> str | None:
-    """Return the stem of a sealed file, or ``None`` if the name is another or the file is incomplete."""
+    """Return the stem of a sealed file, or ``None`` for another name or an incomplete file."""
     match = SEALED.fullmatch(name)
     return match[1] if match is not None and int(match[2], 16) == size else None
 
@@ -86,10 +86,10 @@ def read_sealed(files: SharedFiles, name: str) -> object:
 
 
 def check_content(files: SharedFiles, name: str, content: bytes, length: int, checksum: int) -> None:
-    """Check what was read.
+    """Check the length and the checksum of read octets.
 
     Raises:
-        ConfigurationError: it is not what was written.
+        ConfigurationError: the file is damaged.
     """
     if len(content) != length or zlib.crc32(content) != checksum:
         raise ConfigurationError(

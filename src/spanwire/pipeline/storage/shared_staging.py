@@ -1,9 +1,9 @@
 """Received messages on shared storage.
 
-The messages are kept from their acknowledgement until Spark has committed their batch.
+A staged message is kept from the acknowledgement until Spark has committed the batch.
 
-`ownership` explains the names of the files and why no lock is needed. A file ``segment-….settled`` says that the broker
-has confirmed the acknowledgement of a segment.
+`ownership` explains the names of the files, and the protocol without locks. A file ``segment-….settled`` records the
+broker's confirmation of a segment's acknowledgement.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ class SharedStaging:
     """The segments of one source, for the process that owns the directory; see `StagedSegments`."""
 
     def __init__(self, files: SharedFiles, source: dict[str, str], run: str | None = None) -> None:
-        """Begin an epoch, which ends those of all other owners.
+        """Begin an epoch, and so end the epochs of all other owners.
 
         Args:
             files: the directory.
-            source: the destination and selector that the segments belong to.
-            run: 8 hexadecimal digits that no other run has.
+            source: the destination and the selector of the messages.
+            run: 8 hexadecimal digits, unique to this run; random by default.
 
         Raises:
             ConfigurationError: the directory belongs to another source, or another query takes it over as well.
@@ -71,7 +71,7 @@ class SharedStaging:
         self._sweep(sizes)
 
     def close(self) -> None:
-        """End the use. The epoch stays, so that no earlier owner can go on."""
+        """End the use. The epoch stays, so that no earlier owner can continue."""
 
     def numbers(self) -> list[int]:
         """Return the numbers of the segments in order."""
@@ -81,7 +81,7 @@ class SharedStaging:
         """Return a writer for a new segment.
 
         Raises:
-            SharedStorageError: it is unknown whether an earlier segment is complete, so its name cannot be used again.
+            SharedStorageError: a write of an earlier segment failed, and the broker will deliver the messages again.
         """
         if self._has_failed:
             raise SharedStorageError(
@@ -108,13 +108,13 @@ class SharedStaging:
         """Check that no other query has taken over the directory.
 
         Raises:
-            ConfigurationError: another query owns it.
+            ConfigurationError: another query owns the directory.
             SharedStorageError: the file system refuses.
         """
         self._check_claims(self._files.sizes())
 
     def settle(self, number: int) -> None:
-        """Record that the broker will not deliver these messages again; a lost record does no harm."""
+        """Record the broker's confirmation of an acknowledgement; a lost record does no harm."""
         index_name = self._segments.get(number)
         if index_name is not None:
             self._settled.add(number)
@@ -137,7 +137,7 @@ class SharedStaging:
         return ids
 
     def discard(self, number: int) -> None:
-        """Delete a segment, its index first: without it the segment does not count."""
+        """Delete a segment, the index first: a segment without an index does not count."""
         index_name = self._segments.pop(number, None)
         if index_name is None:
             return
@@ -163,7 +163,7 @@ class SharedStaging:
         )
 
     def _sweep(self, sizes: dict[str, int]) -> None:
-        """Remove files of earlier epochs that do not count."""
+        """Remove the invalid files of earlier epochs."""
         stems = {stem_of_index(name) for name in self._segments.values()}
         for name in sizes:
             epoch = epoch_of(name)
@@ -201,7 +201,7 @@ class SharedSegmentWriter:
         self._spool.add(batch)
 
     def finish(self) -> None:
-        """Write the segment, then its index; it survives a crash of every machine from then on.
+        """Write the segment, then the index, durably: the segment survives a crash of every machine.
 
         Raises:
             SharedStorageError: the file system refuses.
@@ -215,7 +215,7 @@ def check_source(files: SharedFiles, recorded: object, source: dict[str, str]) -
     """Check that segments belong to a source.
 
     Raises:
-        ConfigurationError: they belong to another one.
+        ConfigurationError: the segments belong to another source.
     """
     assert isinstance(recorded, dict)
     for key, value in source.items():
@@ -268,7 +268,7 @@ def index_names(files: SharedFiles, numbers: list[int]) -> list[str]:
 
 
 def missing_segment(files: SharedFiles, what: str) -> ConfigurationError:
-    """Return the error about a segment that is not there."""
+    """Return the error for a missing segment."""
     return ConfigurationError(
         f"spanwire: {what} is not in the stagingDirectory {files.address()}; it must last as long as the checkpoint, "
         "and one query alone may use it"

@@ -16,7 +16,7 @@ from spanwire.pipeline.storage.shared_staging import SharedStaging, index_names,
 
 
 class NewSegment(Protocol):
-    """A segment that is being written; without `finish` there is no segment."""
+    """Writer of a new segment; without `finish` there is no segment."""
 
     def __enter__(self) -> Self:
         """Begin to write."""
@@ -25,7 +25,7 @@ class NewSegment(Protocol):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
     ) -> None:
-        """Remove what was not finished."""
+        """Remove an unfinished segment."""
         ...
 
     def add(self, batch: pa.RecordBatch) -> None:
@@ -33,12 +33,12 @@ class NewSegment(Protocol):
         ...
 
     def finish(self) -> None:
-        """Make the segment last."""
+        """Write the segment durably."""
         ...
 
 
 class StagedSegments(Protocol):
-    """The segments of one source, for the only process that may change them."""
+    """The segments of one source, for the process that owns the directory."""
 
     def close(self) -> None:
         """End the use."""
@@ -53,11 +53,11 @@ class StagedSegments(Protocol):
         ...
 
     def check_owner(self) -> None:
-        """Check that no other process may change the segments; called before each acknowledgement and removal."""
+        """Check that this process still owns the directory, before each acknowledgement and removal."""
         ...
 
     def settle(self, number: int) -> None:
-        """Record that the broker will not deliver these messages again; a lost record does no harm."""
+        """Record the broker's confirmation of an acknowledgement; a lost record does no harm."""
         ...
 
     def is_settled(self, number: int) -> bool:
@@ -74,7 +74,7 @@ class StagedSegments(Protocol):
 
 
 def open_segments(address: str, source: dict[str, str]) -> StagedSegments:
-    """Return the segments of a staging directory, for the only process that may change them.
+    """Return the segments of a staging directory, and make this process the owner.
 
     Raises:
         ConfigurationError: the directory cannot be used or belongs to another source or query.
@@ -86,7 +86,7 @@ def open_segments(address: str, source: dict[str, str]) -> StagedSegments:
 
 
 def count_rows(address: str, numbers: list[int]) -> list[tuple[str, int]]:
-    """Return the name of each segment for `staged_rows`, and the number of its rows.
+    """Return the name of each segment for `staged_rows`, and the number of rows.
 
     Raises:
         ConfigurationError: a segment does not exist.
