@@ -1,4 +1,4 @@
-"""Checks of described clients: those of ``--clients FILE``, and client URIs in the brokers' files."""
+"""Checks of the clients in ``--clients FILE``, and of client URIs in the brokers' files."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class ClientLint:
                 self._groups(client, brokers)
 
     def _consumers(self, queue: Destination) -> list[tuple[DescribedClient, str]]:
-        """Return the consumers of a queue and their first brokers."""
+        """Return the consumers of a queue, each with the first possible broker."""
         return [(client, brokers[0]) for client, brokers in self._clients if queue in client.consumes and brokers]
 
     def _senders(self, destination: Destination) -> list[str]:
@@ -63,7 +63,7 @@ class ClientLint:
         return list(findings) or list(self._plan.brokers)
 
     def _selectors(self, queue: Destination) -> None:
-        """Check 4: a conduit brings messages to consumers that do not select them."""
+        """Check 4: a conduit forwards messages to a broker without a consumer that selects the messages."""
         consumers = self._consumers(queue)
         for near in self._senders(queue):
             for one, wrong in consumers:
@@ -80,7 +80,7 @@ class ClientLint:
                         )  # fmt: skip
 
     def _uneven(self, queue: Destination) -> None:
-        """Check 5: a conduit counts several consumers of a queue as one."""
+        """Check 5: a conduit counts several consumers of a queue as a single consumer."""
         counts: dict[str, int] = {}
         for client, name in self._consumers(queue):
             counts[name] = counts.get(name, 0) + client.consumers

@@ -1,4 +1,4 @@
-"""Findings of ``spanwire network lint``, and the destinations for its checks."""
+"""Findings of ``spanwire network lint``, and the destinations for the checks."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ MAX_PROBES: Final = 12  # destinations of one kind; each needs all ways between 
 
 @dataclass(frozen=True, slots=True)
 class LintFinding:
-    """A finding with its number, place, reason and remedy.
+    """A finding with number, place, reason and remedy.
 
-    A fault contradicts the intention of the configuration. A hint does so only for the clients in its reason.
+    A fault contradicts the intention of the configuration for all clients, a hint only for the clients in the reason.
     """
 
     location: str
@@ -51,7 +51,7 @@ class LintFindings:
         self._add(LintFinding(location, number, is_fault, reason, remedy))
 
     def has(self, location: str, number: int) -> bool:
-        """Return True if there is a finding of this number at this place."""
+        """Return True if there is a finding with the number at the location."""
         return (location, number) in self.keys
 
     def _add(self, finding: LintFinding) -> None:
@@ -61,12 +61,12 @@ class LintFindings:
 
 
 def probe(settings: BridgeSettings, kind: int) -> Destination | None:
-    """Return a destination of this kind that a connector forwards; None if its lists permit none."""
+    """Return a destination with the kind that a connector's lists permit, or None."""
     return next((one for one in _candidates(settings, kind) if settings.is_permitted(one)), None)
 
 
 def probes(files: NetworkFiles, kind: int) -> list[Destination]:
-    """Return a destination of this kind for each list in a network, and one outside of all lists."""
+    """Return destinations of the given kind: one for each pattern of the connectors' lists, and `PROBE`."""
     findings = [Destination(kind, PROBE)]
     for link in files.plan.links:
         for one in _candidates(link.settings, kind):
@@ -81,7 +81,7 @@ def _candidates(settings: BridgeSettings, kind: int) -> list[Destination]:
 
 
 def example(pattern: Destination) -> Destination:
-    """Return a name that matches a pattern."""
+    """Return a destination with a name for a pattern, such as ``A.PROBE`` for ``A.*``."""
     stand_ins = {"*": "PROBE", ">": PROBE}
     return Destination(pattern.kind, ".".join(stand_ins.get(one, one) for one in pattern.elements))
 

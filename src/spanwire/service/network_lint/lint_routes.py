@@ -35,7 +35,7 @@ class RouteLint:
         )) for link in files.plan.links])  # fmt: skip
 
     def check(self) -> None:
-        """Check everything that does not depend on clients."""
+        """Run the checks for any clients."""
         needed: dict[tuple[PlannedLink, bool], tuple[int, str]] = {}
         for queue in self._queues:
             for goal in self._plan.brokers:
@@ -58,8 +58,8 @@ class RouteLint:
     def _measure(self, queue: Destination, goal: str, needed: dict[tuple[PlannedLink, bool], tuple[int, str]]) -> None:
         """Note the links with too small limits on the way to ``goal``.
 
-        For each link, and for consumers and messages apart, ``needed`` gets the required hops and the broker at their
-        end.
+        Adds to ``needed``, for each link, and for consumers and messages apart, the required hops and the broker at the
+        end of these hops.
         """
         for start in self._plan.brokers:
             ideal = self._unlimited.route(start, queue, goal)
@@ -192,10 +192,10 @@ REPLAY_REMEDY: Final = "set replayWhenNoConsumers of conditionalNetworkBridgeFil
 
 
 def misleading_conduit(plan: NetworkPlan, queue: Destination, near: str, wrong: str, right: str) -> PlannedLink | None:
-    """Return the conduit that brings messages for a consumer at ``right`` to ``wrong``, without a way on.
+    """Return the conduit that forwards messages for ``right`` to ``wrong``, without a way on from there.
 
-    Only the consumer at ``right`` selects the messages at ``near``; the conduit follows a consumer at ``wrong``.
-    Returns None if there is no such conduit.
+    Only the consumer at ``right`` selects the messages at ``near``. The conduit ignores selectors, and follows a
+    consumer at ``wrong``. Returns None without such a conduit.
     """
     if wrong == right or near == wrong:
         return None
@@ -222,15 +222,15 @@ def _best_open(plan: NetworkPlan, near: str, queue: Destination, goal: str) -> l
 
 
 def is_uneven(shares: dict[str, float], consumers: dict[str, int]) -> bool:
-    """Return True if consumers of one broker get more messages than those of another."""
+    """Return True if the consumers at one broker get more messages than the consumers at another."""
     each = [share / consumers[name] for name, share in shares.items() if share > 0]
     return bool(each) and max(each) - min(each) > 0.001
 
 
 def no_way_back(plan: NetworkPlan, queue: Destination, start: str, consumer_at: str) -> bool:
-    """Return True if a consumer's messages stay behind on its failover from ``consumer_at`` to ``start``.
+    """Return True if messages stay behind on a consumer's failover from ``consumer_at`` to ``start``.
 
-    The messages came from ``start``, so the link back refuses them.
+    The link back refuses messages from ``start``.
     """
     there = plan.route(start, queue, consumer_at)
     if not there.arrived or not there.links:

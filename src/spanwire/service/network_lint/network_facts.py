@@ -1,4 +1,4 @@
-"""Facts about a network in a broker's file beside its settings: version, lines and client URIs."""
+"""Facts in a broker's file beside the settings: version, lines and client URIs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Version = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class ClientUri:
-    """A URI for a client's connection to one or all of several brokers, and its place."""
+    """A client's URI with a ``failover:`` or ``fanout:`` list of brokers, and the place of the URI."""
 
     location: str
     uri: str
@@ -33,10 +33,16 @@ class ClientUri:
 class FileFacts:
     """The facts of one file.
 
-    ``version`` is the version of ActiveMQ in its schema, None if unknown. ``is_toml`` files are for Spanwire alone.
-    ``unaudited`` are the queues with enableAudit="false", ``grouped`` the queues with a message group factory.
-    ``rebalancing_line`` is the line of a connector that sends clients to other brokers, ``fanout_places`` are the
-    places of network connectors to several brokers at a time.
+    Attributes:
+        source: the path of the file.
+        is_toml: True for a TOML file, a format of Spanwire alone.
+        version: the version of ActiveMQ in the XML schema, None if unknown.
+        lines: the line of the first setting or element, by name.
+        unaudited: the queues with enableAudit="false".
+        grouped: the queues with a message group factory.
+        rebalancing_line: the line of a transport connector with rebalancing of clients, 0 without.
+        clients: the client URIs.
+        fanout_places: the places of network connectors to several brokers at a time.
     """
 
     source: str = ""
@@ -50,7 +56,7 @@ class FileFacts:
     fanout_places: tuple[str, ...] = ()
 
     def location(self, word: str) -> str:
-        """Return file and line of the first setting or element of this name, otherwise of the broker."""
+        """Return file and line of the first setting or element with a name, or of the broker element."""
         return f"{self.source}:{self.lines.get(word, self.lines.get('broker', 1))}"
 
     def can_be_older(self, version: Version) -> bool:
@@ -63,7 +69,7 @@ class FileFacts:
 
 
 def read_facts(path: str) -> FileFacts:
-    """Return the facts of a file; none for an unreadable file."""
+    """Return the facts of a file, empty for an unreadable file."""
     try:
         content = read_text_file(Path(path))
         is_toml = path.lower().endswith(".toml")

@@ -24,7 +24,7 @@ LOCAL: Final = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0", "::", ""})
 class NetworkFiles:
     """The brokers of some files, by name; ``errors`` are the lines about unreadable files.
 
-    ``strangers`` are the connectors to none of these brokers. In the plan each of their addresses is an unknown broker.
+    ``strangers`` describes the connectors to other brokers. In the plan every foreign address is an unknown broker.
     """
 
     configurations: tuple[BrokerConfiguration, ...]
@@ -34,12 +34,12 @@ class NetworkFiles:
     facts: tuple[FileFacts, ...] = ()
 
     def facts_of(self, name: str) -> FileFacts:
-        """Return the facts in the file of the first broker of this name."""
+        """Return the facts in the file of the first broker with a name."""
         matches = [facts for one, facts in zip(self.configurations, self.facts, strict=True) if one.broker_name == name]
         return matches[0] if matches else FileFacts()
 
     def brokers_at(self, uri: str) -> list[str]:
-        """Return the brokers with an address in a client's ``uri``, in its order, by name."""
+        """Return the names of the brokers with an address in a client's URI, in the order of the URI."""
         names: list[str] = []
         for host, port in ADDRESS.findall(uri):
             remote = RemoteAddress(uri, host.strip("[]"), int(port))
@@ -49,7 +49,7 @@ class NetworkFiles:
         return names
 
     def broker_named(self, name: str) -> BrokerConfiguration | None:
-        """Return the first broker of this name."""
+        """Return the first broker with a name."""
         return next((one for one in self.configurations if one.broker_name == name), None)
 
 

@@ -81,7 +81,7 @@ class NetworkLint:
         return collected.findings
 
     def _of_reader(self, line: str) -> None:
-        """Add an error of the reader, under its number if there is one."""
+        """Add an error of the reader as a fault, with the number of the finding or 0."""
         parts = line.split(":", 2)
         location, text = (":".join(parts[:2]), parts[2].strip()) if len(parts) == 3 else ("", line)
         for word, number, why in READER_FINDINGS:
@@ -204,7 +204,7 @@ class NetworkLint:
                 )  # fmt: skip
 
     def _same(self, old: BrokerConfiguration, before: NetworkFiles) -> str | None:
-        """Return the present name of an earlier broker: by its name, its id, or its address."""
+        """Return the present name of an earlier broker, found by name, by id or by address."""
         location = {(one.host, one.port) for one in old.connectors if one.port}
         for one in self._files.configurations:
             if one.broker_name == old.broker_name and not (

@@ -1,10 +1,10 @@
-"""A network on paper: the routes of demand and messages between brokers, by the rules of bridges.
+"""Computes the routes of demand and messages between brokers, by the rules of bridges.
 
     plan = NetworkPlan(brokers, links)
     plan.route("A", destination, "E")
 
-Nothing runs. A consumer's subscription is followed from link to link, then a message along these subscriptions. Each
-refusal names its rule.
+No broker runs. The plan follows a consumer's subscription from link to link, then a message along the subscriptions. A
+refusal names the rule of the refusing link.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ RULE_PRIORITY: Final = "priority"  # the link is open, but another one has a hig
 
 @dataclass(frozen=True)
 class PlannedBroker:
-    """A broker as its configuration describes it; ``broker_id`` is its name unless configured."""
+    """A configured broker; ``broker_id`` is the broker's name unless configured."""
 
     name: str
     broker_id: str
@@ -70,10 +70,13 @@ class PlannedLink:
 
 @dataclass(frozen=True)
 class Demand:
-    """A subscription of the bridge ``link`` at its near broker, for a consumer beyond ``path``.
+    """A bridge's subscription at the near broker, for a consumer at or beyond the far broker.
 
-    ``path`` are the brokers between, the consumer's own first. ``behind`` is the subscription at the far broker served
-    by this subscription; None for consumers at the far broker.
+    Attributes:
+        link: the link of the bridge.
+        path: the ids of the brokers from the consumer's broker to the far broker.
+        priority: the priority of the subscription.
+        behind: the subscription at the far broker with this demand; None for consumers at the far broker.
     """
 
     link: PlannedLink
@@ -92,7 +95,7 @@ class Demand:
 
 @dataclass(frozen=True)
 class Refusal:
-    """A link not taken, and the reason; ``rule`` is one of the ``RULE_`` words."""
+    """A link not taken, and the reason; ``rule`` is a ``RULE_`` constant."""
 
     link: PlannedLink
     reason: str
@@ -101,7 +104,7 @@ class Refusal:
 
 @dataclass
 class Route:
-    """The links of a message in order; an ``arrived`` route without ``links`` ends at its first broker.
+    """The links of a message in order; an ``arrived`` route without ``links`` ends at the first broker.
 
     ``refusals`` are the closed ways.
     """
@@ -130,9 +133,9 @@ class _ConsumerDemand:
         return self._best[name]
 
     def ways_from(self, name: str) -> list[Demand]:
-        """Return the best subscription of each link at a broker, also the static ones.
+        """Return the best subscription of each link at a broker, including static subscriptions.
 
-        A link's rules for messages are the same for all of its subscriptions.
+        The other subscriptions of a link are not needed, because a link has the same rules for all messages.
         """
         if name not in self._all_best:
             self._all_best[name] = _best_of_links(self.all_demand.get(name, []))
@@ -147,7 +150,7 @@ class _ConsumerDemand:
 
 
 class NetworkPlan:
-    """The brokers of a network and their links. A broker is known by its name."""
+    """The brokers of a network by name, and the links between the brokers."""
 
     def __init__(self, brokers: list[PlannedBroker], links: list[PlannedLink]) -> None:
         self.brokers: Final[dict[str, PlannedBroker]] = {broker.name: broker for broker in brokers}
@@ -158,7 +161,7 @@ class NetworkPlan:
         self._cache: Final[dict[tuple[str, str], _ConsumerDemand]] = {}
 
     def demand(self, destination: Destination, consumer_at: str) -> dict[str, list[Demand]]:
-        """Return the subscriptions for a consumer at one broker, by their broker; best priority first."""
+        """Return the subscriptions for a consumer at one broker, by near broker; best priority first."""
         return self._consumer_demand(destination, consumer_at).demand
 
     def best_demand(self, destination: Destination, consumer_at: str, near: str) -> list[Demand]:
@@ -207,7 +210,7 @@ class NetworkPlan:
             by_broker[name].sort(key=_worst_last)
 
     def _refuses_demand(self, link: PlannedLink, destination: Destination, path: tuple[str, ...]) -> Refusal | None:
-        """Return the reason against a subscription for the consumer behind ``path``; None for no reason."""
+        """Return the reason against a subscription for the consumer behind ``path``, or None."""
         settings, near, far = link.settings, self.brokers[link.near], self.brokers[link.far]
         if near.broker_id == far.broker_id:
             reason = f"both brokers have the id {near.broker_id}, so each takes the other for itself"
@@ -267,9 +270,9 @@ class NetworkPlan:
     def shares(
         self, start: str, destination: Destination, consumers: dict[str, int], messages: int
     ) -> dict[str, float]:
-        """Return the messages for each broker's ``consumers`` of a queue, of so many sent at ``start``.
+        """Return the shares of each broker's ``consumers`` in a queue's ``messages``, sent at ``start``.
 
-        All consumers have room. Messages on the way to nobody are in no share.
+        All consumers have room. Messages without a way to a consumer are in no share.
         """
         demand: dict[str, list[tuple[str, Demand]]] = {}
         for name in consumers:
@@ -295,7 +298,10 @@ class NetworkPlan:
     def _best(
         self, name: str, path: tuple[str, ...], consumers: dict[str, int], demand: list[tuple[str, Demand]]
     ) -> list[tuple[PlannedLink | None, int]]:
-        """Return the targets of messages at this broker with their consumers; None for the broker itself."""
+        """Return the links with the highest priority, each with a number of consumers.
+
+        None in place of a link stands for the broker's own consumers.
+        """
         candidates: list[tuple[int, PlannedLink | None, int]] = []
         if consumers.get(name, 0) > 0:
             candidates.append((0, None, consumers[name]))
@@ -339,10 +345,10 @@ class _Walk:
         self._steps = 0
 
     def begin(self, start: str, path: tuple[str, ...]) -> None:
-        """Search from broker ``start``, with the brokers of ``path`` behind.
+        """Search from broker ``start``; the message has passed the brokers of ``path``.
 
-        After its goal a message only returns if some broker allows replay. Without replay the search looks for refusals
-        alone, and visits each broker once instead of all ways through all brokers.
+        If the message has passed the goal, only replay can return the message. Without replay the search looks for
+        refusals alone, and visits each broker once instead of trying all ways.
         """
         brokers = self._plan.brokers
         if brokers[self._goal].broker_id in path:
@@ -351,7 +357,7 @@ class _Walk:
         self.follow(start, path)
 
     def follow(self, name: str, path: tuple[str, ...]) -> bool:
-        """Search from broker ``name``, with the brokers of ``path`` behind. Returns True at the goal."""
+        """Search from broker ``name``, after the brokers of ``path``. Returns True at the goal."""
         if name == self._goal:
             self.route.arrived = True
             return True
