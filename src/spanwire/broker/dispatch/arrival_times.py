@@ -1,4 +1,4 @@
-"""Arrival times of the messages of a queue, for queues whose policy has a ``replayDelay``.
+"""Arrival times of the messages of a queue with a ``replayDelay`` in the policy.
 
 A queue adds at most `STEPS` marks during the delay. The number of marks does not depend on the number of messages.
 """
@@ -37,7 +37,7 @@ class ArrivalMark:
 class Arrivals:
     """The arrival marks of one queue.
 
-    Messages older than the first mark arrived before the queue was created, or their delay is over.
+    For messages older than the first mark the delay is over, or began before the queue was created.
     """
 
     def __init__(self, delay: float, now: float) -> None:
@@ -62,7 +62,7 @@ class Arrivals:
             self._before = marks.popleft().until
 
     def due(self, reference: MessageReference) -> float:
-        """Return the monotonic time at which the delay of a message is over."""
+        """Return the end of a message's delay, in monotonic seconds."""
         came = self._before
         for mark in self._marks:
             if reference.sequence < mark.sequence if reference.sequence > 0 else reference.order < mark.order:
@@ -72,10 +72,7 @@ class Arrivals:
 
 
 def arrivals_of(policy: PolicyEntry, now: float) -> Arrivals | None:
-    """Return a recorder of arrival times for a queue of this policy.
-
-    Returns None if the policy has no replay delay.
-    """
+    """Return a recorder of arrival times for a queue, or None if the policy has no replay delay."""
     bridges = policy.queue.bridges
     if bridges is None or not bridges.replays or bridges.replay_delay_ms <= 0:
         return None

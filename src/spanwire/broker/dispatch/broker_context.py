@@ -31,7 +31,7 @@ class DeadLetterHandler(Protocol):
         ...
 
     def is_behind(self) -> bool:
-        """Return True if long work that leaves dead letters must wait for the disk."""
+        """Return True if long work with dead letters must wait for the disk."""
         ...
 
 
@@ -39,7 +39,7 @@ class ConsumerRemover(Protocol):
     """Removes consumers for the broker's own reasons."""
 
     def remove_consumer(self, subscription: Subscription) -> None:
-        """Remove a consumer instead of its client. Unacknowledged messages return to their queues."""
+        """Remove a consumer without a request of the client. Unacknowledged messages return to the queues."""
         ...
 
 
@@ -47,11 +47,11 @@ class PendingJoin(Protocol):
     """A wildcard subscription whose consumers are attached to destinations in slices."""
 
     def load_for(self, destination: BrokerDestination) -> int:
-        """Return the steps that one message to ``destination`` takes for consumers that are not attached yet."""
+        """Return the number of steps of one message to ``destination`` for the consumers not yet attached."""
         ...
 
     def complete(self, destination: BrokerDestination) -> None:
-        """Attach at once to ``destination`` all matching consumers that are not attached yet."""
+        """Attach the remaining matching consumers to ``destination`` at once."""
         ...
 
 
@@ -139,7 +139,7 @@ class BrokerContext:
             del self._fetching[request]
 
     def take_fetching(self, request: int) -> StoreReader | None:
-        """Forget a read and return the reader that requested it; None if the read was dropped."""
+        """Forget a read and return the requesting reader, or None for a dropped read."""
         return self._fetching.pop(request, None)
 
     def schedule(self, job: Job) -> None:
@@ -156,7 +156,7 @@ class BrokerContext:
         return self._alarms[0][0] if self._alarms else None
 
     def ring(self) -> None:
-        """Call the alarms whose time has come, at most `MAX_RINGS` in a turn."""
+        """Call the due alarms, at most `MAX_RINGS` in a turn."""
         due: list[Alarm] = []
         while self._alarms and self._alarms[0][0] <= self.monotonic and len(due) < MAX_RINGS:
             due.append(heapq.heappop(self._alarms)[2])
@@ -169,10 +169,7 @@ class BrokerContext:
             join.complete(destination)
 
     def load_of(self, destination: BrokerDestination) -> int:
-        """Return the steps that one message to ``destination`` takes.
-
-        Consumers that are still being attached are counted.
-        """
+        """Return the number of steps of one message to ``destination``, including pending joins."""
         load = destination.load
         if self.joins and not destination.name.is_queue:
             for join in self.joins:
@@ -194,7 +191,7 @@ class BrokerContext:
     def take_jobs(self, at_most: int) -> list[Job]:
         """Remove and return the jobs of this turn.
 
-        An unfinished job is scheduled again by its slice, behind the other jobs.
+        The slice of an unfinished job schedules the job again, behind the other jobs.
         """
         jobs = list(islice(self._jobs, at_most))
         for job in jobs:
@@ -202,7 +199,7 @@ class BrokerContext:
         return jobs
 
     def is_behind(self) -> bool:
-        """Return True if long work that leaves dead letters must wait for the disk."""
+        """Return True if long work with dead letters must wait for the disk."""
         return self.dead_letter_handler is not None and self.dead_letter_handler.is_behind()
 
     def dead_letter(self, reference: MessageReference, cause: str) -> None:

@@ -32,7 +32,7 @@ class ConnectionOutput:
         self._gone = False
 
     def mark_dirty(self) -> None:
-        """Flush the connection at the end of this turn."""
+        """Flush the connection at the end of the turn."""
         if not self.dirty:
             self.dirty = True
             self._dirty_list.append(self)

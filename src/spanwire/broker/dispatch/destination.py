@@ -54,7 +54,7 @@ class BrokerDestination(MessageHolder):
         return False
 
     def has_room(self, weight: int) -> bool:
-        """Return True if there is room for a consumer or durable subscription of this ``weight``."""
+        """Return True if there is room for a consumer or durable subscription with a ``weight``."""
         return True
 
     def has_takers(self) -> bool:
@@ -76,7 +76,7 @@ class BrokerDestination(MessageHolder):
         """Remove a consumer. The messages in flight return separately."""
 
     def detach_left(self) -> list[Subscription]:
-        """Remove all consumers that have left and return their subscriptions."""
+        """Remove all consumers that have left, and return the removed subscriptions."""
         return []
 
     def persists(self, message: Message) -> bool:
@@ -90,15 +90,15 @@ class BrokerDestination(MessageHolder):
         """Handle the expiry of a pending message."""
 
     def durable_queues(self, message: Message) -> list[BrokerDestination]:
-        """Return the queues of the durable subscriptions that get a copy of ``message``."""
+        """Return the queues of the durable subscriptions for a copy of ``message``."""
         return []
 
     def waiting(self) -> int:
-        """Return the number of messages that wait for a consumer."""
+        """Return the number of pending messages."""
         return 0
 
     def paged_in(self) -> int:
-        """Return the number of messages in memory that wait for a consumer."""
+        """Return the number of pending messages in memory."""
         return self.waiting()
 
 
@@ -119,15 +119,12 @@ class QueueBase(BrokerDestination, Job, StoreReader, Alarm):
         return True
 
     def note_departure(self, reference: MessageReference) -> None:
-        """Count a delivery to a former consumer that saw the message.
-
-        A delivery that the consumer reported is counted already.
-        """
+        """Count a delivery to a former consumer, unless the consumer has reported the delivery."""
         if reference.reported != REPORTED:
             self.note_redelivery(reference)
 
     def note_reported(self, reference: MessageReference) -> None:
-        """Count a delivery that the consumer repeats by itself and reports."""
+        """Count a reported redelivery within the consumer."""
         if reference.reported == UNREPORTED:
             reference.reported = REPORTED if reference.redelivery_count > 0 else REPORTED_BUT_FIRST
         self.note_redelivery(reference)

@@ -1,4 +1,4 @@
-"""Advisory messages about queues, topics and messages: the kinds and the functions that send them.
+"""Advisory messages about queues, topics and messages: the kinds, and functions for sending.
 
 Names of topics and properties are ActiveMQ's ("Advisory Message"), spelling mistakes included.
 """
@@ -42,7 +42,7 @@ class MessageAdvisories(Protocol):
     """Publishes advisory messages. Without listeners no message is built."""
 
     def has_listeners(self, kind: str, about: Destination) -> bool:
-        """Return True if a consumer listens to advisories of this kind about a destination."""
+        """Return True if a consumer listens to advisories of a kind about a destination."""
         ...
 
     def publish(self, kind: str, about: Destination, subject: object, properties: dict[str, object]) -> None:
@@ -74,9 +74,9 @@ class DestinationObserver(Protocol):
         ...
 
     def after_accept(self, message: Message, is_wanted: bool) -> None:
-        """See the message again after its dispatch.
+        """See the message again after the dispatch.
 
-        ``is_wanted`` is True if the destination is a topic and a consumer without a durable subscription got it.
+        ``is_wanted`` is True if a consumer without a durable subscription got the message from a topic.
         """
         ...
 
@@ -85,11 +85,11 @@ class DestinationObserver(Protocol):
         ...
 
     def message_removed(self, message: Message) -> None:
-        """See a message that was acknowledged, expired, or became a dead letter."""
+        """See a message after its acknowledgement, expiry or transfer to a dead letter queue."""
         ...
 
     def message_discarded(self, subscription: Subscription, message: Message) -> None:
-        """See a message of a topic that was discarded for the slow consumer ``subscription``."""
+        """See a discarded message of a topic; ``subscription`` is the slow consumer."""
         ...
 
     def consumer_removed(self, subscription: Subscription) -> None:
@@ -98,9 +98,9 @@ class DestinationObserver(Protocol):
 
 
 def advised_destination(destination: MessageHolder, message: Message) -> Destination:
-    """Return the destination that an advisory about a message of ``destination`` names.
+    """Return the destination named in an advisory about a message of ``destination``.
 
-    For a durable subscription the destination is the topic, for the scheduler the final destination of the message.
+    For a durable subscription the result is the topic, for the scheduler the final destination of the message.
     """
     return message.destination if destination.name.kind in (SUBSCRIPTION, SCHEDULE) else destination.name
 
@@ -137,7 +137,7 @@ def publish_traffic(
     message: Message,
     more: dict[str, object] | None = None,
 ) -> None:
-    """Publish an advisory about a message that was delivered, dispatched, consumed or discarded.
+    """Publish an advisory about a delivered, dispatched, consumed or discarded message.
 
     ``more`` holds further properties of the advisory.
     """
@@ -153,11 +153,9 @@ def publish_traffic(
 def publish_full(
     advisories: MessageAdvisories, destination: MessageHolder, message: Message, producer: ProducerInfo | None
 ) -> None:
-    """Publish advisories about a send that finds no memory.
+    """Publish the advisories about a full destination and a fast producer.
 
-    The destination is full, and the producer is too fast.
-
-    ``producer`` is None for a producer that was never announced.
+    ``producer`` is None for an unannounced producer.
     """
     settings = destination.policy.advisories
     about = advised_destination(destination, message)

@@ -1,4 +1,4 @@
-"""The unacknowledged messages of one consumer in dispatch order, and how far they use its window up."""
+"""The unacknowledged messages of one consumer in dispatch order, and the use of the window."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class InFlight:
     """The references dispatched to one consumer and not acknowledged.
 
     ``references[first:]`` are in dispatch order. `GONE` fills the slots of references that were acknowledged early.
-    Each dispatch has a number of its own, counted from 0. ``extension`` counts messages that the client reported as
-    delivered to the application; as many more may be dispatched.
+    Dispatches are numbered from 0. ``extension`` counts the messages in flight that the client has reported as
+    delivered to the application; the broker may dispatch as many messages in addition.
 
-    With ``keeps_window`` there is no such extension: messages acknowledged in an open transaction count as in flight,
+    With ``keeps_window`` the window has no extension: messages acknowledged in an open transaction count as in flight,
     and ``extension`` is 0 or negative. The consumer's `Subscription` appends to ``references``.
     """
 
@@ -98,7 +98,7 @@ class InFlight:
         return self.references[self.first].message.producer_id
 
     def take_run(self, producer_id: ProducerId, sequences: SequenceRun) -> list[MessageReference]:
-        """Remove and return the oldest references as far as they match this producer and these sequences."""
+        """Remove and return the oldest references that match the producer and the run of sequences."""
         references = self.references
         start: i64 = self.first
         end: i64 = len(references)
@@ -124,7 +124,7 @@ class InFlight:
         """Remove and return all dispatched references from ``first`` (None: the oldest) to ``last``.
 
         Raises:
-            IllegalStateError: one of the two messages is not in flight.
+            IllegalStateError: ``first`` or ``last`` is not in flight.
         """
         start = self.first if first is None else self._find(first, self.first)
         return self._take_between(start, self._find(last, start) + 1)
@@ -141,7 +141,7 @@ class InFlight:
         return self._take_between(start if NOWHERE < start < end else self.first, end)
 
     def take_one(self, message_id: MessageId) -> MessageReference:
-        """Remove and return the dispatched reference of this id.
+        """Remove and return the dispatched reference of a message id.
 
         Raises:
             IllegalStateError: the message is not in flight.
@@ -149,9 +149,9 @@ class InFlight:
         return self._take_at(self._find(message_id, self.first))
 
     def take_numbered(self, numbers: SequenceRun) -> list[MessageReference]:
-        """Remove and return the references with these dispatch numbers.
+        """Remove and return the references with the given dispatch numbers.
 
-        The first number that is not in flight ends the run.
+        The first number without a message in flight ends the run.
         """
         start: i64 = self.first
         if numbers.is_consecutive and numbers.at(0) == self._number(start) and self.gone == start and not self._numbers:
@@ -200,12 +200,12 @@ class InFlight:
         return [reference for reference in self.references[start:] if reference is not GONE]
 
     def find(self, message_id: MessageId) -> MessageReference | None:
-        """Return the dispatched reference of this id, or None."""
+        """Return the dispatched reference of a message id, or None."""
         position = self._search(message_id, self.first)
         return None if position == NOWHERE else self.references[position]
 
     def find_number(self, number: int) -> MessageReference | None:
-        """Return the dispatched reference with this dispatch number, or None."""
+        """Return the dispatched reference with a dispatch number, or None."""
         position = self._numbered(number)
         return None if position == NOWHERE else self.references[position]
 
@@ -298,7 +298,7 @@ class InFlight:
             self.extension -= count
 
     def transaction_ended(self, count: int) -> None:
-        """Release the window slots of ``count`` references after the end of their transaction."""
+        """Release the window slots of ``count`` references after the end of the transaction."""
         if self.keeps_window:
             self.extension = min(0, self.extension + count)
 
@@ -365,14 +365,14 @@ class InFlight:
         return self._numbers[position] if position < len(self._numbers) else self._base + position
 
     def _numbered(self, number: int) -> int:
-        """Return the position of the reference in flight with this number, or `NOWHERE`."""
+        """Return the position of the reference in flight with a dispatch number, or `NOWHERE`."""
         position = self._at(number)
         if position < self.first or position >= len(self.references) or self._number(position) != number:
             return NOWHERE
         return NOWHERE if self.references[position] is GONE else position
 
     def _at(self, number: int) -> int:
-        """Return the first position whose number is at least ``number``."""
+        """Return the first position with a dispatch number of at least ``number``."""
         numbers = self._numbers
         if numbers and number <= numbers[-1]:
             return bisect_left(numbers, number)

@@ -1,7 +1,8 @@
-"""Ports of work that goes on in later turns. `BrokerContext` calls the objects back.
+"""Ports for work in later turns, called by `BrokerContext`: jobs, reads of the store, and alarms.
 
-Each class inherits the ports that it uses. A port is a trait, since a compiled class has one plain base; and not a
-`typing.Protocol`, whose metaclass makes ``isinstance(destination, Queue)`` 25 times as slow in the pure build.
+A class inherits the used ports. A port is a trait, because a compiled class has only one plain base. A port is not a
+`typing.Protocol`, because the metaclass of protocols makes ``isinstance(destination, Queue)`` 25 times as slow in the
+pure build.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Job:
 
 @trait
 class StoreReader:
-    """Takes the messages of reads that `BrokerContext.fetch` requested."""
+    """Takes the messages of reads requested through `BrokerContext.fetch`."""
 
     @abstractmethod
     def on_fetched(self, request: int, messages: list[Message | None]) -> None:
@@ -37,7 +38,7 @@ class StoreReader:
 
 @trait
 class Alarm:
-    """Work that waits for a time."""
+    """Work for a point in time."""
 
     @abstractmethod
     def wake(self) -> None:

@@ -20,11 +20,11 @@ EMPTY_SHARE: Final = 30  # percent of a limit; further reserve for the first for
 class UsageLimits:
     """Limits of ActiveMQ's systemUsage.
 
-    ``store_bytes`` limits the files of the store. Non-persistent messages go to the store while its files are below
+    ``store_bytes`` limits the files of the store. Non-persistent messages go to the store while the files are below
     ``temporary_bytes``. For both limits 0 means the capacity of the disk.
 
-    ``fail_if_no_space`` refuses sends instead of blocking the producer. ``fail_after_ms`` refuses blocked sends after
-    this time; 0 sets no limit. A policy entry may override both settings for its destinations.
+    ``fail_if_no_space`` refuses sends instead of blocking the producer. ``fail_after_ms`` refuses sends after blocking
+    for so many milliseconds; 0 sets no limit. A policy entry may override both settings.
     """
 
     memory_bytes: int = DEFAULT_MEMORY_LIMIT_BYTES
@@ -78,9 +78,9 @@ class MemoryUsage:
         """Return True if a message forwarded by ``hops`` brokers may be taken although `takes` refuses.
 
         Prevents a deadlock between full brokers: forwarded messages may exceed the limit by a reserve. The reserve
-        grows with the hop count, so that a message near the end of its route is not blocked by messages that are still
-        at the beginning. Messages without flow control, above all advisories, may use up the reserve. Therefore an
-        empty destination has an extra reserve.
+        grows with the hop count, so that messages at the beginning of a route do not block messages near the end.
+        Messages without flow control, above all advisories, may use up the reserve. Therefore an empty destination has
+        an extra reserve.
         """
         percent = 100 + OVERSHOOT_SHARE + HOP_SHARE * min(hops, MAX_HOP_SHARES)
         if self.used_bytes == 0:

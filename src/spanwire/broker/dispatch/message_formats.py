@@ -20,10 +20,10 @@ class MessageFormats:
         self._formats: Final[dict[int, MessageFormat]] = formats
 
     def format(self, format_id: int) -> MessageFormat:
-        """Return the format of this number.
+        """Return the message format with a number.
 
         Raises:
-            StoreError: this version of Spanwire does not know the format.
+            StoreError: the format is unknown, such as a format of a later version of Spanwire.
         """
         message_format = self._formats.get(format_id)
         if message_format is None:
@@ -35,7 +35,7 @@ class MessageFormats:
         return self.format(format_id).index(raw)
 
     def properties(self, message: Message) -> dict[str, PropertyValue]:
-        """Return the message's properties, which are decoded once."""
+        """Return the message's properties, decoded on the first call."""
         cached = message.properties_cache
         if cached is None:
             cached = self.format(message.format_id).properties(message)

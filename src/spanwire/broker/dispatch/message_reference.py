@@ -20,7 +20,7 @@ SETTLED_TOGETHER: Final = 8  # references; below this number the check for a com
 class MessageHolder:
     """Holds messages for consumers: name, policy, memory usage, and the end of each delivery.
 
-    A message reference reaches the holder of its message through this class, a subscription all of its holders. The
+    Through this class, a message reference reaches the holder, and a subscription reaches all attached holders. The
     base class implements only the accounting.
     """
 
@@ -67,7 +67,7 @@ class MessageHolder:
         """Remove ``reference`` after the consumer has finished with the message, also from the store."""
 
     def settle_all(self, references: list[MessageReference]) -> None:
-        """Settle all ``references`` in this order."""
+        """Settle all ``references`` in order."""
         for reference in references:
             self.settle(reference)
 
@@ -75,27 +75,27 @@ class MessageHolder:
         """Remove ``reference`` from memory. The store already has the transaction that settled the message."""
 
     def take_back(self, references: list[MessageReference]) -> None:
-        """Take back ``references``, unacknowledged by a consumer that left."""
+        """Take back ``references``, unacknowledged by a former consumer."""
 
     def note_departure(self, reference: MessageReference) -> None:
-        """Count a delivery to a consumer that left, if the holder counts deliveries."""
+        """Count a delivery to a former consumer, if the holder counts deliveries."""
 
     def note_reported(self, reference: MessageReference) -> None:
-        """Count a delivery that the consumer repeats by itself and reports, if the holder counts deliveries."""
+        """Count a reported redelivery within the consumer, if the holder counts deliveries."""
 
     def note_redelivery(self, reference: MessageReference) -> None:
         """Count one more delivery without success, if the holder counts deliveries."""
 
     @property
     def leaves_dead_letters(self) -> bool:
-        """True if a message that a consumer refuses becomes a dead letter."""
+        """True if a refused message becomes a dead letter."""
         return False
 
     def fill(self) -> None:
         """Dispatch pending messages after a consumer's window has reopened."""
 
     def confirms_idle(self) -> bool:
-        """Return True if no message waits here for a consumer that is attached to other destinations as well."""
+        """Return True if no message waits for a consumer that is attached to other destinations as well."""
         return True
 
     def is_searching(self) -> bool:
@@ -109,9 +109,13 @@ class MessageHolder:
 class MessageReference:
     """One message held by one destination or browser.
 
-    ``sequence`` is the store's, 0 for a message not stored. ``order`` is the broker's own number: a queue sorts its
-    messages by ``order``, and clients see ``order`` as the broker sequence. ``reported`` says
-    whether the consumer has reported deliveries, which it then counts itself.
+    Attributes:
+        destination: the holder of the message.
+        message: the message.
+        sequence: the store's sequence, 0 for a message not stored.
+        order: the broker's number for the dispatch order; clients see ``order`` as the broker sequence.
+        redelivery_count: the number of earlier deliveries without success.
+        reported: `UNREPORTED`, or the consumer has reported redeliveries and counts them.
     """
 
     __slots__ = ("destination", "message", "order", "redelivery_count", "reported", "sequence")
@@ -128,7 +132,7 @@ class MessageReference:
 
 
 def settle_all(references: list[MessageReference]) -> None:
-    """Settle ``references`` in this order. Many references of one destination are settled together."""
+    """Settle ``references`` in order. Many references of one destination are settled together."""
     if len(references) >= SETTLED_TOGETHER:
         destination = references[0].destination
         if all(reference.destination is destination for reference in references):
@@ -146,5 +150,5 @@ class MessageCondition(Protocol):
     """
 
     def lets_through(self, reference: MessageReference) -> bool:
-        """Return True if the subscription may have this message now."""
+        """Return True if the subscription may have the message now."""
         ...

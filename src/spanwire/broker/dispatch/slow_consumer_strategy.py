@@ -1,4 +1,4 @@
-"""Aborts consumers that are slow for too long or too often (ActiveMQ's slowConsumerStrategy).
+"""Aborts slow consumers after too long or too frequent slow phases (ActiveMQ's slowConsumerStrategy).
 
 Each policy with a strategy has one watch. A consumer joins the watch when attached to a destination under the policy.
 Acknowledgements and dispatches do not notify the watch: several times in each period the watch compares the consumer's
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 
 class WatchedConsumer:
-    """A consumer, its progress at the last look, and the duration and number of its slow phases.
+    """A consumer, the progress at the last check, and the duration and number of slow phases.
 
     ``slow_count`` 0 means no suspicion; ``progress`` changes with each acknowledgement.
     """
@@ -57,7 +57,7 @@ class WatchedConsumer:
 
 
 class ClosingConsumer:
-    """A consumer that the client was asked to close, with a deadline in monotonic seconds."""
+    """A consumer with a close request to the client, and the deadline in monotonic seconds."""
 
     __slots__ = ("deadline", "subscription")
 
@@ -83,7 +83,7 @@ class SlowConsumerWatch(Job, Alarm):
         self._armed = False
 
     def join(self, subscription: Subscription, destination: BrokerDestination) -> None:
-        """Watch a consumer that is attached to ``destination``."""
+        """Watch a consumer of ``destination``."""
         if subscription.info.network_subscription and self._strategy.ignore_network_consumers:
             return
         if subscription.info.browser or subscription in self._watched:
@@ -216,7 +216,7 @@ class SlowConsumerWatch(Job, Alarm):
             subscription.output.mark_dirty()
 
     def _remove_unresponsive(self) -> None:
-        """Remove the consumers that were not closed by their clients before the deadline."""
+        """Remove the consumers still open at the deadline of the close request."""
         now = self._context.monotonic
         remover = self._context.remover
         due = [closing for closing in self._closing if closing.deadline <= now]

@@ -1,4 +1,4 @@
-"""The broker's side of one consumer: conditions for its messages, room in its window, dispatch."""
+"""The broker's side of one consumer: selector and other conditions, prefetch window, dispatch."""
 
 from __future__ import annotations
 
@@ -136,15 +136,15 @@ class Subscription:
         return matches
 
     def group_sequence(self, message: Message) -> int:
-        """Return the position of ``message`` in its group; a negative position closes the group."""
+        """Return the position of ``message`` in the message group; a negative position closes the group."""
         return self.values.group_sequence(message)
 
     def first_for_consumer(self, message: Message) -> Message:
-        """Return ``message`` marked as the first of its group for this consumer."""
+        """Return ``message`` marked as the consumer's first message of the group."""
         return self.values.first_for_consumer(message)
 
     def dispatch(self, reference: MessageReference) -> None:
-        """Send ``reference`` to the consumer and keep the reference until its acknowledgement."""
+        """Send ``reference`` to the consumer, and keep the reference until the acknowledgement."""
         self.in_flight.references.append(reference)
         self.dispatched_total += 1
         if self.pulls:

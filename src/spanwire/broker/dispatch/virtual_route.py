@@ -72,10 +72,10 @@ class VirtualRoutes:
         self.replace(settings)
 
     def replace(self, settings: VirtualSettings) -> None:
-        """Replace the settings, except the setting that announces virtual destinations to other brokers.
+        """Replace the settings, except for the announcement of virtual destinations to other brokers.
 
         Raises:
-            InvalidSelectorError: a filter is no selector.
+            InvalidSelectorError: a filter is not a valid selector.
         """
         selectors: dict[str, Selector] = {}
         for composite in settings.composites:
@@ -90,7 +90,7 @@ class VirtualRoutes:
     def sources(self, destination: Destination) -> list[Destination]:
         """Return the virtual destinations that forward to ``destination``.
 
-        Only destinations with demand for other brokers are returned.
+        Without announcements to other brokers the list is empty.
         """
         sources: list[Destination] = []
         if not self._counts_as_demand or destination.is_pattern or destination.is_temporary:
@@ -136,12 +136,11 @@ class VirtualRoutes:
 
 
 def awaited(listening: Destination, wanted: Destination) -> Destination | None:
-    """Return the only queue under ``listening`` that a consumer of the pattern ``wanted`` can mean.
+    """Return the only queue name that matches two patterns, or None.
 
-    ``listening`` matches the queues of a virtual topic. The name results from both patterns together.
-
-    Returns:
-        None if no such name exists.
+    Args:
+        listening: the pattern of the queues of a virtual topic.
+        wanted: the pattern of a consumer.
     """
     name = awaited_name(listening, wanted)
     if name is None:
@@ -151,9 +150,9 @@ def awaited(listening: Destination, wanted: Destination) -> Destination | None:
 
 
 def awaited_name(listening: Destination, wanted: Destination) -> str | None:
-    """Return the name of a queue that `awaited` finds or refuses, None if it finds none for sure.
+    """Return the candidate of `awaited` without the final check, or None without a common name.
 
-    This takes a fourth of the time: most of these queues exist already.
+    The candidate takes a fourth of the time of `awaited`. Most candidates exist already, so the final check is rare.
     """
     parts: list[str] = []
     elements = wanted.elements
@@ -172,7 +171,7 @@ def awaited_name(listening: Destination, wanted: Destination) -> str | None:
 
 
 def _listened_to(settings: VirtualTopic, queue: Destination) -> Destination | None:
-    """Return the virtual topic of a queue of this name, or None for an ordinary name."""
+    """Return the virtual topic for the name of a queue, or None for an ordinary name."""
     name = queue.name
     if settings.postfix:
         if not name.endswith(settings.postfix):
