@@ -1,6 +1,7 @@
-"""Creates queues and topics with the features, and the observer, that their policies ask for.
+"""Creates queues and topics with the observers and features of the policy entry.
 
-The choice is made once: a destination whose policy asks for nothing has no observer, and a topic is a plain `Topic`.
+The choice is made once, at the creation. Without such a setting in the policy entry, a queue has no observer and a
+topic is a plain `Topic`.
 """
 
 from __future__ import annotations
@@ -20,10 +21,7 @@ from spanwire.model.destination import Destination
 
 
 def _advisories_for(policy: PolicyEntry, context: BrokerContext) -> MessageAdvisories | None:
-    """Return the port for advisories of a destination with this policy.
-
-    Returns None if the policy asks for no advisories.
-    """
+    """Return the port for advisories of a destination, or None if the policy has no such advisories."""
     return context.advisories if policy.advisories.is_of_messages() else None
 
 

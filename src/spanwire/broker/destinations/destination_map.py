@@ -1,7 +1,4 @@
-"""Queues and topics of one broker by name.
-
-The wildcard subscriptions that match new destinations are here as well.
-"""
+"""Queues and topics of one broker by name, and the wildcard subscriptions for new destinations."""
 
 from __future__ import annotations
 
@@ -63,17 +60,17 @@ class DestinationMap:
         self.changes = 0  # additions and removals of permanent queues and patterns
 
     def queue(self, destination: Destination) -> Queue | None:
-        """Return the queue of this name, None if there is none."""
+        """Return the queue with a name, or None."""
         return self.queues.get(destination.qualified_name)
 
     def topic(self, destination: Destination) -> Topic | None:
-        """Return the topic of this name, None if there is none."""
+        """Return the topic with a name, or None."""
         return self.topics.get(destination.qualified_name)
 
     def find(self, destination: Destination) -> BrokerDestination | None:
-        """Return the queue or topic of this name, None if there is none.
+        """Return the queue or topic with a name, or None.
 
-        The last answer is remembered: a producer's messages share one `Destination`.
+        The last answer is cached, because the messages of a producer share one `Destination` object.
         """
         if destination is self._last_name:
             return self._last_found
@@ -134,7 +131,7 @@ class DestinationMap:
         return topic
 
     def serve(self, durable: DurableSubscription) -> None:
-        """Attach ``durable`` to all topics that the subscription covers by current rights, and to no others."""
+        """Attach ``durable`` to exactly the topics of the subscription that the user may read now."""
         destinations = list(self.topics.values())
         if not durable.has_pattern:
             destinations = [self.topics[name] for name in durable.names if name in self.topics]
@@ -151,7 +148,7 @@ class DestinationMap:
                 self.served += 1
 
     def serve_no_more(self, durable: DurableSubscription) -> None:
-        """Detach ``durable``, which is deleted, from all topics."""
+        """Detach the deleted subscription ``durable`` from all topics."""
         self._context.steps += len(durable.topics) // COMPARED_PER_STEP
         self.served -= len(durable.topics)
         for topic in list(durable.topics):
@@ -247,7 +244,7 @@ class DestinationMap:
         """Check that there is room for new destinations.
 
         Raises:
-            IllegalStateError: `MAX_DESTINATIONS`, or the number that a policy allows, would be exceeded.
+            IllegalStateError: `MAX_DESTINATIONS`, or the limit of a policy, would be exceeded.
             ResourceAllocationError: too many wildcard consumers would be attached.
         """
         if len(self.queues) + len(self.topics) + len(wanted) > MAX_DESTINATIONS:
@@ -278,22 +275,16 @@ class DestinationMap:
         check_compared(len(wanted), compared if self.wildcards.has_room() else 2 * compared)
 
     def load_of(self, destination: BrokerDestination) -> int:
-        """Return the steps that one message to ``destination`` takes.
-
-        Consumers that are still being attached are counted.
-        """
+        """Return the number of steps of one message to ``destination``, including pending attachments."""
         return self._context.load_of(destination)
 
     def comparisons(self, destination: Destination) -> int:
-        """Return the number of wildcards that a new destination is compared with."""
+        """Return the number of comparisons with wildcards for a new destination."""
         count = self.wildcards.compared(destination)
         return count if destination.is_queue else count + self.fan_out.compared(destination)
 
     def virtual_sources(self, destination: Destination) -> list[Destination]:
-        """Return the virtual destinations that forward to ``destination``.
-
-        Only destinations that other brokers are to know are returned.
-        """
+        """Return the virtual destinations that forward to ``destination`` and are announced to other brokers."""
         return self._routes.sources(destination)
 
     def remove(self, destination: Destination) -> None:
@@ -332,7 +323,7 @@ class DestinationMap:
         return [destination for destination in destinations if pattern.matches(destination.name)]
 
     def count_of_kind(self, pattern: Destination) -> int:
-        """Return the number of destinations that `matching` compares with ``pattern``."""
+        """Return the number of comparisons of `matching` for ``pattern``."""
         return len(self.queues) if pattern.is_queue else len(self.topics)
 
     def of_kind(self, pattern: Destination) -> list[BrokerDestination]:
@@ -360,9 +351,9 @@ class DestinationMap:
             self.changes += 1
 
     def overlapping(self, wanted: Destination) -> list[SharedPattern]:
-        """Return the patterns of consumers, each once, that may match a destination under ``wanted``.
+        """Return the consumers' patterns for destinations under ``wanted``, each once.
 
-        Each costs the caller a microsecond.
+        Some returned patterns may have no match under ``wanted``. The caller spends a microsecond on each pattern.
         """
         patterns = self.wildcards.overlapping(wanted)
         self._context.steps += self.wildcards.looked // COMPARED_PER_STEP + len(patterns) // STEPS_OF_REQUEST
@@ -394,6 +385,6 @@ def _counts(policy: PolicyEntry, destination: Destination) -> bool:
 
 
 def check_physical(destination: Destination) -> None:
-    """Raise `InvalidDestinationError` for a pattern or composite: neither can be a queue or topic itself."""
+    """Raise `InvalidDestinationError` for a pattern or composite; neither is a physical destination."""
     if destination.is_pattern or destination.is_composite:
         raise InvalidDestinationError(f"{destination} is a pattern or composite; it cannot be created")

@@ -52,7 +52,7 @@ class Destinations(Attaching):
     ) -> None:
         """Take the parts of the broker.
 
-        With ``temporary_by_send`` a send creates its missing temporary destination.
+        With ``temporary_by_send`` a send creates a missing temporary destination.
         """
         self._context: Final[BrokerContext] = context
         self._map: Final[DestinationMap] = destination_map
@@ -75,12 +75,13 @@ class Destinations(Attaching):
         return self.make_all(state, destinations)
 
     def check_all(self, state: ConnectionState, destinations: list[Destination], by_send: bool = False) -> None:
-        """Check that the missing ones of ``destinations`` may be made and have room.
+        """Check that missing destinations may be created, and that there is room.
 
-        ``by_send`` says that the destinations are targets of a send.
+        Args:
+            by_send: True if ``destinations`` are the targets of a send.
 
         Raises:
-            JmsError: a destination may not be made, or there is no room.
+            JmsError: a destination may not be created, or there is no room.
         """
         missing: list[Destination] = []
         for destination in destinations:
@@ -139,7 +140,7 @@ class Destinations(Attaching):
         return self.ensure_own(destination)
 
     def recovered(self, destination: Destination) -> Queue:
-        """Return a queue that the store knows already, made if missing."""
+        """Return a queue of the store, and create the queue if missing."""
         queue = self._map.queue(destination)
         if queue is None:
             made = self._map.create(destination)
@@ -155,7 +156,7 @@ class Destinations(Attaching):
                 self.add_temporary(state, part)
 
     def add_temporary(self, state: ConnectionState, destination: Destination) -> None:
-        """Make a temporary destination that ends with the connection.
+        """Create a temporary destination for the lifetime of the connection.
 
         The name must begin with the connection's id.
         """
@@ -264,7 +265,7 @@ class Destinations(Attaching):
         return True
 
     def remove_idle(self, destination: BrokerDestination) -> None:
-        """Remove an idle destination. Consumers of bridges are attached again to a new one of the same name."""
+        """Remove an idle destination. The consumers of bridges join a new destination with the name."""
         for subscription in destination.attached():
             destination.detach(subscription)
             del subscription.destinations[destination]
@@ -325,7 +326,7 @@ class Destinations(Attaching):
         return self._map.wildcards.has_room()
 
     def end(self, subscription: Subscription) -> None:
-        """End the connection of a wildcard consumer that cannot be attached for lack of room."""
+        """End the connection of a wildcard consumer without room at a destination."""
         _end(subscription, self._map.wildcards.refusal())
 
     def _make(self, name: Destination, connection_id: str) -> BrokerDestination:

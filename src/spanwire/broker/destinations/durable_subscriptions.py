@@ -1,9 +1,7 @@
-"""Durable subscriptions: made by the first consumer, and deleted on request.
+"""Durable subscriptions: created by the first consumer, kept after the last, deleted on request.
 
-A subscription is kept while its consumer is away.
-
-Rules are those of JMS 1.1, "Durable Subscription", and else of ActiveMQ. Contents and selection of a subscription are
-in `spanwire.broker.topic.durable_subscription`.
+The rules come from JMS 1.1, "Durable Subscription", and from ActiveMQ. `spanwire.broker.topic.durable_subscription` has
+the messages and the selector of a subscription.
 """
 
 from __future__ import annotations
@@ -57,7 +55,7 @@ logger = logging.getLogger(__name__)
 
 
 class DurableSubscriptions:
-    """All durable subscriptions of one broker. The caller who adds the consumer checks the right to read."""
+    """All durable subscriptions of one broker. Callers check the right to read of new consumers."""
 
     def __init__(
         self,
@@ -124,9 +122,7 @@ class DurableSubscriptions:
         return made
 
     def _check_patterns(self, topic: Destination, replaced: DurableSubscription | None) -> None:
-        """Check that all topics may be compared with the wildcards of ``topic``.
-
-        Each new topic may be compared with all wildcards.
+        """Check the cost of the wildcards of ``topic``: comparisons now, and later with each new topic.
 
         Raises:
             ResourceAllocationError: there are too many topics or wildcards.
@@ -141,7 +137,7 @@ class DurableSubscriptions:
             )
 
     def _hand_over(self, state: ConnectionState, durable: DurableSubscription) -> None:
-        """Keep ``durable`` for the principal of the connection, who subscribes again.
+        """Make the principal of a connection the new owner of ``durable``.
 
         Raises:
             AuthorizationError: another user may not read all topics of the subscription.
@@ -164,7 +160,7 @@ class DurableSubscriptions:
         The subscription is kept for the user, or the user has the right on all its topics.
 
         Raises:
-            AuthorizationError: neither holds; the audit log notes the refusal.
+            AuthorizationError: the user has no such right; the audit log notes the refusal.
         """
         if durable.is_kept_for(state.principal):
             return
@@ -238,11 +234,10 @@ class DurableSubscriptions:
             self._recover_kept(durable)
 
     def _recover_kept(self, durable: DurableSubscription) -> None:
-        """Give a retroactive subscriber without pending messages all retained messages of its topics.
+        """Give a retroactive subscriber without pending messages all retained messages of the topics.
 
-        Memory is the limit. The first slice is done now.
-
-        Messages that the subscriber had before are included. The store does not keep these copies.
+        Memory is the limit. The first slice is done now. The result includes messages delivered before. The store does
+        not keep these copies.
         """
         messages: list[Message] = []
         for topic in durable.topics:
@@ -261,11 +256,12 @@ class DurableSubscriptions:
             durable.offline_since = self._context.monotonic
 
     def unsubscribe(self, state: ConnectionState, name: str) -> None:
-        """Delete a subscription of this client with all pending messages.
+        """Delete a client's subscription with all pending messages.
 
         Raises:
             InvalidDestinationError: there is no such subscription.
-            AuthorizationError: the subscription is kept for another user, and this user lacks the right ``admin``.
+            AuthorizationError: the subscription belongs to another user, and the client's user lacks the right
+                ``admin``.
             JmsError: the subscription has a consumer.
         """
         client_id = state.info.client_id or ""
@@ -280,7 +276,7 @@ class DurableSubscriptions:
         return 0 if durable is None else durable.queue.waiting() + durable.queue.in_flight
 
     def remove(self, client_id: str, name: str, connection_id: str = "") -> None:
-        """Delete a subscription of any client; ``connection_id`` names the connection that asks.
+        """Delete a subscription of any client; ``connection_id`` names the requesting connection.
 
         Raises:
             InvalidDestinationError: there is no such subscription.
@@ -299,7 +295,7 @@ class DurableSubscriptions:
     def remove_offline(self, timeout_ms: int, at_most: int) -> bool:
         """Delete at most ``at_most`` subscriptions without a subscriber for ``timeout_ms``.
 
-        The time counts from this start of the broker at the earliest.
+        The time counts from the broker's start at the earliest.
 
         Returns:
             True if there are more.

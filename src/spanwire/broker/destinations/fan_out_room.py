@@ -1,7 +1,7 @@
 """Room for another consumer or durable subscription at topics; the fan-out of each message is limited.
 
-Wildcard consumers, and durable subscriptions to wildcards, have a limit of their own for all wildcards that one topic
-may match, so that a new topic never starts above its limit.
+A separate limit bounds the weight of all wildcard consumers, and durable subscriptions to wildcards, that can match the
+same topic. So a new topic never starts above the limit.
 """
 
 from __future__ import annotations
@@ -25,9 +25,7 @@ _COUNTED: Final = (
 
 
 class FanOutRoom:
-    """Counts durable subscriptions by their weights.
-
-    Subscriptions beyond the fan-out of one message are refused.
+    """Counts the weights of durable subscriptions, and refuses too large a fan-out of one message.
 
     Also finds the durable subscriptions of a new topic.
     """
@@ -75,11 +73,11 @@ class FanOutRoom:
                 del self._by_name[name]
 
     def compared(self, topic: Destination) -> int:
-        """Return the number of wildcards that `durables_of` compares with ``topic``."""
+        """Return the number of comparisons of `durables_of` for ``topic``."""
         return self._index.compared(topic)
 
     def durables_of(self, topic: Destination) -> list[DurableSubscription]:
-        """Return the durable subscriptions that get messages of ``topic`` by current rights, the oldest first."""
+        """Return the durable subscriptions to ``topic`` with the right to read, oldest first."""
         self._context.steps += self.compared(topic) // COMPARED_PER_STEP
         numbers = dict(self._by_name.get(topic.qualified_name, {}))
         for number in self._index.find(topic):
@@ -88,11 +86,9 @@ class FanOutRoom:
         return [self._by_number[number] for number in sorted(numbers)]
 
     def check(self, parts: list[Destination], weight: int, replaced: DurableSubscription | None = None) -> None:
-        """Check that all topics of ``parts`` have room for a subscription of this ``weight``.
+        """Check that all topics under ``parts`` have room for a subscription with a ``weight``.
 
-        ``parts`` are names or patterns.
-
-        The new subscription may take the place of the durable subscription ``replaced``.
+        ``parts`` are names or patterns. The new subscription may replace the durable subscription ``replaced``.
 
         Raises:
             ResourceAllocationError: a topic has no room.
@@ -139,7 +135,7 @@ class FanOutRoom:
                     raise refusal(destination.name)
 
     def _load_of_new(self, topic: Destination, replaced: DurableSubscription | None) -> int:
-        """Return the load of ``topic`` at its creation."""
+        """Return the initial load of ``topic``."""
         self._context.steps += self._wildcards.compared(topic) // COMPARED_PER_STEP
         load = sum([subscription.weight for subscription in self._wildcards.subscriptions(topic)])
         return load + sum([durable.weight for durable in self.durables_of(topic) if durable is not replaced])
@@ -150,7 +146,7 @@ def _saved(topic: BrokerDestination, replaced: DurableSubscription | None) -> in
 
 
 def refusal(topic: Destination) -> ResourceAllocationError:
-    """Return the error for a consumer for which ``topic`` has no room."""
+    """Return the error for a consumer without room at ``topic``."""
     return ResourceAllocationError(
         f"{topic.qualified_name} has as many consumers as one message may go to ({_COUNTED}): "
         f"use several topics, or queues behind a virtual topic"

@@ -1,4 +1,4 @@
-"""Removal of unused objects: idle destinations, and durable subscriptions whose subscriber stays away.
+"""Removal of unused objects: idle destinations, and durable subscriptions without a subscriber.
 
 Both are searched for periodically, a slice at a time. A message thus causes no costs for the search.
 """
@@ -31,7 +31,7 @@ class UpkeepSettings:
 
     One search removes at most ``max_removed`` destinations (0: no limit). Durable subscriptions without a subscriber
     for ``offline_timeout_ms`` (-1: never) are deleted. With ``expire_active_durables`` the expiry sweep includes
-    durable subscriptions with an active subscriber; otherwise their messages expire only at dispatch.
+    durable subscriptions with an active subscriber; otherwise messages of such subscriptions expire only at dispatch.
     """
 
     destinations_period_ms: int = 0
@@ -42,7 +42,7 @@ class UpkeepSettings:
 
 
 class IdleMark:
-    """The time since when a destination has been idle, and its traffic until then."""
+    """The beginning of a destination's idle time, and the traffic until then."""
 
     __slots__ = ("destination", "since", "traffic")
 
@@ -53,7 +53,7 @@ class IdleMark:
 
 
 class Upkeep:
-    """Finds unused objects and removes them. Time is the time of the current turn."""
+    """Finds and removes unused objects. Time is the time of the current turn."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Upkeep:
             self._offline_due = 0.0
 
     def next_timeout(self) -> float | None:
-        """Return the monotonic seconds at which to call `run`, None if no search is configured."""
+        """Return the time of the next call of `run` in monotonic seconds, or None without a configured search."""
         if self._to_look_at:
             return 0.0
         due = min(self._destinations_due, self._offline_due)
@@ -125,7 +125,7 @@ class Upkeep:
             self._remove(destination)
 
     def _is_unused(self, destination: BrokerDestination) -> bool:
-        """Return True if ``destination`` has been idle for its time: no users or messages since the mark."""
+        """Return True if ``destination`` has been idle for long enough: no users or messages since the mark."""
         name = destination.name.qualified_name
         if not is_idle(destination):
             self._marks.pop(name, None)

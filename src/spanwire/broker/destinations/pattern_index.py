@@ -17,7 +17,7 @@ MAX_COMPARED: Final = 64_000  # comparisons of one request with several destinat
 
 
 class SharedPattern:
-    """A wildcard or name with the numbers of its owners, the oldest first."""
+    """A wildcard or name with the numbers of all owners, oldest first."""
 
     __slots__ = ("owners", "pattern")
 
@@ -27,7 +27,7 @@ class SharedPattern:
 
 
 class PatternIndex:
-    """Finds the owners of wildcards and names that match a destination. Each owner has a number."""
+    """Finds the owners of wildcards and names for a destination. Each owner has a number."""
 
     def __init__(self) -> None:
         self._by_front: Final[dict[str, dict[str, SharedPattern]]] = {}  # by name; equal patterns are one
@@ -73,7 +73,7 @@ class PatternIndex:
                 del self._longer[shorter]
 
     def compared(self, destination: Destination) -> int:
-        """Return a number of comparisons that `find` does not exceed."""
+        """Return the largest possible number of comparisons of `find`."""
         return sum([self._counts.get(key, 0) for key in _keys(destination)])
 
     def find(self, destination: Destination) -> list[int]:
@@ -86,9 +86,10 @@ class PatternIndex:
         return sorted(owners)
 
     def overlapping(self, wanted: Destination) -> list[SharedPattern]:
-        """Return the patterns, each once, that begin as a destination under ``wanted`` may begin.
+        """Return all patterns with a possible match under ``wanted``, each once.
 
-        ``wanted`` may have single names as wildcards. The result includes all patterns that match such a destination.
+        ``wanted`` may have ``*`` as wildcard. Only the names in front of a pattern's first wildcard are compared, so
+        the result may include patterns without a match.
         """
         keys = [f"{wanted.kind} "]
         patterns: list[SharedPattern] = []
@@ -118,17 +119,14 @@ class PatternIndex:
 
 
 def _keys(destination: Destination) -> list[str]:
-    """Return the keys of all patterns that ``destination`` may match.
-
-    Its own key as a pattern is the last.
-    """
+    """Return the keys of all patterns for ``destination``; the last is the destination's own key."""
     return [f"{destination.kind} {front}" for front in fronts(destination)]
 
 
 def check_compared(parts: int, comparisons: int) -> None:
-    """Raise `ResourceAllocationError` if one request takes too many comparisons for its ``parts``.
+    """Raise `ResourceAllocationError` if one request takes too many comparisons for several ``parts``.
 
-    A single part has limits of its own.
+    Other limits apply to a single part.
     """
     if parts > 1 and comparisons > MAX_COMPARED:
         raise ResourceAllocationError(

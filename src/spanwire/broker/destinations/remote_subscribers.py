@@ -1,9 +1,7 @@
-"""Durable subscribers of other brokers.
+"""Durable subscribers of other brokers, served by a bridge's durable subscription at this broker.
 
-Bridges of this broker keep durable subscriptions here for such subscribers.
-
-A bridge learns of each subscriber behind its subscription, and ends the subscription with the last subscriber. Links
-break and brokers restart meanwhile, so the store has a metadata record for each subscriber
+A bridge learns of each remote subscriber of a local subscription, and deletes the subscription with the last
+subscriber. Links break and brokers restart meanwhile, so the store has a metadata record for each subscriber
 (`spanwire.broker.metadata.REMOTE_SUBSCRIBERS`).
 """
 
@@ -24,7 +22,7 @@ KEY_BYTES: Final = 20  # bytes of a digest, against accidental collisions
 
 
 class RemoteSubscribers:
-    """Remote subscribers by the key of their local subscription. Clients choose parts of both keys."""
+    """Remote subscribers by the key of the local subscription. Clients choose parts of both keys."""
 
     def __init__(self, context: BrokerContext) -> None:
         self._context: Final[BrokerContext] = context
@@ -41,9 +39,9 @@ class RemoteSubscribers:
         return behind - {COMPLETE} if behind is not None and COMPLETE in behind else None
 
     def add(self, subscription: str, subscriber: str) -> None:
-        """Note that ``subscription`` stands for another ``subscriber``.
+        """Add ``subscriber`` to the remote subscribers of ``subscription``.
 
-        With too much to remember, the subscription no longer ends with its last subscriber.
+        Above the limit of remembered subscribers, the subscription no longer ends with the last subscriber.
         """
         behind = self._behind.get(subscription)
         if behind is not None and subscriber in behind:
@@ -58,11 +56,11 @@ class RemoteSubscribers:
         self._discard(subscription, subscriber)
 
     def serving(self, subscriber: str) -> list[str]:
-        """Return the subscriptions that stand for ``subscriber``."""
+        """Return the local subscriptions for ``subscriber``."""
         return sorted(self._served_by.get(subscriber, ()))
 
     def forget(self, subscription: str) -> None:
-        """Forget a subscription that has ended."""
+        """Forget an ended subscription."""
         for subscriber in list(self._behind.get(subscription, ())):
             self._discard(subscription, subscriber)
 

@@ -1,6 +1,6 @@
 """Weights of wildcards of topics, by the names in front of the first wildcard.
 
-The sum is the most that one topic can get.
+The sum is the largest possible weight of one topic.
 """
 
 from __future__ import annotations
@@ -9,23 +9,21 @@ from typing import Final
 
 from spanwire.model.destination import Destination
 
-NAMES_COMPARED: Final = 8  # of each wildcard; those that differ further behind count together
+NAMES_COMPARED: Final = 8  # of each wildcard; wildcards with equal names up to here count together
 
 
 class WildWeights:
-    """Adds up weights, to bound the weight of a topic under a wildcard.
+    """Adds up weights, to bound the weight of a topic, with one look-up for each name of the topic.
 
-    One look-up for each name of the topic is enough.
-
-    A topic falls only under wildcards whose names in front are the beginning of its own name.
+    A wildcard matches only topics that begin with the names in front of the wildcard.
     """
 
     def __init__(self) -> None:
-        self._own: Final[dict[str, int]] = {}  # of the wildcards with just these names in front
-        self._all: Final[dict[str, int]] = {}  # and of those with further names behind these
+        self._own: Final[dict[str, int]] = {}  # weights of the wildcards with exactly the key's names in front
+        self._all: Final[dict[str, int]] = {}  # weights of the wildcards with the key's names first, and maybe others
 
     def add(self, patterns: list[Destination], weight: int) -> None:
-        """Count a consumer of these ``patterns``; a negative ``weight`` takes it away again."""
+        """Count a consumer of ``patterns``; a negative ``weight`` removes the consumer."""
         counted: set[str] = set()
         for pattern in patterns:
             own = fronts(pattern)
@@ -36,7 +34,7 @@ class WildWeights:
                     _add(self._all, name, weight)
 
     def most(self, pattern: Destination) -> int:
-        """Return a weight that no topic under ``pattern`` exceeds."""
+        """Return the largest possible weight of a topic under ``pattern``."""
         own = fronts(pattern)
         most = self._all.get(own[-1], 0)
         for name in own[:-1]:
@@ -44,7 +42,7 @@ class WildWeights:
         return most
 
     def is_empty(self) -> bool:
-        """Return True if nothing is counted."""
+        """Return True if no consumer is counted."""
         return not self._own and not self._all
 
 
@@ -54,7 +52,10 @@ def wild_topics(parts: list[Destination]) -> list[Destination]:
 
 
 def front_of(pattern: Destination) -> str:
-    """Return the names in front of the first wildcard; a consumer counts once for all that begin alike."""
+    """Return the names in front of the first wildcard.
+
+    A consumer counts once for patterns with equal names in front.
+    """
     return fronts(pattern)[-1]
 
 

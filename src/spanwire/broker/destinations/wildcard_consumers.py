@@ -52,7 +52,7 @@ class WildcardConsumers:
         return self.attached < self.max_attached
 
     def refusal(self) -> ResourceAllocationError:
-        """Return the error for a consumer that cannot be attached."""
+        """Return the error for a consumer without room."""
         return ResourceAllocationError(
             f"consumers of wildcards listen at {self.max_attached} destinations together, as many as they may: "
             f"use narrower wildcards or fewer consumers"
@@ -113,15 +113,15 @@ class WildcardConsumers:
 
     @property
     def looked(self) -> int:
-        """The number of beginnings of patterns that the last call of `overlapping` looked at."""
+        """Number of beginnings of patterns examined by the last call of `overlapping`."""
         return self._index.looked
 
     def owner(self, number: int) -> Subscription:
-        """Return the subscription with this number among the owners of a pattern."""
+        """Return the subscription with a number among the owners of a pattern."""
         return self._by_number[number]
 
     def compared(self, destination: Destination) -> int:
-        """Return the number of patterns that `subscriptions` compares with ``destination``."""
+        """Return the number of comparisons of `subscriptions` for ``destination``."""
         return self._index.compared(destination)
 
     def subscriptions(self, destination: Destination) -> list[Subscription]:

@@ -20,7 +20,7 @@ CONSUMERS_PER_STEP: Final = 16  # attached consumers that cost one step more, fo
 
 
 class Attaching(Protocol):
-    """Attaches wildcard subscriptions to destinations that their users may read."""
+    """Attaches wildcard subscriptions to destinations with the right to read."""
 
     def attach(self, destination: BrokerDestination, subscription: Subscription) -> bool:
         """Attach ``subscription`` to ``destination``, once.
@@ -34,7 +34,7 @@ class Attaching(Protocol):
         ...
 
     def end(self, subscription: Subscription) -> None:
-        """End ``subscription``, which cannot be attached for lack of room."""
+        """End ``subscription`` for lack of room."""
         ...
 
 
@@ -75,7 +75,7 @@ class Joining(Job):
         self._context.first_slices += self.steps - before
 
     def load_for(self, destination: BrokerDestination) -> int:
-        """Return the steps that one message to ``destination`` takes for consumers that are not attached yet."""
+        """Return the number of steps of one message to ``destination`` for the consumers not yet attached."""
         if self._by_pattern:
             subscription = self._subscriptions[0]
             if (

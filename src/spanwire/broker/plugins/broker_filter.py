@@ -17,30 +17,30 @@ from spanwire.model.message import Message
 
 
 class BrokerFilter:
-    """Sees each request before the next filter of a `FilteredBroker`; the broker is behind the last one.
+    """Sees each request before the next filter of a `FilteredBroker`. The last in the chain is the broker.
 
-    A plug-in overrides the requests that it is about; all other requests pass unchanged. A method that returns its
-    argument or a substitute decides what the next filter sees. A method that raises a `JmsError` refuses the request.
+    A plug-in overrides the methods of certain requests; all other requests pass unchanged. Some methods return the
+    argument or a substitute for the next filter. A method refuses the request by raising a `JmsError`.
     """
 
     def connection_added(self, state: ConnectionState) -> None:
-        """See a new connection, after its login."""
+        """See a new connection, after the login."""
 
     def remove_connection(self, state: ConnectionState) -> None:
-        """See that a connection is to be removed."""
+        """See a connection before the removal."""
 
     def add_session(self, state: ConnectionState, session_id: SessionId) -> None:
         """See a new session."""
 
     def remove_session(self, state: ConnectionState, session_id: SessionId) -> None:
-        """See that a session is to be closed."""
+        """See a session before the close."""
 
     def add_producer(self, state: ConnectionState, info: ProducerInfo) -> ProducerInfo:
         """Return the announcement of a new producer."""
         return info
 
     def remove_producer(self, state: ConnectionState, producer_id: ProducerId) -> None:
-        """See that a producer is to be removed."""
+        """See a producer before the removal."""
 
     def add_consumer(self, state: ConnectionState, info: ConsumerInfo) -> ConsumerInfo:
         """Return the announcement of a new consumer."""
@@ -51,17 +51,17 @@ class BrokerFilter:
         return consumer
 
     def remove_consumer(self, state: ConnectionState, consumer_id: ConsumerId) -> None:
-        """See that a consumer is to be removed."""
+        """See a consumer before the removal."""
 
     def unsubscribe(self, state: ConnectionState, name: str) -> None:
-        """See that a durable subscription is to be deleted."""
+        """See a durable subscription before the deletion."""
 
     def resolve_destination(self, state: ConnectionState, destination: Destination) -> Destination:
-        """Return the destination that a client wants to create or remove."""
+        """Return the destination to be created or removed."""
         return destination
 
     def send(self, state: ConnectionState, message: Message, now: Time) -> Message | None:
-        """Return the message to be sent, or None if the filter has answered the message itself."""
+        """Return the message to be sent, or None if the filter has answered the message."""
         return message
 
     def acknowledge(self, subscription: Subscription, ack: MessageAck) -> None:
@@ -83,4 +83,4 @@ class BrokerFilter:
         """See the rollback of a local transaction."""
 
     def stop(self) -> None:
-        """See that the broker stops."""
+        """See the stop of the broker."""

@@ -1,4 +1,4 @@
-"""The discarding plug-in: drops dead letters by the destination that a message was sent to.
+"""The discarding plug-in: drops dead letters by the original destination of the message.
 
 Source: ActiveMQ, "Message Redelivery and DLQ Handling", the discarding DLQ plug-in.
 """
@@ -37,7 +37,7 @@ class DiscardingSettings:
 
 
 def name_pattern(pattern: str) -> RegularExpression:
-    """Return a pattern for whole names that match ``pattern``.
+    """Return the compiled regular expression ``pattern`` for whole names.
 
     Raises:
         InvalidSelectorError: ``pattern`` is no regular expression.
@@ -61,7 +61,7 @@ class Discarding(DeathRule):
         self.dropped = 0
 
     def fate(self, reference: MessageReference, cause: str) -> int:
-        """Return `DROP` or `KEEP`, by the destination that the message was sent to."""
+        """Return `DROP` or `KEEP`, by the original destination of the message."""
         destination = reference.message.destination
         settings = self._settings
         if not (

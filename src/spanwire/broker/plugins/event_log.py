@@ -31,8 +31,8 @@ logger = logging.getLogger(LOGGER)
 class EventLogSettings:
     """The kinds of events to be logged, with ActiveMQ's defaults.
 
-    With ``per_destination`` each sent message is logged by a logger of its destination: the name of this module's
-    logger, then ``.Queue.NAME`` or ``.Topic.NAME``.
+    With ``per_destination`` each destination has a logger for sent messages. The name of the logger is that of the
+    module's logger, then ``.Queue.NAME`` or ``.Topic.NAME``.
     """
 
     everything: bool = False
@@ -46,7 +46,7 @@ class EventLogSettings:
 
 
 class EventLog(EventObserver):
-    """Writes events. `spanwire.broker.plugins.logging_plugin` and observers in the broker report them."""
+    """Writes events reported by `spanwire.broker.plugins.logging_plugin` and by observers in the broker."""
 
     def __init__(self, settings: EventLogSettings) -> None:
         self._settings: Final[EventLogSettings] = settings
@@ -112,7 +112,7 @@ class LoggedConsumer(MessageConsumer):
         self._consumer.dispatch_end()
 
     def close(self, reason: JmsError) -> None:
-        """Write that the broker ends the consumer, then end the consumer."""
+        """Log the end of the consumer by the broker, then end the consumer."""
         self._log.write("ending consumer", self._name, str(reason))
         self._consumer.close(reason)
 
@@ -122,7 +122,7 @@ class LoggedConsumer(MessageConsumer):
 
 
 class LoggedDeaths(DeathRule):
-    """Writes each expired or rejected message and decides nothing."""
+    """Writes each expired or rejected message, without a decision about the dead letter."""
 
     def __init__(self, log: EventLog) -> None:
         self._log: Final[EventLog] = log

@@ -1,6 +1,6 @@
 """A broker behind a chain of filters.
 
-A broker without plug-ins is a plain `Broker` and pays nothing for them.
+A broker without plug-ins is a plain `Broker`, without any cost for plug-ins.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from spanwire.model.message import Message
 
 
 class FilteredBroker(Broker):
-    """Shows each request to its filters, in their order, and then carries out what the last one returned.
+    """Shows each request to the filters in order, then carries out the result of the last filter.
 
-    `install` is called before everything else.
+    Call `install` before any other method.
     """
 
     _filters: list[BrokerFilter]

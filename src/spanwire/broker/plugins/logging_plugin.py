@@ -120,6 +120,6 @@ class LoggingFilter(BrokerFilter):
             self._log.write("rolling back transaction", str(transaction_id))
 
     def stop(self) -> None:
-        """Write that the broker stops."""
+        """Log the stop of the broker."""
         if self._log.internal:
             self._log.write("stopping", self._broker_name)

@@ -1,6 +1,6 @@
 """The path separator plug-in (ActiveMQ's ``destinationPathSeparatorPlugin``).
 
-With this plug-in ``orders/new`` means ``orders.new``.
+With the plug-in ``orders/new`` means ``orders.new``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MAX_KNOWN: Final = 1_000  # remembered names; all are forgotten at this number
 
 
 class PathSeparatorFilter(BrokerFilter):
-    """Replaces the separator in every name that a client writes."""
+    """Replaces the separator in every name from a client."""
 
     def __init__(self, separator: str, formats: MessageFormats) -> None:
         self._separator: Final[str] = separator
@@ -29,7 +29,7 @@ class PathSeparatorFilter(BrokerFilter):
         self._known: Final[dict[str, Destination]] = {}
 
     def resolve_destination(self, state: ConnectionState, destination: Destination) -> Destination:
-        """Return ``destination`` with dots; ``destination`` itself if it has no separator."""
+        """Return ``destination`` with dots, or ``destination`` unchanged without a separator."""
         return self._dotted(destination)
 
     def add_producer(self, state: ConnectionState, info: ProducerInfo) -> ProducerInfo:
@@ -79,7 +79,7 @@ def dotted(destination: Destination, separator: str) -> Destination:
     Empty parts and blanks around parts are dropped. Temporary destinations keep their names.
 
     Raises:
-        InvalidDestinationError: nothing is left of a name.
+        InvalidDestinationError: a name is empty afterwards.
     """
     if destination.is_temporary:
         return destination

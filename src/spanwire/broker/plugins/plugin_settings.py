@@ -1,4 +1,4 @@
-"""The plug-ins of a configuration, without their code, which most brokers do not need."""
+"""Settings of plug-ins, without the code of the plug-ins, because most brokers have no plug-ins."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Redelivery by the broker: a rejected message returns to its destination after a delay.
+"""Redelivery by the broker: a rejected message returns to the destination after a delay.
 
-In the end the message becomes a dead letter.
+After the last redelivery the message becomes a dead letter.
 
 Source: ActiveMQ, "Message Redelivery and DLQ Handling", the redelivery plug-in. The message waits among the scheduled
-messages. One unit of the store schedules it and removes the original, so exactly one exists at any time, even after a
-crash. The property ``redeliveryDelay`` has the delay.
+messages. One unit of the store schedules the copy and removes the original, so exactly one of both exists at any time,
+even after a crash. The property ``redeliveryDelay`` has the delay.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class RedeliveryPolicy:
 
 @dataclass(frozen=True)
 class RedeliveryEntry:
-    """The policy for the destinations that ``destination``, a name or pattern, matches."""
+    """The redelivery policy for the destinations under a name or pattern."""
 
     destination: Destination
     policy: RedeliveryPolicy
@@ -120,7 +120,7 @@ class BrokerRedelivery(DeathRule):
         return KEEP if self._settings.dead_letter_in_the_end else DROP
 
     def deliver_later(self, reference: MessageReference, cause: str) -> bool:
-        """Move a message from its destination into the schedule.
+        """Move a message from the destination into the schedule.
 
         Return False without room, or if decoding fails.
         """

@@ -140,7 +140,7 @@ def _average(total_bytes: int, count: int) -> int:
 
 
 def _limit_of(usage: MemoryUsage) -> int:
-    """Return the limit that applies: the usage's own or an ancestor's."""
+    """Return the effective limit: the usage's own or an ancestor's."""
     parent = usage.parent
     return usage.limit_bytes if usage.limit_bytes > 0 or parent is None else _limit_of(parent)
 
@@ -159,7 +159,7 @@ def _add_disk(entries: Entries, kind: str, used_bytes: int, limit_bytes: int) ->
 
 
 def _add_times(entries: Entries) -> None:
-    """Add times of 0, which nobody measures (`spanwire.broker.plugins.statistics_plugin`)."""
+    """Add times of 0, because the broker measures no times (`spanwire.broker.plugins.statistics_plugin`)."""
     for name in ("averageEnqueueTime", "maxEnqueueTime", "minEnqueueTime"):
         entries[name] = (DOUBLE_VALUE, 0.0)
 

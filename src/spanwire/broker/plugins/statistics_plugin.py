@@ -3,11 +3,11 @@
 The plug-in answers requests for statistics with map messages.
 
 A request is a message with JMSReplyTo to ``ActiveMQ.Statistics.Broker``, ``ActiveMQ.Statistics.Destination<NAME or
-pattern>`` or ``ActiveMQ.Statistics.Subscription``; it is not delivered.
+pattern>`` or ``ActiveMQ.Statistics.Subscription``. The broker does not deliver requests.
 
-A user with the right to write to such a name may ask and gets answers where the user may write. A pattern is answered
-for destinations whose name behind ``ActiveMQ.Statistics.Destination.`` the user may write to. Times that messages spend
-in the broker are 0 in all answers: measuring would cost each message.
+A user needs the right to write to the name of the request, and to the destination of the answers. The answers to a
+pattern leave out a destination ``NAME`` without the right to write to ``ActiveMQ.Statistics.Destination.NAME``. All
+times of messages in the broker are 0 in the answers, because measuring would slow down each message.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class StatisticsRequests(Job, StoreReader, Alarm):
         """Begin to answer a request.
 
         Returns:
-            ``message`` if it is no request, else None.
+            ``message`` if the message is not a request, else None.
 
         Raises:
             JmsError: the request is refused.
@@ -169,7 +169,7 @@ class StatisticsRequests(Job, StoreReader, Alarm):
     def _look_up(self, request: Request) -> None:
         """Find the destinations of the next parts, up to a pattern.
 
-        A pattern may match many, and takes a turn of its own.
+        A pattern may match many destinations, and takes a separate turn.
         """
         while request.parts:
             part = request.parts.popleft()
@@ -178,7 +178,7 @@ class StatisticsRequests(Job, StoreReader, Alarm):
                 return
 
     def _ask_subscriptions(self, request: Request) -> None:
-        """Collect subscriptions of queues, then non-durable ones of topics, in ActiveMQ's order."""
+        """Collect subscriptions of queues, then non-durable subscriptions of topics, in ActiveMQ's order."""
         topics: list[Subscription] = []
         for state in self._connections.all():
             request.client_ids[state.connection_id] = state.info.client_id
@@ -297,7 +297,7 @@ class StatisticsRequests(Job, StoreReader, Alarm):
         return entries
 
     def _knows_oldest(self, queue: Queue) -> bool:
-        """Find the oldest pending message. Return False while it is read from the disk."""
+        """Find the oldest pending message. Return False during a read from the disk."""
         if self._asked is queue:
             return True
         self._oldest = None
@@ -311,14 +311,14 @@ class StatisticsRequests(Job, StoreReader, Alarm):
         return True
 
     def on_fetched(self, request: int, messages: list[Message | None]) -> None:
-        """Take the oldest message from the store, None if it was removed meanwhile."""
+        """Take the oldest message from the store, None for a message removed meanwhile."""
         self._oldest = messages[0]
         self._waits = False
         self._context.schedule(self)
 
 
 class StatisticsFilter(BrokerFilter):
-    """Answers messages that request statistics; passes all others on."""
+    """Answers requests for statistics, and passes all other messages on."""
 
     def __init__(self, requests: StatisticsRequests) -> None:
         self._requests: Final[StatisticsRequests] = requests

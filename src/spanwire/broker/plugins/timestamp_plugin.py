@@ -1,6 +1,6 @@
 """Changes of incoming messages: time, delivery mode, user.
 
-ActiveMQ has "TimeStampPlugin", "ForcePersistencyModeBrokerPlugin" and "UserIDBroker" for these.
+Source: ActiveMQ, "TimeStampPlugin", "ForcePersistencyModeBrokerPlugin" and "UserIDBroker".
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Stamping:
         self._formats: Final[MessageFormats] = formats
 
     def stamped(self, message: Message, wall_ms: int, user: str = "") -> Message:
-        """Return ``message`` with its changes, or ``message`` itself without any.
+        """Return a changed copy of ``message``, or ``message`` without a need for changes.
 
         ``user`` is empty for an anonymous sender.
 
@@ -94,12 +94,12 @@ class StampingFilter(BrokerFilter):
         self._stamping: Final[Stamping] = stamping
 
     def send(self, state: ConnectionState, message: Message, now: Time) -> Message:
-        """Return the message with its changes."""
+        """Return the changed message."""
         return self._stamping.stamped(message, now.wall_ms, _user_of(state))
 
 
 def _user_of(state: ConnectionState) -> str:
-    """Return the user name of a connection, empty for an anonymous one."""
+    """Return the user name of a connection, empty for an anonymous connection."""
     principal = state.principal
     nameless = not state.info.user_name and principal.name == ANONYMOUS and not principal.groups
     return "" if nameless else principal.name
