@@ -40,7 +40,7 @@ class Administration:
         self._flow: Final[FlowControl] = flow
 
     def remove_subscription(self, client_id: str, name: str, now: Time) -> int:
-        """Delete a durable subscription without subscriber and return the number of its messages.
+        """Delete a durable subscription without subscriber and return the number of deleted messages.
 
         Raises:
             InvalidDestinationError: the subscription does not exist.
@@ -67,9 +67,9 @@ class Administration:
         self._flow.unpark()
 
     def disconnect(self, name: str, now: Time) -> list[str]:
-        """Close the connections with this connection id, client id or remote address.
+        """Close the connections with a connection id, client id or remote address.
 
-        Return their connection ids.
+        Return the connection ids.
         """
         self._context.begin_request(now)
         connections = [

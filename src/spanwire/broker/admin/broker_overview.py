@@ -1,4 +1,4 @@
-"""Views of the whole broker for an operator. Nothing is changed."""
+"""Views of the whole broker for an operator, without changes to the broker."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Overview:
         return [destination_view(destination, destination.consumer_count) for destination in self._map.all()]
 
     def destinations(self) -> list[BrokerDestination]:
-        """Return all queues and topics by name, for callers that work in slices."""
+        """Return all queues and topics by name, for work in slices."""
         return sorted(self._map.all(), key=_name)
 
     def destination_view(self, destination: BrokerDestination) -> DestinationView:

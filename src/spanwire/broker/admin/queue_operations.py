@@ -1,7 +1,7 @@
 """Operations on the messages of a queue: removal of selected messages, retry of dead letters.
 
-An operation scans the messages that are pending at the moment of the call, in memory and on the disk, in slices.
-Messages in flight and later ones stay. An operator needs no rights.
+An operation scans the messages pending at the moment of the call, in memory and on the disk, in slices. Messages in
+flight and later messages stay. An operator needs no rights.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class OperationObserver(Protocol):
     """Gets the result of an operation."""
 
     def on_finished(self, count: int, passed: int) -> None:
-        """Take the result: ``count`` messages were processed, ``passed`` selected ones had to stay."""
+        """Take the result: ``count`` messages were processed, ``passed`` selected messages had to stay."""
         ...
 
 
@@ -56,7 +56,7 @@ class Disposal(Protocol):
         ...
 
     def dispose(self, queue: Queue, reference: MessageReference, prepared: Message) -> None:
-        """Act on ``reference``, which has left the pending list of ``queue``."""
+        """Act on ``reference`` after the removal from the pending list of ``queue``."""
         ...
 
     def is_behind(self) -> bool:
@@ -91,7 +91,7 @@ class Discarding(Disposal):
 
 
 class Retrying(Disposal):
-    """Returns selected dead letters to their first destination, each in one unit of the store."""
+    """Returns selected dead letters to the original destinations, each in one unit of the store."""
 
     def __init__(
         self, context: BrokerContext, destinations: Destinations, formats: MessageFormats, unsynced: UnsyncedBytes
@@ -110,8 +110,8 @@ class Retrying(Disposal):
         """Return the message as first sent.
 
         Returns:
-            None for a message that is no dead letter, whose destination is gone or takes no client messages, and while
-            the disk has no room.
+            None if the message is not a dead letter, if the original destination is gone or refuses messages of
+            clients, and while the disk has no room.
         """
         if not self._context.store_usage.has_room():
             return None
@@ -147,9 +147,9 @@ class Retrying(Disposal):
         return self._unsynced.is_full()
 
     def _find_targets(self, prepared: Message) -> list[BrokerDestination]:
-        """Return the destination and the durable subscriptions it serves, without virtual destinations.
+        """Return the destination and the queues of the durable subscriptions, without virtual destinations.
 
-        A dead letter comes from the queue in which it died, so it was forwarded already.
+        The dead letter comes from a single queue, after the forwarding to virtual destinations.
         """
         destination = self._destinations.ensure_own(prepared.destination)
         return [destination, *destination.durable_queues(prepared)]
@@ -157,7 +157,7 @@ class Retrying(Disposal):
     def _store(
         self, destinations: list[BrokerDestination], copies: list[Message], queue: Queue, reference: MessageReference
     ) -> list[int]:
-        """Return the sequences of the copies, 0 for copies that are not stored."""
+        """Return the sequences of the copies, 0 for copies outside the store."""
         sequences = [0 for _ in destinations]
         store = self._context.store
         if store is None:
@@ -181,7 +181,7 @@ class Retrying(Disposal):
 class SelectiveWalk(Job, StoreReader, Alarm):
     """Scans the pending messages of ``queue`` with a selector and passes selected ones to ``disposal``.
 
-    Paged-out messages stay on the disk; only selected ones leave the queue.
+    Paged-out messages stay on the disk; only selected messages leave the queue.
     """
 
     def __init__(
@@ -304,7 +304,7 @@ class SelectiveWalk(Job, StoreReader, Alarm):
         return end - start
 
     def _ask(self, scan: ListScan, page: Page, paged_out: PagedOut) -> bool:
-        """Read the next messages of a page. Return False if none are on the disk."""
+        """Read the next messages of a page. Return False without messages on the disk."""
         start = scan.position.offset
         end = self._queue.pending.extent(paged_out, start, scan.end(page, PAGE_MESSAGES)).end
         self._read_indexes = [
@@ -329,7 +329,7 @@ class SelectiveWalk(Job, StoreReader, Alarm):
         self._context.schedule(self)
 
     def _show(self, messages: list[Message | None]) -> None:
-        """Select among messages that were read, unless the page has changed meanwhile; then it is read again."""
+        """Select among the read messages. A page changed during the read is read again."""
         scan = self._scans[0]
         page = self._page_read
         paged_out = self._paged_out
@@ -360,7 +360,7 @@ class SelectiveWalk(Job, StoreReader, Alarm):
             self._disposal.dispose(self._queue, reference, prepared[index])
 
     def _waiting(self, paged_out: PagedOut, paged_index: int, message: Message | None) -> MessageReference | None:
-        """Return the message at ``paged_index``: an unsynced one, or ``message`` from the store."""
+        """Return the message at ``paged_index``: an unsynced message, or ``message`` from the store."""
         if paged_out.numbers[paged_index] == NOT_STORED:
             return paged_out.in_memory[paged_index]
         if message is None:
@@ -390,7 +390,7 @@ class SelectiveWalk(Job, StoreReader, Alarm):
 
 
 class Operations:
-    """Operations on the queues of one broker. Each observer gets its result in a later turn."""
+    """Operations on the queues of one broker. An observer gets the result in a later turn."""
 
     def __init__(
         self,
@@ -408,7 +408,7 @@ class Operations:
         self._retrying: Final[Retrying] = Retrying(context, destinations, formats, unsynced)
 
     def queues(self, pattern: Destination) -> list[Destination]:
-        """Return the queues that match a name or pattern, by name."""
+        """Return the queues for a name or pattern, sorted by name."""
         if not pattern.is_pattern:
             exact = self._map.queue(pattern)
             return [] if exact is None else [exact.name]
@@ -416,7 +416,7 @@ class Operations:
         return sorted(names, key=_name_of)
 
     def pause(self, destination: Destination, pause: bool, now: Time) -> int:
-        """Stop or resume the dispatch of a queue and return the number of its pending messages.
+        """Stop or resume the dispatch of a queue and return the number of pending messages.
 
         Raises:
             InvalidDestinationError: the queue does not exist.
@@ -438,7 +438,7 @@ class Operations:
         return [terms for terms in all_terms if client_id is None or terms.client_id == client_id]
 
     def terms_of(self, keys: list[str]) -> list[SubscriptionTerms]:
-        """Return the existing durable subscriptions among these keys."""
+        """Return the existing durable subscriptions among ``keys``."""
         durables = self._map.durables
         return [durables[key].terms for key in keys if key in durables]
 
@@ -456,7 +456,7 @@ class Operations:
     def retry(
         self, destination: Destination, selector: str | None, observer: OperationObserver, limit: int, now: Time
     ) -> None:
-        """Return at most ``limit`` selected dead letters to their first destinations.
+        """Return at most ``limit`` selected dead letters to the original destinations.
 
         Raises:
             InvalidSelectorError: the selector is invalid.

@@ -16,7 +16,7 @@ class DestinationView:
     """A queue or topic.
 
     ``pending`` counts waiting and unacknowledged messages (ActiveMQ's queue size), for a topic including durable
-    subscriptions to that topic alone. A ``paused`` queue dispatches nothing.
+    subscriptions to the topic alone. A ``paused`` queue dispatches no messages.
     """
 
     destination: str
@@ -60,7 +60,7 @@ class DurableView:
 class ConsumerView:
     """A consumer of a connected client.
 
-    ``in_flight`` counts unacknowledged messages, ``durable`` names its subscription.
+    ``in_flight`` counts unacknowledged messages, ``durable`` names the durable subscription.
     """
 
     consumer_id: str
@@ -79,7 +79,7 @@ class ConsumerView:
 
 @dataclass(frozen=True)
 class ConnectionView:
-    """A client connection; ``slow`` is True while the client does not read its bytes."""
+    """A client connection; ``slow`` is True while the client does not read."""
 
     connection_id: str
     client_id: str | None

@@ -19,21 +19,21 @@ MAX_UNDELIVERED: Final = 10_000  # queued advisories, some KiB each; beyond, the
 
 
 class AdvisoryDispatcher(Protocol):
-    """Dispatches advisories to the listeners of their topics."""
+    """Dispatches advisories to the listeners of advisory topics."""
 
     def dispatch_advisory(self, topic: Topic, message: Message) -> None:
         """Dispatch ``message`` to all listeners of ``topic``."""
         ...
 
     def detach_listeners(self, topic: Topic) -> None:
-        """Detach the listeners of ``topic``, which is forgotten."""
+        """Detach the listeners of the forgotten ``topic``."""
         ...
 
 
 class AdvisoryDelivery(Job):
-    """The queue of advisories that are delivered in slices.
+    """The queue of advisories, delivered in slices.
 
-    Forgotten topics are queued as well: their listeners are detached after the delivery of earlier advisories.
+    Forgotten topics are queued as well, so that listeners are detached after the delivery of earlier advisories.
     """
 
     def __init__(self, dispatcher: AdvisoryDispatcher, context: BrokerContext) -> None:

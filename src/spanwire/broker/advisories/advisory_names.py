@@ -67,27 +67,27 @@ def anonymous_producer_advisory() -> Destination:
 
 
 def bridge_advisory() -> Destination:
-    """Return the topic for the bridges of this broker."""
+    """Return the topic for the broker's bridges."""
     return Destination(TOPIC, ADVISORY_PREFIX + "NetworkBridge")
 
 
 def failed_forward_advisory() -> Destination:
-    """Return the topic for messages that bridges of this broker could not forward."""
+    """Return the topic for messages that the broker's bridges could not forward."""
     return Destination(TOPIC, ADVISORY_PREFIX + "NetworkBridge.ForwardFailure")
 
 
 def master_advisory() -> Destination:
-    """Return the topic for brokers that begin to serve."""
+    """Return the topic for the start of service of a broker."""
     return Destination(TOPIC, ADVISORY_PREFIX + "MasterBroker")
 
 
 def standing_consumer(connection_id: str, queue: Destination) -> ConsumerInfo:
-    """Return a consumer that stands for the existence of ``queue``, with an id that is equal at each call."""
+    """Return a consumer that stands for the existence of ``queue``, with an equal id at each call."""
     return ConsumerInfo(ConsumerId(f"{connection_id}:{queue.name}", 0, 0), queue)
 
 
 def message_advisory(kind: str, destination: Destination) -> Destination:
-    """Return the topic for events of this kind about ``destination``.
+    """Return the topic for events of a kind about ``destination``.
 
     The two oldest kinds (expired, no consumer) make no difference between temporary and other destinations.
     """
@@ -101,7 +101,7 @@ def _family(destination: Destination) -> str:
 
 
 def public(info: ConnectionInfo) -> ConnectionInfo:
-    """Return the announcement without its password."""
+    """Return the announcement without the password."""
     return ConnectionInfo(
         connection_id=info.connection_id,
         client_id=info.client_id,

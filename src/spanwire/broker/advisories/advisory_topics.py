@@ -84,7 +84,7 @@ class Advisories(MessageAdvisories, AdvisoryDispatcher):
         self._delivery: Final[AdvisoryDelivery] = AdvisoryDelivery(self, context)
 
     def listener_added(self, subscription: Subscription) -> None:
-        """Note a new subscription that may listen to an advisory topic."""
+        """Note a new subscription, possibly a listener of an advisory topic."""
         if may_hear(subscription):
             self._listeners[subscription] = LEAST_BEHIND
             self._unheard.clear()
@@ -130,9 +130,9 @@ class Advisories(MessageAdvisories, AdvisoryDispatcher):
                 self._publish(virtual_consumer_advisory(source), info, {"consumerCount": 1})
 
     def standing_demand(self, destination: Destination) -> list[tuple[Destination, ConsumerInfo]]:
-        """Return virtual destinations with demand as long as the queue ``destination`` exists.
+        """Return the virtual destinations with demand as long as the queue ``destination`` exists.
 
-        Each has its standing consumer.
+        The result has a standing consumer for each virtual destination.
         """
         if not self._demand_id or destination.kind != QUEUE:
             return []
@@ -140,11 +140,10 @@ class Advisories(MessageAdvisories, AdvisoryDispatcher):
         return [(source, behind(info, source)) for source in self._destinations.virtual_sources(destination)]
 
     def standing_subscriber(self, terms: SubscriptionTerms) -> list[tuple[Destination, ConsumerInfo]]:
-        """Return virtual topics with demand as long as a durable subscription exists.
+        """Return the virtual topics with demand as long as a durable subscription exists.
 
-        Each has its standing consumer.
-
-        Subscriptions of bridges are left out: the brokers behind the bridges publish their own.
+        The result has a standing consumer for each virtual topic. Subscriptions of bridges are left out, because the
+        brokers behind the bridges publish such demand as well.
         """
         consumers: list[tuple[Destination, ConsumerInfo]] = []
         if not self._demand_id or terms.name.startswith(BRIDGE_DURABLE_PREFIX):
@@ -159,7 +158,7 @@ class Advisories(MessageAdvisories, AdvisoryDispatcher):
     def destination_removed(self, destination: Destination, connection_id: str) -> None:
         """Publish a removed queue or topic.
 
-        Advisory topics about the destination are forgotten if all their listeners use wildcards.
+        An advisory topic about the destination is forgotten if all listeners use wildcards.
         """
         if destination.is_advisory:
             return
@@ -186,7 +185,7 @@ class Advisories(MessageAdvisories, AdvisoryDispatcher):
         self._delivery.forget(topic)
 
     def detach_listeners(self, topic: Topic) -> None:
-        """Detach the listeners of ``topic``, which is forgotten."""
+        """Detach the listeners of the forgotten ``topic``."""
         for subscription in topic.detach_all():
             self._destinations.wildcards.recount(subscription)
         topic.drop()  # the topic may have retained messages since
@@ -261,15 +260,15 @@ class Advisories(MessageAdvisories, AdvisoryDispatcher):
             self._publish(bridge_advisory(), link, {"started": False})
 
     def became_master(self) -> None:
-        """Publish that this broker has begun to serve."""
+        """Publish the start of service of this broker."""
         self._publish(master_advisory(), None, {})
 
     def forward_failed(self, message: Message, cause: str) -> None:
-        """Publish ``message``, which a bridge could not forward."""
+        """Publish ``message`` after a bridge could not forward the message."""
         self._publish(failed_forward_advisory(), AdvisedMessage(message, True), {"cause": cause})
 
     def has_listeners(self, kind: str, about: Destination) -> bool:
-        """Return True if events of this kind about ``about`` have listeners."""
+        """Return True if events of a kind about ``about`` have listeners."""
         return self._message_topic(kind, about) is not None
 
     def publish(self, kind: str, about: Destination, subject: object, properties: dict[str, object]) -> None:
@@ -291,7 +290,7 @@ class Advisories(MessageAdvisories, AdvisoryDispatcher):
             self._delivery.deliver(topic, self._readdressed(message, topic.name))
 
     def _message_topic(self, kind: str, about: Destination) -> Topic | None:
-        """Return the topic for events of this kind about ``about``, None without listeners.
+        """Return the topic for events of a kind about ``about``, None without listeners.
 
         The absence of listeners is remembered, so that an expired message costs no more with many wildcard listeners.
         Messages of advisory topics cause no events.
@@ -343,7 +342,7 @@ class Advisories(MessageAdvisories, AdvisoryDispatcher):
         properties: dict[str, object],
         path: tuple[str, ...] = NO_PATH,
     ) -> None:
-        """Publish to all listeners but the brokers of ``path``, which know of the subject already."""
+        """Publish to all listeners except for the brokers of ``path``, because those know the subject already."""
         topic = self._topic(topic_name)
         if topic is not None:
             message = self._message(topic_name, subject, properties)

@@ -1,6 +1,7 @@
-"""Observers of destinations whose policy asks for advisories about messages and consumers.
+"""Observers of destinations with advisories about messages and consumers.
 
-`spanwire.broker.destinations.destination_factory` gives an observer to a new destination if its policy needs one.
+`spanwire.broker.destinations.destination_factory` adds an observer to a new destination if the policy has such
+advisories.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ class QueueAdvisories(DestinationObserver):
             self._slow.look(self._queue)
 
     def sees_removals(self) -> bool:
-        """Return True: each advisory follows the removal of its message."""
+        """Return True: each advisory follows the removal of the message."""
         return True
 
     def message_removed(self, message: Message) -> None:
@@ -156,7 +157,7 @@ class TopicAdvisories(DestinationObserver):
         """Do nothing: a topic publishes no consumption."""
 
     def message_discarded(self, subscription: Subscription, message: Message) -> None:
-        """Publish that a message was discarded for a slow subscriber."""
+        """Publish the discard of a message for a slow subscriber."""
         count = self._discarded.get(subscription, 0) + 1
         self._discarded[subscription] = count
         if self._topic.policy.advisories.discarded:
@@ -175,7 +176,7 @@ class TopicAdvisories(DestinationObserver):
 class AdvisedConsumer(MessageConsumer):
     """A consumer with advisories about dispatches, if the destination's policy asks for advisories.
 
-    Chosen once, when a consumer is added: a dispatch to any other consumer pays nothing for it.
+    Chosen once, when a consumer is added, so that dispatches to other consumers have no cost.
     """
 
     def __init__(self, consumer: MessageConsumer, advisories: MessageAdvisories) -> None:
@@ -203,5 +204,5 @@ class AdvisedConsumer(MessageConsumer):
         self._consumer.close(reason)
 
     def switch_to_pull(self) -> bool:
-        """Tell the client to pull its messages. Return False if the protocol has no such command."""
+        """Tell the client to pull messages. Return False if the protocol has no such command."""
         return self._consumer.switch_to_pull()

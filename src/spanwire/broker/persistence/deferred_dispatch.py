@@ -1,6 +1,6 @@
 """Dispatches stored messages to their destinations, large numbers of messages in slices.
 
-Messages for a destination wait behind messages that were stored earlier and not dispatched yet; other messages pass.
+A destination gets messages in the order of their storage; other destinations do not wait.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Part:
 class DeferredDispatch(Job):
     """Dispatches and answers everything withheld for the disk. Bounded by the withheld answers.
 
-    Each destination has a separate queue, so that a large commit
-    delays no other destination. Parts without a predecessor share the slices.
+    Each destination has a separate queue, so that a large commit delays no other destination. Parts without a
+    predecessor share the slices.
     """
 
     def __init__(self, dispatcher: Dispatcher, context: BrokerContext) -> None:
@@ -63,7 +63,7 @@ class DeferredDispatch(Job):
     def take(self, reply: PendingReply) -> None:
         """Dispatch the messages of ``reply``, then send the answer.
 
-        Both happen now, or in slices behind messages that may not be overtaken.
+        Both happen now, or in slices behind earlier messages.
         """
         messages = reply.messages
         if messages is not None:
@@ -82,7 +82,7 @@ class DeferredDispatch(Job):
         answer(reply, None)
 
     def _enters_all(self, arrivals: Arrivals) -> bool:
-        """Append messages, and return True if none is left after one slice."""
+        """Append messages, and return True if no message is left after one slice."""
         end = self.steps + DISPATCH_STEPS
         while self.steps < end:
             steps = arrivals.enter(end - self.steps)
@@ -158,7 +158,7 @@ class DeferredDispatch(Job):
         return True
 
     def _leave(self, part: Part) -> None:
-        """Remove ``part`` from the queues of its destinations and start parts without a predecessor."""
+        """Remove ``part`` from the queues of all destinations, and start parts without a predecessor."""
         for destination in part.destinations:
             parts = self._parts[destination]
             parts.popleft()

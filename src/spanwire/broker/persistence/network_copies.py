@@ -1,9 +1,7 @@
-"""Copies of a topic message that arrive over several routes of a network.
+"""Takes the first copy of a topic message from a network, and ignores copies over other routes.
 
-The first copy is taken, further copies are ignored.
-
-In a network with loops a broker forwards a topic's message to each neighbour that has consumers or leads to consumers,
-so the message reaches a broker over every route. All copies have the same message id. For each topic and producer,
+In a network with loops a broker forwards a topic's message to each neighbour with consumers or a way to consumers, so
+the message reaches a broker over every route. All copies have the same message id. For each topic and producer,
 `NetworkCopies` records the ids taken from links, with the number of hops:
 
     NEW      no copy was taken: consumers and bridges get the message
@@ -11,8 +9,8 @@ so the message reaches a broker over every route. All copies have the same messa
              have kept the earlier copies from distant brokers
     COPY     a copy with as many hops or fewer was taken: the message is ignored
 
-A message that a client sends again has another id. A message that a broker forwards again after a break of the link is
-recognised here, and also by its number (`spanwire.broker.persistence.producer_audit`).
+A message sent again by a client has another id. A message forwarded again after a break of the link is recognised here
+by the id, and in `spanwire.broker.persistence.producer_audit` by the link number.
 
 *Never too much.* An id is recorded when the message is taken. Refused and blocked messages are not recorded. Sequences
 below a window, or forgotten, count as new.
@@ -51,7 +49,7 @@ class CopySource:
         self.windows: Final[dict[int, SequenceWindow]] = {}  # `MAX_HOPS` at most
 
     def fewest_hops(self, sequence: int) -> int:
-        """Return the smallest number of hops of this message so far, or 0 for an unknown message."""
+        """Return the smallest number of hops of a message so far, or 0 for an unknown message."""
         fewest = 0
         for hops, window in self.windows.items():
             if (fewest == 0 or hops < fewest) and window.holds(sequence):
@@ -59,7 +57,7 @@ class CopySource:
         return fewest
 
     def note(self, sequence: int, hops: int) -> None:
-        """Record the message with its number of hops."""
+        """Record the message with the number of hops."""
         window = self.windows.get(hops)
         if window is None:
             self.windows[hops] = SequenceWindow(sequence, COPY_DEPTH)
@@ -68,7 +66,7 @@ class CopySource:
 
 
 class NetworkCopies:
-    """The topic messages that one broker has taken from links. ``dropped`` counts ignored copies.
+    """The topic messages from links to one broker. ``dropped`` counts ignored copies.
 
     Callers decide about the messages to judge, and about the receivers of a `NEARER` message.
     """
@@ -153,7 +151,7 @@ class NetworkCopies:
 
 
 def hops_of(message: Message) -> int:
-    """Return the number of brokers that ``message`` passed, at most `MAX_HOPS`."""
+    """Return the number of brokers on the way of ``message``, at most `MAX_HOPS`."""
     return min(max(len(message.broker_path), 1), MAX_HOPS)
 
 

@@ -1,32 +1,31 @@
 """Detects repeated sends, so that a message sent again after a lost answer is stored once.
 
-A failover client that loses its connection repeats all unanswered sends with the same ids. For each producer the audit
-records the sequences that are in the store or on their way. A repeated send of a known sequence is answered once the
-original is safe, and has no other effect.
+After the loss of a connection, a failover client repeats all unanswered sends with the same ids. For each producer the
+audit records the sequences in the store or on the way to the store. A repeated send of a known sequence is answered
+once the original is safe, and has no other effect.
 
-*Never too much.* A sequence is recorded when the store takes the message, never before. A send that was refused,
-blocked or not persistent is unknown and passes on repetition. Sequences below a window pass as well.
+*Never too much.* A sequence is recorded when the store takes the message, never before. A refused, blocked or
+non-persistent send is unknown and passes on repetition. Sequences below a window pass as well.
 
 *Bounded.* At most `MAX_PRODUCERS` producers and `DEFAULT_DEPTH` sequences of each. Beyond the limit the producer
-without recent sends is forgotten, and repetitions of its sends would pass.
+without recent sends is forgotten, and repetitions of sends of the producer would pass.
 
-*Durable.* The store copies the audit into its journal from time to time (`ProducerAudit.audit_metadata`). The newest
+*Durable.* The store copies the audit into the journal from time to time (`ProducerAudit.audit_metadata`). The newest
 copy, with the messages and cancellations after the copy, restores the audit. A committed transaction is a metadata
-record in the unit of its commit.
+record in the unit of the commit.
 
-*Links.* A broker that forwards a message out of its store adds a number, unique among the messages of all stores
+*Links.* A broker that forwards a message out of a store adds a number, unique among the messages of all stores
 (`ProducerAudit.number_of`). After a break of the link unanswered messages are forwarded again, flagged as redelivered.
-If this broker took a message of the same number from a link before, the message is a repetition. A message without the
-flag is never a repetition. A message that returns from another store has another number there. So no message is dropped
-that was only once in the store of its sender. Other brokers send no numbers. If the connector allows
-(``auditNetworkProducers``), their messages are compared by sender, queue and message id, which is correct as long as no
-queue of the sender holds two messages of one id.
+If this broker took a message with an equal number from a link before, the message is a repetition. A message without
+the flag is never a repetition. A message that returns from another store has another number there. So a message that
+was only once in the sender's store is never dropped. Other brokers send no numbers. If the connector allows
+(``auditNetworkProducers``), messages of such brokers are compared by sender, queue and message id. The comparison is
+correct as long as no queue of the sender holds two messages with one id.
 
 Keys of the metadata records, one letter and a name in UTF-8: ``P`` and the producer id, ``T`` and the connection id of
 local transactions, ``L`` and the upper bits of a link's numbers in hexadecimal, or the ids of a broker and a producer
 with the queue between the two. For the values see ``sequence_window.py``. ``C`` and a name of `NetworkCopies` for topic
-messages that arrived over links. ``I`` alone: random octets that distinguish this store's numbers from the numbers of
-other stores.
+messages from links. ``I`` alone: random octets, to distinguish the store's numbers from the numbers of other stores.
 """
 
 from __future__ import annotations
@@ -80,7 +79,7 @@ class ProducerAudit(AuditSource):
     """The windows of all producers, of committed transactions and of messages received over links.
 
     Callers decide about the messages to check. ``duplicates`` counts recognised repetitions. ``identity`` are random
-    octets for a new store. A used store has its own identity, and a broker without a store needs none.
+    octets for a new store. A used store has a recorded identity, and a broker without a store needs no identity.
     """
 
     def __init__(self, depth: int = DEFAULT_DEPTH, max_producers: int = MAX_PRODUCERS, identity: bytes = b"") -> None:
@@ -123,7 +122,7 @@ class ProducerAudit(AuditSource):
         return known
 
     def is_stored(self, message_id: MessageId) -> bool:
-        """Return True if the store has or had this message."""
+        """Return True if the store has or had the message."""
         producer = self._producers.get(message_id.producer_id)
         return producer is not None and producer.window.holds(message_id.sequence)
 
@@ -137,7 +136,7 @@ class ProducerAudit(AuditSource):
     def _insert(self, audited: AuditedProducer) -> None:
         """Add a producer and make room.
 
-        The oldest is forgotten, unless the producer has sent since its last turn.
+        The oldest producer is forgotten. An oldest producer with new sends is moved to the end instead.
         """
         producers = self._producers
         while len(producers) >= self._max:
@@ -168,7 +167,7 @@ class ProducerAudit(AuditSource):
         return window is not None and window.holds(transaction_id.value)
 
     def withdrawn(self, transaction_id: TransactionId) -> None:
-        """Remove the record of a commit that the store refused."""
+        """Remove the record of a commit after a refusal of the store."""
         window = self._transactions.get(transaction_id.connection_id)
         if window is not None:
             window.remove(transaction_id.value)
@@ -238,7 +237,7 @@ class ProducerAudit(AuditSource):
     def restore(self, key: bytes, value: bytes) -> None:
         """Restore a metadata record of an earlier run.
 
-        An unreadable one is ignored: repetitions may be accepted.
+        An unreadable record is ignored, so repetitions may be accepted.
         """
         try:
             text = key.decode("utf-8", "surrogatepass")
@@ -266,10 +265,10 @@ class ProducerAudit(AuditSource):
             self._links[name] = window
 
     def on_recovered(self, message: Message) -> None:
-        """Record a message that was written after the newest copy.
+        """Record a message written after the newest copy.
 
-        Forwarded messages do not count for their producer: the producer may repeat to this broker a send that only
-        another broker took completely.
+        A forwarded message does not count as a send of the producer to this broker. After a failover the producer may
+        repeat here a send that only another broker took completely.
         """
         if message.broker_path:
             self.came_over_link(message)
@@ -279,7 +278,7 @@ class ProducerAudit(AuditSource):
             self.stored(None, message.message_id)
 
     def recovered_cancellation(self, producer: str, sequence: int) -> None:
-        """Record a message that was removed before the store wrote the message.
+        """Record a message removed before the store wrote the message.
 
         For a message from a link ``producer`` is empty and ``sequence`` is the link number.
         """

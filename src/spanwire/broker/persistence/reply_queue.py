@@ -20,9 +20,9 @@ from spanwire.model.message import Message
 class WithheldMessage:
     """A message withheld until the store has synced a position.
 
-    ``sequence`` 0 marks a message not in the store, withheld only to keep its order behind stored messages. A message
-    of a transaction gets its sequence from ``additions``; before, ``sequence`` is the index in ``additions``. Such a
-    message counts in ``usage`` until its dispatch.
+    ``sequence`` 0 marks a message not in the store, withheld only to keep the order behind stored messages. A message
+    of a transaction gets the sequence from ``additions``; before, ``sequence`` is the index in ``additions``. A message
+    with ``usage`` counts there until the dispatch.
     """
 
     __slots__ = ("additions", "destination", "message", "sequence", "usage")
@@ -37,11 +37,11 @@ class WithheldMessage:
 
 @trait
 class Arrivals:
-    """Messages that only the store has, withheld until the store has synced them at their destinations."""
+    """Messages in the store alone, to be appended to destinations after the store has synced a position."""
 
     @abstractmethod
     def enter(self, at_most: int) -> int:
-        """Append the next messages to their destinations, in about ``at_most`` steps.
+        """Append the next messages to the destinations, in about ``at_most`` steps.
 
         Returns:
             The number of steps, 0 if no message is left.
@@ -80,7 +80,7 @@ class ReplyQueue:
         return len(self._replies)
 
     def is_stored(self, position: int) -> bool:
-        """Return True if everything up to ``position`` is safe already."""
+        """Return True if the store has synced up to ``position``."""
         return position <= self.stored_position
 
     def add(self, reply: PendingReply) -> None:
@@ -88,10 +88,7 @@ class ReplyQueue:
         self._replies.append(reply)
 
     def advance(self, position: int) -> list[PendingReply]:
-        """Record that everything up to ``position`` is safe.
-
-        Removes and returns the replies for these positions.
-        """
+        """Record a sync up to ``position``, and remove and return the replies up to there."""
         self.stored_position = max(self.stored_position, position)
         ready: list[PendingReply] = []
         while self._replies and self._replies[0].position <= position:

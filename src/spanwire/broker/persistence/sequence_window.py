@@ -88,7 +88,7 @@ class SequenceWindow:
         return head if seen == (1 << count) - 1 else head + seen.to_bytes((count + 7) >> 3, "little")
 
     def _seen(self, lowest: int) -> int:
-        """Return the bits as an integer whose lowest bit stands for ``lowest``."""
+        """Return the bits as an integer; the lowest bit stands for ``lowest``."""
         every = (1 << self.highest - lowest + 1) - 1
         bits = self._bits
         if bits is None:
@@ -137,10 +137,7 @@ class SequenceWindow:
 
 
 def decoded_window(value: bytes, depth: int) -> SequenceWindow | None:
-    """Return the window written by `SequenceWindow.encoded`, limited to ``depth``.
-
-    Returns None if ``value`` is no window.
-    """
+    """Return the window written by `SequenceWindow.encoded`, limited to ``depth``, or None if invalid."""
     if len(value) < _HEAD.size:
         return None
     form, lowest, highest = _HEAD.unpack_from(value)

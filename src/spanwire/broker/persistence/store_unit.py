@@ -29,7 +29,7 @@ class UnitAdditions:
 
 
 class UnitRemovals:
-    """The messages of one destination that a unit removes."""
+    """The messages of one destination to be removed by a unit."""
 
     __slots__ = ("destination", "sequences")
 
@@ -39,7 +39,7 @@ class UnitRemovals:
 
 
 class Transfer:
-    """Moves the messages with ``sequences`` from ``source`` to ``target``, in this order.
+    """Moves the messages with ``sequences`` from ``source`` to ``target``, in order.
 
     Each sequence occurs once.
     """
@@ -77,7 +77,7 @@ class UnitTransfer:
         return self.additions.first + self.index
 
     def add(self, sequences: list[int]) -> None:
-        """Append sequences, which rise."""
+        """Append sequences in ascending order."""
         count = len(sequences)
         self.count += count
         self.additions.count += count
@@ -142,7 +142,7 @@ class StoreUnit:
         self._removed = 0
 
     def add(self, destination: Destination, message: Message) -> UnitAdditions:
-        """Add ``message``. Its index in the returned additions is their ``count`` before the call."""
+        """Add ``message``. The index in the returned additions is ``count`` before the call."""
         additions = self._additions(destination)
         additions.count += 1
         payload = message.encoded()
@@ -230,7 +230,7 @@ class StoreUnit:
 
     @property
     def moved(self) -> int:
-        """The number of messages that are moved."""
+        """Number of moved messages."""
         return sum([transfer.count for transfer in self.transfers])
 
     @property
@@ -239,7 +239,7 @@ class StoreUnit:
         return len(self.messages) + self.moved + self._removed + len(self.metadata)
 
     def is_empty(self) -> bool:
-        """Return True if the unit changes nothing."""
+        """Return True if the unit has no changes."""
         return not (self.messages or self.transfers or self._removals_by_name or self.metadata)
 
     def targets(self) -> list[UnitAdditions]:

@@ -1,4 +1,4 @@
-"""Counts the bytes on their way to the disk.
+"""Counts the bytes on the way to the disk.
 
 Sends are blocked before the number grows too large.
 """
@@ -16,7 +16,7 @@ UNSYNCED_STEPS: Final = 64  # steps in which unsynced bytes are counted
 
 
 class UnsyncedStep:
-    """A number of bytes that are safe once the store reaches ``position``."""
+    """A number of bytes, safe once the store reaches ``position``."""
 
     __slots__ = ("position", "size")
 
@@ -26,7 +26,7 @@ class UnsyncedStep:
 
 
 class UnsyncedBytes:
-    """Counts, in steps, the bytes of messages that the store has taken but not reported as safe."""
+    """Counts, in steps, the bytes of messages taken by the store and not yet reported as safe."""
 
     def __init__(self, store: MessageStore | None, limit_bytes: int = MAX_UNSYNCED_BYTES) -> None:
         self._store: Final[MessageStore | None] = store
@@ -45,7 +45,7 @@ class UnsyncedBytes:
         return self._bytes * 2 >= self.limit_bytes
 
     def add(self, size: int) -> None:
-        """Count ``size`` more bytes on their way to the disk."""
+        """Count ``size`` more bytes on the way to the disk."""
         self._bytes += size
         self._uncounted_bytes += size
         if self._uncounted_bytes >= self._step_bytes:
@@ -60,7 +60,7 @@ class UnsyncedBytes:
 
 
 def unsynced_limit(limits: UsageLimits) -> int:
-    """Return the bytes that may be on their way to the disk of a broker with these limits."""
+    """Return the limit of bytes on the way to the disk, from the usage limits of a broker."""
     limit = MAX_UNSYNCED_BYTES
     for total in (limits.memory_bytes, limits.store_bytes):
         if total > 0:
