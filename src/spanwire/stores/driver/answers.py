@@ -1,4 +1,4 @@
-"""Decodes what the reader thread has read, some messages in each turn of the loop, in the order of the requests."""
+"""Decodes the results of the reader thread, some messages in each turn of the loop, in request order."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Schedule = Callable[[Callable[[], None]], object]  # asyncio's returns a handle
 
 
 class Answer:
-    """The messages read for one request. ``next_read`` is the index of the first message that is not decoded yet."""
+    """The messages read for one request. ``next_read`` is the index of the first undecoded message."""
 
     __slots__ = ("fetch", "next_read", "results")
 
@@ -35,7 +35,10 @@ class Answer:
 
 
 class Answers:
-    """Queues results of reads. ``on_failed`` is called if a segment is missing; nothing is answered after `stop`."""
+    """Queues results of reads, and passes decoded messages to ``on_fetched`` until `stop`.
+
+    A missing segment is reported to ``on_failed``.
+    """
 
     def __init__(
         self, journal: Journal, formats: MessageFormats, on_fetched: Fetched, on_failed: Failed, schedule: Schedule
@@ -49,7 +52,7 @@ class Answers:
         self._is_stopped = False
 
     def stop(self) -> None:
-        """Answer nothing more: the store has failed."""
+        """Stop all answers after a failure of the store."""
         self._is_stopped = True
 
     def add(self, fetch: Fetch, results: list[StoredBytes | None]) -> None:
@@ -80,8 +83,10 @@ class Answers:
                 self._schedule(self._answer_some)
 
     def _decode(self, fetch: Fetch, results: list[StoredBytes | None], start: int, end: int) -> bool:
-        """Decode messages; an unreadable message becomes None. Return False if a segment is missing: the store has
-        failed.
+        """Decode messages; an unreadable message becomes None.
+
+        Returns:
+            False if a segment is missing: the store has failed.
         """
         index = fetch.take_apart(results, start, end, self._formats)
         while index < end:
