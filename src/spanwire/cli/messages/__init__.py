@@ -1,1 +1,1 @@
-"""Commands about destinations and their messages."""
+"""Commands about destinations and messages."""

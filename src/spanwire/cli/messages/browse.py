@@ -1,4 +1,4 @@
-"""``spanwire browse``: prints the messages of a queue without removing them."""
+"""``spanwire browse``: prints the messages of a queue, and leaves all messages in the queue."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _is_local(options: argparse.Namespace) -> bool:
-    """Return True if the options mean a broker of this user, whose control socket needs no login."""
+    """Return True if the options mean a broker of the current user; the control socket needs no login."""
     if options.broker_url is not None or options.user is not None:
         return False
     named = options.data_directory is not None or named_configuration(options, os.environ) is not None
@@ -95,7 +95,7 @@ def _browse_locally(options: argparse.Namespace, target: Destination) -> tuple[l
 
 
 def _received(options: argparse.Namespace, target: Destination) -> Iterator[Row]:
-    """Yield the messages that a broker sends to a queue browser."""
+    """Yield the messages from a broker to a queue browser."""
     options.broker_url = options.broker_url or DEFAULT_BROKER_URL
     count = 0
     try:

@@ -1,6 +1,6 @@
-"""``spanwire consumer``: receives messages and prints their texts.
+"""``spanwire consumer``: receives messages and prints the texts.
 
-The options are those of ActiveMQ's tool.
+The options have the names of ActiveMQ's tool.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""``spanwire network``: checks a network's files, and shows its routes and links.
+"""``spanwire network``: checks the files of a network, and shows routes and links.
 
-Network connectors are started and stopped as well.
+Also starts and stops network connectors.
 """
 
 from __future__ import annotations
@@ -198,10 +198,10 @@ def _map(arguments: Sequence[str]) -> int:
 
 
 def asked(links: list[dict[str, object]], connectors: list[dict[str, object]], has_login: bool) -> list[str]:
-    """Return the addresses of the brokers of these links to ask.
+    """Return the addresses of the remote brokers of links, for requests to these brokers.
 
-    A broker that opened its link itself is left out: its end of the connection is a port without a listener, not a
-    configured address.
+    The result leaves out remote brokers that opened the link. The remote end of such a link is a port without a
+    listener, not a configured address.
     """
     callers = {row.get("uri") for row in connectors if row.get("autoStart") is None}  # as in accepted_settings_view
     listed = str([row.get("uri") for row in connectors if row.get("autoStart") is not None])

@@ -1,7 +1,7 @@
 """Asks brokers of a network for their links and pending messages by ActiveMQ's statistics plugin.
 
-A bridge is an ordinary consumer whose client id names its connector and both brokers. So the statistics of a broker's
-consumers show its links, for Spanwire and ActiveMQ alike.
+A bridge is an ordinary consumer. The client id of a bridge names the connector and both brokers, so the statistics of a
+broker's consumers show the broker's links, for Spanwire and ActiveMQ alike.
 """
 
 from __future__ import annotations

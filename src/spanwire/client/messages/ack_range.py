@@ -1,4 +1,4 @@
-"""Range of delivered messages that are not retained, as its acknowledgement needs."""
+"""Range of delivered messages, for an acknowledgement without retained messages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from spanwire.client.messages.message import Message
 class AckRange:
     """First and last message of a range, and the message between them to acknowledge last.
 
-    The message to acknowledge last is the last persistent one, or the first message of a range without persistent
+    The message to acknowledge last is the last persistent message, or the first message of a range without persistent
     messages.
     """
 
@@ -36,6 +36,6 @@ class AckRange:
         self.count += 1
 
     def forget(self) -> None:
-        """Empty the range: the messages are acknowledged, or their link is lost."""
+        """Empty the range after an acknowledgement of all messages, or after a lost link."""
         self.first = self.last = self.stored = self.before = self.after = None
         self.count = self.before_count = 0

@@ -32,7 +32,7 @@ class AcknowledgementEncoder:
     def octets(
         self, wire_format: WireFormat, destination: bytes, transaction: bytes, ack_type: int, ids: AcknowledgedIds
     ) -> bytes:
-        """Return an acknowledgement from its type id on, for `Link.send_frame`."""
+        """Return an acknowledgement from the type id on, for `Link.send_frame`."""
         if destination != self._destination or transaction != self._transaction or not self._head:
             self._destination = destination
             self._transaction = transaction

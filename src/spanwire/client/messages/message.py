@@ -1,7 +1,7 @@
-"""A received message: its encoded bytes, decoded on demand.
+"""A received message: the encoded bytes, decoded on demand.
 
-Only the fields that every acknowledgement needs are decoded at once. Bodies are inflated and properties decoded on
-first use. The body of an object message stays a Java serialization stream.
+Only the fields for acknowledgements are decoded at once. Bodies are inflated and properties decoded on first use. The
+body of an object message stays a Java serialization stream.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class MessageAcknowledger(Protocol):
         ...
 
     def reply(self, message: Message, body: Body, properties: Properties | None = None) -> Awaitable[None] | None:
-        """Send a reply. A blocking session has sent the reply when this returns."""
+        """Send a reply. In a blocking session the method returns after the send."""
         ...
 
 
@@ -85,10 +85,10 @@ class Message:
         self._properties: dict[str, PropertyValue] | None = None
 
     def acknowledge(self) -> Done:
-        """Acknowledge this message, or in a client session all messages that the session has delivered.
+        """Acknowledge the message, or in a client session all delivered messages of the session.
 
-        In an individual session only this message is acknowledged. Other modes ignore the call, as does a connection
-        that has broken since the delivery: the broker redelivers the message.
+        In an individual session only the message is acknowledged. Other modes ignore the call. A connection lost since
+        the delivery ignores the call as well, because the broker redelivers the message.
 
         Raises:
             IllegalStateError: No consumer has received the message, or the session is closed.
@@ -99,7 +99,7 @@ class Message:
         return DONE
 
     def reply(self, body: Body, properties: Properties | None = None) -> Awaitable[None]:
-        """Send a reply to the message's ``reply_to``, with its correlation id or, without one, its message id.
+        """Send a reply to ``reply_to``, with the message's correlation id, or with the message id without one.
 
         Await the result with `spanwire.client.aio`. In a transacted session the commit sends the reply.
 
@@ -174,7 +174,7 @@ class Message:
 
     @property
     def properties(self) -> dict[str, Any]:
-        """Properties as plain Python values. Raises `MessageFormatError` if they cannot be decoded."""
+        """Properties as plain Python values. Raises `MessageFormatError` for undecodable properties."""
         return plain_map(self.property_values())
 
     @property
@@ -221,7 +221,7 @@ class Message:
 
     @property
     def original_destination(self) -> Destination | None:
-        """First destination of a message that the broker has moved, as of a dead letter; else None."""
+        """First destination of a message moved by the broker, such as a dead letter; else None."""
         original = self.headers.original_destination
         return None if original is None else _readable(original)
 

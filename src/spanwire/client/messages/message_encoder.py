@@ -90,7 +90,7 @@ class Outgoing:
 
 
 class Envelope:
-    """Fields that the producer adds: ids, destination, transaction, delivery mode, priority and times."""
+    """Fields added by the producer: ids, destination, transaction, delivery mode, priority and times."""
 
     def __init__(self, producer: bytes, sequence: int, destination: bytes, transaction: bytes) -> None:
         self.producer: Final[bytes] = producer
@@ -123,7 +123,7 @@ class MessageEncoder:
         return MessageTemplate(type_id, addressed, self._id_head, producer, persistent, priority, self._tail)
 
     def content(self, type_id: int, body: object) -> bytes | None:
-        """Return a body as `MessageTemplate` takes it: texts without their length."""
+        """Return a body in the form for `MessageTemplate`: texts without the length."""
         if isinstance(body, str):
             return text_octets(body)
         if isinstance(body, EncodedText):
@@ -134,7 +134,7 @@ class MessageEncoder:
         return content
 
     def octets(self, outgoing: Outgoing, envelope: Envelope, command_id: int, response_required: bool) -> bytes:
-        """Return the message from its type id on.
+        """Return the message from the type id on.
 
         Raises `MessageFormatError` for a body or header that cannot be encoded.
         """
@@ -224,7 +224,7 @@ def nested_octets(structure: DataStructure | None) -> bytes:
 
 
 def type_id_of(body: object) -> int:
-    """Return the message type for a body. Raises `MessageFormatError` for a value that is no message body."""
+    """Return the message type for a body. Raises `MessageFormatError` for other values."""
     if isinstance(body, (str, EncodedText)):
         return wire.ACTIVE_MQ_TEXT_MESSAGE
     if isinstance(body, (bytes, bytearray, memoryview)):

@@ -1,4 +1,4 @@
-"""Template of a producer's plain messages: the parts that are equal in all of them, encoded once.
+"""Template of a producer's plain messages: the constant parts, encoded once.
 
     size 4 | head: type to producer of the message id | sequence 8 | middle: 0 8 to persistent | expiration 8 | priority
     to reply to | timestamp 8 | 0 (message type) | content | properties | tail

@@ -127,7 +127,7 @@ class Double(Typed):
 
 
 class Serialized:
-    """Body of an ObjectMessage: a Java serialization stream, which the client never decodes.
+    """Body of an ObjectMessage: a Java serialization stream, never decoded by the client.
 
     A stream has at least four octets; without octets the message has no object.
     """
@@ -143,7 +143,7 @@ class EncodedText:
 
     The content is not checked.
 
-    None is the null text, which Java distinguishes from an empty text.
+    None is the null text; Java distinguishes the null text from an empty text.
     """
 
     __slots__ = ("octets",)
@@ -153,9 +153,9 @@ class EncodedText:
 
 
 def typed_properties(properties: Mapping[str, object]) -> dict[str, PropertyValue]:
-    """Return properties with their JMS types.
+    """Return properties with JMS types.
 
-    Raises `MessageFormatError` for a name or value that is not allowed.
+    Raises `MessageFormatError` for an invalid name or value.
     """
     typed: dict[str, PropertyValue] = {}
     for name, value in properties.items():
@@ -172,15 +172,16 @@ def typed_properties(properties: Mapping[str, object]) -> dict[str, PropertyValu
 
 @lru_cache(MAX_KNOWN_NAMES)
 def is_property_name(name: str) -> bool:
-    """Return True for a property name of JMS 1.1 §3.8.1.1: a Java identifier that is no word of selectors.
+    """Return True for a property name of JMS 1.1 §3.8.1.1: a Java identifier, but no word of selectors.
 
-    Hyphens are allowed, too: headers of STOMP clients contain them, and some brokers' selectors can name them.
+    Hyphens are allowed, too, because headers of STOMP clients contain hyphens, and selectors of some brokers can use
+    such names.
     """
     return PROPERTY_NAME.fullmatch(name) is not None and name.upper() not in SELECTOR_WORDS
 
 
 def check_property_names(names: Iterable[str]) -> None:
-    """Raise `MessageFormatError` for a name that no selector can contain."""
+    """Raise `MessageFormatError` for an invalid property name."""
     for name in names:
         if isinstance(name, str) and name and not is_property_name(name):
             raise MessageFormatError(
@@ -190,7 +191,7 @@ def check_property_names(names: Iterable[str]) -> None:
 
 
 def simple_value(value: object) -> PropertyValue | None:
-    """Return a property value with its type, or None for a value that no property may have."""
+    """Return a property value with the wire type, or None for an unsupported value."""
     if isinstance(value, str):
         return (STRING_VALUE, value)
     if isinstance(value, bool):
@@ -220,7 +221,7 @@ def body_list(body: Sequence[object], depth: int = 1) -> list[PropertyValue]:
 
 
 def body_value(value: object, depth: int) -> PropertyValue:
-    """Return a value of a map or stream body. Raises `MessageFormatError` for a value that is not allowed."""
+    """Return a value of a map or stream body. Raises `MessageFormatError` for other values."""
     simple = simple_value(value)
     if simple is not None:
         return simple

@@ -1,4 +1,4 @@
-"""Groups in which brokers find each other: settings, beacons, and the brokers seen so far. Pure.
+"""Discovery groups of brokers: settings, beacons, and the brokers seen so far. Pure.
 
-- A *beacon* is a datagram that announces a connector. A *sighting* is a broker that a group has announced.
+- A *beacon* is a datagram that announces a connector. A *sighting* is a broker announced in a group.
 """

@@ -1,4 +1,4 @@
-"""Settings of discovery agents, from their URIs (ActiveMQ, Discovery Agents).
+"""Settings of discovery agents, read from URIs (ActiveMQ, Discovery Agents).
 
 ``multicast://default?group=name``, ``zeroconf://name`` (formerly rendezvous) and
 ``fabric://name?zookeeper.url=host:2181``. The agents are `MulticastAgent` and `spanwire.registry.AGENTS`.

@@ -22,7 +22,7 @@ class DiscoveryListener(Protocol):
     """The receiver of an agent's reports."""
 
     def on_found(self, uri: str) -> None:
-        """Handle the arrival of a broker. Its identity is a mere claim until TLS or a login proves it."""
+        """Handle the arrival of a broker. The identity is a mere claim until proven by TLS or a login."""
         ...
 
     def on_lost(self, uri: str) -> None:
@@ -40,10 +40,10 @@ class _Sighting:
 
 
 class Sightings:
-    """The brokers heard of in a group. The agent sends and receives; all times are monotonic seconds.
+    """The brokers announced in a group. The agent sends and receives; all times are monotonic seconds.
 
-    With ``doubts_farewells`` a farewell is believed only if the broker stays silent or its link ends, because anybody
-    can send a farewell in another's name. ``own`` are the addresses of this broker, which are never reported.
+    With ``doubts_farewells`` a farewell counts only if the broker stays silent or the link ends, because any machine
+    can send a farewell in another broker's name. ``own`` are this broker's addresses, never reported.
     """
 
     def __init__(

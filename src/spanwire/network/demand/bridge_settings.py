@@ -21,12 +21,12 @@ TEMPORARY_ADVISORIES: Final = "ActiveMQ.Advisory.TempQueue,ActiveMQ.Advisory.Tem
 class BridgeSettings:
     """The settings of all bridges of one network connector.
 
-    ``user_name`` and ``password`` log in at both ends; ``remote_user_name`` and ``remote_password`` replace them at the
-    remote end. ``excluded`` destinations are never forwarded. If there are ``included`` destinations, no others are
-    forwarded except the ``static`` ones. ``static`` destinations are forwarded even without consumers.
+    ``user_name`` and ``password`` are the login at both ends; ``remote_user_name`` and ``remote_password`` override the
+    login at the remote end. ``excluded`` destinations are never forwarded. With ``included`` destinations, only these
+    and ``static`` destinations are forwarded. ``static`` destinations are forwarded even without consumers.
 
-    ``advisory_filter`` is ActiveMQ's destinationFilter, ``virtual_demand`` its useVirtualDestSubs, ``check_duplicates``
-    its checkDuplicateMessagesOnDuplex: duplicates from the other end of a duplex link are found by producer, as for a
+    ``advisory_filter`` is ActiveMQ's destinationFilter, ``virtual_demand`` is useVirtualDestSubs. ``check_duplicates``
+    is checkDuplicateMessagesOnDuplex: duplicates from the other end of a duplex link are found by producer, as for a
     broker of another kind. With ``tells_failures`` an advisory reports each message not forwarded. With ``compresses``
     (useCompression) bodies are forwarded compressed.
     """

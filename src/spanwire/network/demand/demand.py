@@ -1,7 +1,7 @@
 """Demand of the consumers of a remote broker, as subscriptions of a bridge.
 
-A `DemandSubscription` is an ordinary consumer of the local broker. Its messages are forwarded, and acknowledged after
-the remote broker's answer. With a conduit a single subscription serves all remote consumers of its destination.
+A `DemandSubscription` is an ordinary consumer of the local broker. The bridge forwards the messages, and acknowledges a
+message after the remote broker's answer. With a conduit one subscription serves all remote consumers of a destination.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ MAX_DEMAND: Final = 10_000  # remote consumers of one bridge; ten times the most
 class InFlightMessage:
     """A message forwarded, or about to be given up; acknowledged only once ``is_confirmed``.
 
-    In the end only the list of its demand refers to the message, so there is no reference cycle (``acyclic``).
+    In the end only the list of the demand subscription refers to the message, so there is no reference cycle
+    (``acyclic``).
     """
 
     __slots__ = ("demand", "is_confirmed", "message_id")
@@ -48,11 +49,11 @@ class DemandBridge(Protocol):
     def forward(
         self, demand: DemandSubscription, message: Message, reference: MessageReference, redelivery_count: int
     ) -> None:
-        """Forward a message and remember it in ``demand.in_flight``; ``reference`` is its local reference."""
+        """Forward a message and add ``reference``, the local reference, to ``demand.in_flight``."""
         ...
 
     def acknowledge_confirmed(self, subscription: Subscription, demand: DemandSubscription, now: Time) -> None:
-        """Acknowledge all confirmed messages of ``demand``, also those behind others."""
+        """Acknowledge all confirmed messages of ``demand``, also behind unconfirmed messages."""
         ...
 
     def on_demand_ended(self, demand: DemandSubscription, reason: JmsError) -> None:
@@ -64,7 +65,7 @@ class DemandBridge(Protocol):
         ...
 
     def reconsider(self, consumer: RemoteConsumer, now: Time) -> None:
-        """Serve a consumer again after the loss of its better route."""
+        """Serve a consumer again after the loss of the better route."""
         ...
 
 
@@ -73,7 +74,7 @@ class DemandSubscription(MessageConsumer):
 
     ``consumers`` are the remote consumers by id, ``in_flight`` the messages in the order of dispatch, and
     ``subscribers`` the remote durable subscriptions behind a durable subscription. A standing subscription serves even
-    without consumers, because its destination is static, or because its durable subscribers are unknown.
+    without consumers, because the destination is static, or because the durable subscribers are unknown.
     """
 
     def __init__(self, bridge: DemandBridge, info: ConsumerInfo, from_network: bool, is_standing: bool = False) -> None:
@@ -118,7 +119,7 @@ class DemandSubscription(MessageConsumer):
         """Do nothing: a bridge neither pulls nor browses."""
 
     def close(self, reason: JmsError) -> None:
-        """End the subscription, because the broker has removed its destination."""
+        """End the subscription, because the broker has removed the destination."""
         self._bridge.on_demand_ended(self, reason)
 
     def switch_to_pull(self) -> bool:
@@ -150,7 +151,7 @@ class RemoteConsumer:
         self.path: Final[tuple[str, ...]] = path  # ends with the remote broker
 
     def aliases(self) -> list[str]:
-        """Return the ids of all consumers behind this consumer, its own last.
+        """Return the ids of all consumers behind this consumer, and the consumer's own id last.
 
         Two routes to a consumer have an id in common.
         """
@@ -185,8 +186,8 @@ class DemandTable:
     def can_forward(self, message: Message) -> bool:
         """Return True if a message of a durable subscription may go to the remote broker.
 
-        A durable subscription has no filter of its own, because filtered messages would wait for ever. So the filter is
-        applied before forwarding.
+        A durable subscription has no filter, because filtered messages would wait for ever. So the bridge applies the
+        filter before forwarding.
         """
         if not self._filter.passes(message.broker_path):
             return False

@@ -1,7 +1,7 @@
 """Duplicate suppression: chooses among several routes of a broker's bridges to a consumer.
 
 In a network with loops several neighbours announce a consumer. With suppression only the subscription of the best
-priority is made. The other routes are remembered, and reconsidered after its end.
+priority is made. The other routes are remembered, and reconsidered after the end of the subscription.
 """
 
 from __future__ import annotations

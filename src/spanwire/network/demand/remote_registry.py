@@ -3,9 +3,9 @@
 Loops are found by ids. Client ids and durable subscriptions of bridges contain names. A link to a broker with the id or
 name of another linked broker is refused, whichever end opened the link.
 
-Brokers without a configured name are all called ``localhost``. Their ids differ, and each gets a label for client ids
-here: ``localhost``, ``localhost-2`` and so on, in the order of their links. Generated ids change at a restart, so they
-cannot be the labels.
+Brokers without a configured name are all called ``localhost``, with different ids. Each such broker gets a label for
+client ids here: ``localhost``, ``localhost-2`` and so on, in the order of the links. Generated ids change at a restart,
+and would be unsuitable labels.
 """
 
 from __future__ import annotations

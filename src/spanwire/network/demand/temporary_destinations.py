@@ -1,4 +1,4 @@
-"""Local copies of temporary destinations of a remote broker's clients, for replies to them."""
+"""Local copies of temporary destinations of a remote broker's clients, for replies to the clients."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from spanwire.protocols.openwire.codec import _marshallers as wire
 
 
 class TemporaryDestinations:
-    """Makes and removes these copies for a bridge; its local connection ``client`` owns them.
+    """Creates and removes the copies for a bridge; the bridge's local connection ``client`` is the owner.
 
-    After the remote client has removed a destination, a reply may still be on its way. So the copy is removed after the
+    After the remote client has removed a destination, a reply may still be on the way. So the copy is removed after the
     bridge's last subscription. At the end of the bridge the broker removes all copies.
     """
 
