@@ -8,7 +8,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from spanwire.client import blocking
-from tests.support.broker_process import BrokerProcess
+from tests.support.broker_process import BrokerProcess, spanwire_command
 from tests.support.queues import Sent, numbered, send, take_all
 from tests.support.streams import run_to_the_end
 
@@ -49,6 +49,33 @@ def test_a_durable_subscription_of_a_topic_is_read_and_a_topic_is_written(
     rows = spark.read.parquet(str(tmp_path / "parquet")).select("JMSDestination", "text").collect()
     assert sorted(int(row["text"]) for row in rows) == list(range(20))
     assert {row["JMSDestination"] for row in rows} == {"topic://NEWS"}
+
+
+def test_queues_of_two_brokers_are_read_by_one_stream_and_the_progress_tells_of_each(
+    spark: SparkSession, spanwire: BrokerProcess, tmp_path: Path
+) -> None:
+    first = spanwire.openwire_uri()
+    with BrokerProcess(spanwire_command(), tmp_path / "second") as broker:
+        second = broker.openwire_uri()
+        for number, (url, queue) in enumerate([(first, "MANY.A"), (first, "MANY.B"), (second, "MANY.A")]):
+            send(url, queue, numbered(100, 100 * number))
+        source = spark.readStream.format("spanwire").options(
+            brokers=f"{first},{second}", destination="MANY.A,MANY.B", cursor="many", maxRowsPerBatch="200"
+        )
+        writer = source.load().writeStream.format("parquet").option("path", str(tmp_path / "parquet"))
+        writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        query = run_to_the_end(writer)
+        send(second, "MANY.B", numbered(100, 300))
+        again = run_to_the_end(writer)
+        left = [len(take_all(url, "MANY.A")) for url in (first, second)]
+    found = spark.read.parquet(str(tmp_path / "parquet")).selectExpr("properties['n']::int").collect()
+    assert sorted(n for (n,) in found) == list(range(400))
+    assert left == [0, 0]
+    assert query.lastProgress is not None and again.lastProgress is not None
+    latest = json.loads(str(query.lastProgress["sources"][0]["latestOffset"]))
+    names = [f"{url} queue://MANY.{end}" for url in sorted((first, second)) for end in "AB"]
+    assert (sorted(latest["sources"]), sorted(latest["lag"]), latest["away"]) == (names, names, {})
+    assert sum(json.loads(str(again.lastProgress["sources"][0]["latestOffset"]))["sources"].values()) == 400
 
 
 def test_a_filter_reaches_the_broker_when_it_is_asked_to(

@@ -3,6 +3,7 @@
 | option | for | default |
 |---|---|---|
 | url | all | tcp://127.0.0.1:61616 |
+| brokers | stream read | none: the broker of url |
 | destination | all | required to read; for a write, the column JMSDestination when there is none |
 | user, password, clientId | all | none |
 | trustStore, keyStore, …Password, keyStoreKey | all, with ssl | the system's authorities, no certificate |
@@ -48,6 +49,7 @@ from spanwire.model.destination import TOPIC, Destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.secret import Secret
 from spanwire.model.units import MIB
+from spanwire.pipeline.broker_list import broker_list
 from spanwire.pipeline.columns.body_types import BODY_KINDS
 from spanwire.pipeline.columns.destinations import ADVISORIES, MAX_PRIORITY, source_destination, target_destination
 from spanwire.pipeline.storage.location import parse
@@ -92,6 +94,7 @@ STORES: Final = (
 )
 COMMON: Final = ("url", "destination", "user", "password", "clientId", *STORES)
 READ: Final = (
+    "brokers",
     "selector",
     "mode",
     "subscription",
@@ -158,6 +161,7 @@ class ReadOptions:
     max_batch_ms: int
     partitions: int
     bodies: frozenset[str]
+    brokers: tuple[str, ...] = ()
 
     @property
     def has_many_sources(self) -> bool:
@@ -200,7 +204,9 @@ def read_options(values: Mapping[str, str]) -> ReadOptions:
     name = reader.text("destination")
     if name is None:
         raise ConfigurationError('spanwire: a reader needs .option("destination", "queue://NAME")')
-    login, mode, subscription = reader.login(), reader.choice("mode", (BROWSE, CONSUME)), reader.text("subscription")
+    brokers = broker_list(reader.text("brokers"), reader.text("url"))
+    login, *_ = [reader.login(url) for url in brokers or (reader.text("url"),)]
+    mode, subscription = reader.choice("mode", (BROWSE, CONSUME)), reader.text("subscription")
     is_durable = reader.flag("subscriptionDurable", True)
     options = ReadOptions(
         login=login,
@@ -217,12 +223,18 @@ def read_options(values: Mapping[str, str]) -> ReadOptions:
         max_bytes=reader.number("maxBytesPerBatch", 128 * MIB, 1, MAX_BYTES),
         receive_timeout_ms=reader.number("receiveTimeoutMs", 200, 1, MAX_RECEIVE_TIMEOUT_MS),
         max_batch_ms=reader.number("maxBatchMs", 3000, 1, MAX_BATCH_MS),
-        partitions=reader.number("numPartitions", 2, 1, MAX_PARTITIONS),
+        partitions=reader.number("numPartitions", 1 if brokers else 2, 1, MAX_PARTITIONS),
         bodies=reader.bodies(),
+        brokers=brokers,
     )
     if options.staging_directory is not None:
         parse(options.staging_directory)
     _check_cursor(options)
+    if brokers and login.client_id is not None and options.destination.is_composite:
+        raise ConfigurationError(
+            "spanwire: with the option brokers each destination has its own connection, and a broker accepts one of a "
+            "clientId; leave the option clientId out"
+        )
     return options
 
 
@@ -236,7 +248,7 @@ def write_options(values: Mapping[str, str]) -> WriteOptions:
     name = reader.text("destination")
     quality = reader.quality(WRITE_QUALITIES)
     options = WriteOptions(
-        login=reader.login(),
+        login=reader.login(reader.text("url")),
         destination=None if name is None else target_destination(name),
         duplicate_id_property=reader.property_name("duplicateIdProperty", DEFAULT_IDS[quality]),
         duplicate_id_prefix=reader.text("duplicateIdPrefix"),
@@ -274,9 +286,11 @@ def _check_cursor(options: ReadOptions) -> None:
         raise ConfigurationError("spanwire: a cursor does not support AT_MOST_ONCE; use a stagingDirectory")
     if options.destination.kind == TOPIC and options.subscription is None:
         raise ConfigurationError("spanwire: a cursor reads a durable subscription; set subscription and clientId")
-    if options.selector is not None or options.has_many_sources:
+    parts = options.destination.parts() if options.brokers else [options.destination]
+    if options.selector is not None or any(part.is_pattern or part.is_composite for part in parts):
         raise ConfigurationError(
-            "spanwire: a cursor reads one queue or subscription as a whole; filter in Spark, or use a stagingDirectory"
+            "spanwire: a cursor reads one queue or subscription as a whole; filter in Spark, name each queue with the "
+            "option brokers, or use a stagingDirectory"
         )
 
 
@@ -363,18 +377,13 @@ class _OptionReader:
         """Return the value, or ``None`` if it is missing or empty."""
         return self._values.get(name.lower()) or None
 
-    def login(self) -> Login:
+    def login(self, url: str | None) -> Login:
         """Return the broker and the credentials.
 
         Raises:
             ConfigurationError: the client does not support the URL.
         """
-        password, url, user, client_id = (
-            self.text("password"),
-            self.text("url"),
-            self.text("user"),
-            self.text("clientId"),
-        )
+        password, user, client_id = self.text("password"), self.text("user"), self.text("clientId")
         login = Login(
             url or DEFAULT_URL, user, None if password is None else Secret(password), client_id, self._stores()
         )

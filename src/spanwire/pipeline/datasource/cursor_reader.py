@@ -6,23 +6,21 @@ acknowledges messages. Spark's asynchronous progress tracking does not keep this
 
 from __future__ import annotations
 
-import contextlib
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
-from spanwire.client import blocking
-from spanwire.model.errors import ConfigurationError, JmsError
+from spanwire.model.errors import AuthenticationError, AuthorizationError, ConfigurationError, JmsError
 from spanwire.pipeline.datasource.partitions import MIN_PARTITION_ROWS
-from spanwire.pipeline.link.connections import connect_for_redelivery
-from spanwire.pipeline.link.control_client import Control, FencedError, NotHeldError
-from spanwire.pipeline.options import read_options
+from spanwire.pipeline.link.control_client import FencedError, NotHeldError
+from spanwire.pipeline.link.control_link import ControlLink
+from spanwire.pipeline.options import ReadOptions, read_options
 from spanwire.pipeline.source.cursor_source import CursorSource, record_batches
 from spanwire.pipeline.source.offsets import cursor_offset, number_of
 from spanwire.pipeline.source.retry_window import PAUSE_S, RetryWindow
@@ -40,6 +38,7 @@ class CursorRange(InputPartition):
     epoch: int
     start: int
     end: int
+    url: str = field(default="", repr=False)  # of the broker; empty for the broker of the options
 
 
 class CursorStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -50,9 +49,8 @@ class CursorStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = read_options(option_map)
         assert self._options.cursor is not None
         self._cursor = self._options.cursor
-        self._connection: blocking.Connection | None = None
-        self._control_client: Control | None = None  # one reply queue serves all requests of the connection
-        self._source = CursorSource(self._options, uuid.uuid4().hex, self._open_control)
+        self._connection = ControlLink(self._options.login)
+        self._source = CursorSource(self._options, uuid.uuid4().hex, self._connection.control)
         self._retry_window = RetryWindow(time.monotonic)
         self._is_bounded = False
 
@@ -77,7 +75,7 @@ class CursorStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             except ConfigurationError:
                 raise
             except JmsError as error:
-                self._disconnect()
+                self._connection.close()
                 self._retry_window.on_failure(error)
                 time.sleep(PAUSE_S)
                 if not self._is_bounded:
@@ -106,36 +104,43 @@ class CursorStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Return the rows of one range, over a connection of the task."""
         assert isinstance(partition, CursorRange)
-        LOADED_MODULES.freeze()
-        connection = connect_for_redelivery(self._options.login, None)
-        try:
-            with RARE_COLLECTIONS:
-                control = Control(connection)
-                portions = control.read_portions(partition.cursor, partition.epoch, partition.start, partition.end)
-                yield from record_batches(self._options, portions)
-        except (FencedError, NotHeldError) as error:
-            raise ConfigurationError(
-                f"spanwire: the messages {partition.start} to {partition.end} of the cursor {partition.cursor!r} can "
-                f"no longer be read: another query has taken it over, or it was released ({error})"
-            ) from None
-        finally:
-            with contextlib.suppress(JmsError):
-                connection.close()
+        return read_range(self._options, partition)
 
     def stop(self) -> None:
         """Disconnect from the broker; the reservation stays."""
-        self._disconnect()
+        self._connection.close()
 
-    def _open_control(self) -> Control:
-        if self._connection is None:
-            self._connection = connect_for_redelivery(self._options.login, None)
-        if self._control_client is None:
-            self._control_client = Control(self._connection)
-        return self._control_client
 
-    def _disconnect(self) -> None:
-        self._control_client = None
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            with contextlib.suppress(JmsError):
-                connection.close()
+def read_range(options: ReadOptions, partition: CursorRange) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a range; while the broker is away, wait and go on behind the last row.
+
+    Raises:
+        JmsError: the broker is away for too long.
+        ConfigurationError: the range can no longer be read.
+    """
+    LOADED_MODULES.freeze()
+    login = replace(options.login, url=partition.url) if partition.url else options.login
+    window = RetryWindow(time.monotonic)
+    window.on_success()  # the driver has reached the broker
+    number = partition.start
+    while number < partition.end:
+        link = ControlLink(login)
+        try:
+            with RARE_COLLECTIONS:
+                portions = link.control().read_portions(partition.cursor, partition.epoch, number, partition.end)
+                for batch in record_batches(options, portions):
+                    yield batch
+                    number += batch.num_rows
+                    window.on_success()
+        except (FencedError, NotHeldError) as error:
+            raise ConfigurationError(
+                f"spanwire: the messages {number} to {partition.end} of the cursor {partition.cursor!r} can no longer "
+                f"be read: another query has taken it over, or it was released ({error})"
+            ) from None
+        except (AuthenticationError, AuthorizationError):
+            raise
+        except JmsError as error:
+            window.on_failure(error)
+            time.sleep(PAUSE_S)
+        finally:
+            link.close()

@@ -20,6 +20,7 @@ from spanwire.pipeline.datasource.cursor_reader import CursorStreamReader
 from spanwire.pipeline.datasource.exact_writer import ExactStreamWriter, ExactWriter
 from spanwire.pipeline.datasource.filtering_reader import FilteringReader
 from spanwire.pipeline.datasource.reader import SpanwireReader
+from spanwire.pipeline.datasource.sources_reader import SourcesStreamReader
 from spanwire.pipeline.datasource.stream_reader import RefusedStreamReader, SpanwireStreamReader
 from spanwire.pipeline.datasource.stream_writer import SpanwireStreamWriter
 from spanwire.pipeline.datasource.writer import SpanwireWriter
@@ -64,6 +65,10 @@ class SpanwireDataSource(DataSource):
         """Return a reader of the messages that are in the queue now."""
         _check_schema(schema)
         options = read_options(self.options)
+        if options.brokers:
+            raise ConfigurationError(
+                "spanwire: the option brokers is for a stream; a batch read names one broker by url"
+            )
         if options.cursor is not None:
             raise ConfigurationError("spanwire: a cursor is for a stream; spark.readStream can end with availableNow")
         if options.mode != BROWSE:
@@ -88,9 +93,12 @@ class SpanwireDataSource(DataSource):
         options = read_options(self.options)
         if options.mode == BROWSE and "mode" in self.options:
             raise ConfigurationError("spanwire: a stream consumes what it reads; leave the option mode out")
+        if options.cursor is None:
+            staging_directory(options)
+        if options.brokers:
+            return SourcesStreamReader(dict(self.options))
         if options.cursor is not None:
             return CursorStreamReader(dict(self.options))
-        staging_directory(options)
         return SpanwireStreamReader(dict(self.options))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:

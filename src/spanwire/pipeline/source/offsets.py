@@ -10,6 +10,7 @@ from spanwire.model.errors import ConfigurationError
 SEGMENT: Final = "segment"
 CURSOR: Final = "cursor"
 NUMBER: Final = "number"
+SOURCES: Final = "sources"
 
 
 def offset(segment: int) -> dict[str, int]:
@@ -60,3 +61,32 @@ def number_of(value: Mapping[str, object], cursor: str) -> int:
             "checkpointLocation"
         )
     return number
+
+
+def sources_offset(numbers: Mapping[str, int]) -> dict[str, object]:
+    """Return the offset of several sources, from the number of each by its name.
+
+    The same numbers give the same text, because Spark compares texts.
+    """
+    return {SOURCES: dict(sorted(numbers.items()))}
+
+
+def numbers_of(value: Mapping[str, object]) -> dict[str, int]:
+    """Return the number of each source of an offset of several sources, by name.
+
+    A source that only the end of a batch names has joined: it gives no row to this batch, and begins at its number.
+
+    Raises:
+        ConfigurationError: the offset belongs to a query with one source.
+    """
+    numbers = value.get(SOURCES)
+    if not isinstance(numbers, dict) or not all(isinstance(number, int) for number in numbers.values()):
+        raise ConfigurationError(
+            "spanwire: the checkpoint belongs to a query without the option brokers; choose another checkpointLocation"
+        )
+    return dict(numbers)
+
+
+def changed(start: Mapping[str, int], end: Mapping[str, int]) -> dict[str, tuple[int, int]]:
+    """Return the first and last number of each source with rows between two offsets, in the order of names."""
+    return {name: (start[name], end[name]) for name in sorted(end) if name in start and end[name] > start[name]}

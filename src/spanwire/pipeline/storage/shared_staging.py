@@ -58,6 +58,7 @@ class SharedStaging:
         before, sizes = view_below(files)
         if before.epoch:
             check_source(files, before.source, source)
+            source = {name: str(value) for name, value in before.source.items()} | source
         self._epoch: Final[str] = next_epoch(sizes, run or uuid.uuid4().hex[:8])
         files.write(claim_name(self._epoch), io.BytesIO(f"{socket.gethostname()}, process {os.getpid()}".encode()))
         view, sizes = view_below(files, self._epoch)

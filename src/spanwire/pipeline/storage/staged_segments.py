@@ -9,6 +9,7 @@ from typing import Protocol, Self
 
 import pyarrow as pa
 
+from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.arrow.segments import StagingDirectory, read_rows, row_count
 from spanwire.pipeline.storage.arrow_files import open_files
 from spanwire.pipeline.storage.location import Location, parse
@@ -83,6 +84,25 @@ def open_segments(address: str, source: dict[str, str]) -> StagedSegments:
     if isinstance(directory := parse(address), Location):
         return SharedStaging(open_files(address), source)
     return StagingDirectory(directory, source)
+
+
+def names_below(address: str) -> tuple[list[str], bool]:
+    """Return the names of the directories in a staging directory, and True if it has files of its own, too.
+
+    Raises:
+        ConfigurationError: the directory cannot be read.
+        SharedStorageError: the file system refuses.
+    """
+    if isinstance(directory := parse(address), Location):
+        names = list(open_files(address).all_sizes())
+        return sorted({name.partition("/")[0] for name in names if "/" in name}), any("/" not in name for name in names)
+    try:
+        entries = sorted(directory.iterdir())
+    except FileNotFoundError:
+        return [], False
+    except OSError as error:
+        raise ConfigurationError(f"spanwire: stagingDirectory {directory}: {error.strerror}") from None
+    return [path.name for path in entries if path.is_dir()], any(path.is_file() for path in entries)
 
 
 def count_rows(address: str, numbers: list[int]) -> list[tuple[str, int]]:

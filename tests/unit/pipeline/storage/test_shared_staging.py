@@ -220,6 +220,15 @@ def test_a_query_of_another_queue_is_refused_and_does_not_disturb_the_owner() ->
     assert staging.next_segment(0, ROWS) == 1
 
 
+def test_an_owner_that_does_not_know_the_source_leaves_its_record() -> None:
+    disk = SharedDisk()
+    SharedStaging(disk.process(), SOURCE).close()
+    SharedStaging(disk.process(), {}).close()
+    SharedStaging(disk.process(), SOURCE).close()
+    with pytest.raises(ConfigurationError, match="holds messages of the destination 'queue://ORDERS', not 'queue://X'"):
+        SharedStaging(disk.process(), {**SOURCE, "destination": "queue://X"})
+
+
 def test_a_segment_is_read_in_any_range_over_its_batches() -> None:
     disk = SharedDisk()
     process = disk.process()

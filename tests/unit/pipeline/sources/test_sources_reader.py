@@ -1,0 +1,204 @@
+"""The stream reader of several sources at brokers of this process, without Spark."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+from spanwire.model.errors import ConfigurationError
+from spanwire.pipeline.datasource.sources_reader import SourcesStreamReader
+from spanwire.pipeline.source.offsets import numbers_of, offset
+from spanwire.testing.broker import Broker
+from spanwire.testing.network import Network
+from tests.support.queues import numbered, send, take_all
+
+END_S = 60.0
+COUNT = 30  # messages of each source
+
+Offset = dict[str, object]
+
+
+class Query:
+    """What Spark does with a reader: batches that are noted before they are read, and read again after a restart."""
+
+    def __init__(self, **given: str) -> None:
+        self.given = {"receiveTimeoutMs": "50", **given}
+        self.begun: list[tuple[Offset, Offset]] = []
+        self.done = 0
+        self.rows: dict[int, list[list[tuple[str, int]]]] = {}  # of each partition of each batch
+        self.reader = SourcesStreamReader(self.given)
+
+    def restart(self, **given: str) -> None:
+        """Another process goes on from the checkpoint."""
+        self.reader.stop()
+        self.given |= given
+        self.reader = SourcesStreamReader(self.given)
+
+    def begin_batch(self) -> bool:
+        """Note the next batch; False if there is none."""
+        if not self.begun:
+            first = self.reader.initialOffset()
+            self.begun.append((first, first))
+            self.done = 1
+        start = self.begun[-1][1]
+        end = self.reader.latestOffset(start, ReadAllAvailable())
+        if end != start:
+            self.begun.append((start, end))
+        return end != start
+
+    def work(self) -> None:
+        """Read and commit the batches that are begun."""
+        while self.done < len(self.begun):
+            start, end = self.begun[self.done]
+            task = SourcesStreamReader(self.given)
+            self.rows[self.done] = [
+                [
+                    (row["JMSDestination"], int(row["text"].split()[1]))
+                    for part in task.read(one)
+                    for row in part.to_pylist()
+                ]
+                for one in self.reader.partitions(start, end)
+            ]
+            self.done += 1
+
+    def run_until(self, count: int) -> None:
+        deadline = time.monotonic() + END_S
+        while len(self.numbers()) < count:
+            assert time.monotonic() < deadline, (self.reader.reportLatestOffset(), len(self.numbers()))
+            self.begin_batch()
+            self.work()
+
+    def run_to_the_end(self) -> None:
+        self.reader.prepareForTriggerAvailableNow()
+        while self.begin_batch():
+            self.work()
+
+    def numbers(self) -> list[int]:
+        return [n for parts in self.rows.values() for part in parts for _, n in part]
+
+
+@pytest.fixture
+def brokers(tmp_path: Path) -> Iterator[list[Broker]]:
+    with Broker(directory=tmp_path / "a") as first, Broker(directory=tmp_path / "b") as second:
+        yield [first, second]
+
+
+def listed(brokers: list[Broker]) -> str:
+    return ",".join(broker.url for broker in brokers)
+
+
+def fill(brokers: list[Broker], *queues: str) -> int:
+    """Put numbered messages into each queue of each broker; how many there are."""
+    count = 0
+    for broker in brokers:
+        for queue in queues:
+            count += send(broker.url, queue, numbered(COUNT, count))
+    return count
+
+
+@pytest.mark.parametrize("way", ["stagingDirectory", "cursor"])
+def test_queues_of_two_brokers_are_read_once_each_in_a_partition_and_in_order(
+    way: str, brokers: list[Broker], tmp_path: Path
+) -> None:
+    count = fill(brokers, "A", "B")
+    query = Query(brokers=listed(brokers), destination="A,B", **{way: str(tmp_path / "s") if way != "cursor" else "c"})
+    query.run_to_the_end()
+    assert sorted(query.numbers()) == list(range(count))
+    for parts in query.rows.values():
+        for part in parts:
+            assert len({destination for destination, _ in part}) == 1
+            assert [n for _, n in part] == sorted(n for _, n in part)
+            assert len({n // COUNT for _, n in part}) == 1
+    assert sorted(numbers_of(query.begun[-1][1])) == sorted(
+        f"{broker.url} queue://{queue}" for broker in brokers for queue in "AB"
+    )
+    query.reader.stop()
+    assert [take_all(broker.url, queue) for broker in brokers for queue in "AB"] == [[]] * 4
+
+
+def test_a_pattern_is_one_source_of_each_broker(brokers: list[Broker], tmp_path: Path) -> None:
+    count = fill(brokers, "A.X", "A.Y")
+    query = Query(brokers=listed(brokers), destination="A.>", stagingDirectory=str(tmp_path / "s"))
+    query.run_to_the_end()
+    assert sorted(query.numbers()) == list(range(count))
+    assert len(numbers_of(query.begun[-1][1])) == 2
+    query.reader.stop()
+
+
+def test_a_broker_that_is_away_stops_nobody_is_shown_and_comes_back(brokers: list[Broker], tmp_path: Path) -> None:
+    query = Query(brokers=listed(brokers), destination="A", stagingDirectory=str(tmp_path / "s"))
+    fill(brokers, "A")
+    query.run_until(2 * COUNT)
+    away, other = brokers
+    away_url = away.url
+    away.kill()
+    send(other.url, "A", numbered(COUNT, 2 * COUNT))
+    query.run_until(3 * COUNT)
+    deadline = time.monotonic() + END_S
+    while not query.reader.reportLatestOffset()["away"]:
+        assert time.monotonic() < deadline
+        query.begin_batch()
+    report = query.reader.reportLatestOffset()
+    assert list(report["away"]) == [f"{away_url} queue://A"]  # type: ignore[call-overload]
+    assert set(report["lag"]) == {f"{broker} queue://A" for broker in (away_url, other.url)}  # type: ignore[call-overload]
+    away.start()
+    send(away.url, "A", numbered(COUNT, 3 * COUNT))
+    query.run_until(4 * COUNT)
+    assert sorted(query.numbers()) == list(range(4 * COUNT))
+    assert query.reader.reportLatestOffset()["away"] == {}
+    query.reader.stop()
+
+
+def test_a_broker_joins_a_query_and_leaves_it_and_what_it_has_staged_is_read(
+    brokers: list[Broker], tmp_path: Path
+) -> None:
+    count = fill(brokers, "A")
+    query = Query(brokers=brokers[0].url, destination="A", stagingDirectory=str(tmp_path / "s"))
+    query.run_until(COUNT)
+    query.restart(brokers=listed(brokers))
+    query.run_until(count)
+    send(brokers[1].url, "A", numbered(COUNT, count))
+    while not query.begin_batch():  # noted, not read
+        pass
+    query.restart(brokers=brokers[0].url)
+    query.work()
+    query.run_to_the_end()
+    assert sorted(query.numbers()) == list(range(count + COUNT))
+    query.reader.stop()
+
+
+@pytest.mark.parametrize("victim", ["A", "B", "C"])
+def test_a_network_of_three_brokers_is_drained_once_whichever_is_killed(victim: str, tmp_path: Path) -> None:
+    """The broker falls in each batch, and the query in every second one; both come back."""
+    with Network("A<->B<->C<->A", directory=tmp_path) as network:
+        names = ["A", "B", "C"]
+        count = fill([network[name] for name in names], "Q", "R")
+        query = Query(
+            brokers=listed([network[name] for name in names]), destination="Q,R", cursor="drain", maxRowsPerBatch="35"
+        )
+        deadline = time.monotonic() + END_S
+        while len(query.numbers()) < count:
+            assert time.monotonic() < deadline, query.reader.reportLatestOffset()
+            if query.begin_batch():
+                network[victim].kill()
+                if len(query.begun) % 2:
+                    query.restart()
+                network[victim].start()
+                query.work()
+        query.run_to_the_end()
+        query.reader.stop()
+        assert sorted(query.numbers()) == list(range(count))
+        assert [network[name].queue(queue).pending for name in names for queue in "QR"] == [0] * 6
+
+
+def test_a_checkpoint_of_one_source_and_its_directory_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "lock").touch()
+    reader = SourcesStreamReader({"brokers": "tcp://a:1", "destination": "A", "stagingDirectory": str(tmp_path)})
+    with pytest.raises(ConfigurationError, match="belongs to a query without the option brokers"):
+        reader.initialOffset()
+    with pytest.raises(ConfigurationError, match="belongs to a query without the option brokers"):
+        reader.latestOffset(dict(offset(3)), ReadAllAvailable())
