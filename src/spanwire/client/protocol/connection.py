@@ -8,9 +8,9 @@ Takes bytes and time, returns bytes and messages:
     connection.take_completed(); connection.take_woken()   # calls to wake
     connection.on_disconnected(error, now)                 # after the socket has closed
 
-    OFFLINE      no link; the shell connects to the address that `failover` chooses
-    NEGOTIATING  the WireFormatInfo of both sides is on its way
-    LOGIN        the ConnectionInfo is on its way
+    OFFLINE      no link; the shell connects to the next address of `failover`
+    NEGOTIATING  the WireFormatInfo of both sides is on the way
+    LOGIN        the ConnectionInfo is on the way
     ONLINE       the broker knows all sessions, producers and consumers
     CLOSED       closed by the caller, or failed for good
 
@@ -98,7 +98,7 @@ class ClientConnection(LinkReceiver):
 
     @property
     def failure(self) -> JmsError | None:
-        """Error that ended the connection, or None."""
+        """Cause of the connection's end, or None."""
         return self.correlator.failure
 
     @property
@@ -234,7 +234,7 @@ class ClientConnection(LinkReceiver):
         return milliseconds / 1000
 
     def link_error(self, reason: str) -> JmsError:
-        """Return the error of an ended link, with the last error that the broker reported if there was one."""
+        """Return the error of an ended link, with the last error reported by the broker, if any."""
         last_error = self.reported.last
         cause = reason if last_error is None else str(last_error)
         return JmsError(f"the connection to {self.failover.address.url} ended: {cause}")
@@ -253,7 +253,7 @@ class ClientConnection(LinkReceiver):
             consumer.fail(error)
 
     def add_session(self, acknowledge: str) -> ClientSession:
-        """Create a session and announce it to the broker, which sends no response."""
+        """Create and announce a session. The broker sends no response."""
         self.correlator.check_open()
         mode = mode_of(acknowledge)
         self._last_session += 1
@@ -281,11 +281,11 @@ class ClientConnection(LinkReceiver):
         return self._last_consumer
 
     def add_consumer(self, consumer: ClientConsumer) -> None:
-        """Pass messages for this consumer to ``consumer``."""
+        """Pass messages with the consumer's id to ``consumer``."""
         self._consumers[consumer.number] = consumer
 
     def remove_consumer(self, consumer: ClientConsumer) -> None:
-        """Drop further messages for this consumer."""
+        """Drop further messages for the consumer."""
         self._consumers.pop(consumer.number, None)
 
     def add_temporary(self, kind: int) -> tuple[Destination, Request]:
@@ -312,7 +312,7 @@ class ClientConnection(LinkReceiver):
         return self.correlator.request(info)
 
     def remove_subscription(self, name: str) -> Request:
-        """Delete a durable subscription of this client id."""
+        """Delete a durable subscription of the client id."""
         return self.correlator.request(
             wire.RemoveSubscriptionInfo(
                 connection_id=wire.ConnectionId(self.connection_id),
@@ -371,7 +371,7 @@ class ClientConnection(LinkReceiver):
     def on_dispatch(
         self, consumer: wire.ConsumerId | None, destination: bytes, raw: bytes, redelivery_count: int
     ) -> None:
-        """Pass a message, or the end of a browse, to its consumer."""
+        """Pass a message, or the end of a browse, to the consumer."""
         if consumer is None or self.state != State.ONLINE:
             return
         receiver = self._consumers.get(consumer.value)

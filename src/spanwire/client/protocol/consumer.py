@@ -88,7 +88,7 @@ class ClientConsumer:
         self._new_count = 0  # messages in the buffer without rolled back ones
 
     def announce(self) -> Request:
-        """Announce the consumer to the broker, which dispatches messages unless it refuses."""
+        """Announce the consumer. The broker refuses, or begins to dispatch messages."""
         assert self.info.consumer_id is not None
         request = self._correlator.request(self.info, owner=self.info.consumer_id.session_id)
         self._announced = request
@@ -164,7 +164,7 @@ class ClientConsumer:
         self.wake()
 
     def on_interrupted(self) -> None:
-        """Handle a lost link: the broker dispatches all unacknowledged messages again, so none is kept."""
+        """Handle a lost link: drop all messages, because the broker dispatches the messages again."""
         self._forget_buffer()
         self._delivered.clear()
         self.is_pulling = False
@@ -203,9 +203,9 @@ class ClientConsumer:
         return None
 
     def next_messages(self, max_count: int, max_bytes: int, now: Time) -> list[Message]:
-        """Return the next messages, at most ``max_count``, until they have ``max_bytes``.
+        """Return the next messages, at most ``max_count``, until the total is ``max_bytes``.
 
-        Sets `last_batch_bytes`. Raises what `next_message` raises if there is no message.
+        Sets `last_batch_bytes`. Without a message, raises the errors of `next_message`.
         """
         messages: list[Message] = []
         octets = 0
@@ -290,7 +290,7 @@ class ClientConsumer:
             self.acknowledge_delivered(NULL)
 
     def on_listener_done(self) -> None:
-        """Acknowledge the message that the listener has processed."""
+        """Acknowledge the message after the listener has processed the message."""
         message = self._in_listener
         self._in_listener = None
         if message is not None and message.epoch == self._correlator.epoch:
@@ -318,7 +318,7 @@ class ClientConsumer:
         )
 
     def begin_receive(self) -> None:
-        """Forget that an earlier pull found no message."""
+        """Forget the result of an earlier pull without a message."""
         if self.prefetch == 0:
             self.is_ended = False
 
@@ -326,8 +326,8 @@ class ClientConsumer:
         """Pull a message before a wait, if the consumer has no prefetch.
 
         Returns:
-            The end of the wait in monotonic seconds. The broker reports an empty pull itself, so a pull has
-            `PULL_GRACE` more.
+            The end of the wait in monotonic seconds. A pull has `PULL_GRACE` more, because the broker reports an empty
+            pull at the end of the timeout.
         """
         if self.prefetch > 0:
             return end
@@ -347,17 +347,17 @@ class ClientConsumer:
             self.acknowledge_delivered(NULL)
 
     def _acknowledge_last(self) -> None:
-        """Acknowledge before the consumer closes the messages that the mode acknowledges by itself."""
+        """Before the close, send the acknowledgements delayed by the mode."""
         if self.mode == DUPS_OK or self._optimized:
             self.acknowledge_delivered(NULL)
 
     @property
     def has_delivered(self) -> bool:
-        """True if messages wait for their acknowledgement."""
+        """True if delivered messages are unacknowledged."""
         return not self._delivered.is_empty
 
     def acknowledge_delivered(self, transaction: bytes) -> None:
-        """Acknowledge all delivered messages; in a transaction they are retained until its end."""
+        """Acknowledge all delivered messages. In a transaction the messages are retained until the end."""
         self._delivered.acknowledge_all(transaction)
 
     def acknowledge_stored(self) -> Request | None:
@@ -384,9 +384,9 @@ class ClientConsumer:
         return self._delivered.take()
 
     def redeliver(self, messages: list[Message], now: Time) -> None:
-        """Redeliver messages after their delay, or send them to the dead-letter queue.
+        """Redeliver messages after a delay, or let the broker move the messages to the dead-letter queue.
 
-        Messages of an earlier link are skipped: the broker dispatches them again.
+        Messages of an earlier link are skipped, because the broker dispatches such messages again.
         """
         policy = self._settings.redelivery
         again: list[Message] = []
@@ -407,7 +407,7 @@ class ClientConsumer:
             return
         dice = 0.0
         if policy.use_collision_avoidance:
-            dice = again[0].id_octets[-1] / 127.5 - 1.0  # differs between consumers, as their messages do
+            dice = again[0].id_octets[-1] / 127.5 - 1.0  # differs between consumers, because their messages differ
         self._redeliveries.put(again, now.monotonic, policy.delay_ms(most, dice))
         if self._redeliveries.resume_at <= now.monotonic:
             self._requeue_due(now.monotonic)
@@ -420,7 +420,7 @@ class ClientConsumer:
         self._pull_again()
 
     def close(self) -> Request | None:
-        """Close the consumer. The broker dispatches its unacknowledged messages to other consumers."""
+        """Close the consumer. The broker dispatches unacknowledged messages to other consumers."""
         if self.is_closed:
             return None
         self.is_closed = True
@@ -453,7 +453,7 @@ class ClientConsumer:
         self._new_count = 0
 
     def _last_rolled_back(self) -> Message | None:
-        """Return the rolled back message that the broker dispatched last, or None."""
+        """Return the rolled back message with the latest dispatch by the broker, or None."""
         rolled_back = len(self._buffer) - self._new_count
         last = self._redeliveries.last()
         if rolled_back > 0:
@@ -463,10 +463,10 @@ class ClientConsumer:
         return last
 
     def _removal(self) -> wire.RemoveInfo:
-        """Return the RemoveInfo with the sequence of the last delivered message that is still unacknowledged.
+        """Return the RemoveInfo with the sequence of the last delivered and unacknowledged message.
 
-        With the sequence of an acknowledged message the broker would mark no message as delivered. Rolled back messages
-        stand in the buffer before those that were never delivered.
+        With the sequence of an acknowledged message the broker would mark no message as delivered. In the buffer,
+        rolled back messages come before undelivered messages.
         """
         last = self.last_delivered
         rolled_back = self._last_rolled_back()

@@ -1,4 +1,4 @@
-"""Messages that one consumer has delivered and not acknowledged, and the acknowledgements of them."""
+"""The delivered and unacknowledged messages of one consumer, and the encoding of acknowledgements."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CLASSIC_PAGE: Final = 200  # messages; ActiveMQ's maxPageSize, its limit of disp
 
 
 class DeliveredMessages:
-    """Keeps delivered messages until they are acknowledged, and encodes acknowledgements.
+    """Keeps delivered messages until the acknowledgement, and encodes acknowledgements.
 
     With ``is_retained`` False only an `AckRange` stays in memory, for a reader that never recovers.
     """
@@ -36,7 +36,7 @@ class DeliveredMessages:
 
     @property
     def is_empty(self) -> bool:
-        """Return True if no message waits for its acknowledgement."""
+        """Return True if no message waits for an acknowledgement."""
         return not self._messages and self._range.count == 0
 
     def add(self, message: Message, prefetch: int) -> bool:
@@ -58,7 +58,7 @@ class DeliveredMessages:
         self.send(DELIVERED_ACK, last, last, more, NULL)
 
     def acknowledge_all(self, transaction: bytes) -> None:
-        """Acknowledge all messages; inside of a transaction they stay here until `on_committed` or `take`."""
+        """Acknowledge all messages; inside of a transaction messages stay until `on_committed` or `take`."""
         first, last = self._range.first, self._range.last
         if first is not None and last is not None:
             self.send(STANDARD_ACK, first, last, self._range.count, transaction)
@@ -73,9 +73,9 @@ class DeliveredMessages:
             self._committing = len(messages)
 
     def acknowledge_stored(self) -> Request | None:
-        """Acknowledge an `AckRange` with a request. The broker answers after its sync.
+        """Acknowledge an `AckRange` with a request. The broker answers after a sync.
 
-        Only the last message is acknowledged with a request. ActiveMQ syncs its disk once for each message of an
+        Only the last message is acknowledged with a request. ActiveMQ syncs the disk once for each message of an
         answered range, and a sync covers all earlier writes (KahaDB: enableJournalDiskSyncs).
 
         Returns:
@@ -104,7 +104,7 @@ class DeliveredMessages:
         return self._correlator.request(command)
 
     def acknowledge_one(self, message: Message) -> None:
-        """Acknowledge one message. Does nothing if it is acknowledged already, or came over an earlier link."""
+        """Acknowledge one message, unless the message is acknowledged or came over an earlier link."""
         if message.epoch != self._correlator.epoch or self._messages.pop(message.id_octets, None) is None:
             return
         if self._extension > 0:
@@ -112,7 +112,7 @@ class DeliveredMessages:
         self.send(INDIVIDUAL_ACK, message, message, 1, NULL)
 
     def on_committed(self) -> None:
-        """Remove the messages of a successful commit, and keep those delivered after its request."""
+        """Remove the messages of a successful commit, and keep messages delivered after the request."""
         count = self._committing
         if count < len(self._messages):
             for key in list(self._messages)[:count]:
@@ -129,7 +129,7 @@ class DeliveredMessages:
         return messages
 
     def last(self) -> Message | None:
-        """Return the message that was delivered last, or None."""
+        """Return the last delivered message, or None."""
         return list(self._messages.values())[-1] if self._messages else None
 
     def clear(self) -> None:
@@ -145,7 +145,7 @@ class DeliveredMessages:
         self._send(last.destination_octets, transaction, ack_type, ids)
 
     def send_poison(self, message: Message, cause: str) -> None:
-        """Send a POISON_ACK: the broker moves the message to its dead-letter queue."""
+        """Send a POISON_ACK: the broker moves the message to the dead-letter queue."""
         ids = AcknowledgedIds(message.id_octets, message.id_octets, 1, cause)
         self._send(message.destination_octets, NULL, POISON_ACK, ids)
 

@@ -1,8 +1,6 @@
-"""Maps exceptions that a broker reports to errors of the client.
+"""Maps exceptions of a broker to errors of the client, and keeps exceptions without a request.
 
-Exceptions that answer no request are kept.
-
-A class name is only compared and shown; it never chooses code to run (CVE-2023-46604).
+A Java class name is only compared and shown, and never chooses code to run (CVE-2023-46604).
 """
 
 from __future__ import annotations
@@ -39,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 
 class ReportedErrors:
-    """Errors of a connection that belong to no request, or announce the end of the connection.
+    """Errors of a connection without a request, or errors that announce the end of the connection.
 
     ``last`` is the last error of the current link, a refused login included.
     """
@@ -50,7 +48,7 @@ class ReportedErrors:
         self._logged = 0
 
     def add(self, error: JmsError, url: str) -> None:
-        """Keep and log an error that the broker at ``url`` has reported."""
+        """Keep and log an error reported by the broker at ``url``."""
         self.last = error
         self.errors.append(error)
         self._logged += 1
@@ -79,13 +77,13 @@ def refusal(thrown: Throwable | None, logging_in: bool = False) -> JmsError:
 def branch_refusal(error: JmsError | None) -> JmsError | None:
     """Return the error for a step of a distributed transaction.
 
-    Some brokers report IllegalStateException for an unknown branch; it becomes `XaError`.
+    Some brokers report IllegalStateException for an unknown branch. The client raises `XaError` in all cases.
     """
     return XaError(str(error)) if isinstance(error, IllegalStateError) else error
 
 
 def named_refusal(name: str, text: str, logging_in: bool) -> JmsError:
-    """Return the error for a class name without its package."""
+    """Return the error for a class name without the Java package."""
     if name in SECURITY_NAMES:
         return AuthenticationError(text) if logging_in else AuthorizationError(text)
     if name == "InvalidClientIDException":
@@ -108,12 +106,12 @@ def named_refusal(name: str, text: str, logging_in: bool) -> JmsError:
 
 
 def simple_name(thrown: Throwable) -> str:
-    """Return the class name without its package."""
+    """Return the class name without the Java package."""
     return one_line((thrown.class_name or "").rpartition(".")[2])
 
 
 def is_rolled_back(thrown: Throwable) -> bool:
-    """Return True for XAException.XA_RBROLLBACK and its neighbours."""
+    """Return True for an XAException about a rollback: code 100 to 109, or a text about a rollback."""
     return "xaErrorCode:10" in (thrown.message or "") or "rollback" in (thrown.message or "").lower()
 
 

@@ -38,7 +38,7 @@ OWN_PRIORITY: Final = 1 << 16  # unit of a template's key: priority + 1 if it is
 
 @dataclass(frozen=True)
 class SendDefaults:
-    """Delivery mode, priority and time to live of messages that do not set their own."""
+    """Delivery mode, priority and time to live of messages without these arguments."""
 
     persistent: bool = True
     priority: int = 4
@@ -51,7 +51,7 @@ class ClientProducer:
     `post` is the fast path for sends without a response, `send` handles all sends.
 
     With a window (``jms.producerWindowSize``) the broker acknowledges one-way messages with ProducerAck. A send waits
-    for its response while the window is full, so that a broker without memory blocks the producer and not the
+    for the response while the window is full, so that a broker without memory blocks the producer and not the
     connection.
     """
 
@@ -109,7 +109,7 @@ class ClientProducer:
         )
 
     def announce(self) -> Request:
-        """Announce the producer to the broker, which may refuse."""
+        """Announce the producer. The broker may refuse."""
         request = self._correlator.request(self.announcement(), owner=self.session)
         self._announced = request
         return request
@@ -142,7 +142,7 @@ class ClientProducer:
         wait: bool | None,
         wall_ms: int,
     ) -> int:
-        """Encode a message that waits for no response, by the fast path.
+        """Encode a message without a response, by the fast path.
 
         Returns:
             The bytes to write, or `NOT_POSTED` if the caller must use `send`; the message is untouched then.
@@ -189,7 +189,7 @@ class ClientProducer:
         """Encode messages from index ``start`` on as `post` does, until ``limit`` bytes wait to be written.
 
         Returns:
-            The index of the first message that is not encoded: the end, the limit is reached, or `send` is needed.
+            The index of the first message not encoded: the end, the limit is reached, or `send` is needed.
         """
         correlator = self._correlator
         index = start
@@ -231,7 +231,7 @@ class ClientProducer:
         return self._append(link, template, content, octets, self._defaults.time_to_live_ms, wall_ms)
 
     def _append_addressed(self, link: Link, outgoing: Outgoing, persistent: bool, wall_ms: int) -> bool:
-        """Encode a message with its own destination, priority and time to live.
+        """Encode a message with a separate destination, priority and time to live.
 
         Returns False for a message to be sent by `send`.
         """
@@ -352,7 +352,7 @@ class ClientProducer:
         return envelope
 
     def _check_exists(self, outgoing: Outgoing) -> None:
-        """Raise `InvalidDestinationError` for a temporary destination that the broker has reported as deleted."""
+        """Raise `InvalidDestinationError` for a temporary destination reported as deleted by the broker."""
         named = self.destination if outgoing.destination is None else outgoing.destination
         target = written_destination(named) if isinstance(named, str) else named
         if target is not None and target.qualified_name in self._correlator.deleted:
@@ -402,21 +402,19 @@ class ClientProducer:
 
 
 def check_priority(priority: int) -> None:
-    """Raise `MessageFormatError` for a value that is no JMS priority."""
+    """Raise `MessageFormatError` for an invalid JMS priority."""
     if not isinstance(priority, int) or not 0 <= priority <= MAX_PRIORITY:
         raise MessageFormatError(f"a priority is 0 to {MAX_PRIORITY}, not {priority}")
 
 
 def check_time_to_live(time_to_live_ms: int) -> None:
-    """Raise `MessageFormatError` for a time to live that is negative, too long or not a whole number of
-    milliseconds.
-    """
+    """Raise `MessageFormatError` for a negative, too long or fractional number of milliseconds."""
     if not isinstance(time_to_live_ms, int) or not 0 <= time_to_live_ms <= MAX_TIME_TO_LIVE_MS:
         raise MessageFormatError(f"a time to live of {time_to_live_ms} ms is not possible; 0 means no expiry")
 
 
 def lives_ms(outgoing: Outgoing, default_ms: int, wall_ms: int) -> int:
-    """Return the time to live in milliseconds of a message that is sent now; 0 for no expiry."""
+    """Return the time to live of a message sent now, in milliseconds; 0 for no expiry."""
     end_ms = outgoing.expires_at_ms
     if end_ms is not None:
         return max(SOONEST_MS, min(end_ms - wall_ms, MAX_TIME_TO_LIVE_MS))

@@ -1,4 +1,4 @@
-"""Rolled back messages that wait for their redelivery delay."""
+"""Rolled back messages during the redelivery delay."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class RedeliveryQueue:
         self._waiting: Final[deque[tuple[float, list[Message]]]] = deque()
 
     def put(self, messages: list[Message], now: float, delay_ms: int) -> None:
-        """Add messages, to be redelivered in this order after ``delay_ms``."""
+        """Add messages, to be redelivered in order after ``delay_ms``."""
         due_at = now + delay_ms / 1000
         waiting = self._waiting
         if self.is_blocking and waiting:
@@ -36,7 +36,7 @@ class RedeliveryQueue:
         self.resume_at = waiting[0][0]
 
     def due(self, now: float) -> list[Message]:
-        """Return and remove the messages that are due."""
+        """Return and remove the due messages."""
         due_messages: list[Message] = []
         waiting = self._waiting
         while waiting and waiting[0][0] <= now:
@@ -45,7 +45,7 @@ class RedeliveryQueue:
         return due_messages
 
     def last(self) -> Message | None:
-        """Return the message that the broker dispatched last, or None."""
+        """Return the message with the latest dispatch by the broker, or None."""
         latest: Message | None = None
         for _, messages in self._waiting:
             for message in messages:

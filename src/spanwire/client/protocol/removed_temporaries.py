@@ -49,7 +49,7 @@ class TemporaryWatch:
         )
 
     def on_dispatch(self, raw: bytes) -> None:
-        """Handle an advisory message. Raises `ProtocolError` if it cannot be decoded."""
+        """Handle an advisory message. Raises `ProtocolError` for an undecodable message."""
         message = decode_message(raw, self._correlator.version)
         info = message.data_structure
         if isinstance(info, wire.DestinationInfo) and info.destination is not None:

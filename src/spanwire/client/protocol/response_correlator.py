@@ -1,7 +1,7 @@
-"""Commands of a connection, with their numbers, and the requests waiting for a response.
+"""Numbers the commands of a connection, and keeps the requests until the response.
 
-Sessions, producers and consumers send through the `ResponseCorrelator` and its current link. Without a link, one-way
-commands are dropped because the state tracker repeats them, and requests are kept.
+Sessions, producers and consumers send through the `ResponseCorrelator` and the current link. Without a link, requests
+are kept, and one-way commands are dropped, because the state tracker repeats the state after a reconnect.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ XA: Final = 3
 
 
 class Request:
-    """A command that the broker answers.
+    """A command with a response of the broker.
 
     ``error`` is the broker's refusal; ``done`` is True after the response.
     """
@@ -83,7 +83,7 @@ class ResponseCorrelator:
         return self._cache_bytes > 0
 
     def next_number(self) -> int:
-        """Return the next command id, which no pending request has."""
+        """Return the next command id, without the ids of pending requests."""
         number = self._last_number
         while True:
             number = 1 if number >= MAX_COMMAND_ID else number + 1
@@ -162,7 +162,7 @@ class ResponseCorrelator:
             self._cached_bytes -= len(self._cached.popleft().raw)
 
     def resend_cached(self) -> None:
-        """Send the cached one-way messages over a new link, and drop those that the broker cannot take."""
+        """Send the cached one-way messages over a new link, and drop unsendable messages."""
         for cached in self._cached:
             try:
                 self.resend(cached)

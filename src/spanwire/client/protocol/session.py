@@ -118,7 +118,7 @@ class ClientSession:
     def close_consumer(self, consumer: ClientConsumer) -> Request | None:
         """Close a consumer.
 
-        Returns None if the broker need not be told, or the open transaction has messages of the consumer.
+        Returns None without a request: without a link, or if the open transaction has messages of the consumer.
         """
         if self.mode == TRANSACTED and consumer.has_delivered and not consumer.is_closed:
             consumer.closes_with_transaction = True
@@ -136,14 +136,14 @@ class ClientSession:
         return producer.close()
 
     def abandon_consumer(self, consumer: ClientConsumer) -> None:
-        """Remove a consumer that the broker refused, or whose response is no longer awaited."""
+        """Remove a consumer after a refusal of the broker, or after the caller gave up waiting."""
         if consumer.is_refused:
             self.consumers.pop(consumer.number, None)
         else:
             self.close_consumer(consumer)
 
     def abandon_producer(self, producer: ClientProducer) -> None:
-        """Remove a producer that the broker refused, or whose response is no longer awaited."""
+        """Remove a producer after a refusal of the broker, or after the caller gave up waiting."""
         if producer.is_refused:
             self.producers.pop(producer.number, None)
         else:
@@ -212,7 +212,7 @@ class ClientSession:
             self._roll_consumers_back(now)
 
     def on_interrupted(self) -> None:
-        """Handle a lost link: the transaction breaks unless it can be replayed to the next broker."""
+        """Handle a lost link: the transaction breaks, unless a replay to the next broker is possible."""
         transaction = self.transaction
         if self.xa is not None:
             self.xa.on_interrupted()
@@ -240,7 +240,7 @@ class ClientSession:
         return self.xa
 
     def _acknowledge_received(self) -> ReceivedMessages:
-        """Acknowledge in the branch all messages received since its start. Returns the messages by consumer."""
+        """Acknowledge in the branch all messages received in the branch. Returns the messages by consumer."""
         self.acknowledge_all()
         return [(consumer, consumer.take_delivered()) for consumer in self.consumers.values()]
 
@@ -260,14 +260,14 @@ class ClientSession:
                 self._closed_consumers.append(consumer)
 
     def take_closed_consumers(self) -> list[ClientConsumer]:
-        """Return and remove the consumers that were closed at the end of a transaction."""
+        """Return and remove the consumers closed at the end of a transaction."""
         consumers = self._closed_consumers
         if consumers:
             self._closed_consumers = []
         return consumers
 
     def close(self) -> Request | None:
-        """Close the session with its producers and consumers. Returns None if the broker need not be told."""
+        """Close the session, all producers and all consumers. Returns None without a request to the broker."""
         if self.is_closed:
             return None
         self.is_closed = True

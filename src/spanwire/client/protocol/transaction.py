@@ -24,10 +24,10 @@ class TransactedSend:
 
 
 class LocalTransaction:
-    """The open transaction of a session. ``octets`` is its encoded id in messages and acknowledgements.
+    """The open transaction of a session. ``octets`` is the encoded id for messages and acknowledgements.
 
     While ``is_replayable``, ``sends`` holds all messages sent in the transaction, to be repeated to another broker.
-    Otherwise a lost link breaks the transaction: the broker has rolled it back, and the commit fails.
+    Otherwise a lost link breaks the transaction: the broker rolls the transaction back, and the commit fails.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class LocalTransaction:
         return self._id is not None
 
     def begin(self) -> None:
-        """Begin the transaction at the broker, unless it has begun."""
+        """Begin the transaction at the broker, unless already begun."""
         if self._id is not None or self.is_broken or not self.is_transacted:
             return
         transaction_id = wire.LocalTransactionId(
@@ -63,11 +63,11 @@ class LocalTransaction:
         self._correlator.send(self.begin_command())
 
     def begin_command(self) -> wire.TransactionInfo:
-        """Return the command that begins the transaction."""
+        """Return the command to begin the transaction."""
         return self._info(BEGIN)
 
     def rollback_command(self) -> wire.TransactionInfo:
-        """Return the command that rolls the transaction back."""
+        """Return the command to roll the transaction back."""
         return self._info(ROLLBACK)
 
     def fits(self, limit: int) -> bool:
@@ -91,7 +91,7 @@ class LocalTransaction:
         self._senders[producer] = None
 
     def on_refused(self, number: int) -> None:
-        """Stop the replay of a transaction after the broker has refused one of its messages.
+        """Stop the replay of a transaction after the broker has refused a message.
 
         Without the refused message, another broker would commit an incomplete transaction.
         """

@@ -1,11 +1,11 @@
-"""Choice of the next address and of the delay before it: ActiveMQ's failover, without sockets.
+"""Choice of the next address and of the delay before an attempt: ActiveMQ's failover, without sockets.
 
 One attempt tries each address of the list once. The delay between attempts grows from the initial to the maximum delay.
 After a lost connection the delay is random, so that the clients of a restarted broker do not reconnect at once; the
 delay keeps growing while connections are short, and the lost address is tried last.
 
-A broker may suggest other brokers (ConnectionControl). A suggestion is not trusted: it gets the options of the caller's
-own addresses, and a socket of the same kind, with the same TLS.
+A broker may suggest other brokers (ConnectionControl). A suggestion is not trusted: the client uses the options of the
+caller's own addresses, and a socket of the same kind, with the same TLS.
 """
 
 from __future__ import annotations
@@ -99,11 +99,11 @@ class Failover:
         self._probe_at = now + self._probe_ms / 1000
 
     def sends_deadline(self) -> float | None:
-        """Return the time at which pending sends are given up, in monotonic seconds, or None."""
+        """Return the end of the wait of pending sends in monotonic seconds, or None."""
         return None if self.policy.timeout_ms < 0 else self.started_at + self.policy.timeout_ms / 1000
 
     def timeout_error(self) -> JmsError:
-        """Return the error of a send that was given up."""
+        """Return the error of a send after the timeout."""
         return JmsError(f"no connection for {self.policy.timeout_ms} ms, the timeout of the failover URL")
 
     @property
@@ -129,7 +129,7 @@ class Failover:
         return self._limit != NO_LIMIT and self.attempts >= max(self._limit, 1)
 
     def due_at(self) -> float:
-        """Return the time in monotonic seconds before which the next address must not be tried."""
+        """Return the earliest time for the next attempt, in monotonic seconds."""
         return self._not_before
 
     def on_failed(self, error: JmsError, now: float) -> None:
@@ -218,7 +218,7 @@ class Failover:
     def prefer(self, address: BrokerAddress) -> JmsError:
         """Choose a preferred address for the next connection.
 
-        Returns the error that ends the present connection.
+        Returns the error for the end of the present connection.
         """
         self._next_target = address
         return JmsError(f"{address.url} is preferred, and accepts connections again")
@@ -227,7 +227,7 @@ class Failover:
         """Handle a broker's list of other brokers.
 
         Returns:
-            The error that ends the connection if the client is to move to another broker, else None.
+            The error for the end of the connection if the client moves to another broker, else None.
         """
         if not self.reconnects or self._moves >= MAX_MOVES:
             return None

@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 
 
 class Branch:
-    """One broker of a hub, and its link while there is one."""
+    """One broker of a hub, and the link while the broker is connected."""
 
     def __init__(self, hub: FanoutHub, address: BrokerAddress) -> None:
         self.address: Final[BrokerAddress] = address
@@ -58,7 +58,7 @@ class Branch:
     def on_dispatch(
         self, consumer: wire.ConsumerId | None, destination: bytes, raw: bytes, redelivery_count: int
     ) -> None:
-        """Pass a message to the hub, which accepts messages of the primary only."""
+        """Pass a message to the hub. The hub accepts messages of the primary only."""
         self._hub.on_dispatch(self, consumer, raw, redelivery_count)
 
     def on_command(self, command: DataStructure) -> None:
@@ -72,7 +72,7 @@ class Branch:
 
 
 class Pending:
-    """A request of the client that ``needed`` responses complete."""
+    """A request of the client, complete after ``needed`` responses."""
 
     def __init__(self, command: wire.BaseCommand, needed: int, to_primary: bool) -> None:
         self.command: Final[wire.BaseCommand] = command
@@ -113,7 +113,7 @@ class FanoutHub:
         self._transactions: Final[dict[str, set[Branch]]] = {}
 
     def receive_data(self, data: bytes) -> None:
-        """Take bytes from the client. Raises `ProtocolError` if they are not OpenWire."""
+        """Take bytes from the client. Raises `ProtocolError` for invalid OpenWire."""
         commands = self._decoder.feed(data)
         size = len(data)
         while commands:
@@ -177,7 +177,7 @@ class FanoutHub:
             self._forward(command)
 
     def _forward(self, command: wire.Command) -> None:
-        """Send a command to its brokers, of which enough are connected."""
+        """Send a command to the chosen brokers. Enough brokers are connected."""
         if isinstance(command, wire.TransactionInfo):
             self._transaction(command)
             return
@@ -205,7 +205,7 @@ class FanoutHub:
         return isinstance(command, TO_PRIMARY)
 
     def _remember(self, command: wire.Command) -> None:
-        """Keep a command that later brokers need, or drop the state that a RemoveInfo ends."""
+        """Keep a command for later brokers, or drop the state ended by a RemoveInfo."""
         if isinstance(command, wire.SessionInfo):
             self._sessions[str_id(command.session_id)] = command
         elif isinstance(command, wire.ProducerInfo):
@@ -239,8 +239,8 @@ class FanoutHub:
     def _transaction(self, command: wire.TransactionInfo) -> None:
         """Forward a transaction command to the brokers of the transaction.
 
-        The brokers of a transaction are those connected at its beginning. A commit fails with fewer than
-        ``minAckCount``.
+        All brokers connected at the beginning are brokers of the transaction. A commit fails with fewer than
+        ``minAckCount`` brokers.
         """
         key = str_id(command.transaction_id)
         if command.type == BEGIN:
@@ -276,7 +276,7 @@ class FanoutHub:
         branch.link = Link(branch.address.settings.wire_format, branch, now)
 
     def on_data(self, branch: Branch, data: bytes, now: float) -> None:
-        """Take bytes from a broker. Raises `JmsError` or `ProtocolError` if its link cannot be used any more."""
+        """Take bytes from a broker. Raises `JmsError` or `ProtocolError` for an unusable link."""
         if branch.link is not None:
             branch.link.receive_data(data, now)
 
@@ -359,7 +359,7 @@ class FanoutHub:
                 branch.send(info)
 
     def _unanswered(self) -> set[int]:
-        """Return the command ids of pending requests, which are repeated by themselves."""
+        """Return the command ids of pending requests. Requests are repeated separately."""
         return set(self._pending)
 
     def _replay_pending(self, branch: Branch, only_primary: bool) -> None:

@@ -1,4 +1,4 @@
-"""Port of the client to a broker in its own process, for ``vm:`` and ``peer:`` URLs.
+"""Port of the client to a broker in the same process, for ``vm:`` and ``peer:`` URLs.
 
 `spanwire.registry` names a function ``connect(url, options) -> InProcessTransport`` for each of these schemes. The
 function is loaded when such a URL is opened, so that other clients never load a broker. ``options`` are the URL's
@@ -17,12 +17,12 @@ class InProcessFeed(Protocol):
     def received(self, data: bytes) -> None:
         """Take bytes from the broker, in order.
 
-        The client calls `InProcessTransport.taken` after processing them.
+        The client calls `InProcessTransport.taken` after processing the bytes.
         """
         ...
 
     def writable(self) -> None:
-        """Note that the transport takes bytes again, after a `write` that returned False."""
+        """Note that the transport takes bytes again, after `write` has returned False."""
         ...
 
     def closed(self, reason: str | None) -> None:

@@ -1,7 +1,7 @@
 """One OpenWire link of a connection: frames, handshake and keep-alives, without a socket.
 
-A `spanwire.client.protocol.connection.ClientConnection` outlives its links: each reconnect creates a new link. A
-MessageDispatch is not decoded: its head and redelivery counter are cut off, the message stays encoded.
+A `spanwire.client.protocol.connection.ClientConnection` outlives a link: each reconnect creates a new link. A
+MessageDispatch is not decoded: the link cuts off the head and the redelivery counter, and the message stays encoded.
 
     size 4 | type 21 | command id 4 | response required 1 | consumer | destination | 1 | message | redelivery counter 4
 """
@@ -79,7 +79,7 @@ class Link:
             raise MessageFormatError(f"a command cannot be written: {error}") from None
 
     def send_message(self, raw: bytes) -> None:
-        """Append an encoded message of this link's version.
+        """Append an encoded message of the link's version.
 
         Raises `ResourceAllocationError` for a message above the broker's frame limit.
         """
@@ -94,7 +94,7 @@ class Link:
         self.send(decode_message(raw, self.wire_format.version))
 
     def send_frame(self, octets: bytes) -> None:
-        """Append a loosely encoded, uncached command, from its type id on."""
+        """Append a loosely encoded, uncached command, from the type id on."""
         if self.passes_messages:
             output = self.output
             write_i32_be(output, len(octets))

@@ -24,9 +24,9 @@ BEGINNINGS: Final[tuple[tuple[bytes, str], ...]] = (
 
 
 class OtherProtocolError(RemoteProtocolError):
-    """Error for a peer that speaks another protocol.
+    """Error for a peer with another protocol.
 
-    The text continues a sentence that begins with the URL.
+    The text continues a sentence after the URL.
     """
 
 

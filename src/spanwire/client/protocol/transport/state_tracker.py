@@ -25,7 +25,7 @@ ADD: Final = 0
 
 
 class ConsumerReplays:
-    """Repeats the state to a broker, and notes its answers about the consumers."""
+    """Repeats the state to a broker, and notes the broker's answers about consumers."""
 
     def __init__(self, correlator: ResponseCorrelator) -> None:
         self.pending: list[tuple[ClientConsumer, Request]] = []
@@ -36,7 +36,7 @@ class ConsumerReplays:
         self.pending = replay(self._correlator, connection_id, temporary, sessions)
 
     def on_response(self, request: Request) -> None:
-        """Fail the consumer that the broker refuses; a waiting receive of the others repeats its MessagePull."""
+        """Fail a consumer refused by the broker, or let a waiting receive repeat the MessagePull."""
         for pair in self.pending:
             if pair[1] is request:
                 self.pending.remove(pair)
@@ -54,7 +54,7 @@ class ConsumerReplays:
 
 
 def settle_interrupted(correlator: ResponseCorrelator, sessions: list[ClientSession]) -> None:
-    """Complete the requests that cannot be repeated after a lost link, and keep the others."""
+    """Complete the unrepeatable requests after a lost link, and keep the other requests."""
     survivors: set[int] = set()
     for session in sessions:
         session.on_interrupted()
@@ -95,7 +95,7 @@ def replay(
     temporary: list[Destination],
     sessions: list[ClientSession],
 ) -> list[tuple[ClientConsumer, Request]]:
-    """Repeat all state over the new link. Returns the consumers whose response is pending."""
+    """Repeat all state over the new link. Returns the consumers with a pending response."""
     link = correlator.link
     assert link is not None
     pending = sorted(correlator.requests.values(), key=request_number)
@@ -131,9 +131,9 @@ def replay_consumers(sessions: list[ClientSession]) -> list[tuple[ClientConsumer
 
 
 def replay_transaction(correlator: ResponseCorrelator, link: Link, session: ClientSession) -> None:
-    """Repeat the sends of an open transaction in the names of their producers.
+    """Repeat the sends of an open transaction with the original producer ids.
 
-    A send that the new broker cannot take breaks the transaction, which is rolled back there.
+    A send refused for the new broker breaks the transaction, and the new broker rolls the transaction back.
     """
     transaction = session.transaction
     if not transaction.is_replayable or not transaction.is_begun:
@@ -156,14 +156,14 @@ def replay_transaction(correlator: ResponseCorrelator, link: Link, session: Clie
 
 
 def give_up(correlator: ResponseCorrelator, transaction: LocalTransaction) -> None:
-    """Break a transaction: its commit fails, and its pending requests are completed."""
+    """Break a transaction: the commit fails, and pending requests of the transaction are completed."""
     transaction.forget()
     transaction.mark_broken()
     correlator.complete_in_transaction(transaction.session, None)
 
 
 def resend_transacted(correlator: ResponseCorrelator, link: Link, sent: TransactedSend) -> None:
-    """Send one message of a transaction; without a response if its request is not pending any more."""
+    """Send one message of a transaction; without a response if the request is no longer pending."""
     raw = sent.raw
     if sent.number not in correlator.requests:
         raw = raw[:1] + ONE_WAY + raw[1 + len(ONE_WAY) :]
@@ -179,7 +179,7 @@ def request_number(request: Request) -> int:
 
 
 def temporary_info(connection_id: str, destination: Destination) -> wire.DestinationInfo:
-    """Return the DestinationInfo that creates a temporary destination."""
+    """Return the DestinationInfo for the creation of a temporary destination."""
     return wire.DestinationInfo(
         connection_id=wire.ConnectionId(connection_id), destination=wire_destination(destination), operation_type=ADD
     )
