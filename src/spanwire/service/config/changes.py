@@ -1,4 +1,4 @@
-"""Differences between two configurations: for the running broker, and for its next start."""
+"""Differences between two configurations: for the running broker, and for the next start."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Changes:
     """The differences of two configurations.
 
     ``added`` and ``removed`` are network connectors; a changed connector is in both. ``destinations`` are new
-    destinations. ``later`` are the settings whose change takes effect at the next start.
+    destinations. ``later`` are the changed settings without effect before the next start.
     """
 
     policies: bool = False

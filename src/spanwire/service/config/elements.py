@@ -1,8 +1,6 @@
-"""The elements of ``activemq.xml`` and their words.
+"""The elements of ``activemq.xml``, and the words of each element.
 
-The TOML reader and the generator of the reference share the tables.
-
-The interpreters ask the same tables of words, and the rows of attributes inside of them.
+The interpreters, the TOML reader and the generator of the reference share the tables of words and attributes.
 """
 
 from __future__ import annotations

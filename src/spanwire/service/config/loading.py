@@ -1,4 +1,4 @@
-"""Loads the configuration of a broker that is about to start.
+"""Loads the configuration for the start of a broker.
 
 A reference names the configuration; without a reference the built-in default applies.
 """
@@ -27,12 +27,12 @@ def load_configuration(
     skip_unsupported: bool = False,
     inspect: Inspection | None = None,
 ) -> BrokerConfiguration:
-    """Load the configuration that ``reference`` names.
+    """Load the configuration of a reference.
 
     ``reference`` is ``xbean:PATH``, the path of an XML or TOML file, ``broker:(…)`` or ``properties:PATH``; None means
     the built-in default. ``placeholders`` come from the command line; ``environment`` has the values of last resort.
     With ``skip_unsupported``, unsupported settings are left out and listed in ``skipped``. ``inspect`` returns further
-    obstacles of the configuration, so that one error shows all obstacles.
+    obstacles of the configuration, for a single error with all obstacles.
 
     Raises:
         ConfigurationError: the configuration is refused; one line per obstacle.

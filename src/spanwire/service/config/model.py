@@ -38,9 +38,9 @@ DEFAULT_SEGMENT_BYTES: Final = 32 * MIB  # journalMaxFileLength of ActiveMQ's ka
 class PersistenceConfiguration:
     """Settings of the message store; ``directory`` None means ``journal`` in the data directory.
 
-    Without ``sync``, sends are answered before the disk has them, at most ``sync_interval_ms`` earlier if above 0.
-    Duplicates of failover clients are recognised among the last ``audit_depth`` sends of each of ``audited_producers``
-    producers.
+    Without ``sync``, sends are answered before the sync of the disk, at most ``sync_interval_ms`` earlier if above 0.
+    Duplicates of failover clients are recognised among the last ``audit_depth`` sends of each producer, for
+    ``audited_producers`` producers.
     """
 
     persistent: bool = True
@@ -94,7 +94,7 @@ class CertifiedConfiguration:
 
 
 class UserSource(Protocol):
-    """Files with users, which may change while the broker runs if ``reload`` is set."""
+    """Files with users. With ``reload``, a running broker reads changed files again."""
 
     @property
     def reload(self) -> bool: ...
@@ -109,7 +109,7 @@ class UserSource(Protocol):
 
 
 class CertifiedSource(Protocol):
-    """Files with users identified by certificates, which may change if ``reload`` is set."""
+    """Files with users identified by certificates. With ``reload``, changed files are read again."""
 
     @property
     def reload(self) -> bool: ...
@@ -145,7 +145,7 @@ class LoginModuleConfiguration:
 class AuthenticationConfiguration:
     """The login modules.
 
-    ``encrypted`` applies inside TLS; None means that ``modules`` apply there as well.
+    ``encrypted`` applies inside TLS; with None, ``modules`` apply there as well.
     """
 
     modules: tuple[LoginModuleConfiguration, ...]
@@ -188,9 +188,9 @@ class RuntimeSettings:
 class BrokerConfiguration:
     """The configuration of a broker.
 
-    ``data_directory`` None means the default directory for its name. The open transactions of a connection hold at most
-    ``max_uncommitted`` messages. ``warnings`` are for the operator, as are the settings ``skipped`` on request.
-    ``presumed_base`` is the directory used for ``activemq.base`` if no setting names one.
+    ``data_directory`` None means the default directory for the broker's name. The open transactions of a connection
+    hold at most ``max_uncommitted`` messages. ``warnings`` and the settings ``skipped`` on request are for the
+    operator. ``presumed_base`` is the directory used for ``activemq.base`` without a setting.
     """
 
     broker_name: str = DEFAULT_BROKER_NAME
@@ -228,7 +228,7 @@ DEFAULT_CONNECTORS: Final = (
 
 
 def default_configuration() -> BrokerConfiguration:
-    """Return the configuration of a broker that is started without one."""
+    """Return the configuration of a broker started without a configuration."""
     return BrokerConfiguration(
         connectors=DEFAULT_CONNECTORS, scheduler=SchedulerSettings(DEFAULT_MAX_REPEAT, LocalZone())
     )

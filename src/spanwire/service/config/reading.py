@@ -1,4 +1,4 @@
-"""Reads the configuration that a reference names: file, reader and placeholders."""
+"""Reads the configuration of a reference: file, reader and placeholders."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ConfigurationReader:
     inspect: Inspection | None = None
 
     def reference(self, reference: str) -> BrokerConfiguration:
-        """Read the configuration that ``reference`` names. Raises `ConfigurationError`."""
+        """Read the configuration of a reference. Raises `ConfigurationError`."""
         if reference.startswith(BROKER):
             broker = broker_element(reference)
             return self._interpreted(Path.cwd() / "broker", BROKER_SOURCE, lambda *_: broker)
@@ -107,8 +107,8 @@ class StartDirectories:
 
     Sources are definitions, the environment, and the location of the file ``path``.
 
-    By default the base is the home, and ``conf`` and ``data`` are in the base. An instance of Debian's package has its
-    base below ``/var/lib``.
+    By default the base is the home, and ``conf`` and ``data`` are in the base. The base of an instance of Debian's
+    package is below ``/var/lib``.
     """
 
     path: Path
@@ -116,7 +116,7 @@ class StartDirectories:
     environment: Mapping[str, str]
 
     def placeholders(self) -> dict[str, str]:
-        """Return the directories by the names of their placeholders."""
+        """Return the directories by the names of placeholders."""
         directory = self.path.absolute().parent
         inferred = str(directory.parent if directory.name == "conf" else directory)
         debian = DEBIAN_INSTANCE.fullmatch(str(directory))

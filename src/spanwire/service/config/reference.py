@@ -1,8 +1,6 @@
-"""References to configurations.
+"""References to configurations: the file of a reference, and the reference in the environment.
 
-The module finds the file of a reference, and the reference in the environment.
-
-This module reads no configuration, so that the commands for running brokers can name one without the readers.
+The module reads no configuration, so that the commands for running brokers need not load the readers.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ DEFAULT_BROKER_NAME: Final = "localhost"  # ActiveMQ's own default
 
 
 def configuration_file(reference: str) -> Path | None:
-    """Return the absolute path of the file of ``reference`` with links resolved; None if it names no file."""
+    """Return the absolute path of a reference's file with links resolved, or None without a file."""
     if reference.startswith((BROKER, *LATER_REFERENCES)):
         return None
     return reference_file(reference, PROPERTIES if reference.startswith(PROPERTIES) else "xbean:").resolve()

@@ -70,7 +70,7 @@ class _Lines:
                 self._lines_by_path.setdefault(table + _split(key.group(1)), []).append(number)
 
     def after(self, path: tuple[str, ...], line: int) -> int:
-        """Return the first line from ``line`` on that sets ``path``; ``line`` itself for an inline table."""
+        """Return the first line from ``line`` on that sets ``path``, or ``line`` for an inline table."""
         return next((number for number in self._lines_by_path.get(path, ()) if number >= line), line)
 
     def item(self, path: tuple[str, ...], index: int, line: int) -> int:
@@ -108,7 +108,7 @@ def read_toml(content: bytes, source: str) -> Element:
 
 
 class _Conversion:
-    """Converts tables to elements and counts them."""
+    """Converts tables to elements, and counts the elements."""
 
     def __init__(self, source: str, lines: _Lines) -> None:
         self._source: Final = source

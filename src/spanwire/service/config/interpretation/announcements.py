@@ -1,4 +1,4 @@
-"""Interprets the ``discoveryUri`` of a ``transportConnector``: the agent that announces the connector."""
+"""Interprets the ``discoveryUri`` of a ``transportConnector``: the agent for announcing the connector."""
 
 from __future__ import annotations
 

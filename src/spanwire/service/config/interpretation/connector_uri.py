@@ -1,4 +1,4 @@
-"""Interprets settings of a network connector in its URI, after the options of the agent.
+"""Interprets settings of a network connector in the URI, after the options of the agent.
 
 static:(tcp://b:61616)?maxReconnectDelay=5000&networkTTL=3&excludedDestinations=queue://A,topic://B
 """

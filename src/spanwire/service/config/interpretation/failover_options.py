@@ -1,7 +1,7 @@
-"""Interprets options of ``failover:(uri,uri)`` inside a network connector, a link to one of several.
+"""Interprets options of ``failover:(uri,uri)``, a network connector's link to one of several brokers.
 
-ActiveMQ's failover transport honours these options. Here the connector itself reconnects by its own options, and
-messages wait in their queues meanwhile. So most options are fulfilled already or have no effect.
+ActiveMQ's failover transport honours the options. Spanwire's network connector reconnects by the options of the
+connector, and messages wait in queues meanwhile. So most options are fulfilled already or have no effect.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ class Interpreter:
     decryption: Decryption
 
     def broker(self, broker: Element) -> BrokerConfiguration:
-        """Return the configuration; check the findings first, which have all faults."""
+        """Return the configuration; valid only if the findings have no faults."""
         try:
             read_lists(broker)
         except ConfigurationError as error:
@@ -127,7 +127,7 @@ class Interpreter:
         return connectors
 
     def check(self, element: Element, known: Words) -> None:
-        """Report every setting and inner element that is unknown, of a later version, or without effect."""
+        """Report settings and inner elements that are unknown, of a later version, or without effect."""
         for name, setting in element.attributes.items():
             rule = known.settings.get(name)
             if rule is None:
@@ -176,7 +176,7 @@ class Interpreter:
     def inner(self, element: Element, name: str, known: Words) -> list[Element]:
         """Return all inner elements with a name, checked.
 
-        An element that only contains one element of its own name stands for the inner one.
+        An outer element with a single inner element of the same name stands for the inner element.
         """
         elements = []
         for child in element.children:
@@ -241,7 +241,7 @@ class Interpreter:
         return f"{IN_PROCESS}//{broker.value('brokerName') or broker.value('name') or DEFAULT_BROKER_NAME}"
 
     def _in_process(self, broker: Element, uri: Attribute) -> None:
-        """Warn about a connector for clients in the broker's process, which find the broker by name."""
+        """Warn about a connector for clients in the broker's process; such clients find the broker by name."""
         own = self._own_address(broker)
         asked = uri.value.strip().partition("?")[0].rstrip("/")
         if asked != own:

@@ -210,7 +210,7 @@ class NetworkInterpreter:
     def _listing(
         self, element: Element, bridge: BridgeSettings, text: str, stores: Stores
     ) -> NetworkConnectorSettings | None:
-        """Return a connector with a link to each of the listed brokers, or to one of them.
+        """Return a connector with a link to each of the listed brokers, or to a single listed broker.
 
         Raises `ConfigurationError`.
         """
@@ -226,7 +226,7 @@ class NetworkInterpreter:
         return NetworkConnectorSettings(bridge, tuple(remotes), reconnect, element.line) if remotes else None
 
     def _flat(self, uris: Sequence[str], line: int, depth: int) -> list[str]:
-        """Return the entries of a list and of its inner plain lists. Raises `ConfigurationError`."""
+        """Return the entries of a list and of plain lists inside. Raises `ConfigurationError`."""
         if depth > MAX_DEPTH:
             raise ConfigurationError(f"a URI has more than {MAX_DEPTH} lists inside each other")
         flat_uris: list[str] = []
@@ -257,7 +257,7 @@ class NetworkInterpreter:
         return self._one_of([options.nested(uri) for uri in uris], options.shuffles, line, stores)
 
     def _one_of(self, uris: Sequence[str], shuffled: bool, line: int, stores: Stores) -> RemoteAddress | None:
-        """Return the addresses as one remote address; None if any of them is wrong."""
+        """Return the addresses as one remote address, or None if an address is wrong."""
         remotes = [remote for remote in (self._remote(uri, line, stores) for uri in uris) if remote is not None]
         if len(remotes) < len(uris):
             return None
@@ -398,5 +398,5 @@ class NetworkInterpreter:
 
 
 def _has_options(text: str) -> bool:
-    """Return True if a URI has its own options; options inside of parentheses belong to inner URIs."""
+    """Return True if a URI has options outside of parentheses; inner options belong to inner URIs."""
     return "?" in text.rpartition(")")[2]

@@ -1,9 +1,9 @@
 """Interprets the ``persistenceAdapter``.
 
-Messages go to Spanwire's journal, whatever store of ActiveMQ is named.
+Messages go to Spanwire's journal, also for an element with another store of ActiveMQ.
 
-The directory, file size and syncs of an element are honoured; settings that tune its own files have no effect. Stores
-with other functions, such as a database or a store shared between brokers, are refused by name.
+The directory, file size and syncs of an element are honoured; settings for the files of ActiveMQ's stores have no
+effect. Stores with other functions, such as a database or a store shared between brokers, are refused by name.
 """
 
 from __future__ import annotations

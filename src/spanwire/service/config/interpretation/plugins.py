@@ -1,4 +1,4 @@
-"""Interprets the ``plugins`` that are not about security, and ``populateJMSXUserID`` of the broker.
+"""Interprets the ``plugins`` except for security, and ``populateJMSXUserID`` of the broker.
 
 The plug-ins are about dead letters, redelivery, statistics, timestamps, delivery modes and the event log.
 """
@@ -80,7 +80,7 @@ class PluginInterpreter:
     inner: Inner
 
     def plugins(self, broker: Element, groups: list[Element]) -> PluginSettings:
-        """Return the settings of the plug-ins; their order matters for dead letters."""
+        """Return the settings of the plug-ins; the order of plug-ins matters for dead letters."""
         dead_letters: list[DiscardingSettings | RedeliverySettings] = []
         for group in groups:
             discarding = self.inner(group, "discardingDLQBrokerPlugin", DISCARDING)
@@ -120,7 +120,7 @@ class PluginInterpreter:
         return Settings(element, self.findings)
 
     def _only(self, groups: list[Element], name: str, known: Words) -> Element | None:
-        """Return the only element with this name; report further ones."""
+        """Return the only element with a name, and report further elements."""
         elements = [element for group in groups for element in self.inner(group, name, known)]
         for element in elements[1:]:
             self.findings.error(element.line, f"<{name}> is present twice; keep one")

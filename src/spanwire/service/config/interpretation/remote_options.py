@@ -1,6 +1,6 @@
 """Interprets options of a remote broker's address, as in ``tcp://host:port?tcpNoDelay=false&…``.
 
-Names and meanings are those of ActiveMQ's transports. Options that ask for the actual behaviour are accepted silently.
+Names and meanings come from ActiveMQ's transports. Options for the actual behaviour are accepted silently.
 """
 
 from __future__ import annotations

@@ -231,10 +231,10 @@ def is_tls(uri: TransportUri) -> bool:
 
 
 def _protocols(options: dict[str, str], line: int, findings: Findings) -> tuple[str, ...] | None:
-    """Return the protocols of a detecting connector: all, unless it names some.
+    """Return the protocols of a detecting connector: the named protocols, or all without names.
 
     Returns:
-        None if no named protocol is supported, because the connector must not accept unnamed ones.
+        None if no named protocol is supported, because the connector must not accept other protocols.
     """
     protocols: list[str] = []
     text = options.get("auto.protocols") or options.get("protocols") or ""

@@ -31,7 +31,7 @@ class PolicyInterpreter:
     inner: Inner
 
     def policies(self, broker: Element) -> tuple[PolicyEntry, ...]:
-        """Return all entries; entries of ``defaultEntry`` come last, because they have the lowest precedence."""
+        """Return all entries, with entries of ``defaultEntry`` last because of the lowest precedence."""
         named_entries: list[PolicyEntry] = []
         defaults: list[PolicyEntry] = []
         for policy in self.inner(broker, "destinationPolicy", words.POLICY):
@@ -48,7 +48,7 @@ class PolicyInterpreter:
         return (*named_entries, *defaults)
 
     def _named(self, element: Element) -> list[PolicyEntry]:
-        """Return an entry as a list; empty if it does not name its destinations."""
+        """Return an entry as a list, empty for an entry without destinations."""
         settings = Settings(element, self.findings)
         named = [name for name in ("queue", "topic") if name in element.attributes]
         temporary = [name for name in TEMPORARY if settings.flag(name, False)]

@@ -152,9 +152,9 @@ class TopicPolicyInterpreter:
         return policy
 
     def _recovery(self, holder: Element, name: str) -> RecoveryPolicy | None:
-        """Return one recovery policy; for a retained-message policy with a wrapped policy, the wrapped one.
+        """Return one recovery policy; for a retained-message policy with a wrapped policy, the wrapped policy.
 
-        Retained messages are kept beside any other policy, so the outer policy adds nothing.
+        Retained messages are kept beside any other policy, so the outer policy has no further effect.
         """
         recovery_policy: RecoveryPolicy | None = None
         for element in self.inner(holder, name, words.RECOVERY):

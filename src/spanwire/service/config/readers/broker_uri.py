@@ -63,7 +63,7 @@ def read_lists(broker: Element) -> None:
 
 
 def element(options: Mapping[str, str], transports: Sequence[str], networks: Sequence[str]) -> Element:
-    """Return a ``broker`` element with these attributes and connectors."""
+    """Return a ``broker`` element with attributes and connectors."""
     if any(uri.startswith(PROXY) for uri in transports):
         raise ConfigurationError("proxy: of the broker: uri is not supported; write network:static:(tcp://host:port)")
     broker = Element("broker", 1, attributes={name: Attribute(value, 1) for name, value in options.items()})
@@ -82,7 +82,7 @@ def _add(broker: Element, transports: Sequence[str], networks: Sequence[str], li
 
 
 def _link(uri: str, name: str, line: int) -> Element:
-    """Return a network connector with this name, unless its URI has a name.
+    """Return a network connector with the name in the URI, or else with ``name``.
 
     See `spanwire.service.config.interpretation.connector_uri`.
     """

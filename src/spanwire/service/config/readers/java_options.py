@@ -1,7 +1,7 @@
-"""Reads options of a Java process that users still set for a broker: ``-Dname=value`` and ``-Xmx``.
+"""Reads the Java options ``-Dname=value`` and ``-Xmx`` in variables of ActiveMQ's start script.
 
-ActiveMQ's start script takes them from the variables ACTIVEMQ_OPTS, ACTIVEMQ_SSL_OPTS and ACTIVEMQ_OPTS_MEMORY. Other
-options of the Java machine are ignored.
+The variables are ACTIVEMQ_OPTS, ACTIVEMQ_SSL_OPTS and ACTIVEMQ_OPTS_MEMORY. Other options of the Java machine are
+ignored.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ HEAP: Final = re.compile(r"-Xmx([0-9]{1,15}[kKmMgG]?)", re.ASCII)
 
 
 def definitions(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the values that the variables of the start script define."""
+    """Return the values defined in the variables of the start script."""
     values: dict[str, str] = {}
     for word in _words(environment):
         definition = DEFINITION.fullmatch(word)
@@ -32,7 +32,7 @@ def definitions(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def heap_bytes(environment: Mapping[str, str]) -> tuple[int, str]:
-    """Return the heap size of a Java broker, and its origin in words."""
+    """Return the heap size of a Java broker in bytes, and the origin of the size in words."""
     heap_and_reason = (ASSUMED_HEAP_BYTES, "1 gb, ActiveMQ's usual heap")
     for word in _words(environment):
         heap = HEAP.fullmatch(word)

@@ -28,11 +28,11 @@ CONTROLS: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 class UnknownPlaceholderError(ConfigurationError):
-    """A placeholder has no value; the text is its name."""
+    """A placeholder has no value; the text is the name of the placeholder."""
 
 
 class Variables:
-    """The values of placeholders; they may be secrets and never appear in an error or a repr."""
+    """The values of placeholders; values may be secrets and never appear in an error or a repr."""
 
     def __init__(
         self, values: Mapping[str, str], environment: Mapping[str, str], decryption: Decryption | None = None
@@ -56,11 +56,11 @@ class Variables:
         return self._environment
 
     def names(self) -> list[str]:
-        """Return the names that have a value, without the environment."""
+        """Return the names with a value, without the environment."""
         return list(self._values)
 
     def replace(self, text: str) -> str:
-        """Return ``text`` with all placeholders replaced, inner ones first.
+        """Return ``text`` with all placeholders replaced, inner placeholders first.
 
         Raises:
             UnknownPlaceholderError: a name has no value.

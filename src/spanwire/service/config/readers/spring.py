@@ -280,7 +280,7 @@ class SpringDocument:
 
 
 def _texts(element: Element) -> list[str]:
-    """Return the values of a property: its attribute, or its ``value`` elements, also inside a ``list``."""
+    """Return the values of a property: the attribute, or ``value`` elements, also inside a ``list``."""
     value = element.value("value")
     if value is not None:
         return value.split(",")

@@ -30,7 +30,7 @@ TOKEN: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class LoginModuleEntry:
-    """A login module with its Java class, flag, options and line."""
+    """A login module: Java class, flag, options and line."""
 
     class_name: str
     flag: str

@@ -60,7 +60,7 @@ AUTHENTICATIONS: Final = ("simpleAuthenticationPlugin", *JAAS_PLUGINS)
 
 
 class Inner(Protocol):
-    """Returns the inner elements with a name, checked against their table."""
+    """Returns the inner elements with a name, checked against the table of words."""
 
     def __call__(self, element: Element, name: str, known: Words) -> list[Element]: ...
 
@@ -76,7 +76,7 @@ class SecurityInterpreter:
     decryption: Decryption
 
     def authentication(self, plugins: list[Element]) -> AuthenticationConfiguration | None:
-        """Return the authentication, or None without a plug-in for it."""
+        """Return the authentication, or None without an authentication plug-in."""
         configurations: list[AuthenticationConfiguration] = []
         for group in plugins:
             for plugin in self.inner(group, "simpleAuthenticationPlugin", words.SIMPLE_AUTHENTICATION):
@@ -89,7 +89,7 @@ class SecurityInterpreter:
         return configurations[0] if configurations else None
 
     def authorization(self, plugins: list[Element]) -> AuthorizationConfiguration | None:
-        """Return the authorization, or None without a plug-in for it."""
+        """Return the authorization, or None without an authorization plug-in."""
         configurations: list[AuthorizationConfiguration] = []
         for group in plugins:
             authenticated = any(group.child(name) is not None for name in AUTHENTICATIONS)

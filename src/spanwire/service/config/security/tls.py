@@ -1,4 +1,4 @@
-"""Interprets the ``sslContext`` of a configuration and the TLS options of its connectors."""
+"""Interprets the ``sslContext`` of a configuration and the TLS options of connectors."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _path(element: Element, name: str, findings: Findings, base: Path) -> Path |
 def connector_tls(
     word: str, options: Mapping[str, str], stores: Stores, line: int, findings: Findings
 ) -> TlsSettings | None:
-    """Return the TLS settings of the connector ``word``; None, with findings, if they are unusable."""
+    """Return the TLS settings of the connector ``word``; None, with findings, for unusable settings."""
     if stores.key_store is None:
         advice = '<sslContext><sslContext keyStore="file:broker.pem"/></sslContext>'
         findings.error(line, f"{word} needs a key store; add {advice} to the broker")

@@ -23,7 +23,7 @@ MAX_USERS: Final = 100_000  # users of one file; bounds the memory
 
 @dataclass(frozen=True, slots=True)
 class UserFiles:
-    """A users file and a groups file, which may change while the broker runs if ``reload`` is set."""
+    """A users file and a groups file. With ``reload``, a running broker reads changed files again."""
 
     users: Path
     groups: Path
@@ -53,7 +53,7 @@ class UserFiles:
 
 @dataclass(frozen=True, slots=True)
 class CertifiedFiles:
-    """The two files of a TextFileCertificateLoginModule, which may change if ``reload`` is set."""
+    """The two files of a TextFileCertificateLoginModule. With ``reload``, changed files are read again."""
 
     users: Path
     groups: Path

@@ -1,6 +1,6 @@
-"""Rows of attribute tables: name in ``activemq.xml``, kind of the value, and the field that it sets.
+"""Rows of attribute tables: name in ``activemq.xml``, kind of the value, and the field of the model.
 
-The reader of a configuration and the generator of its reference take names, values and defaults from the same row. The
+The reader of a configuration and the generator of the reference take names, values and defaults from the same row. The
 default is the default of the field. TOML spells a name in snake_case.
 """
 
@@ -33,9 +33,10 @@ def as_size(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """The kind of a value: its description in the reference, its reader, and the spelling of a default.
+    """The kind of a value: description in the reference, reader, and spelling of a default.
 
-    ``read`` takes the settings of an element, the name of the attribute and the default, which replaces a wrong value.
+    ``read`` takes the settings of an element, the name of the attribute, and the default as a substitute for a wrong
+    value.
     """
 
     shown: str
@@ -75,7 +76,7 @@ def number(unit: str, lowest: int, highest: int) -> Kind:
 def clamped(unit: str, lowest: int, highest: int) -> Kind:
     """Return the kind of a whole number within bounds.
 
-    A larger number becomes the highest one, with a warning.
+    A larger number becomes the highest number, with a warning.
     """
     return Kind(
         f"{unit}, {bounds(lowest, highest)}; a larger number counts as the largest",
@@ -84,7 +85,7 @@ def clamped(unit: str, lowest: int, highest: int) -> Kind:
 
 
 def affix_of(kind: int, pattern: bool) -> Kind:
-    """Return the kind of the beginning or end of a destination's name; it may be empty."""
+    """Return the kind of a possibly empty beginning or end of a destination's name."""
 
     def read(settings: Settings, name: str, default: Any) -> object:
         text = settings.element.value(name) or ""
@@ -99,7 +100,7 @@ def affix_of(kind: int, pattern: bool) -> Kind:
 class Attribute:
     """One attribute. ``field`` may be several fields, separated by blanks.
 
-    ``default`` describes a default that is no value of the kind.
+    ``default`` describes a default outside the values of the kind.
     """
 
     name: str
@@ -111,7 +112,7 @@ class Attribute:
 class AttributeTable:
     """The attributes that set fields of ``model``, a dataclass.
 
-    A later row overrides an earlier one of its field.
+    A later row overrides an earlier row for the same field.
     """
 
     def __init__(self, model: type[Any], *rows: Attribute) -> None:
@@ -123,7 +124,7 @@ class AttributeTable:
         }
 
     def values(self, settings: Settings) -> dict[str, Any]:
-        """Return the values of the attributes that an element has, by field."""
+        """Return the values of an element's attributes, by field."""
         values: dict[str, Any] = {}
         for row in self.rows:
             if row.name in settings.element.attributes:

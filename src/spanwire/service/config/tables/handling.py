@@ -53,12 +53,12 @@ def honoured(*tables: AttributeTable) -> dict[str, Rule]:
 
 
 def later(feature: str, advice: str = "remove it", guards: bool = False) -> Rule:
-    """Return the rule for a word that a later version supports with ``feature``."""
+    """Return the rule for a word of a later version with ``feature``."""
     return Rule(LATER, note=feature, advice=advice, guards=guards)
 
 
 def list_of(feature: str) -> Rule:
-    """Return the rule for an element that only contains elements of a later feature."""
+    """Return the rule for an element with elements of a later feature alone."""
     return Rule(LATER, note=feature, holder=True)
 
 

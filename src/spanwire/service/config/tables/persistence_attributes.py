@@ -54,7 +54,7 @@ def read_segment_size(settings: Settings, name: str, default: Any) -> object:
 
 
 def read_strategy(settings: Settings, name: str, default: Any) -> object:
-    """Interpret the name of a strategy in any case; an empty one is the default."""
+    """Interpret the name of a strategy in any case; an empty name is the default."""
     strategy = (settings.text(name) or "").lower()
     if strategy and strategy not in STRATEGIES:
         settings.error_of(name, " must be always, periodic or never")

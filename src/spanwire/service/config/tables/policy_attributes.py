@@ -1,4 +1,4 @@
-"""Attributes of ``policyEntry`` and of the strategies inside of it."""
+"""Attributes of ``policyEntry`` and of the strategies inside."""
 
 from __future__ import annotations
 

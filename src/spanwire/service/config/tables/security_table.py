@@ -1,4 +1,4 @@
-"""The words of the plug-ins for authentication and authorization; all of them guard access."""
+"""The words of the plug-ins for authentication and authorization; all words guard access."""
 
 from __future__ import annotations
 

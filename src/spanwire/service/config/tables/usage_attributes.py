@@ -1,4 +1,4 @@
-"""Attributes of ``systemUsage`` and of the limits inside of it."""
+"""Attributes of ``systemUsage`` and of the limits inside."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from spanwire.service.config.tables.attributes import FLAG, MAX_INT, SIZE, Attri
 
 @dataclass(frozen=True, slots=True)
 class HeapShare:
-    """The limit of memory in percent of the heap that Java would have; 0 means no such limit."""
+    """The limit of memory in percent of a Java broker's heap; 0 means no such limit."""
 
     percent: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class DiskTotal:
-    """The bytes that a limit in percent refers to; 0 means the size of the file system."""
+    """The total for a limit in percent, in bytes; 0 means the size of the file system."""
 
     total_bytes: int = 0
 

@@ -24,7 +24,7 @@ from spanwire.service.config.values.values import Settings
 
 @dataclass(frozen=True, slots=True)
 class VirtualSwitches:
-    """The kinds of virtual destinations that exist without an element of their own."""
+    """The kinds of virtual destinations without an XML element."""
 
     topics: bool = True
     mirrored_queues: bool = False

@@ -17,14 +17,14 @@ class Decrypter(Protocol):
     """Decrypts values."""
 
     def decrypt(self, value: str) -> str:
-        """Return the text; raises `ConfigurationError`, which never shows the value."""
+        """Return the text. The error, a `ConfigurationError`, never shows the value."""
         ...
 
 
 class Decryption:
     """Decrypts the values of a configuration.
 
-    Its settings may contain a password and never appear in an error.
+    The settings of the decryption may contain a password and never appear in an error.
     """
 
     def __init__(self, environment: Mapping[str, str]) -> None:

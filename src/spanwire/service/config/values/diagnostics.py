@@ -27,7 +27,7 @@ MAX_WORD: Final = 60  # characters of a word from the file in an error
 class RefusedConfigurationError(ConfigurationError):
     """The configuration has obstacles, one per line.
 
-    The error has its warnings and skipped settings as well.
+    The error has the warnings and skipped settings as well.
     """
 
     def __init__(self, obstacles: str, warnings: tuple[str, ...], skipped: tuple[str, ...]) -> None:
@@ -65,7 +65,7 @@ class Findings:
         self._obstacles.append((line, f"{self.source}:{line}: {text}"))
 
     def add_obstacle(self, text: str) -> None:
-        """Add an obstacle without a line; it follows the others."""
+        """Add an obstacle without a line, behind the others."""
         self._obstacles.append((sys.maxsize, text))
 
     def not_yet(self, line: int, word: str, feature: str = "", advice: str = "remove it", guards: bool = False) -> None:
@@ -80,14 +80,14 @@ class Findings:
             self.error(line, f"{word} is not yet supported{later}; {advice} or start with {SKIP}")
 
     def refuse_or_skip(self, line: int, text: str) -> None:
-        """Report a word that no version supports and that the broker does not need."""
+        """Report a word unsupported in all versions and not needed by the broker."""
         if self._skip_unsupported:
             self._skipped.append((line, f"{self.source}:{line}: skipped: {text}"))
         else:
             self.error(line, f"{text}; remove it, use the corresponding element, or start with {SKIP}")
 
     def unknown(self, line: int, noun: str, word: str, known: Iterable[str], spelt: bool = False) -> None:
-        """Report an unknown word and propose the closest known one; ``spelt`` words are equal in XML and TOML."""
+        """Report an unknown word, with the closest known word; ``spelt`` is for words equal in XML and TOML."""
         shown = word if len(word) <= MAX_WORD else word[:MAX_WORD] + "…"
         if self.source.endswith(".toml") and not spelt:
             shown, known = snake_case(shown), map(snake_case, known)

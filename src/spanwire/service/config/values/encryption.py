@@ -3,8 +3,8 @@
     PBEWithMD5AndDES                base64 of salt (8) | DES-CBC            key and vector: PKCS #5 v1.5, 1,000 rounds
     PBEWITHHMACSHA256ANDAES_256     base64 of salt (16) | vector (16) | AES-CBC    key: PBKDF2, 1,000 rounds
 
-The first format is weak today: it is read because old files contain it, and written only on request. Needs the package
-`cryptography` of the extra ``security``; only a configuration with such a value loads this module.
+The first format is weak today. Spanwire reads the first format because of old files, and writes it only on request.
+Needs the package `cryptography` of the extra ``security``; only a configuration with such a value loads the module.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ class Settings:
         return int(text)
 
     def clamped(self, name: str, default: int, lowest: int, highest: int) -> int:
-        """Return a whole number; a number above ``highest`` is reduced to it with a warning."""
+        """Return a whole number; a number above ``highest`` is reduced to ``highest`` with a warning."""
         text = self.text(name)
         if text is None or not NUMBER.fullmatch(text) or int(text) <= highest:
             return self.number(name, default, lowest, highest)
@@ -98,7 +98,7 @@ class Settings:
         return destination
 
     def physical_name(self, kind: int) -> Destination | None:
-        """Return the destination that the element names."""
+        """Return the destination named by the element."""
         if "physicalName" not in self.element.attributes:
             self._findings.error(self.element.line, f"<{self.element.name}> has no physicalName")
             return None
