@@ -6,26 +6,10 @@ Readers and writers treat the encoded defaults like octets of a body, so this mo
 from __future__ import annotations
 
 from spanwire.model.errors import MessageFormatError
+from spanwire.pipeline.formats import leaves
+from spanwire.pipeline.formats.avro import kinds
 from spanwire.pipeline.formats.avro.octets import DOUBLE_FORM, FLOAT_FORM, write_long, write_octets
-from spanwire.pipeline.formats.avro.schema import (
-    ARRAY,
-    BOOLEAN,
-    BYTES,
-    DOUBLE,
-    ENUM,
-    FIXED,
-    FLOAT,
-    INT,
-    LONG,
-    MAP,
-    NULL,
-    RECORD,
-    STRING,
-    UNION,
-    AvroSchema,
-)
-from spanwire.pipeline.formats.leaves import LONG as LONG_LEAF
-from spanwire.pipeline.formats.leaves import floating, single_floating
+from spanwire.pipeline.formats.avro.schema import AvroSchema
 
 
 def default_octets(schema: AvroSchema, default: object) -> bytes:
@@ -41,16 +25,16 @@ def default_octets(schema: AvroSchema, default: object) -> bytes:
 
 def _write(schema: AvroSchema, default: object, out: bytearray) -> None:
     kind = schema.kind
-    if kind == UNION:
+    if kind == kinds.UNION:
         _write_union(schema, default, out)
-    elif kind == RECORD and isinstance(default, dict):
+    elif kind == kinds.RECORD and isinstance(default, dict):
         for field in schema.fields:
             _write(field.schema, default.get(field.name, field.default), out)
-    elif kind == ARRAY and isinstance(default, list):
+    elif kind == kinds.ARRAY and isinstance(default, list):
         _write_block(schema.inner[0], [(b"", item) for item in default], out)
-    elif kind == MAP and isinstance(default, dict):
+    elif kind == kinds.MAP and isinstance(default, dict):
         _write_block(schema.inner[0], [(_key(key), item) for key, item in default.items()], out)
-    elif kind == ENUM and default in schema.symbols:
+    elif kind == kinds.ENUM and default in schema.symbols:
         write_long(out, schema.symbols.index(str(default)))
     else:
         _write_single(schema, default, out)
@@ -91,23 +75,23 @@ def _write_union(schema: AvroSchema, default: object, out: bytearray) -> None:
 
 def _write_single(schema: AvroSchema, default: object, out: bytearray) -> None:
     kind = schema.kind
-    if kind == NULL and default is None:
+    if kind == kinds.NULL and default is None:
         return
-    if kind == BOOLEAN and isinstance(default, bool):
+    if kind == kinds.BOOLEAN and isinstance(default, bool):
         out.append(int(default))
-    elif kind in (INT, LONG):
-        number = LONG_LEAF.write(default)
+    elif kind in (kinds.INT, kinds.LONG):
+        number = leaves.LONG.write(default)
         assert isinstance(number, int)
         write_long(out, number)
-    elif kind == FLOAT:
-        out += FLOAT_FORM.pack(single_floating(default))
-    elif kind == DOUBLE:
-        out += DOUBLE_FORM.pack(floating(default))
-    elif kind == STRING and isinstance(default, str):
+    elif kind == kinds.FLOAT:
+        out += FLOAT_FORM.pack(leaves.single_floating(default))
+    elif kind == kinds.DOUBLE:
+        out += DOUBLE_FORM.pack(leaves.floating(default))
+    elif kind == kinds.STRING and isinstance(default, str):
         write_octets(out, default.encode())
-    elif kind == BYTES and isinstance(default, str):
+    elif kind == kinds.BYTES and isinstance(default, str):
         write_octets(out, _latin(default))
-    elif kind == FIXED and isinstance(default, str) and len(default) == schema.size:
+    elif kind == kinds.FIXED and isinstance(default, str) and len(default) == schema.size:
         out += _latin(default)
     else:
         raise MessageFormatError(f"a default is no {schema.label}")

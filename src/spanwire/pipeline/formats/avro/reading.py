@@ -14,78 +14,55 @@ from decimal import Decimal
 from typing import Final
 
 from spanwire.model.errors import ConfigurationError, MessageFormatError
+from spanwire.pipeline.formats.avro import kinds
 from spanwire.pipeline.formats.avro.columns import member_names, shared_number
 from spanwire.pipeline.formats.avro.defaults import default_octets
 from spanwire.pipeline.formats.avro.octets import OctetReader
-from spanwire.pipeline.formats.avro.schema import (
-    ARRAY,
-    BOOLEAN,
-    BYTES,
-    DATE,
-    DECIMAL,
-    DOUBLE,
-    ENUM,
-    FIXED,
-    FLOAT,
-    INT,
-    LOCAL_MICROS,
-    LOCAL_MILLIS,
-    LONG,
-    MAP,
-    NULL,
-    RECORD,
-    STRING,
-    TIMESTAMP_MICROS,
-    TIMESTAMP_MILLIS,
-    UNION,
-    UUID,
-    AvroSchema,
-    fault,
-)
+from spanwire.pipeline.formats.avro.schema import AvroSchema, fault
 
 Read = Callable[[OctetReader], object]
 
 PRIMITIVE: Final[dict[str, Read]] = {
-    BOOLEAN: OctetReader.boolean,
-    INT: OctetReader.int32,
-    LONG: OctetReader.int64,
-    FLOAT: OctetReader.float32,
-    DOUBLE: OctetReader.float64,
-    BYTES: OctetReader.octets,
-    STRING: OctetReader.text,
+    kinds.BOOLEAN: OctetReader.boolean,
+    kinds.INT: OctetReader.int32,
+    kinds.LONG: OctetReader.int64,
+    kinds.FLOAT: OctetReader.float32,
+    kinds.DOUBLE: OctetReader.float64,
+    kinds.BYTES: OctetReader.octets,
+    kinds.STRING: OctetReader.text,
 }
 PROMOTED: Final[dict[str, tuple[str, ...]]] = {
-    INT: (LONG, FLOAT, DOUBLE),
-    LONG: (FLOAT, DOUBLE),
-    FLOAT: (DOUBLE,),
-    STRING: (BYTES,),
-    BYTES: (STRING,),
+    kinds.INT: (kinds.LONG, kinds.FLOAT, kinds.DOUBLE),
+    kinds.LONG: (kinds.FLOAT, kinds.DOUBLE),
+    kinds.FLOAT: (kinds.DOUBLE,),
+    kinds.STRING: (kinds.BYTES,),
+    kinds.BYTES: (kinds.STRING,),
 }
 # Logical types of the same family can be converted to each other. Between families a value would change its meaning.
 FAMILY: Final[dict[str, str]] = {
-    TIMESTAMP_MILLIS: "timestamp",
-    TIMESTAMP_MICROS: "timestamp",
-    LOCAL_MILLIS: "local timestamp",
-    LOCAL_MICROS: "local timestamp",
+    kinds.TIMESTAMP_MILLIS: "timestamp",
+    kinds.TIMESTAMP_MICROS: "timestamp",
+    kinds.LOCAL_MILLIS: "local timestamp",
+    kinds.LOCAL_MICROS: "local timestamp",
 }
-MILLIS: Final = (TIMESTAMP_MILLIS, LOCAL_MILLIS)
+MILLIS: Final = (kinds.TIMESTAMP_MILLIS, kinds.LOCAL_MILLIS)
 
 
 def compile_reader(writer: AvroSchema, reader: AvroSchema) -> Read:
     """Return a function that reads values of the writer's schema as values of the reader's schema."""
-    if writer.kind == UNION:
+    if writer.kind == kinds.UNION:
         return _from_union(writer, reader)
-    if reader.kind == UNION:
+    if reader.kind == kinds.UNION:
         return _into_union(writer, reader)
     if not matches(writer, reader):
         return _failing(f"the writer's {writer.label} cannot be read as {reader.label}")
-    if writer.kind == RECORD:
+    if writer.kind == kinds.RECORD:
         return _record(writer, reader)
-    if writer.kind == ARRAY:
+    if writer.kind == kinds.ARRAY:
         return _array(writer.inner[0], compile_reader(writer.inner[0], reader.inner[0]))
-    if writer.kind == MAP:
+    if writer.kind == kinds.MAP:
         return _map(writer.inner[0], compile_reader(writer.inner[0], reader.inner[0]))
-    if writer.kind == ENUM:
+    if writer.kind == kinds.ENUM:
         return _enum(writer, reader)
     return _value(writer, reader)
 
@@ -94,7 +71,7 @@ def matches(writer: AvroSchema, reader: AvroSchema) -> bool:
     """Return True if a value of one type can be read as another; neither type is a union."""
     if writer.kind != reader.kind:
         return reader.kind in PROMOTED.get(writer.kind, ())
-    if writer.kind == FIXED and writer.size != reader.size:
+    if writer.kind == kinds.FIXED and writer.size != reader.size:
         return False
     if not writer.name:
         return True
@@ -136,7 +113,7 @@ def _into_union(writer: AvroSchema, reader: AvroSchema) -> Read:
         return _failing(f"the writer's {writer.label} is no branch of the union")
     exact = [index for index in candidates if is_same_type(writer, reader.inner[index])]
     index = (exact or candidates)[0]
-    if writer.kind == NULL:
+    if writer.kind == kinds.NULL:
         return _null
     wide, member = shared_number(reader), member_names(reader)[index]
     if wide:
@@ -227,15 +204,15 @@ def _value(writer: AvroSchema, reader: AvroSchema) -> Read:
     read = _plain(writer, reader)
     if reader.logical:
         return _logical(writer, reader, read)
-    if reader.kind in (FLOAT, DOUBLE) and writer.kind in (INT, LONG):
+    if reader.kind in (kinds.FLOAT, kinds.DOUBLE) and writer.kind in (kinds.INT, kinds.LONG):
         return lambda octets: float(number(read(octets)))
     return read
 
 
 def _plain(writer: AvroSchema, reader: AvroSchema) -> Read:
-    if writer.kind == FIXED:
+    if writer.kind == kinds.FIXED:
         return lambda octets: octets.take(writer.size)
-    return PRIMITIVE.get(reader.kind if reader.kind in (BYTES, STRING) else writer.kind, _null)
+    return PRIMITIVE.get(reader.kind if reader.kind in (kinds.BYTES, kinds.STRING) else writer.kind, _null)
 
 
 def _logical(writer: AvroSchema, reader: AvroSchema, read: Read) -> Read:
@@ -246,13 +223,13 @@ def _logical(writer: AvroSchema, reader: AvroSchema, read: Read) -> Read:
     written = writer.logical or reader.logical
     if written != reader.logical and FAMILY.get(written, written) != FAMILY.get(reader.logical, reader.logical):
         return _failing(f"the writer's {written} cannot be read as {reader.logical}")
-    if reader.logical == DECIMAL:
+    if reader.logical == kinds.DECIMAL:
         return _decimal(writer if writer.logical else reader, reader, read)
-    if reader.logical == UUID:
-        return read if writer.kind == STRING else lambda octets: str(uuid.UUID(bytes=octets.take(writer.size)))
+    if reader.logical == kinds.UUID:
+        return read if writer.kind == kinds.STRING else lambda octets: str(uuid.UUID(bytes=octets.take(writer.size)))
     if written in MILLIS:
         return lambda octets: number(read(octets)) * 1000
-    assert reader.logical in (DATE, TIMESTAMP_MICROS, TIMESTAMP_MILLIS, LOCAL_MICROS, LOCAL_MILLIS)
+    assert reader.logical in (kinds.DATE, *FAMILY)
     return read
 
 

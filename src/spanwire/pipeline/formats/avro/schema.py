@@ -13,48 +13,34 @@ from typing import Final
 
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.units import MIB
+from spanwire.pipeline.formats.avro import kinds
 from spanwire.pipeline.formats.leaves import MAX_DECIMAL_DIGITS
 
 MAX_SCHEMA_CHARACTERS: Final = MIB  # registries refuse larger schemas
 MAX_DEPTH: Final = 64  # types within types; bounds the recursion of a reader
 MAX_TYPES: Final = 10_000  # counted at each use, because ten types that each use the next ten times make ten billion
 
-NULL: Final = "null"
-BOOLEAN: Final = "boolean"
-INT: Final = "int"
-LONG: Final = "long"
-FLOAT: Final = "float"
-DOUBLE: Final = "double"
-BYTES: Final = "bytes"
-STRING: Final = "string"
-RECORD: Final = "record"
-ENUM: Final = "enum"
-FIXED: Final = "fixed"
-ARRAY: Final = "array"
-MAP: Final = "map"
-UNION: Final = "union"
 # The smallest size of a value, in octets.
 PRIMITIVES: Final[dict[str, int]] = {
-    NULL: 0, BOOLEAN: 1, INT: 1, LONG: 1, FLOAT: 4, DOUBLE: 8, BYTES: 1, STRING: 1
-}  # fmt: skip
-
-DECIMAL: Final = "decimal"
-DATE: Final = "date"
-UUID: Final = "uuid"
-TIMESTAMP_MILLIS: Final = "timestamp-millis"
-TIMESTAMP_MICROS: Final = "timestamp-micros"
-LOCAL_MILLIS: Final = "local-timestamp-millis"
-LOCAL_MICROS: Final = "local-timestamp-micros"
+    kinds.NULL: 0,
+    kinds.BOOLEAN: 1,
+    kinds.INT: 1,
+    kinds.LONG: 1,
+    kinds.FLOAT: 4,
+    kinds.DOUBLE: 8,
+    kinds.BYTES: 1,
+    kinds.STRING: 1,
+}
 UUID_OCTETS: Final = 16
 # Logical types with a Spark type, and their underlying types. Other logical types are read as the underlying type.
 LOGICAL: Final[dict[str, tuple[str, ...]]] = {
-    DECIMAL: (BYTES, FIXED),
-    DATE: (INT,),
-    UUID: (STRING, FIXED),
-    TIMESTAMP_MILLIS: (LONG,),
-    TIMESTAMP_MICROS: (LONG,),
-    LOCAL_MILLIS: (LONG,),
-    LOCAL_MICROS: (LONG,),
+    kinds.DECIMAL: (kinds.BYTES, kinds.FIXED),
+    kinds.DATE: (kinds.INT,),
+    kinds.UUID: (kinds.STRING, kinds.FIXED),
+    kinds.TIMESTAMP_MILLIS: (kinds.LONG,),
+    kinds.TIMESTAMP_MICROS: (kinds.LONG,),
+    kinds.LOCAL_MILLIS: (kinds.LONG,),
+    kinds.LOCAL_MICROS: (kinds.LONG,),
 }
 
 
@@ -74,7 +60,8 @@ class AvroSchema:
     """An Avro type, with the types of fields, items, values or branches.
 
     Attributes:
-        kind: the name of a primitive type, or record, enum, fixed, array, map or union.
+        kind: a type of `kinds`, such as ``int`` or ``record``.
+        logical: a logical type of `kinds`, or empty.
         least: the smallest size of a value in octets.
         types: the number of types in this schema, counted at every use.
         name: the full name of a record, enum or fixed.
@@ -138,11 +125,11 @@ class _Parser:
         if not isinstance(node, dict):
             raise fault(f"{json.dumps(node)[:60]} is no type")
         kind = node.get("type")
-        if kind in (RECORD, "error", ENUM, FIXED):
+        if kind in (kinds.RECORD, "error", kinds.ENUM, kinds.FIXED):
             return self._definition(node, str(kind), namespace, depth)
-        if kind == ARRAY or kind == MAP:
-            inner = self.parse(node.get("items" if kind == ARRAY else "values"), namespace, depth + 1)
-            if kind == ARRAY and inner.least == 0:
+        if kind == kinds.ARRAY or kind == kinds.MAP:
+            inner = self.parse(node.get("items" if kind == kinds.ARRAY else "values"), namespace, depth + 1)
+            if kind == kinds.ARRAY and inner.least == 0:
                 raise fault(f"the items of an array, {inner.label}, take no octets")
             return AvroSchema(kind, 1, count_types([inner]), inner=(inner,))
         if isinstance(kind, str) and kind in PRIMITIVES:
@@ -164,9 +151,9 @@ class _Parser:
 
     def _union(self, node: list[object], namespace: str, depth: int) -> AvroSchema:
         branches = tuple(self.parse(branch, namespace, depth + 1) for branch in node)
-        if not branches or any(branch.kind == UNION for branch in branches):
+        if not branches or any(branch.kind == kinds.UNION for branch in branches):
             raise fault("a union is empty or directly in another")
-        return AvroSchema(UNION, 1, count_types(branches), inner=branches)
+        return AvroSchema(kinds.UNION, 1, count_types(branches), inner=branches)
 
     def _definition(self, node: dict[str, object], kind: str, namespace: str, depth: int) -> AvroSchema:
         name, own = node.get("name"), node.get("namespace")
@@ -177,19 +164,19 @@ class _Parser:
         if full in self._types or full in self._open:
             raise fault(f"the type {full} is defined twice")
         aliases = texts(node.get("aliases"), "aliases")
-        if kind == ENUM:
+        if kind == kinds.ENUM:
             schema = self._enum(node, full, aliases)
-        elif kind == FIXED:
+        elif kind == kinds.FIXED:
             size = node.get("size")
             if not isinstance(size, int) or isinstance(size, bool) or size < 0:
                 raise fault(f"the fixed {full} has no size")
-            schema = with_logical(AvroSchema(FIXED, size, name=full, aliases=aliases, size=size), node)
+            schema = with_logical(AvroSchema(kinds.FIXED, size, name=full, aliases=aliases, size=size), node)
         else:
             self._open.add(full)
             fields = self._fields(node.get("fields"), full, full.rpartition(".")[0], depth)
             self._open.remove(full)
             least, types = sum(field.schema.least for field in fields), count_types([field.schema for field in fields])
-            schema = AvroSchema(RECORD, least, types, full, aliases, fields=fields)
+            schema = AvroSchema(kinds.RECORD, least, types, full, aliases, fields=fields)
         self._types[full] = schema
         return schema
 
@@ -200,7 +187,7 @@ class _Parser:
         if default is not None and default not in symbols:
             raise fault(f"the default of the enum {full} is none of its symbols")
         symbol = default if isinstance(default, str) else None
-        return AvroSchema(ENUM, 1, name=full, aliases=aliases, symbols=symbols, default_symbol=symbol)
+        return AvroSchema(kinds.ENUM, 1, name=full, aliases=aliases, symbols=symbols, default_symbol=symbol)
 
     def _fields(self, nodes: object, record: str, namespace: str, depth: int) -> tuple[AvroField, ...]:
         if not isinstance(nodes, list) or not nodes:
@@ -224,10 +211,10 @@ def with_logical(schema: AvroSchema, node: dict[str, object]) -> AvroSchema:
     logical = node.get("logicalType")
     if not isinstance(logical, str) or schema.kind not in LOGICAL.get(logical, ()):
         return schema
-    if logical == UUID and schema.kind == FIXED and schema.size != UUID_OCTETS:
+    if logical == kinds.UUID and schema.kind == kinds.FIXED and schema.size != UUID_OCTETS:
         return schema
     precision, scale = 0, 0
-    if logical == DECIMAL:
+    if logical == kinds.DECIMAL:
         precision, scale = number(node.get("precision")), number(node.get("scale", 0))
         if precision < 1 or not 0 <= scale <= precision:
             return schema

@@ -11,43 +11,21 @@ from typing import Final
 
 from spanwire.model.errors import MessageFormatError
 from spanwire.pipeline.formats import leaves
+from spanwire.pipeline.formats.avro import kinds
 from spanwire.pipeline.formats.avro.columns import is_nullable, member_names, shared_number
 from spanwire.pipeline.formats.avro.defaults import default_octets
 from spanwire.pipeline.formats.avro.octets import DOUBLE_FORM, FLOAT_FORM, write_long, write_octets
-from spanwire.pipeline.formats.avro.schema import (
-    ARRAY,
-    BOOLEAN,
-    BYTES,
-    DATE,
-    DECIMAL,
-    DOUBLE,
-    ENUM,
-    FIXED,
-    FLOAT,
-    INT,
-    LOCAL_MICROS,
-    LOCAL_MILLIS,
-    LONG,
-    MAP,
-    NULL,
-    RECORD,
-    STRING,
-    TIMESTAMP_MICROS,
-    TIMESTAMP_MILLIS,
-    UNION,
-    UUID,
-    AvroSchema,
-)
+from spanwire.pipeline.formats.avro.schema import AvroSchema
 
 Write = Callable[[bytearray, object], None]
 Number = Callable[[object], int]
 
 TIMES: Final[dict[str, tuple[Number, int]]] = {
-    DATE: (leaves.epoch_days, 1),
-    TIMESTAMP_MILLIS: (leaves.epoch_microseconds, 1000),
-    TIMESTAMP_MICROS: (leaves.epoch_microseconds, 1),
-    LOCAL_MILLIS: (leaves.local_microseconds, 1000),
-    LOCAL_MICROS: (leaves.local_microseconds, 1),
+    kinds.DATE: (leaves.epoch_days, 1),
+    kinds.TIMESTAMP_MILLIS: (leaves.epoch_microseconds, 1000),
+    kinds.TIMESTAMP_MICROS: (leaves.epoch_microseconds, 1),
+    kinds.LOCAL_MILLIS: (leaves.local_microseconds, 1000),
+    kinds.LOCAL_MICROS: (leaves.local_microseconds, 1),
 }
 
 
@@ -56,15 +34,15 @@ def compile_writer(schema: AvroSchema) -> Write:
 
     The function raises `MessageFormatError` for an unsuitable value.
     """
-    if schema.kind == RECORD:
+    if schema.kind == kinds.RECORD:
         return _record(schema)
-    if schema.kind == ARRAY:
+    if schema.kind == kinds.ARRAY:
         return _array(schema.inner[0])
-    if schema.kind == MAP:
+    if schema.kind == kinds.MAP:
         return _map(schema.inner[0])
-    if schema.kind == UNION:
+    if schema.kind == kinds.UNION:
         return _union(schema)
-    if schema.kind == ENUM:
+    if schema.kind == kinds.ENUM:
         return _enum(schema)
     if schema.logical:
         return _logical(schema)
@@ -145,8 +123,8 @@ def _union(schema: AvroSchema) -> Write:
         return _shared_number(schema)
     names = member_names(schema)
     writers = [compile_writer(branch) for branch in schema.inner]
-    nothing = next((index for index, branch in enumerate(schema.inner) if branch.kind == NULL), None)
-    single = next(index for index, branch in enumerate(schema.inner) if branch.kind != NULL)
+    nothing = next((index for index, branch in enumerate(schema.inner) if branch.kind == kinds.NULL), None)
+    single = next(index for index, branch in enumerate(schema.inner) if branch.kind != kinds.NULL)
 
     def write(out: bytearray, value: object) -> None:
         index: int | None = nothing
@@ -175,12 +153,12 @@ def _shared_number(schema: AvroSchema) -> Write:
     """Write an integer in the shorter of int and long, and a floating-point number as a double."""
     branches = {branch.kind: index for index, branch in enumerate(schema.inner)}
     writers = {branch.kind: compile_writer(branch) for branch in schema.inner}
-    wide = DOUBLE if DOUBLE in branches else LONG
+    wide = kinds.DOUBLE if kinds.DOUBLE in branches else kinds.LONG
 
     def write(out: bytearray, value: object) -> None:
-        kind = NULL if value is None else wide
-        if kind == LONG and isinstance(value, int) and -(2**31) <= value < 2**31:
-            kind = INT
+        kind = kinds.NULL if value is None else wide
+        if kind == kinds.LONG and isinstance(value, int) and -(2**31) <= value < 2**31:
+            kind = kinds.INT
         if kind not in branches:
             raise MessageFormatError("null is no branch of the union")
         write_long(out, branches[kind])
@@ -202,9 +180,9 @@ def _enum(schema: AvroSchema) -> Write:
 
 
 def _logical(schema: AvroSchema) -> Write:
-    if schema.logical == DECIMAL:
+    if schema.logical == kinds.DECIMAL:
         return _decimal(schema)
-    if schema.logical == UUID:
+    if schema.logical == kinds.UUID:
         return _uuid(schema)
     convert, unit = TIMES[schema.logical]
 
@@ -217,7 +195,7 @@ def _logical(schema: AvroSchema) -> Write:
 def _decimal(schema: AvroSchema) -> Write:
     def write(out: bytearray, value: object) -> None:
         unscaled = leaves.unscaled_decimal(value, schema.precision, schema.scale)
-        if schema.kind == BYTES:
+        if schema.kind == kinds.BYTES:
             write_octets(out, unscaled.to_bytes((unscaled.bit_length() // 8) + 1, "big", signed=True))
             return
         try:
@@ -234,7 +212,7 @@ def _uuid(schema: AvroSchema) -> Write:
             number = uuid.UUID(value if isinstance(value, str) else "")
         except ValueError:
             raise MessageFormatError("a value is no UUID") from None
-        if schema.kind == STRING:
+        if schema.kind == kinds.STRING:
             write_octets(out, str(number).encode())
         else:
             out += number.bytes
@@ -244,15 +222,15 @@ def _uuid(schema: AvroSchema) -> Write:
 
 def _single(schema: AvroSchema) -> Write:
     return {
-        NULL: _write_null,
-        BOOLEAN: _write_boolean,
-        INT: _write_whole(leaves.INT),
-        LONG: _write_whole(leaves.LONG),
-        FLOAT: _write_float,
-        DOUBLE: _write_double,
-        BYTES: _write_bytes,
-        STRING: _write_string,
-        FIXED: _write_fixed(schema.size),
+        kinds.NULL: _write_null,
+        kinds.BOOLEAN: _write_boolean,
+        kinds.INT: _write_whole(leaves.INT),
+        kinds.LONG: _write_whole(leaves.LONG),
+        kinds.FLOAT: _write_float,
+        kinds.DOUBLE: _write_double,
+        kinds.BYTES: _write_bytes,
+        kinds.STRING: _write_string,
+        kinds.FIXED: _write_fixed(schema.size),
     }[schema.kind]
 
 
