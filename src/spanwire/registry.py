@@ -96,6 +96,10 @@ TLS_CONNECTION: Final = "spanwire.transports.tls:TlsConnection"
 FILTERED_BROKER: Final = "spanwire.broker.plugins.filtered_broker:FilteredBroker"
 PLUG_IN: Final = "spanwire.broker.plugins.plugins:plug_in"
 
+# Loaded only by `spanwire web` and `spanwire metrics`; they need the extra `web`.
+WEB_SERVER: Final = "spanwire.web.server:serve"
+WEB_METRICS: Final = "spanwire.web.metrics:exposition"
+
 STORES: Final[dict[str, str]] = {
     "memory": "spanwire.stores.memory:MemoryStore",
     "journal": "spanwire.stores.journal.journal:Journal",

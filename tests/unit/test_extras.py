@@ -38,7 +38,7 @@ def test_the_packages_of_an_extra_are_named_without_their_markers(extras: list[s
 
 
 @pytest.mark.parametrize(
-    "extra", ["java", "jsonschema", "protobuf", "report", "security", "spark", "zeroconf", "fabric"]
+    "extra", ["java", "jsonschema", "protobuf", "report", "security", "spark", "web", "zeroconf", "fabric"]
 )
 def test_the_command_names_every_package_of_the_extra_and_not_spanwire_itself(extra: str) -> None:
     words = shlex.split(install_command(extra))

@@ -187,7 +187,7 @@ class BrokerAssembly:
         )  # fmt: skip
         self.sessions = Sessions(self.connection_cleanup)
         self.administration = Administration(
-            context, self.connections, self.connection_cleanup, self.destinations, self.durables, self.flow
+            context, self.connections, self.connection_cleanup, self.destinations, self.durables, self.flow, self.logins
         )
         self.overview = Overview(context, self.map, self.connections, self.usage, self._limits, self.flow, self.xa)
         self.timers = Timers(

@@ -13,6 +13,17 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from spanwire.management.control_client import ControlClient
+from spanwire.management.view_table import (
+    BROKER,
+    CONNECTIONS,
+    CONNECTORS,
+    CONSUMERS,
+    QUEUES,
+    SUBSCRIPTIONS,
+    ViewTable,
+    broker_row,
+    rows_of,
+)
 from spanwire.model.text import escaped
 
 TYPES: Final = (
@@ -20,79 +31,6 @@ TYPES: Final = (
     "TempQueue", "TempTopic",
 )  # fmt: skip
 DESTINATION_TYPES: Final = {"queue": "Queue", "topic": "Topic", "temp-queue": "TempQueue", "temp-topic": "TempTopic"}
-DESTINATION_ATTRIBUTES: Final = (
-    ("QueueSize", "pending"),
-    ("EnqueueCount", "enqueued"),
-    ("DequeueCount", "dequeued"),
-    ("DispatchCount", "dispatched"),
-    ("InFlightCount", "in_flight"),
-    ("ExpiredCount", "expired"),
-    ("ConsumerCount", "consumers"),
-    ("ProducerCount", "producers"),
-    ("MemoryUsageByteCount", "memory_bytes"),
-    ("MemoryLimit", "memory_limit_bytes"),
-    ("Paused", "paused"),
-    ("DurableSubscriptions", "durable_subscriptions"),
-)
-SUBSCRIPTION_ATTRIBUTES: Final = (
-    ("ClientId", "client_id"),
-    ("UserName", "user_name"),
-    ("RemoteAddress", "remote_address"),
-    ("DestinationName", "destination"),
-    ("Selector", "selector"),
-    ("SubscriptionName", "durable"),
-    ("PrefetchSize", "prefetch_size"),
-    ("DispatchedQueueSize", "in_flight"),
-    ("DispatchedCounter", "dispatched"),
-    ("DequeueCounter", "dequeued"),
-    ("Browser", "browser"),
-)
-DURABLE_ATTRIBUTES: Final = (
-    ("ClientId", "client_id"),
-    ("SubscriptionName", "name"),
-    ("DestinationName", "topic"),
-    ("Selector", "selector"),
-    ("NoLocal", "no_local"),
-    ("Active", "active"),
-    ("AwaySeconds", "away_s"),
-    ("PendingQueueSize", "pending"),
-    ("DispatchedQueueSize", "in_flight"),
-    ("EnqueueCounter", "enqueued"),
-    ("DequeueCounter", "dequeued"),
-    ("DispatchedCounter", "dispatched"),
-)
-CONNECTION_ATTRIBUTES: Final = (
-    ("ClientId", "client_id"),
-    ("UserName", "user_name"),
-    ("RemoteAddress", "remote_address"),
-    ("Protocol", "protocol"),
-    ("Consumers", "consumers"),
-    ("Producers", "producers"),
-    ("Slow", "slow"),
-)
-BROKER_ATTRIBUTES: Final = (
-    ("CurrentConnectionsCount", "connections"),
-    ("TotalEnqueueCount", "enqueued"),
-    ("TotalDequeueCount", "dequeued"),
-    ("TotalMessageCount", "pending"),
-    ("DurableTopicSubscriptions", "durable_subscriptions"),
-    ("InactiveDurableTopicSubscriptions", "durable_subscriptions_away"),
-    ("DurablePendingCount", "durable_pending"),
-    ("PreparedTransactionCount", "prepared_transactions"),
-    ("ParkedSendCount", "parked_sends"),
-    ("MemoryUsageByteCount", "memory_bytes"),
-    ("MemoryLimit", "memory_limit_bytes"),
-    ("StoreUsageByteCount", "store_bytes"),
-    ("StoreLimit", "store_limit_bytes"),
-    ("TempLimit", "temporary_limit_bytes"),
-)
-USAGE_ATTRIBUTES: Final = (
-    ("MemoryPercentUsage", "memory_percent"),
-    ("StorePercentUsage", "store_percent"),
-    ("TempPercentUsage", "temporary_percent"),
-    ("DiskFreeByteCount", "disk_free_bytes"),
-    ("DiskFull", "disk_full"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,23 +58,23 @@ def all_objects(client: ControlClient, with_consumers: bool = True) -> list[View
     status = client.ask("status")
     objects = _broker_objects(status) if isinstance(status, dict) else []
     objects += [
-        ViewedObject("Connection", str(row["connection_id"]), _attributes(row, CONNECTION_ATTRIBUTES))
+        ViewedObject("Connection", str(row["connection_id"]), _attributes(row, CONNECTIONS))
         for row in _rows(client.ask("connections"))
     ]
     if with_consumers:
         objects += [
-            ViewedObject("Subscription", str(row["consumer_id"]), _attributes(row, SUBSCRIPTION_ATTRIBUTES))
+            ViewedObject("Subscription", str(row["consumer_id"]), _attributes(row, CONSUMERS))
             for row in _rows(client.ask("consumers"))
         ]
     objects += [
-        ViewedObject("DurableSubscription", f"{row['client_id']}:{row['name']}", _attributes(row, DURABLE_ATTRIBUTES))
+        ViewedObject("DurableSubscription", f"{row['client_id']}:{row['name']}", _attributes(row, SUBSCRIPTIONS))
         for row in _rows(client.ask("subscriptions"))
     ]
     for row in _rows(client.ask("destinations")):
         scheme, _, name = str(row["destination"]).partition("://")
         kind = DESTINATION_TYPES.get(scheme)
         if kind is not None:
-            objects.append(ViewedObject(kind, name, _attributes(row, DESTINATION_ATTRIBUTES)))
+            objects.append(ViewedObject(kind, name, _attributes(row, QUEUES)))
     return objects
 
 
@@ -148,17 +86,11 @@ def _broker_objects(status: dict[str, object]) -> list[ViewedObject]:
         "DataDirectory": status.get("data_directory"),
         "Persistent": status.get("persistent"),
     }
-    statistics = status.get("statistics")
-    if isinstance(statistics, dict):
-        attributes.update(_attributes(statistics, BROKER_ATTRIBUTES))
-    usage = status.get("usage")
-    if isinstance(usage, dict):
-        attributes.update(_attributes(usage, USAGE_ATTRIBUTES))
+    attributes.update(_attributes(broker_row(status), BROKER))
     objects = [ViewedObject("Broker", str(status.get("name")), attributes)]
-    for row in _rows(status.get("connectors")):
-        objects.append(
-            ViewedObject("Connector", str(row["name"]), {"Uri": row["uri"], "ConnectionCount": row["connections"]})
-        )
+    for row in rows_of(CONNECTORS, status):
+        attributes = _attributes(row, CONNECTORS)
+        objects.append(ViewedObject("Connector", str(attributes.pop("Name")), attributes))
     settings = {str(row.get("name")): row for row in _rows(status.get("network_settings"))}
     for row in _rows(status.get("network_connectors")):
         shown = {name.title().replace("_", ""): value for name, value in row.items() if name != "name"}
@@ -201,8 +133,8 @@ def _matches(viewed: ViewedObject, pair: tuple[str, str]) -> bool:
     return viewed.type == pair[0] and fnmatchcase(viewed.name, pair[1])
 
 
-def _attributes(row: dict[str, object], names: Sequence[tuple[str, str]]) -> dict[str, object]:
-    return {name: row[key] for name, key in names if key in row}
+def _attributes(row: dict[str, object], view: ViewTable) -> dict[str, object]:
+    return {name: row[key] for name, key in view.beans() if key in row}
 
 
 def _rows(answer: object) -> list[dict[str, object]]:

@@ -32,6 +32,11 @@ def control_client(options: argparse.Namespace, timeout_s: float = ANSWER_TIMEOU
     return ControlClient(broker_directory(options, os.environ), timeout_s)
 
 
+def directory_of(options: argparse.Namespace) -> Path:
+    """Return the data directory of the broker that the options name. Raises `ConfigurationError`."""
+    return broker_directory(options, os.environ)
+
+
 def named_configuration(options: argparse.Namespace, environment: Mapping[str, str]) -> str | None:
     """Return the broker's file from the command line or the environment.
 

@@ -7,6 +7,9 @@
 connection stays open until the broker has stopped, so `ControlClient` can wait for the end. Operations take arguments
 and time: ``{"command": "purge", "destinations": ["Q"], "selector": "n > 1"}`` is answered at the end of the purge. Each
 operation writes a line to the audit log.
+
+A request with a ``handle`` has the rights of the user who got the handle by ``login`` (`spanwire.management.handles`);
+a refusal then has a ``code`` beside its ``error``.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from typing import Final, cast
 
 from spanwire.broker.security.audit_log import printable
 from spanwire.management.control_client import MAX_REQUEST_BYTES, SOCKET_NAME, ControlError, ShortPath
+from spanwire.management.handles import Handles, Operator, code_of
 from spanwire.model.errors import SpanwireError
 
 logger = logging.getLogger(__name__)
@@ -33,6 +37,9 @@ MAX_CLIENTS: Final = 32
 ENTRIES_PER_TURN: Final = 100  # entries of a list made in one turn; each takes about 20 microseconds
 
 FAILURE: Final = "the control command %s failed"
+HANDLE: Final = "handle"
+LOGIN: Final = "login"
+NOT_AUDITED: Final = ("command", HANDLE, "password")  # arguments that never stand in the log
 
 Command = Callable[[], object]
 Operation = Callable[[Mapping[str, object]], Awaitable[object]]
@@ -42,8 +49,14 @@ class ControlServer:
     """Answers commands on the control socket. The commands do the work."""
 
     def __init__(
-        self, directory: Path, commands: Mapping[str, Command], operations: Mapping[str, Operation] | None = None
+        self,
+        directory: Path,
+        commands: Mapping[str, Command],
+        operations: Mapping[str, Operation] | None = None,
+        handles: Handles | None = None,
     ) -> None:
+        """Without ``handles`` requests with a handle are refused."""
+        self._handles: Final = handles
         self._path: Final = directory / SOCKET_NAME
         self._commands: Final = commands
         self._operations: Final = operations if operations is not None else {}
@@ -100,6 +113,16 @@ class ControlServer:
         arguments = _read(request)
         name = arguments.get("command") if arguments is not None else None
         operation = self._operations.get(name) if isinstance(name, str) else None
+        operator: Operator | None = None
+        if arguments is not None and HANDLE in arguments:
+            try:
+                operator = self._operator(arguments, str(name))
+            except SpanwireError as error:
+                audit.warning(
+                    "control socket, %s: %s refused: %s", _peer(client), printable(str(name)), printable(str(error))
+                )
+                _write(client, _refusal(error))
+                return
         if arguments is None or operation is None:
             answer = self.answer(request)
             result = answer.get("result")
@@ -108,9 +131,17 @@ class ControlServer:
                 return
             task = asyncio.get_running_loop().create_task(self._list(str(name), result, client))
         else:
-            task = asyncio.get_running_loop().create_task(self._operate(str(name), operation, arguments, client))
+            task = asyncio.get_running_loop().create_task(
+                self._operate(str(name), operation, arguments, client, operator)
+            )
         self._running.add(task)
         task.add_done_callback(self._running.discard)
+
+    def _operator(self, arguments: dict[str, object], command: str) -> Operator:
+        """Return the user of a handle. Raises `SpanwireError` for a user without the right to a command."""
+        if self._handles is None:
+            raise ControlError("this broker gives no handles")
+        return self._handles.checked(arguments[HANDLE], command)
 
     def answer(self, request: bytes) -> dict[str, object]:
         """Return the answer to a command; the result of a listing command is an iterator."""
@@ -148,20 +179,37 @@ class ControlServer:
             client.write(b"]}\n")
 
     async def _operate(
-        self, name: str, operation: Operation, arguments: dict[str, object], client: asyncio.Transport
+        self,
+        name: str,
+        operation: Operation,
+        arguments: dict[str, object],
+        client: asyncio.Transport,
+        operator: Operator | None,
     ) -> None:
         try:
             answer: dict[str, object] = {"ok": True, "result": await operation(arguments)}
         except SpanwireError as error:
-            answer = {"ok": False, "error": str(error)}
+            answer = _refusal(error)
         except Exception:
             logger.exception(FAILURE, name)
             answer = _failure_answer(name)
-        outcome = "done" if answer["ok"] else f"refused: {printable(str(answer['error']))}"
-        text = json.dumps({key: value for key, value in arguments.items() if key != "command"})
-        audit.info("control socket, %s: %s %s %s", _peer(client), name, printable(text), outcome)
+        if name != LOGIN or not answer["ok"]:  # a login a minute and user is no news
+            outcome = "done" if answer["ok"] else f"refused: {printable(str(answer['error']))}"
+            text = json.dumps({key: value for key, value in arguments.items() if key not in NOT_AUDITED})
+            source = _peer(client) if operator is None else f"{_peer(client)} for {_named(operator)}"
+            audit.info("control socket, %s: %s %s %s", source, name, printable(text), outcome)
         if not client.is_closing():
             _write(client, answer)
+
+
+def _refusal(error: SpanwireError) -> dict[str, object]:
+    """Return the answer of a refused request."""
+    return {"ok": False, "error": str(error), "code": code_of(error)}
+
+
+def _named(operator: Operator) -> str:
+    """Return user and address for the audit log."""
+    return f"user {printable(operator.user)} at {printable(operator.address)}"
 
 
 def _failure_answer(name: object) -> dict[str, object]:

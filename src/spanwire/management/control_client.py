@@ -23,7 +23,14 @@ MAX_SOCKET_PATH: Final = 100  # bytes of a path; the system's limit is 104 or 10
 
 
 class ControlError(SpanwireError):
-    """Raised when the control socket cannot be opened, reached or understood; the text has the remedy."""
+    """Raised when the control socket cannot be opened, reached or understood; the text has the remedy.
+
+    ``code`` is that of a refusal by the broker (`spanwire.management.handles`), else "".
+    """
+
+    def __init__(self, text: str, code: str = "") -> None:
+        super().__init__(text)
+        self.code: Final = code
 
 
 class ControlClient:
@@ -90,7 +97,8 @@ class ControlClient:
             raise ControlError("the broker's answer is no JSON; is it of another version?") from error
         if not isinstance(answer, dict) or not answer.get("ok"):
             reason = answer.get("error") if isinstance(answer, dict) else None
-            raise ControlError(str(reason or "the broker refused the command"))
+            code = answer.get("code") if isinstance(answer, dict) else None
+            raise ControlError(str(reason or "the broker refused the command"), str(code or ""))
         return answer.get("result")
 
 

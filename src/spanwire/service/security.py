@@ -84,6 +84,11 @@ class Security:
         self._configuration = configuration
         return self.authorizer()
 
+    @property
+    def is_open(self) -> bool:
+        """True if no authentication is configured."""
+        return self._configuration.authentication is None
+
     def obstacle(self) -> str | None:
         """Return the reason against connectors open to other machines; None if a password is required."""
         authentication = self._configuration.authentication

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final, cast
@@ -26,6 +27,7 @@ from spanwire.discovery.addresses.address import read_address
 from spanwire.management.administration import BrokerAdministration
 from spanwire.management.browsing import QueueBrowsing
 from spanwire.management.control import Command, ControlServer, Operation
+from spanwire.management.handles import Handles
 from spanwire.management.operations import QueueOperations
 from spanwire.management.views import BrokerView
 from spanwire.model.destination import Destination
@@ -312,15 +314,20 @@ class BrokerService:
         view = BrokerView(broker, broker.overview, self.connectors, clock, facts, self._persistence.journal_directory)
         commands: dict[str, Command] = {
             "status": lambda: {**view.status(), **self._networking.status()},
+            "summary": lambda: {**view.summary(), **self._networking.status()},
             "destinations": view.destinations,
             "subscriptions": view.subscriptions,
             "connections": view.connections,
             "consumers": view.consumers,
+            "ping": lambda: {"name": broker.name, "pid": os.getpid()},
+            "exposure": lambda: {"obstacle": self._security.obstacle()},
             "stop": self.request_stop,
         }
         queues = QueueOperations(broker.operations, clock, self.wake)
         administration = BrokerAdministration(broker.administration, clock, self.wake)
+        handles = Handles(broker.administration, clock, lambda: self._security.is_open)
         operations: dict[str, Operation] = {
+            "login": handles.login,
             "purge": queues.purge,
             "retry": queues.retry,
             "pause": queues.pause,
@@ -333,7 +340,7 @@ class BrokerService:
             "network-stop": self._networking.stop_connectors,
             "reload": self.reload,
         }
-        self._control = ControlServer(self.directory, commands, operations)
+        self._control = ControlServer(self.directory, commands, operations, handles)
         await self._control.start()
 
     def links(self) -> list[dict[str, object]]:

@@ -13,8 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spanwire.broker.ports import Principal
 from spanwire.management.control import ENTRIES_PER_TURN, ControlServer
-from spanwire.model.errors import ConfigurationError
+from spanwire.management.handles import Handles
+from spanwire.model.environment import Time
+from spanwire.model.errors import AuthenticationError, ConfigurationError
+from spanwire.model.info import ConnectionInfo
 
 
 def fail() -> object:
@@ -138,7 +142,7 @@ def test_a_refused_operation_says_why_and_a_broken_one_shows_nothing_of_its_insi
 
     with caplog.at_level(logging.ERROR):
         refused, broken = asyncio.run(dialogue())
-    assert refused == {"ok": False, "error": "there is no queue Q"}
+    assert refused == {"ok": False, "error": "there is no queue Q", "code": "refused"}
     assert "planted" not in str(broken)
     assert "planted" in caplog.text
 
@@ -191,6 +195,88 @@ def test_each_operation_leaves_one_line_in_the_audit(caplog: pytest.LogCaptureFi
         'control socket, its owner: slow {"destinations": ["Q\\n"]} done',
         "control socket, its owner: refused {} refused: there is no queue Q",
     ]
+
+
+class Logins:
+    """Duck-typed to `LoginBroker`."""
+
+    def log_in(self, info: ConnectionInfo, now: Time) -> Principal:
+        if info.password != "canary-word":
+            raise AuthenticationError("User name or password is invalid.")
+        return Principal(str(info.user_name), frozenset({"viewers" if info.user_name == "vera" else "admins"}))
+
+
+class Clock:
+    def now(self) -> Time:
+        return Time(0.0, 0)
+
+
+def with_handles() -> ControlServer:
+    operations = Operations()
+    operations.go.set()
+    handles = Handles(Logins(), Clock(), lambda: False, lambda: "the-handle")
+    return ControlServer(
+        Path("/nowhere"),
+        {"summary": lambda: "fine", "stop": lambda: "stopped", "destinations": lambda: iter([1])},
+        {"login": handles.login, "purge": operations.slow},
+        handles,
+    )
+
+
+def asked(*requests: dict[str, object]) -> list[dict[str, object]]:
+    async def dialogue() -> list[dict[str, object]]:
+        server, client = with_handles(), Client()
+        for request in requests:
+            server.handle(json.dumps(request).encode(), cast(asyncio.Transport, client))
+            await _settle()
+        return client.answers()
+
+    return asyncio.run(dialogue())
+
+
+def login_of(user: str, password: str = "canary-word") -> dict[str, object]:
+    return {"command": "login", "user": user, "password": password, "address": "http://10.0.0.1:5"}
+
+
+def test_s19_a_handle_has_the_rights_of_its_user_and_no_more() -> None:
+    answers = asked(
+        login_of("vera"),
+        {"command": "summary", "handle": "the-handle"},
+        {"command": "destinations", "handle": "the-handle"},
+        {"command": "purge", "handle": "the-handle", "destinations": ["Q"]},
+        {"command": "stop", "handle": "the-handle"},
+        {"command": "summary", "handle": "another"},
+        {"command": "stop", "handle": None},
+    )
+    assert [answer.get("code") for answer in answers] == [
+        None, None, None, "forbidden", "forbidden", "unauthenticated", "unauthenticated",
+    ]  # fmt: skip
+    assert answers[1:3] == [{"ok": True, "result": "fine"}, {"ok": True, "result": [1]}]
+
+
+def test_a_wrong_password_is_answered_with_its_code() -> None:
+    (answer,) = asked(login_of("anna", "x"))
+    assert (answer["ok"], answer["code"]) == (False, "unauthenticated")
+
+
+def test_s25_the_audit_names_the_user_of_a_handle_and_shows_neither_handle_nor_password(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.DEBUG):
+        asked(
+            login_of("anna"),
+            login_of("anna", "canary-mistyped"),
+            {"command": "purge", "handle": "the-handle", "destinations": ["Q"]},
+            {"command": "stop", "handle": "the-handle"},
+        )
+    assert [record.message for record in caplog.records if record.name == "spanwire.audit"] == [
+        'control socket, its owner: login {"user": "anna", "address": "http://10.0.0.1:5"} '
+        "refused: User name or password is invalid.",
+        'control socket, its owner for user anna at http://10.0.0.1:5: purge {"destinations": ["Q"]} done',
+        "control socket, its owner: stop refused: no role allows the command stop",
+    ]
+    assert "canary" not in caplog.text
+    assert "the-handle" not in caplog.text
 
 
 def test_a_long_list_is_made_some_entries_in_each_turn_and_answered_as_a_whole() -> None:

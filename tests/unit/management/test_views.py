@@ -11,7 +11,7 @@ from spanwire.broker.admin.views import BrokerStatistics, ConnectionView, Consum
 from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.policy.policy_entry import PolicyEntry
-from spanwire.management.views import BrokerView, percent
+from spanwire.management.views import TOTALS, BrokerView, percent
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.environment import Time
 
@@ -55,7 +55,7 @@ class Things:
     def consumer_views(self) -> list[ConsumerView]:
         return [ConsumerView("ID:c:1:1", "client", "user", "tcp://h:5", "queue://A", None, None, 10, 0, 0, 0, False)]
 
-    def statistics(self) -> BrokerStatistics:
+    def statistics(self, with_totals: bool = True) -> BrokerStatistics:
         return BrokerStatistics(
             1, 2, 10, 8, 8, 0, 2, 200, 1000, 0, store_bytes=50, store_limit_bytes=200, temporary_limit_bytes=100
         )
@@ -75,6 +75,15 @@ def test_the_status_says_who_since_when_and_where() -> None:
     assert (status["name"], status["id"], status["uptime_s"], status["persistent"]) == ("orders", "ID:b", 90.2, True)
     assert status["connectors"] == [{"name": "stomp", "uri": "stomp://127.0.0.1:61613", "connections": 3}]
     json.dumps(status)
+
+
+def test_the_summary_has_no_totals_over_destinations() -> None:
+    view = BrokerView(Broker(), Things(), [Connector()], Clock(), {})
+    status, summary = view.status(), view.summary()
+    assert isinstance(status["statistics"], dict)
+    assert isinstance(summary["statistics"], dict)
+    assert status["statistics"].keys() - summary["statistics"].keys() == set(TOTALS)
+    assert summary.keys() == status.keys()
 
 
 def test_destinations_and_connections_come_in_order_and_as_json() -> None:

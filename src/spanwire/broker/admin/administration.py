@@ -1,6 +1,6 @@
-"""Administration: removes durable subscriptions and destinations, disconnects clients.
+"""Administration: removes durable subscriptions and destinations, disconnects clients, logs operators in.
 
-An operator needs no rights.
+An operator on the control socket needs no rights.
 """
 
 from __future__ import annotations
@@ -12,10 +12,13 @@ from spanwire.broker.connections.connections import Connections
 from spanwire.broker.destinations.destinations import Destinations
 from spanwire.broker.destinations.durable_subscriptions import DurableSubscriptions
 from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.ports import Principal
 from spanwire.broker.routing.flow_control import FlowControl
+from spanwire.broker.security.login import Logins
 from spanwire.model.destination import Destination
 from spanwire.model.environment import Time
 from spanwire.model.errors import InvalidDestinationError, JmsError
+from spanwire.model.info import ConnectionInfo
 
 DISCONNECTED: Final = "an operator has disconnected this client"
 
@@ -31,6 +34,7 @@ class Administration:
         destinations: Destinations,
         durables: DurableSubscriptions,
         flow: FlowControl,
+        logins: Logins,
     ) -> None:
         self._context: Final[BrokerContext] = context
         self._connections: Final[Connections] = connections
@@ -38,6 +42,16 @@ class Administration:
         self._destinations: Final[Destinations] = destinations
         self._durables: Final[DurableSubscriptions] = durables
         self._flow: Final[FlowControl] = flow
+        self._logins: Final[Logins] = logins
+
+    def log_in(self, info: ConnectionInfo, now: Time) -> Principal:
+        """Return the principal of an operator without a connection.
+
+        Raises:
+            AuthenticationError: the credentials are wrong, or too many were wrong before.
+        """
+        self._context.begin_request(now)
+        return self._logins.log_in(info)
 
     def remove_subscription(self, client_id: str, name: str, now: Time) -> int:
         """Delete a durable subscription without subscriber and return the number of deleted messages.

@@ -1,0 +1,1 @@
+"""Commands that show a broker to monitoring: web, metrics, health."""

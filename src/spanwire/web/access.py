@@ -1,0 +1,91 @@
+"""Access: turns the credentials of a request into a handle of the broker, and keeps the handle for its lifetime."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final
+
+from spanwire.management.control_client import ControlError
+from spanwire.management.handles import Role
+from spanwire.web.link import Link
+from spanwire.web.problems import ProblemError, problem_of
+
+MAX_CALLERS: Final = 1_000  # handles kept; as many as the broker gives
+MARGIN_S: Final = 5.0  # seconds before its end from which a handle is no longer used
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """A logged-in user."""
+
+    user: str
+    role: Role
+    handle: str
+
+
+NOBODY: Final = Caller("", Role.NONE, "")
+
+
+class Access:
+    """Logs callers in. The broker checks their credentials and decides about their role."""
+
+    def __init__(self, link: Link, now: Callable[[], float] = time.monotonic) -> None:
+        self._link: Final = link
+        self._now: Final = now
+        self._callers: Final[dict[bytes, tuple[Caller, float]]] = {}
+
+    async def caller(self, authorization: str | None, address: str) -> Caller:
+        """Return the caller of a request with this ``Authorization`` header, from the address ``http://host:port``.
+
+        Raises:
+            ProblemError: the credentials are missing, malformed or wrong
+        """
+        key = _key(authorization, address)
+        known = self._callers.get(key)
+        if known is not None and known[1] > self._now():
+            return known[0]
+        user, password = _credentials(authorization)
+        try:
+            answer = await self._link.ask("login", user=user, password=password, address=address)
+        except ControlError as error:
+            raise problem_of(error) from error
+        if not isinstance(answer, dict):
+            raise ProblemError(HTTPStatus.BAD_GATEWAY, "the broker's answer to a login has another form than expected")
+        caller = Caller(str(answer["user"]), Role[str(answer["role"]).upper()], str(answer["handle"]))
+        self._callers.pop(key, None)
+        while len(self._callers) >= MAX_CALLERS:
+            del self._callers[next(iter(self._callers))]
+        self._callers[key] = (caller, self._now() + float(answer["lifetime_s"]) - MARGIN_S)
+        return caller
+
+    def forget(self, authorization: str | None, address: str) -> None:
+        """Drop the handle of these credentials, because the broker does not know it any more."""
+        self._callers.pop(_key(authorization, address), None)
+
+
+def _key(authorization: str | None, address: str) -> bytes:
+    """Return a digest of credentials and host, so that no password is kept."""
+    host = address.rpartition(":")[0]
+    return hashlib.sha256(f"{host}\n{authorization}".encode("utf-8", "surrogatepass")).digest()
+
+
+def _credentials(authorization: str | None) -> tuple[str | None, str | None]:
+    """Return user and password of a header; None for both without a header."""
+    if authorization is None:
+        return None, None
+    scheme, _, text = authorization.partition(" ")
+    try:
+        if scheme.lower() != "basic":
+            raise ValueError
+        user, colon, password = base64.b64decode(text.strip(), validate=True).decode("utf-8").partition(":")
+    except (ValueError, binascii.Error) as error:
+        raise ProblemError(HTTPStatus.UNAUTHORIZED, "the Authorization header is no Basic authentication") from error
+    if not colon:
+        raise ProblemError(HTTPStatus.UNAUTHORIZED, "the Authorization header has no password")
+    return user, password

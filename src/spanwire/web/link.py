@@ -1,0 +1,66 @@
+"""The web process's link to the broker, and snapshots that spare the broker repeated requests."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Final, Protocol
+
+from spanwire.management.control_client import ControlClient
+
+MAX_REQUESTS: Final = 8  # requests to the broker at a time; the control socket has room for 32 clients
+TIMEOUT_S: Final = 10.0  # seconds; a broker that does not answer for so long is not alive
+MAX_AGE_S: Final = 1.0  # seconds that a snapshot is served; so each view costs the broker one request a second
+
+
+class Link(Protocol):
+    """Asks the broker."""
+
+    async def ask(self, command: str, **arguments: object) -> object:
+        """Return the result of a command. Raises `ControlError`."""
+        ...
+
+
+class ControlLink:
+    """Asks over the control socket, in threads, because its client blocks."""
+
+    def __init__(self, directory: Path, timeout_s: float = TIMEOUT_S) -> None:
+        self._client: Final = ControlClient(directory, timeout_s)
+        self._slots: Final = asyncio.Semaphore(MAX_REQUESTS)
+
+    async def ask(self, command: str, **arguments: object) -> object:
+        """Return the result of a command. Raises `ControlError`."""
+        async with self._slots:
+            return await asyncio.to_thread(partial(self._client.ask, command, **arguments))
+
+
+class Snapshots:
+    """Answers to reading commands, shared by all requests of `MAX_AGE_S` seconds."""
+
+    def __init__(self, link: Link, now: Callable[[], float] = time.monotonic) -> None:
+        self._link: Final = link
+        self._now: Final = now
+        self._answers: Final[dict[str, tuple[float, asyncio.Task[object]]]] = {}
+
+    async def answer(self, command: str, **arguments: object) -> object:
+        """Return a recent answer to ``command``; requests at the same time wait for one answer.
+
+        Raises:
+            ControlError: the broker does not answer, or refuses; the next request asks again
+        """
+        made_at, task = self._answers.get(command, (0.0, None))
+        if task is None or self._now() - made_at >= MAX_AGE_S:
+            task = asyncio.get_running_loop().create_task(self._asked(command, arguments))
+            self._answers[command] = (self._now(), task)
+        try:
+            return await asyncio.shield(task)
+        except BaseException:
+            if self._answers.get(command, (0.0, None))[1] is task and task.done():
+                del self._answers[command]
+            raise
+
+    async def _asked(self, command: str, arguments: dict[str, object]) -> object:
+        return await self._link.ask(command, **arguments)

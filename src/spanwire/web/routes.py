@@ -1,0 +1,103 @@
+"""The table of all routes with their roles, and the application that serves the table and nothing else."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from http import HTTPStatus
+from typing import Final
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from spanwire.management.control_client import ControlError
+from spanwire.management.handles import UNAUTHENTICATED, Role
+from spanwire.web import monitoring
+from spanwire.web.access import NOBODY, Access
+from spanwire.web.calls import Call, RouteRow
+from spanwire.web.guard import Guard
+from spanwire.web.link import Link, Snapshots
+from spanwire.web.problems import ProblemError, problem, problem_of
+
+ROUTES: Final = (
+    RouteRow("GET", "/metrics", Role.VIEW, monitoring.metrics, "metrics for Prometheus"),
+    RouteRow("GET", "/health/live", Role.NONE, monitoring.live, "whether the broker's event loop answers"),
+    RouteRow("GET", "/health/ready", Role.NONE, monitoring.ready, "whether the broker can serve clients"),
+)
+
+
+def application(
+    link: Link,
+    *,
+    is_loopback: bool,
+    rows: Sequence[RouteRow] = ROUTES,
+    now: Callable[[], float] = time.monotonic,
+) -> ASGIApp:
+    """Return the application behind its guard; ``is_loopback`` restricts the Host header to names of loopback."""
+    access, snapshots = Access(link, now), Snapshots(link, now)
+    starlette = Starlette(
+        routes=[
+            Route(row.path, _endpoint(row, link, access, snapshots), methods=[row.method], name=row.summary)
+            for row in rows
+        ],
+        exception_handlers={HTTPException: _http_fault, Exception: _failure},
+    )
+    starlette.router.redirect_slashes = False
+    return Guard(starlette, is_loopback=is_loopback)
+
+
+def _endpoint(
+    row: RouteRow, link: Link, access: Access, snapshots: Snapshots
+) -> Callable[[Request], Awaitable[Response]]:
+    """Return the endpoint of a route: it checks the role and calls the handler."""
+
+    async def called(request: Request) -> Response:
+        if row.role is Role.NONE:
+            return await row.handler(Call(request, NOBODY, link, snapshots))
+        authorization, address = request.headers.get("authorization"), _address(request)
+        for attempt in (1, 2):
+            caller = await access.caller(authorization, address)
+            if caller.role < row.role:
+                raise ProblemError(HTTPStatus.FORBIDDEN, f"this needs the role {row.role.name.lower()}")
+            try:
+                return await row.handler(Call(request, caller, link, snapshots))
+            except ControlError as error:
+                if error.code != UNAUTHENTICATED or attempt == 2:
+                    raise
+                access.forget(authorization, address)  # the broker has started again since the login
+        raise AssertionError("unreachable")
+
+    async def endpoint(request: Request) -> Response:
+        try:
+            return await called(request)
+        except ProblemError as error:
+            return problem(error.status, error.detail)
+        except ControlError as error:
+            fault = problem_of(error)
+            return problem(fault.status, fault.detail)
+
+    return endpoint
+
+
+def _address(request: Request) -> str:
+    """Return the client's address in the form of the broker's audit log."""
+    client = request.client
+    return "http://unknown:0" if client is None else f"http://{client.host}:{client.port}"
+
+
+async def _http_fault(request: Request, error: Exception) -> Response:
+    """Answer for an unknown path or method."""
+    assert isinstance(error, HTTPException)
+    response = problem(HTTPStatus(error.status_code), error.detail)
+    for name, value in (error.headers or {}).items():
+        response.headers[name] = value
+    return response
+
+
+async def _failure(request: Request, error: Exception) -> Response:
+    """Answer for a fault of ours; the server logs the traceback."""
+    return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "the web process failed; its log says why")

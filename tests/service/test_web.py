@@ -1,0 +1,145 @@
+"""``spanwire web``, ``metrics`` and ``health`` beside a real broker."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import re
+import shutil
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.service.started import TIMEOUT_S, Started, StompClient, spanwire
+from tests.support.announcing_process import AnnouncingProcess
+from tests.support.broker_process import COMMAND
+
+LISTENING = re.compile(r"Listening for web requests at: http://127\.0\.0\.1:(\d+)")
+USERS = """\
+  <plugins><simpleAuthenticationPlugin><users>
+    <authenticationUser username="vera" password="v-4711" groups="viewers"/>
+    <authenticationUser username="client" password="c-4711" groups="orders"/>
+  </users></simpleAuthenticationPlugin></plugins>
+"""
+
+
+class Guarded(Started):
+    """A broker with users."""
+
+    def text(self) -> str:
+        head, end, tail = super().text().partition("</broker>")
+        return head + USERS.replace("{", "{{") + end + tail
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+    with Guarded(tmp_path_factory.mktemp("web")) as started:
+        with StompClient(started.ports["stomp"], login=False) as client:
+            client.send("CONNECT\naccept-version:1.2\nhost:localhost\nlogin:client\npasscode:c-4711\n\n")
+            assert client.receive().startswith("CONNECTED")
+            client.transact("SEND\ndestination:/queue/ORDERS\npersistent:true\nreceipt:1\n\nx", "1")
+        yield started
+
+
+@pytest.fixture(scope="module")
+def port(broker: Guarded, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    log: list[str] = []
+    command = [*COMMAND, "web", "--data-directory", str(broker.data), "--port", "0"]
+    process = AnnouncingProcess(command, tmp_path_factory.mktemp("log"), log)
+    process.wait_until(lambda line: LISTENING.search(line) is not None, TIMEOUT_S)
+    found = next(match for line in log if (match := LISTENING.search(line)))
+    yield int(found[1])
+    process.end(signal.SIGTERM)
+
+
+def fetched(port: int, path: str, user: str = "", **headers: str) -> tuple[int, str]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_S)
+    if user:
+        headers["Authorization"] = f"Basic {base64.b64encode(user.encode()).decode()}"
+    connection.request("GET", path, headers=headers)
+    answer = connection.getresponse()
+    text = answer.read().decode()
+    connection.close()
+    return answer.status, text
+
+
+def test_a_viewer_scrapes_and_others_do_not(broker: Guarded, port: int) -> None:
+    status, text = fetched(port, "/metrics", "vera:v-4711", Accept="application/openmetrics-text")
+    assert status == 200
+    assert 'spanwire_destination_enqueued_messages_total{destination="ORDERS",type="queue"} 1.0' in text
+    assert "spanwire_broker_process_resident_memory_bytes" in text
+    assert fetched(port, "/metrics")[0] == 401
+    assert fetched(port, "/metrics", "vera:wrong")[0] == 401
+    assert fetched(port, "/metrics", "client:c-4711")[0] == 403
+
+
+def test_health_is_public_and_good(port: int) -> None:
+    for path in ("/health/live", "/health/ready"):
+        status, text = fetched(port, path)
+        assert (status, json.loads(text)["status"]) == (200, "pass")
+
+
+def raw(port: int, request: bytes) -> bytes:
+    """What the port answers to some bytes, to the end of the connection or of a first line."""
+    with socket.create_connection(("127.0.0.1", port), TIMEOUT_S) as client:
+        client.sendall(request)
+        received = b""
+        while b"\r\n" not in received and (data := client.recv(65536)):
+            received += data
+        return received.partition(b"\r\n")[0]
+
+
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [
+        (b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + b"x" * 20_000 + b"\r\n\r\n", b"4"),
+        (b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n" + b"X: x\r\n" * 10_000 + b"\r\n", b"4"),
+        (b"GET /" + b"a" * 20_000 + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", b"4"),
+        (b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nxx", b"400"),
+        (b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", b"4"),
+        (b"GET /metrics HTTP/1.1\r\n\r\n", b"400"),
+        (b"\x00\xff\r\n\r\n", b"400"),
+        (b"GET http://evil.example/metrics HTTP/1.1\r\nHost: evil.example\r\n\r\n", b"421"),
+    ],
+    ids=["header", "headers", "path", "two lengths", "length and chunks", "no host", "no HTTP", "foreign host"],
+)
+def test_s24_bad_requests_get_a_clear_status_and_the_broker_goes_on(port: int, request_: bytes, status: bytes) -> None:
+    assert raw(port, request_).startswith(b"HTTP/1.1 " + status)
+    assert fetched(port, "/health/live")[0] == 200
+
+
+def test_metrics_are_printed_without_a_port(broker: Guarded) -> None:
+    done = spanwire("metrics", "--data-directory", str(broker.data))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert 'spanwire_destination_pending_messages{destination="ORDERS",type="queue"} 1.0' in done.stdout
+    assert done.stdout.endswith("# EOF\n")
+
+
+def test_promtool_accepts_the_metrics(port: int) -> None:
+    if shutil.which("promtool") is None:
+        pytest.skip("no promtool on the path (apt package prometheus)")
+    text = fetched(port, "/metrics", "vera:v-4711", Accept="text/plain")[1]
+    done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+def test_health_has_the_exit_codes_of_nagios(broker: Guarded, tmp_path: Path) -> None:
+    directory = ("--data-directory", str(broker.data))
+    good = spanwire("health", *directory)
+    assert (good.returncode, good.stdout.splitlines()[0]) == (0, "SPANWIRE OK - 6 checks")
+    warned = spanwire("health", *directory, "--max-pending", "1")
+    assert warned.returncode == 0
+    missing = spanwire("health", "--data-directory", str(tmp_path), "--json")
+    assert (missing.returncode, json.loads(missing.stdout)["level"]) == (2, "CRITICAL")
+
+
+def test_s19_a_port_for_other_machines_is_refused_without_users(tmp_path: Path) -> None:
+    with Started(tmp_path) as opened:
+        done = spanwire("web", "--data-directory", str(opened.data), "--host", "0.0.0.0", "--port", "0")
+    assert done.returncode == 1
+    assert "without authentication" in done.stderr
