@@ -56,6 +56,11 @@ LOOKUPS: Final[dict[str, str]] = {
     "fabric": "spanwire.discovery.agents.fabric:find_uris",
 }
 
+# Providers of bridges: spanwire.bridges.ports.Provider without arguments.
+BRIDGE_PROVIDERS: Final[dict[str, str]] = {
+    "openwire": "spanwire.bridges.providers.openwire.provider:OpenWireProvider",
+}
+
 FANOUT: Final = "spanwire.client.aio.shared.fanout_transport:connect"  # connect(url, tls) -> InProcessTransport
 
 # Loaded only by a client that looks for brokers (also by a broker that announces itself), or uses TLS.

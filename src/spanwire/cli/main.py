@@ -53,6 +53,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
         "spanwire.cli.network.network:run",
         "check a network's files, show its routes and links",
     ),
+    "bridge": ("spanwire.cli.bridges.bridge:run", "forward messages between destinations of any two brokers"),
     "pipeline": ("spanwire.cli.pipeline.pipeline:run", "move, filter, archive and replay messages with Spark"),
     "store": ("spanwire.cli.process.store:run", "check, repair, export or import the store of a stopped broker"),
     "config": ("spanwire.cli.process.config:run", "check a configuration without starting a broker"),

@@ -1,0 +1,1 @@
+"""The state machine of a bridge: events and time in, actions out."""

@@ -1,0 +1,39 @@
+"""Counters and times of a bridge for its status."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from spanwire.bridges.engine.states import BridgeState
+
+
+class BridgeCounters:
+    """Counts since the start of the process."""
+
+    __slots__ = ("batches", "failures", "forwarded", "lag_ms", "perhaps_lost", "received", "redelivered")
+
+    def __init__(self) -> None:
+        self.received = 0
+        self.redelivered = 0  # received messages that the source had delivered before
+        self.forwarded = 0  # messages of complete batches
+        self.batches = 0
+        self.failures = 0
+        self.perhaps_lost = 0  # acknowledged messages of AT_MOST_ONCE whose send has failed
+        self.lag_ms = 0  # age of the newest message of the last batch when the batch was complete
+
+
+@dataclass(frozen=True, slots=True)
+class BridgeStatus:
+    """State and counters of a bridge at one moment."""
+
+    name: str
+    state: BridgeState
+    since_ms: int  # milliseconds since 1970
+    received: int
+    forwarded: int
+    batches: int
+    failures: int
+    redelivered: int
+    perhaps_lost: int
+    lag_ms: int
+    last_error: str | None

@@ -1,0 +1,132 @@
+"""Events that a bridge takes, and actions that it wants performed.
+
+One action of input or output is under way at a time: `Connect`, `Receive`, `Acknowledge`, `Send`, `Commit`,
+`Disconnect` or `Wait`. Each ends with its own event, or with `Failed`. `Interrupt` asks to end a `Connect`, `Receive`
+or `Wait` early, which is answered by the event of that action or by `Interrupted`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from spanwire.bridges.model.message import BridgeMessage
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Commands a stopped or failed bridge to start, and a paused one to resume."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Commands to complete the batch, close the link and wait for `Start`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Commands to complete the batch, close the link and end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Connected:
+    """The link is open."""
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """Messages have arrived; an empty list if none came in time."""
+
+    messages: list[BridgeMessage]
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """The source has stored the acknowledgement of the batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """The target has stored the batch, or holds it in its transaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The transaction of the batch is committed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Disconnected:
+    """The link is closed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Elapsed:
+    """The pause before the next attempt is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupted:
+    """A `Connect`, `Receive` or `Wait` has ended early, without effect."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """An action has failed, perhaps after it took effect; ``is_without_effect`` if certainly before."""
+
+    reason: str
+    is_without_effect: bool = False
+
+
+Command = Start | Pause | Stop
+Event = Command | Connected | Received | Acknowledged | Sent | Committed | Disconnected | Elapsed | Interrupted | Failed
+
+
+@dataclass(frozen=True, slots=True)
+class Connect:
+    """Open the link: first the target, then the source."""
+
+
+@dataclass(frozen=True, slots=True)
+class Receive:
+    """Receive at most so many messages, until they have so many octets; wait so many seconds for the first."""
+
+    max_messages: int
+    max_bytes: int
+    wait_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledge:
+    """Acknowledge the batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send the batch."""
+
+    messages: list[BridgeMessage]
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Commit the transaction of the batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Disconnect:
+    """Close the link, complete or not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Wait so many seconds before the next attempt."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupt:
+    """End the `Connect`, `Receive` or `Wait` that is under way."""
+
+
+Action = Connect | Receive | Acknowledge | Send | Commit | Disconnect | Wait | Interrupt

@@ -1,0 +1,285 @@
+"""The state machine of one bridge, without input or output.
+
+    RECEIVING ──▶ the steps of the quality of service ──▶ RECEIVING
+    AT_MOST_ONCE         ACKNOWLEDGING, SENDING
+    DUPLICATES_OK        SENDING, ACKNOWLEDGING
+    ONCE_AND_ONLY_ONCE   SENDING, COMMITTING       (one local transaction)
+
+A failure drops the batch and closes the link. The source keeps what it has no acknowledgement for, so the next link
+receives it again.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.bridges.engine.counters import BridgeCounters, BridgeStatus
+from spanwire.bridges.engine.dialogue import (
+    Acknowledge,
+    Acknowledged,
+    Action,
+    Commit,
+    Committed,
+    Connect,
+    Connected,
+    Disconnect,
+    Disconnected,
+    Elapsed,
+    Event,
+    Failed,
+    Interrupt,
+    Pause,
+    Receive,
+    Received,
+    Send,
+    Sent,
+    Start,
+    Stop,
+    Wait,
+)
+from spanwire.bridges.engine.states import ENDS, FALLIBLE, INTERRUPTIBLE, BridgeState, Phase
+from spanwire.bridges.model.definition import FOREVER, BridgeDefinition
+from spanwire.bridges.model.message import BridgeMessage
+from spanwire.bridges.model.qualities import STEPS, BatchStep
+from spanwire.bridges.model.steps import apply_steps
+from spanwire.model.environment import Time
+from spanwire.model.errors import LocalProtocolError, MessageFormatError
+from spanwire.model.units import MIB
+
+MAX_BATCH_BYTES: Final = 16 * MIB  # bytes of messages in one batch; a larger batch is sent before it is full
+IDLE_S: Final = 10.0  # seconds of one wait for messages; then the connection to the target is checked
+DRAINED_S: Final = 1.0  # seconds without a message after which a bridge that ends with its source stops
+STABLE_S: Final = 60.0  # seconds after which a link counts as a success, so that rare failures do not add up
+GROWING_FIRST_S: Final = 1.0  # seconds; first pause with failureRetryInterval -1
+GROWING_MAX_S: Final = 60.0  # seconds; longest pause with failureRetryInterval -1
+MAX_DOUBLINGS: Final = 10  # of the growing pause, more would exceed the longest pause
+MAX_ERROR: Final = 1_000  # characters of an error in the status
+
+
+class BridgeMachine:
+    """Decides what one bridge does next. `handle` takes an event with the time and returns actions."""
+
+    def __init__(self, definition: BridgeDefinition, ends_when_empty: bool = False) -> None:
+        self.name: Final[str] = definition.name
+        self.state = BridgeState.STOPPED
+        self.phase = Phase.NONE
+        self.counters: Final[BridgeCounters] = BridgeCounters()
+        self.last_error: str | None = None
+        self._definition: Final[BridgeDefinition] = definition
+        self._steps: Final[tuple[BatchStep, ...]] = STEPS[definition.quality]
+        self._ends_when_empty: Final[bool] = ends_when_empty
+        self._since_ms = 0
+        self._goal = BridgeState.STOPPED  # running, paused or stopped: the last command
+        self._batch: list[BridgeMessage] = []
+        self._batch_bytes = 0
+        self._step = 0
+        self._last_arrival = 0.0  # monotonic seconds
+        self._connected_at: float | None = None
+        self._failures = 0  # since the last success
+        self._has_failed = False  # the link is being closed because of a failure
+
+    def status(self) -> BridgeStatus:
+        """Return state and counters."""
+        counters = self.counters
+        return BridgeStatus(
+            self.name,
+            self.state,
+            self._since_ms,
+            counters.received,
+            counters.forwarded,
+            counters.batches,
+            counters.failures,
+            counters.redelivered,
+            counters.perhaps_lost,
+            counters.lag_ms,
+            self.last_error,
+        )
+
+    def handle(self, event: Event, now: Time) -> list[Action]:
+        """Take an event and return the actions that follow.
+
+        Raises:
+            LocalProtocolError: the event does not end the action under way.
+        """
+        if isinstance(event, (Start, Pause, Stop)):
+            return self._command(event, now)
+        self._check(event)
+        if isinstance(event, Failed):
+            return self._fail(event, now)
+        if isinstance(event, Connected):
+            return self._on_connected(now)
+        if isinstance(event, Received):
+            return self._on_received(event.messages, now)
+        if isinstance(event, (Acknowledged, Sent, Committed)):
+            self._step += 1
+            return self._next_step(now)
+        if isinstance(event, Disconnected):
+            return self._on_disconnected(now)
+        if isinstance(event, Elapsed):
+            return self._connect()
+        return self._on_interrupted(now)
+
+    def _check(self, event: Event) -> None:
+        is_expected = self.phase in FALLIBLE if isinstance(event, Failed) else isinstance(event, ENDS[self.phase])
+        if not is_expected:
+            raise LocalProtocolError(f"bridge {self.name}: {type(event).__name__} while {self.phase.value}")
+
+    def _command(self, command: Start | Pause | Stop, now: Time) -> list[Action]:
+        if isinstance(command, Start):
+            self._goal = BridgeState.RUNNING
+            if self.phase is not Phase.NONE:
+                return []
+            self._failures = 0
+            self._enter(BridgeState.STARTING, now)
+            return self._connect()
+        if isinstance(command, Pause) and self._goal is not BridgeState.RUNNING:
+            return []
+        self._goal = BridgeState.STOPPED if isinstance(command, Stop) else BridgeState.PAUSED
+        if self.phase is Phase.NONE:
+            if isinstance(command, Stop):
+                self._enter(BridgeState.STOPPED, now)
+            return []
+        return [Interrupt()] if self.phase in INTERRUPTIBLE else []
+
+    def _enter(self, state: BridgeState, now: Time) -> None:
+        if state is not self.state:
+            self.state = state
+            self._since_ms = now.wall_ms
+
+    def _connect(self) -> list[Action]:
+        self.phase = Phase.CONNECTING
+        return [Connect()]
+
+    def _disconnect(self) -> list[Action]:
+        self._batch = []
+        self._batch_bytes = 0
+        self._connected_at = None
+        self.phase = Phase.DISCONNECTING
+        return [Disconnect()]
+
+    def _on_connected(self, now: Time) -> list[Action]:
+        self._connected_at = now.monotonic
+        if self._goal is not BridgeState.RUNNING:
+            return self._disconnect()
+        self._enter(BridgeState.RUNNING, now)
+        return self._receive(now)
+
+    def _receive(self, now: Time) -> list[Action]:
+        limits = self._definition.batch
+        wait_s = DRAINED_S if self._ends_when_empty else IDLE_S
+        if self._batch and limits.quiet_ms is not None and limits.quiet_ms != FOREVER:
+            wait_s = max(0.0, self._last_arrival + limits.quiet_ms / 1000 - now.monotonic)
+        self.phase = Phase.RECEIVING
+        return [Receive(limits.size - len(self._batch), MAX_BATCH_BYTES - self._batch_bytes, wait_s)]
+
+    def _on_received(self, messages: list[BridgeMessage], now: Time) -> list[Action]:
+        if messages:
+            self._batch += messages
+            self._last_arrival = now.monotonic
+            self.counters.received += len(messages)
+            for message in messages:
+                self._batch_bytes += message.size
+                self.counters.redelivered += message.is_redelivered
+        if self._batch:
+            return self._begin_steps(now) if self._is_batch_complete(bool(messages), now) else self._receive(now)
+        if self._ends_when_empty and not messages:
+            self._goal = BridgeState.STOPPED
+        return self._receive(now) if self._goal is BridgeState.RUNNING else self._disconnect()
+
+    def _is_batch_complete(self, is_growing: bool, now: Time) -> bool:
+        limits = self._definition.batch
+        if len(self._batch) >= limits.size or self._batch_bytes >= MAX_BATCH_BYTES:
+            return True
+        if self._goal is not BridgeState.RUNNING or limits.quiet_ms is None:
+            return True
+        if limits.quiet_ms == FOREVER:
+            return self._ends_when_empty and not is_growing
+        return now.monotonic >= self._last_arrival + limits.quiet_ms / 1000
+
+    def _begin_steps(self, now: Time) -> list[Action]:
+        try:
+            apply_steps(self._definition.steps, self._batch)
+        except MessageFormatError as error:
+            return self._fail(Failed(f"a message cannot be changed: {error}", True), now)
+        self._step = 0
+        return self._next_step(now)
+
+    def _next_step(self, now: Time) -> list[Action]:
+        if self._step >= len(self._steps):
+            return self._on_batch_done(now)
+        step = self._steps[self._step]
+        if step is BatchStep.SEND:
+            self.phase = Phase.SENDING
+            return [Send(self._batch)]
+        if step is BatchStep.ACKNOWLEDGE:
+            self.phase = Phase.ACKNOWLEDGING
+            return [Acknowledge()]
+        self.phase = Phase.COMMITTING
+        return [Commit()]
+
+    def _on_batch_done(self, now: Time) -> list[Action]:
+        counters = self.counters
+        counters.forwarded += len(self._batch)
+        counters.batches += 1
+        newest_ms = self._batch[-1].timestamp_ms
+        counters.lag_ms = max(0, now.wall_ms - newest_ms) if newest_ms > 0 else 0
+        self._failures = 0
+        self._batch = []
+        self._batch_bytes = 0
+        return self._receive(now) if self._goal is BridgeState.RUNNING else self._disconnect()
+
+    def _fail(self, event: Failed, now: Time) -> list[Action]:
+        counters = self.counters
+        counters.failures += 1
+        if self._may_have_lost(event):
+            counters.perhaps_lost += len(self._batch)
+        self.last_error = event.reason[:MAX_ERROR]
+        if self._connected_at is not None and now.monotonic - self._connected_at >= STABLE_S:
+            self._failures = 0
+        self._failures += 1
+        self._has_failed = True
+        if self._may_retry() and self._goal is BridgeState.RUNNING:
+            self._enter(BridgeState.RETRYING, now)
+        return self._disconnect()
+
+    def _may_have_lost(self, event: Failed) -> bool:
+        """Return True if the source has, or may have, an acknowledgement of messages that were not sent."""
+        if self._steps[0] is not BatchStep.ACKNOWLEDGE:
+            return False
+        return self.phase is Phase.SENDING or (self.phase is Phase.ACKNOWLEDGING and not event.is_without_effect)
+
+    def _may_retry(self) -> bool:
+        limit = self._definition.retry.max_retries
+        return limit == FOREVER or self._failures <= limit
+
+    def _on_disconnected(self, now: Time) -> list[Action]:
+        has_failed, self._has_failed = self._has_failed, False
+        if self._goal is not BridgeState.RUNNING:
+            return self._rest(self._goal, now)
+        if not has_failed:  # started again while a pause was closing the link
+            self._enter(BridgeState.STARTING, now)
+            return self._connect()
+        if not self._may_retry():
+            return self._rest(BridgeState.FAILED, now)
+        self.phase = Phase.WAITING
+        return [Wait(self._pause_s())]
+
+    def _on_interrupted(self, now: Time) -> list[Action]:
+        if self.phase is Phase.WAITING:
+            return self._connect() if self._goal is BridgeState.RUNNING else self._rest(self._goal, now)
+        if self.phase is Phase.RECEIVING and self._goal is BridgeState.RUNNING:
+            return self._receive(now)
+        if self.phase is Phase.RECEIVING and self._batch:
+            return self._begin_steps(now)
+        return self._disconnect()
+
+    def _rest(self, state: BridgeState, now: Time) -> list[Action]:
+        self.phase = Phase.NONE
+        self._enter(state, now)
+        return []
+
+    def _pause_s(self) -> float:
+        interval_ms = self._definition.retry.interval_ms
+        if interval_ms != FOREVER:
+            return interval_ms / 1000
+        return min(GROWING_FIRST_S * (1 << min(self._failures - 1, MAX_DOUBLINGS)), GROWING_MAX_S)

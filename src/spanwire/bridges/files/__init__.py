@@ -1,0 +1,1 @@
+"""Files with definitions of bridges, and the names of their parameters."""

@@ -1,0 +1,90 @@
+"""The definition of a bridge, independent of the file that it comes from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+from spanwire.bridges.model.steps import Step
+from spanwire.model.destination import Destination
+from spanwire.model.secret import Secret
+
+FOREVER: Final = -1
+DEFAULT_BATCH_SIZE: Final = 500  # messages; a transaction of this size costs each message little of its sync
+DEFAULT_INTERVAL_MS: Final = 1_000  # milliseconds between two attempts to connect
+OPENWIRE: Final = "openwire"
+
+
+class Quality(Enum):
+    """Quality of service; the values are those of the parameter ``qualityOfServiceMode``."""
+
+    AT_MOST_ONCE = "AT_MOST_ONCE"
+    DUPLICATES_OK = "DUPLICATES_OK"
+    ONCE_AND_ONLY_ONCE = "ONCE_AND_ONLY_ONCE"
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionFactory:
+    """A broker and the login there. ``provider`` is a name of `spanwire.registry.BRIDGE_PROVIDERS`."""
+
+    url: str = field(repr=False)  # a password may be in the options
+    user_name: str | None = None
+    password: Secret | None = None
+    trust_store: str | None = None
+    trust_store_password: Secret | None = None
+    key_store: str | None = None
+    key_store_password: Secret | None = None
+    provider: str = OPENWIRE
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A destination to receive from. A topic with a ``subscription`` name is read by that durable subscription."""
+
+    factory: ConnectionFactory
+    destination: Destination
+    selector: str | None = None
+    subscription: str | None = None
+    client_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A destination to send to."""
+
+    factory: ConnectionFactory
+    destination: Destination
+
+
+@dataclass(frozen=True, slots=True)
+class BatchLimits:
+    """Size of a batch in messages, and the quiet time in milliseconds after which a smaller batch is sent.
+
+    The quiet time begins anew with each message. None sends as soon as the source has no more messages at hand; -1
+    waits for a full batch.
+    """
+
+    size: int = DEFAULT_BATCH_SIZE
+    quiet_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """Attempts after a failure, -1 for no limit, and the milliseconds before each; -1 lets the pause grow."""
+
+    max_retries: int = FOREVER
+    interval_ms: int = DEFAULT_INTERVAL_MS
+
+
+@dataclass(frozen=True, slots=True)
+class BridgeDefinition:
+    """A bridge: source, steps, target, quality of service, batches and retries."""
+
+    name: str
+    source: Source
+    target: Target
+    steps: tuple[Step, ...] = ()
+    quality: Quality = Quality.DUPLICATES_OK
+    batch: BatchLimits = BatchLimits()
+    retry: RetryPolicy = RetryPolicy()

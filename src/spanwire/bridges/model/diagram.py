@@ -1,0 +1,60 @@
+"""A bridge as text for ``--dry-run``, without passwords."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.bridges.model.definition import FOREVER, BridgeDefinition, ConnectionFactory
+from spanwire.bridges.model.qualities import STEPS, BatchStep
+from spanwire.bridges.model.steps import ID_LIST, AppendMessageId
+from spanwire.client.addressing.redaction import redacted
+
+STEP_TEXTS: Final[dict[BatchStep, str]] = {
+    BatchStep.SEND: "send to the target",
+    BatchStep.ACKNOWLEDGE: "acknowledge at the source",
+    BatchStep.COMMIT: "commit both in one transaction",
+}
+
+
+def diagram(definition: BridgeDefinition) -> str:
+    """Return the diagram of a bridge."""
+    source, target = definition.source, definition.target
+    lines = [f"bridge {definition.name}", f"  {source.destination} at {place(source.factory)}"]
+    if source.subscription is not None:
+        lines.append(f"    |  durable subscription {source.subscription} of the client {source.client_id}")
+    if source.selector is not None:
+        lines.append(f"    |  only {source.selector}")
+    for step in definition.steps:
+        if isinstance(step, AppendMessageId):
+            lines.append(f"    |  append JMSMessageID to {ID_LIST}")
+        else:
+            lines.append("    |  remove a temporary JMSReplyTo")
+    lines += ["    v", f"  {target.destination} at {place(target.factory)}"]
+    order = ", then ".join(STEP_TEXTS[step] for step in STEPS[definition.quality])
+    lines += [f"  {definition.quality.value}: {order}", f"  {_batch(definition)}", f"  {_retries(definition)}"]
+    return "\n".join(lines) + "\n"
+
+
+def place(factory: ConnectionFactory) -> str:
+    """Return the address of a broker without secrets."""
+    return redacted(factory.url)
+
+
+def _batch(definition: BridgeDefinition) -> str:
+    size, quiet_ms = definition.batch.size, definition.batch.quiet_ms
+    if size == 1:
+        return "batch: each message alone"
+    if quiet_ms is None:
+        return f"batch: up to {size} messages, as many as the source has at hand"
+    if quiet_ms == FOREVER:
+        return f"batch: {size} messages, however long that takes"
+    return f"batch: {size} messages, or fewer after {quiet_ms} ms without a new one"
+
+
+def _retries(definition: BridgeDefinition) -> str:
+    retries, interval_ms = definition.retry.max_retries, definition.retry.interval_ms
+    if retries == 0:
+        return "after a failure: no retry"
+    pause = "after pauses that grow from 1 s to 60 s" if interval_ms == FOREVER else f"every {interval_ms} ms"
+    count = "without limit" if retries == FOREVER else f"{retries} times in a row at most"
+    return f"after a failure: retry {pause}, {count}"

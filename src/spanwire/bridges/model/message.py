@@ -1,0 +1,68 @@
+"""A message on its way between two providers."""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from spanwire.model.destination import Destination
+from spanwire.model.message_view import PropertyValue
+
+
+class MessageContent(Protocol):
+    """Body and properties of a received message, which the source's provider decodes on demand."""
+
+    def neutral_body(self) -> bytes | None:
+        """Return the body in the encoding of `spanwire.model.message_view`. Raises `MessageFormatError`."""
+        ...
+
+    def property_values(self) -> dict[str, PropertyValue]:
+        """Return the properties with their types. Raises `MessageFormatError`."""
+        ...
+
+
+class BridgeMessage:
+    """Headers of a message by their JMS meaning, and the content of its provider.
+
+    A target of the same provider may forward the encoded ``content`` as it is, with ``properties`` in place of its own
+    if they are set. ``size`` is the number of octets that the message takes in memory. ``kind`` is a kind of
+    `spanwire.model.message_view`. ``expiration_ms`` is 0 for a message that never expires.
+    """
+
+    __slots__ = (
+        "content",
+        "correlation_id",
+        "expiration_ms",
+        "group_id",
+        "group_sequence",
+        "is_redelivered",
+        "kind",
+        "message_id",
+        "message_type",
+        "persistent",
+        "priority",
+        "properties",
+        "reply_to",
+        "size",
+        "timestamp_ms",
+    )
+
+    def __init__(self, message_id: str, kind: int, content: MessageContent, size: int) -> None:
+        self.message_id: Final[str] = message_id
+        self.kind: Final[int] = kind
+        self.content: Final[MessageContent] = content
+        self.size: Final[int] = size
+        self.properties: dict[str, PropertyValue] | None = None
+        self.persistent = True
+        self.priority = 4
+        self.expiration_ms = 0
+        self.timestamp_ms = 0
+        self.correlation_id: str | None = None
+        self.message_type: str | None = None
+        self.reply_to: Destination | None = None
+        self.group_id: str | None = None
+        self.group_sequence = 0
+        self.is_redelivered = False
+
+    def property_values(self) -> dict[str, PropertyValue]:
+        """Return the properties to send: those that a step has set, or those of the content."""
+        return self.content.property_values() if self.properties is None else self.properties

@@ -1,0 +1,55 @@
+"""Steps between source and target, each a change of one message."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from spanwire.bridges.model.message import BridgeMessage
+from spanwire.model.message_view import STRING_VALUE
+
+ID_LIST: Final = "ACTIVEMQ_BRIDGE_MSG_ID_LIST"
+ID_LISTS: Final = (ID_LIST, "AMQ_BRIDGE_MSG_ID_LIST", "HQ_BRIDGE_MSG_ID_LIST")  # of this bridge, Artemis and HornetQ
+
+
+@dataclass(frozen=True, slots=True)
+class AppendMessageId:
+    """Appends the message id to the property ``ACTIVEMQ_BRIDGE_MSG_ID_LIST``, separated by commas.
+
+    The list of an earlier bridge under Artemis' or HornetQ's name is continued.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class DropTemporaryReplyTo:
+    """Removes a temporary JMSReplyTo, which exists at the source's broker alone."""
+
+
+Step = AppendMessageId | DropTemporaryReplyTo
+
+
+def apply_steps(steps: tuple[Step, ...], messages: list[BridgeMessage]) -> None:
+    """Apply all steps to each message.
+
+    Raises `MessageFormatError` for properties that cannot be decoded.
+    """
+    for step in steps:
+        for message in messages:
+            if isinstance(step, AppendMessageId):
+                append_message_id(message)
+            elif message.reply_to is not None and message.reply_to.is_temporary:
+                message.reply_to = None
+
+
+def append_message_id(message: BridgeMessage) -> None:
+    """Append the id of a message to its list of ids."""
+    properties = dict(message.property_values())
+    earlier = next((value for name in ID_LISTS if isinstance(value := _text(properties, name), str)), None)
+    ids = message.message_id if earlier is None else f"{earlier},{message.message_id}"
+    properties[ID_LIST] = (STRING_VALUE, ids)
+    message.properties = properties
+
+
+def _text(properties: dict[str, tuple[int, object]], name: str) -> object:
+    typed = properties.get(name)
+    return None if typed is None else typed[1]

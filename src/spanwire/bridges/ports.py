@@ -1,0 +1,109 @@
+"""Ports of the providers.
+
+A source receives, a target sends, and a `LocalTransaction` does both in one transaction of one broker. Their methods
+raise `JmsError` for a lost connection or a refusal. After an error the object is closed and never used again.
+`spanwire.bridges.providers` implements them; one conformance suite tests every provider.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from spanwire.bridges.model.definition import Source, Target
+from spanwire.bridges.model.message import BridgeMessage
+from spanwire.bridges.model.provider_description import ProviderDescription
+
+
+class MessageSource(Protocol):
+    """A consumer whose messages stay at the broker until `acknowledge`."""
+
+    async def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
+        """Wait for the first message, then take all messages that have arrived.
+
+        The arguments are the credit: at most ``max_messages``, until they have ``max_bytes``. The list is empty after
+        ``wait_s`` seconds. A cancelled call takes no message.
+        """
+        ...
+
+    async def acknowledge(self) -> None:
+        """Acknowledge all received messages, and wait until the broker has stored the acknowledgement."""
+        ...
+
+    def check(self) -> None:
+        """Raise `JmsError` if the connection is lost."""
+        ...
+
+    async def close(self) -> None:
+        """Close; unacknowledged messages return to the broker. Raises nothing."""
+        ...
+
+
+class MessageTarget(Protocol):
+    """A producer for one destination."""
+
+    async def send(self, messages: list[BridgeMessage]) -> None:
+        """Send messages, and wait until the broker has stored all of them.
+
+        After an error the broker has stored all of them or none; the caller does not know which.
+        """
+        ...
+
+    def check(self) -> None:
+        """Raise `JmsError` if the connection is lost."""
+        ...
+
+    async def close(self) -> None:
+        """Close. Raises nothing."""
+        ...
+
+
+class LocalTransaction(Protocol):
+    """A consumer and a producer in one transaction of one broker."""
+
+    async def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
+        """Receive in the transaction, with the credit of `MessageSource.receive`."""
+        ...
+
+    async def send(self, messages: list[BridgeMessage]) -> None:
+        """Send in the transaction."""
+        ...
+
+    async def commit(self) -> None:
+        """Acknowledge and send all at once. After an error the transaction is committed as a whole or not at all."""
+        ...
+
+    def check(self) -> None:
+        """Raise `JmsError` if the connection is lost."""
+        ...
+
+    async def close(self) -> None:
+        """Close and roll back. Raises nothing."""
+        ...
+
+
+class Provider(Protocol):
+    """A way to reach brokers."""
+
+    def describe(self) -> ProviderDescription:
+        """Return the promises of this provider."""
+        ...
+
+    def check_source(self, source: Source) -> None:
+        """Raise `ConfigurationError` for a source that no attempt could open."""
+        ...
+
+    def check_target(self, target: Target) -> None:
+        """Raise `ConfigurationError` for a target that no attempt could open."""
+        ...
+
+    async def open_source(self, source: Source, credit: int) -> MessageSource:
+        """Connect and consume. The broker may dispatch ``credit`` messages ahead of their acknowledgement."""
+        ...
+
+    async def open_target(self, target: Target) -> MessageTarget:
+        """Connect and produce."""
+        ...
+
+    async def open_transaction(self, source: Source, target: Target, credit: int) -> LocalTransaction:
+        """Connect once, consume and produce. Only for a provider with local transactions."""
+        ...

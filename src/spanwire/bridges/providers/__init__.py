@@ -1,0 +1,1 @@
+"""Providers: one package for each way to reach brokers."""

@@ -1,0 +1,80 @@
+"""Connections of the OpenWire provider: each made once, because the bridge itself connects again."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from spanwire.bridges.model.definition import ConnectionFactory
+from spanwire.client.addressing.address import BrokerUrl, parse_url
+from spanwire.client.addressing.reconnect_policy import NO_RECONNECT
+from spanwire.client.addressing.redaction import redacted
+from spanwire.client.addressing.redelivery_policy import NO_LIMIT
+from spanwire.client.aio.connection import Connection
+from spanwire.client.aio.shared.core_connection import CoreConnection
+from spanwire.client.io.environment import Machine
+from spanwire.client.protocol.connection import ClientConnection
+from spanwire.model.errors import ConfigurationError, JmsError
+from spanwire.model.secret import Secret
+from spanwire.tls.settings import NO_PASSWORD, ClientTlsSettings, KeyStore, TrustStore
+
+CLOSE_TIMEOUT_MS: Final = 2_000  # milliseconds; a broker that is silent must not hold up the next attempt
+
+
+async def connect(factory: ConnectionFactory, client_id: str | None = None) -> Connection:
+    """Connect and log in; with ``failover:`` each address is tried once.
+
+    Raises:
+        JmsError: no broker accepts the connection.
+        ConfigurationError: the URL is wrong, or a store cannot be read.
+    """
+    machine = Machine()
+    shared = CoreConnection(ClientConnection(bridge_url(factory, client_id), machine), machine, tls_settings(factory))
+    await shared.open()
+    return Connection(shared)
+
+
+async def close(connection: Connection) -> None:
+    """Close a connection, lost or not."""
+    with contextlib.suppress(JmsError):
+        await connection.close()
+
+
+def bridge_url(factory: ConnectionFactory, client_id: str | None) -> BrokerUrl:
+    """Return the parsed URL with the settings that a bridge needs.
+
+    No message is given up after redeliveries: the bridge would take it from the source without sending it.
+
+    Raises:
+        ConfigurationError: the URL is wrong, or stores are given for a URL without TLS.
+    """
+    password = None if factory.password is None else factory.password.reveal()
+    url = parse_url(factory.url, factory.user_name, password, client_id)
+    if tls_settings(factory) is not None and not url.may_use_tls:
+        raise ConfigurationError(f"{redacted(factory.url)} has no TLS, so it needs no store; write ssl://host:port")
+    settings = replace(
+        url.settings,
+        redelivery=replace(url.settings.redelivery, maximum_redeliveries=NO_LIMIT),
+        optimize_acknowledge=False,
+        scheduled_acknowledge_ms=0,
+        close_timeout_ms=CLOSE_TIMEOUT_MS,
+    )
+    return replace(url, settings=settings, reconnect=replace(NO_RECONNECT, randomize=url.reconnect.randomize))
+
+
+def tls_settings(factory: ConnectionFactory) -> ClientTlsSettings | None:
+    """Return the stores of a factory, or None without stores."""
+    if factory.trust_store is None and factory.key_store is None:
+        return None
+    trust = factory.trust_store
+    key = factory.key_store
+    return ClientTlsSettings(
+        None if trust is None else TrustStore(Path(trust), _or_none(factory.trust_store_password)),
+        None if key is None else KeyStore(Path(key), _or_none(factory.key_store_password)),
+    )
+
+
+def _or_none(password: Secret | None) -> Secret:
+    return NO_PASSWORD if password is None else password

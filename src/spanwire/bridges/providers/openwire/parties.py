@@ -1,0 +1,127 @@
+"""Source, target and local transaction over connections of the asyncio client."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.bridges.model.definition import Source
+from spanwire.bridges.model.message import BridgeMessage
+from spanwire.bridges.providers.openwire.connecting import close
+from spanwire.bridges.providers.openwire.messages import bridge_message, outgoing_message
+from spanwire.client.addressing.consumer_options import ConsumerOptions
+from spanwire.client.aio.connection import Connection
+from spanwire.client.aio.consumer import Consumer
+from spanwire.client.aio.producer import Producer
+from spanwire.client.aio.session import Session
+from spanwire.model.errors import JmsError
+
+
+class OpenWireSource:
+    """A consumer under client acknowledgement, with a connection of its own."""
+
+    def __init__(self, connection: Connection, consumer: Consumer) -> None:
+        self._connection: Final[Connection] = connection
+        self._consumer: Final[Consumer] = consumer
+        consumer.core.discard_delivered()  # the broker alone redelivers
+
+    async def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
+        """Receive messages that stay unacknowledged."""
+        return await receive(self._connection, self._consumer, max_messages, max_bytes, wait_s)
+
+    async def acknowledge(self) -> None:
+        """Acknowledge all received messages and wait until the broker has stored that."""
+        request = self._consumer.core.acknowledge_stored()
+        if request is None:
+            raise JmsError("the connection to the source was lost before the acknowledgement")
+        await self._connection.shared.answer(request)
+
+    def check(self) -> None:
+        """Raise `JmsError` if the connection is lost."""
+        self._connection.shared.check()
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await close(self._connection)
+
+
+class OpenWireTarget:
+    """A producer in a transacted session, with a connection of its own. Each call commits its messages."""
+
+    def __init__(self, connection: Connection, session: Session, producer: Producer) -> None:
+        self._connection: Final[Connection] = connection
+        self._session: Final[Session] = session
+        self._producer: Final[Producer] = producer
+
+    async def send(self, messages: list[BridgeMessage]) -> None:
+        """Send messages and commit them."""
+        await send(self._connection, self._producer, messages)
+        await self._session.commit()
+
+    def check(self) -> None:
+        """Raise `JmsError` if the connection is lost."""
+        self._connection.shared.check()
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await close(self._connection)
+
+
+class OpenWireTransaction:
+    """A consumer and a producer in one transacted session."""
+
+    def __init__(self, connection: Connection, session: Session, consumer: Consumer, producer: Producer) -> None:
+        self._connection: Final[Connection] = connection
+        self._session: Final[Session] = session
+        self._consumer: Final[Consumer] = consumer
+        self._producer: Final[Producer] = producer
+
+    async def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
+        """Receive messages in the transaction."""
+        return await receive(self._connection, self._consumer, max_messages, max_bytes, wait_s)
+
+    async def send(self, messages: list[BridgeMessage]) -> None:
+        """Send messages in the transaction."""
+        await send(self._connection, self._producer, messages)
+
+    async def commit(self) -> None:
+        """Commit receipts and sends."""
+        await self._session.commit()
+
+    def check(self) -> None:
+        """Raise `JmsError` if the connection is lost."""
+        self._connection.shared.check()
+
+    async def close(self) -> None:
+        """Close the connection; the broker rolls back."""
+        await close(self._connection)
+
+
+async def consume(session: Session, source: Source, credit: int) -> Consumer:
+    """Return the consumer of a source."""
+    options = ConsumerOptions(source.selector, None, credit, subscription_name=source.subscription)
+    return await session.subscribe(source.destination, options)
+
+
+async def receive(
+    connection: Connection, consumer: Consumer, max_messages: int, max_bytes: int, wait_s: float
+) -> list[BridgeMessage]:
+    """Wait for the first message, then take what has arrived. Nothing is awaited after the first message."""
+    first = await consumer.receive(wait_s)
+    if first is None:
+        return []
+    shared = connection.shared
+    room = max_bytes - len(first.raw)
+    more = consumer.core.next_messages(max_messages - 1, room, shared.machine.now()) if room > 0 else []
+    if more:
+        shared.on_delivered()
+    return [bridge_message(message) for message in (first, *more)]
+
+
+async def send(connection: Connection, producer: Producer, messages: list[BridgeMessage]) -> None:
+    """Send messages in the transaction of the producer's session, without waiting for responses."""
+    shared = connection.shared
+    async with shared.ready():
+        for message in messages:
+            await shared.wait_writable(None)
+            producer.core.send(outgoing_message(message), False, shared.machine.now().wall_ms)
+            await shared.yield_after_send()

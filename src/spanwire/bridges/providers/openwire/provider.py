@@ -1,0 +1,89 @@
+"""The OpenWire provider."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.bridges.model.definition import Source, Target
+from spanwire.bridges.model.provider_description import ProviderDescription
+from spanwire.bridges.ports import LocalTransaction, MessageSource, MessageTarget
+from spanwire.bridges.providers.openwire.connecting import bridge_url, close, connect
+from spanwire.bridges.providers.openwire.parties import (
+    OpenWireSource,
+    OpenWireTarget,
+    OpenWireTransaction,
+    consume,
+)
+from spanwire.model.errors import ConfigurationError
+
+DESCRIPTION: Final = ProviderDescription(
+    name="openwire",
+    local_transactions=True,
+    xa=False,
+    cannot_cross=(
+        "JMSMessageID and JMSTimestamp are new at the target; addMessageIDInHeader keeps the id",
+        "JMSRedelivered and JMSXDeliveryCount begin anew",
+        "a temporary JMSReplyTo is removed, because it exists at the source's broker alone",
+        "JMSXUserID is that of the bridge, if the target's broker sets it",
+        "the file of a blob message stays where it is; the message arrives without body",
+    ),
+)
+
+
+class OpenWireProvider:
+    """Opens sources, targets and local transactions at ActiveMQ Classic, Artemis and Spanwire."""
+
+    def describe(self) -> ProviderDescription:
+        """Return the promises of this provider."""
+        return DESCRIPTION
+
+    def check_source(self, source: Source) -> None:
+        """Raise `ConfigurationError` for a wrong URL, or a durable subscription that cannot be."""
+        bridge_url(source.factory, source.client_id)
+        if source.subscription is None:
+            return
+        if source.destination.is_queue:
+            raise ConfigurationError(
+                f"subscriptionName is for topics, and {source.destination} is a queue; remove subscriptionName"
+            )
+        if source.client_id is None:
+            raise ConfigurationError("a durable subscription needs a client id; set clientID beside subscriptionName")
+
+    def check_target(self, target: Target) -> None:
+        """Raise `ConfigurationError` for a wrong URL or destination."""
+        bridge_url(target.factory, None)
+        if target.destination.is_pattern:
+            raise ConfigurationError(f"{target.destination} is a pattern, and a target is one queue or topic")
+
+    async def open_source(self, source: Source, credit: int) -> MessageSource:
+        """Connect and consume."""
+        connection = await connect(source.factory, source.client_id)
+        try:
+            consumer = await consume(connection.session("client"), source, credit)
+        except BaseException:
+            await close(connection)
+            raise
+        return OpenWireSource(connection, consumer)
+
+    async def open_target(self, target: Target) -> MessageTarget:
+        """Connect and produce."""
+        connection = await connect(target.factory)
+        try:
+            session = connection.session("transacted")
+            producer = await session.create_producer(target.destination)
+        except BaseException:
+            await close(connection)
+            raise
+        return OpenWireTarget(connection, session, producer)
+
+    async def open_transaction(self, source: Source, target: Target, credit: int) -> LocalTransaction:
+        """Connect once, produce and consume."""
+        connection = await connect(source.factory, source.client_id)
+        try:
+            session = connection.session("transacted")
+            producer = await session.create_producer(target.destination)
+            consumer = await consume(session, source, credit)
+        except BaseException:
+            await close(connection)
+            raise
+        return OpenWireTransaction(connection, session, consumer, producer)

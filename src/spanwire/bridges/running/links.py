@@ -1,0 +1,121 @@
+"""Links of bridges: the open connections of one attempt."""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from spanwire.bridges.model.definition import BridgeDefinition, Quality
+from spanwire.bridges.model.message import BridgeMessage
+from spanwire.bridges.ports import LocalTransaction, MessageSource, MessageTarget, Provider
+
+MAX_CREDIT: Final = 1_000  # messages that the source's broker dispatches ahead; the client's default prefetch
+
+
+class Link(Protocol):
+    """A source and a target that are open. Methods raise `JmsError`, but for `close`."""
+
+    async def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
+        """Receive from the source."""
+        ...
+
+    async def acknowledge(self) -> None:
+        """Acknowledge at the source."""
+        ...
+
+    async def send(self, messages: list[BridgeMessage]) -> None:
+        """Send to the target."""
+        ...
+
+    async def commit(self) -> None:
+        """Commit the transaction of source and target."""
+        ...
+
+    def check(self) -> None:
+        """Raise `JmsError` if one of the connections is lost."""
+        ...
+
+    async def close(self) -> None:
+        """Close all connections."""
+        ...
+
+
+class PairLink:
+    """A source and a target with a connection each."""
+
+    def __init__(self, source: MessageSource, target: MessageTarget) -> None:
+        self._source: Final[MessageSource] = source
+        self._target: Final[MessageTarget] = target
+
+    async def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
+        """Receive from the source."""
+        return await self._source.receive(max_messages, max_bytes, wait_s)
+
+    async def acknowledge(self) -> None:
+        """Acknowledge at the source."""
+        await self._source.acknowledge()
+
+    async def send(self, messages: list[BridgeMessage]) -> None:
+        """Send to the target."""
+        await self._target.send(messages)
+
+    async def commit(self) -> None:
+        """Fail: two connections have no common transaction."""
+        raise AssertionError("two connections have no common transaction")
+
+    def check(self) -> None:
+        """Raise `JmsError` if one of the connections is lost."""
+        self._target.check()
+        self._source.check()
+
+    async def close(self) -> None:
+        """Close the source first, so that its messages return to the broker soon."""
+        await self._source.close()
+        await self._target.close()
+
+
+class TransactionLink:
+    """A consumer and a producer in one local transaction."""
+
+    def __init__(self, transaction: LocalTransaction) -> None:
+        self._transaction: Final[LocalTransaction] = transaction
+
+    async def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
+        """Receive in the transaction."""
+        return await self._transaction.receive(max_messages, max_bytes, wait_s)
+
+    async def acknowledge(self) -> None:
+        """Fail: the commit acknowledges."""
+        raise AssertionError("the commit of the transaction acknowledges")
+
+    async def send(self, messages: list[BridgeMessage]) -> None:
+        """Send in the transaction."""
+        await self._transaction.send(messages)
+
+    async def commit(self) -> None:
+        """Commit receipts and sends at once."""
+        await self._transaction.commit()
+
+    def check(self) -> None:
+        """Raise `JmsError` if the connection is lost."""
+        self._transaction.check()
+
+    async def close(self) -> None:
+        """Close the connection and roll back."""
+        await self._transaction.close()
+
+
+async def open_link(definition: BridgeDefinition, source: Provider, target: Provider) -> Link:
+    """Connect to the target first, so that no message waits at the bridge for a target that is down.
+
+    Raises:
+        JmsError: a broker is not reachable, or refuses.
+        ConfigurationError: a file of a key or trust store cannot be read.
+    """
+    if definition.quality is Quality.ONCE_AND_ONLY_ONCE:
+        return TransactionLink(await source.open_transaction(definition.source, definition.target, MAX_CREDIT))
+    open_target = await target.open_target(definition.target)
+    try:
+        return PairLink(await source.open_source(definition.source, MAX_CREDIT), open_target)
+    except BaseException:
+        await open_target.close()
+        raise

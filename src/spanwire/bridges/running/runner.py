@@ -1,0 +1,163 @@
+"""Runs one bridge in a task: performs the actions of its machine."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from spanwire.bridges.engine.dialogue import (
+    Acknowledge,
+    Acknowledged,
+    Action,
+    Commit,
+    Committed,
+    Connect,
+    Connected,
+    Disconnect,
+    Disconnected,
+    Elapsed,
+    Event,
+    Failed,
+    Interrupt,
+    Interrupted,
+    Pause,
+    Receive,
+    Received,
+    Send,
+    Sent,
+    Start,
+    Stop,
+    Wait,
+)
+from spanwire.bridges.engine.machine import BridgeMachine
+from spanwire.bridges.engine.states import BridgeState
+from spanwire.bridges.running.links import Link
+from spanwire.model.environment import Time
+from spanwire.model.errors import SpanwireError
+
+ENDED: Final = (BridgeState.STOPPED, BridgeState.FAILED)
+
+logger = logging.getLogger(__name__)
+
+
+class BridgeRunner:
+    """Performs the actions of a `BridgeMachine` over links that ``open_link`` opens.
+
+    ``on_change`` is called after each change of the state.
+    """
+
+    def __init__(
+        self,
+        machine: BridgeMachine,
+        open_link: Callable[[], Awaitable[Link]],
+        clock: Callable[[], Time],
+        on_change: Callable[[BridgeMachine], None],
+    ) -> None:
+        self.machine: Final[BridgeMachine] = machine
+        self._open_link: Final = open_link
+        self._clock: Final = clock
+        self._on_change: Final = on_change
+        self._state = machine.state
+        self._link: Link | None = None
+        self._next: Action | None = None
+        self._waiting: asyncio.Task[Event] | None = None  # a connect, receive or wait that may be interrupted
+        self._wake: Final = asyncio.Event()
+
+    async def run(self) -> None:
+        """Start the bridge, and return when it is stopped or has failed."""
+        self._command(Start())
+        try:
+            while True:
+                action, self._next = self._next, None
+                if action is not None:
+                    self._take(await self._event_of(action))
+                elif self.machine.state in ENDED:
+                    return
+                else:
+                    self._wake.clear()
+                    await self._wake.wait()
+        finally:
+            await self._close()
+
+    def start(self) -> None:
+        """Resume a paused bridge."""
+        self._command(Start())
+
+    def pause(self) -> None:
+        """Complete the batch and close the connections until `start`."""
+        self._command(Pause())
+
+    def stop(self) -> None:
+        """Complete the batch and end `run`."""
+        self._command(Stop())
+
+    def _command(self, command: Start | Pause | Stop) -> None:
+        self._take(command)
+        self._wake.set()
+
+    def _take(self, event: Event) -> None:
+        for action in self.machine.handle(event, self._clock()):
+            if not isinstance(action, Interrupt):
+                self._next = action
+            elif self._waiting is not None:
+                self._waiting.cancel()
+        if self.machine.state is not self._state:
+            self._state = self.machine.state
+            self._on_change(self.machine)
+
+    async def _event_of(self, action: Action) -> Event:
+        if not isinstance(action, (Connect, Receive, Wait)):
+            return await self._perform(action)
+        task = asyncio.create_task(self._perform(action))
+        self._waiting = task
+        try:
+            await asyncio.wait((task,))
+        finally:
+            self._waiting = None
+            task.cancel()
+        return Interrupted() if task.cancelled() else task.result()
+
+    async def _perform(self, action: Action) -> Event:
+        try:
+            if isinstance(action, Connect):
+                self._link = await self._open_link()
+                return Connected()
+            if isinstance(action, Wait):
+                await asyncio.sleep(action.seconds)
+                return Elapsed()
+            if isinstance(action, Disconnect):
+                await self._close()
+                return Disconnected()
+            return await self._use(action)
+        except SpanwireError as error:
+            return Failed(str(error))
+
+    async def _use(self, action: Action) -> Event:
+        """Perform an action that needs the link."""
+        link = self._link
+        assert link is not None, f"{type(action).__name__} without a link"
+        if isinstance(action, Receive):
+            messages = await link.receive(action.max_messages, action.max_bytes, action.wait_s)
+            if not messages:
+                link.check()
+            return Received(messages)
+        if isinstance(action, Acknowledge):
+            try:
+                link.check()
+            except SpanwireError as error:  # with AT_MOST_ONCE a target that is known to be lost must lose no batch
+                return Failed(str(error), is_without_effect=True)
+            await link.acknowledge()
+            return Acknowledged()
+        if isinstance(action, Send):
+            await link.send(action.messages)
+            return Sent()
+        assert isinstance(action, Commit), action
+        await link.commit()
+        return Committed()
+
+    async def _close(self) -> None:
+        link, self._link = self._link, None
+        if link is not None:
+            await link.close()

@@ -1,0 +1,120 @@
+"""The command ``spanwire bridge``: runs or checks the bridges of a file."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from spanwire.bridges.engine.counters import BridgeStatus
+from spanwire.bridges.files.bridge_file import read_bridges
+from spanwire.bridges.model.definition import BridgeDefinition
+from spanwire.bridges.model.diagram import diagram
+from spanwire.bridges.running.process import BridgeProcess, check_bridge
+from spanwire.cli.arguments import Parser
+from spanwire.cli.log_lines import START, begin_log
+from spanwire.cli.pipeline.pipeline import content_of, pair
+from spanwire.documents.spelling import suggestion
+from spanwire.routes.placeholders import Placeholders
+
+FAILURE: Final = 1
+USAGE_ERROR: Final = 2
+LEVELS: Final = ("debug", "info", "warning", "error")
+STOPPING: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run a command about bridges and return its exit status."""
+    words = list(arguments)
+    if not words or words[0] in ("-h", "--help", "help"):
+        usage = ["usage: spanwire bridge COMMAND [OPTIONS]", "", "commands:"]
+        usage += [f"  {name:<8} {text}" for name, (_, text) in COMMANDS.items()]
+        sys.stdout.write("\n".join([*usage, "", "spanwire bridge COMMAND --help shows its options.", ""]))
+        raise SystemExit(0)
+    command = COMMANDS.get(words[0])
+    if command is None:
+        hint = suggestion(words[0], COMMANDS)
+        sys.stderr.write(f"spanwire bridge: there is no command {words[0][:60]!r}{hint}\n")
+        return USAGE_ERROR
+    return command[0](words[1:])
+
+
+def run_bridges(arguments: Sequence[str]) -> int:
+    """Run the bridges of a file until Ctrl-C or SIGTERM, or until all of them have ended."""
+    parser = Parser(prog="spanwire bridge run", description="Run the bridges of a TOML file.")
+    _file_options(parser)
+    parser.flag("untilEmpty", "end as soon as the sources have had no message for a second")
+    parser.flag("dryRun", "show the bridges as diagrams, and do nothing")
+    parser.add_argument(
+        "--log-level", "--logLevel", choices=LEVELS, default="info", help="the lowest level of log lines"
+    )
+    options = parser.parse(arguments)
+    definitions = _definitions(options)
+    if options.dry_run:
+        return _show(definitions)
+    begin_log(str(options.log_level), as_json=False)
+    return asyncio.run(_run(definitions, bool(options.until_empty)))
+
+
+def check(arguments: Sequence[str]) -> int:
+    """Check the bridges of a file without connecting, and show them as diagrams."""
+    parser = Parser(prog="spanwire bridge check", description="Check the bridges of a TOML file; connect to nothing.")
+    _file_options(parser)
+    return _show(_definitions(parser.parse(arguments)))
+
+
+async def _run(definitions: list[BridgeDefinition], ends_when_empty: bool) -> int:
+    start = logging.getLogger(START)
+    process = BridgeProcess(definitions, lambda line: start.info("%s", line), ends_when_empty)
+    loop = asyncio.get_running_loop()
+    for number in STOPPING:
+        loop.add_signal_handler(number, process.stop)
+    is_fine = await process.run()
+    for status in process.statuses():
+        sys.stdout.write(_summary(status) + "\n")
+    return 0 if is_fine else FAILURE
+
+
+def _summary(status: BridgeStatus) -> str:
+    parts = [
+        f"bridge {status.name}: {status.state.value}",
+        f"received {status.received}",
+        f"forwarded {status.forwarded} in {status.batches} batches",
+        f"failures {status.failures}",
+    ]
+    if status.perhaps_lost:
+        parts.append(f"perhaps lost {status.perhaps_lost}")
+    if status.last_error is not None:
+        parts.append(f"last error: {status.last_error}")
+    return ", ".join(parts)
+
+
+def _file_options(parser: Parser) -> None:
+    parser.add_argument("file", metavar="FILE", type=Path, help="the bridges, in TOML")
+    parser.add_argument(
+        "-D", action="append", default=[], type=pair, dest="definitions", metavar="NAME=VALUE", help="for {{NAME}}"
+    )
+
+
+def _definitions(options: argparse.Namespace) -> list[BridgeDefinition]:
+    placeholders = Placeholders(dict(options.definitions), os.environ)
+    return read_bridges(content_of(options.file), str(options.file), placeholders)
+
+
+def _show(definitions: list[BridgeDefinition]) -> int:
+    for definition in definitions:
+        check_bridge(definition)
+        sys.stdout.write(diagram(definition))
+    return 0
+
+
+COMMANDS: Final[dict[str, tuple[Callable[[Sequence[str]], int], str]]] = {
+    "run": (run_bridges, "run the bridges of a file"),
+    "check": (check, "check the bridges of a file, and show them as diagrams"),
+}

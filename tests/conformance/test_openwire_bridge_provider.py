@@ -1,0 +1,78 @@
+"""The OpenWire provider keeps the promises of all providers, with a broker of the same process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from spanwire import client
+from spanwire.bridges.model.definition import ConnectionFactory, Source, Target
+from spanwire.bridges.ports import Provider
+from spanwire.bridges.providers.openwire.provider import OpenWireProvider
+from spanwire.model.destination import Destination
+from spanwire.testing import Broker
+from tests.conformance.bridge_providers import (
+    SOURCE,
+    TARGET,
+    BridgeProviderConformance,
+    LocalTransactionConformance,
+    ProviderDriver,
+    take,
+)
+
+
+class SpanwireDriver:
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._factory = ConnectionFactory(broker.url)
+
+    def provider(self) -> Provider:
+        return OpenWireProvider()
+
+    def source(self, selector: str | None = None) -> Source:
+        return Source(self._factory, SOURCE, selector)
+
+    def target(self) -> Target:
+        return Target(self._factory, TARGET)
+
+    def send(self, destination: Destination, texts: list[str], properties: dict[str, int] | None = None) -> None:
+        with client.connect(self._broker.url) as connection, connection.session() as session:
+            producer = session.create_producer(destination)
+            for text in texts:
+                producer.send(text, properties)
+
+    def texts(self, destination: Destination) -> list[str]:
+        return [str(message.body) for message in self._broker.browse(destination, 1_000)]
+
+    def pending(self, destination: Destination) -> int:
+        view = self._broker.view(destination)
+        return 0 if view is None else view.pending
+
+    def stop(self) -> None:
+        self._broker.kill()
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with Broker() as running:
+        yield running
+
+
+@pytest.fixture
+def driver(broker: Broker) -> ProviderDriver:
+    return SpanwireDriver(broker)
+
+
+class TestOpenWireProvider(BridgeProviderConformance, LocalTransactionConformance):
+    def test_the_broker_dispatches_no_more_than_the_credit_ahead(self, broker: Broker, driver: ProviderDriver) -> None:
+        async def scenario() -> None:
+            driver.send(SOURCE, [str(number) for number in range(50)])
+            source = await driver.provider().open_source(driver.source(), 10)
+            await take(source, 1)
+            view = broker.view(SOURCE)
+            assert view is not None and 0 < view.in_flight <= 10
+            await source.close()
+
+        asyncio.run(scenario())

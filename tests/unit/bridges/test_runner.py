@@ -1,0 +1,188 @@
+"""The runner performs what the machine decides, over links that fail and hang."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from spanwire.bridges.engine.machine import BridgeMachine
+from spanwire.bridges.model.definition import BridgeDefinition, Quality
+from spanwire.bridges.model.message import BridgeMessage
+from spanwire.bridges.running.links import Link
+from spanwire.bridges.running.runner import BridgeRunner
+from spanwire.model.environment import Time
+from spanwire.model.errors import JmsError
+from tests.support.bridge_dialogue import definition, text_messages
+
+
+class FakeLink:
+    """A link that keeps a list of its calls. A receive without messages hangs until it is cancelled."""
+
+    def __init__(self, script: list[list[BridgeMessage]], calls: list[str]) -> None:
+        self._script = script
+        self._calls = calls
+        self.is_lost = False
+        self.refusal = ""
+
+    async def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
+        if self._script:
+            messages = self._script.pop(0)
+            self._calls.append(f"receive {len(messages)}")
+            return messages
+        self._calls.append("idle")
+        await asyncio.Event().wait()
+        raise AssertionError("an idle receive is cancelled")
+
+    async def acknowledge(self) -> None:
+        self._calls.append("acknowledge")
+
+    async def send(self, messages: list[BridgeMessage]) -> None:
+        if self.refusal:
+            reason, self.refusal = self.refusal, ""
+            raise JmsError(reason)
+        self._calls.append(f"send {len(messages)}")
+
+    async def commit(self) -> None:
+        self._calls.append("commit")
+
+    def check(self) -> None:
+        if self.is_lost:
+            raise JmsError("the target is lost")
+
+    async def close(self) -> None:
+        self._calls.append("close")
+
+
+class Stage:
+    """A runner with one link, and a clock that stands still."""
+
+    def __init__(self, bridge: BridgeDefinition, script: list[list[BridgeMessage]]) -> None:
+        self.calls: Final[list[str]] = []
+        self.link: Final = FakeLink(script, self.calls)
+        self.states: Final[list[str]] = []
+        self.refusals: Final[list[str]] = []
+        self._when: dict[str, Callable[[], None]] = {}
+        self.runner: Final = BridgeRunner(BridgeMachine(bridge), self._open, lambda: Time(0.0, 0), self._on_change)
+
+    async def _open(self) -> Link:
+        self.calls.append("open")
+        if self.refusals:
+            raise JmsError(self.refusals.pop(0))
+        return self.link
+
+    def _on_change(self, machine: BridgeMachine) -> None:
+        self.states.append(machine.state.value)
+
+    async def until_idle(self) -> None:
+        """Let the tasks run until the link waits for messages."""
+        for _ in range(1_000):
+            if self.calls and self.calls[-1] == "idle":
+                return
+            await asyncio.sleep(0)
+        raise AssertionError(f"never idle: {self.calls}")
+
+
+def test_a_batch_is_sent_and_acknowledged_and_a_stop_ends_the_wait() -> None:
+    async def scenario() -> None:
+        stage = Stage(definition(), [text_messages(3)])
+        task = asyncio.create_task(stage.runner.run())
+        await stage.until_idle()
+        stage.runner.stop()
+        await task
+        assert stage.calls == ["open", "receive 3", "send 3", "acknowledge", "idle", "close"]
+        assert stage.states == ["starting", "running", "stopped"]
+
+    asyncio.run(scenario())
+
+
+def test_a_transaction_is_committed() -> None:
+    async def scenario() -> None:
+        stage = Stage(definition(Quality.ONCE_AND_ONLY_ONCE), [text_messages(3)])
+        task = asyncio.create_task(stage.runner.run())
+        await stage.until_idle()
+        stage.runner.stop()
+        await task
+        assert stage.calls == ["open", "receive 3", "send 3", "commit", "idle", "close"]
+
+    asyncio.run(scenario())
+
+
+def test_a_paused_bridge_holds_no_connection_and_resumes() -> None:
+    async def scenario() -> None:
+        stage = Stage(definition(), [])
+        task = asyncio.create_task(stage.runner.run())
+        await stage.until_idle()
+        stage.runner.pause()
+        while "paused" not in stage.states:
+            await asyncio.sleep(0)
+        assert stage.calls == ["open", "idle", "close"]
+        stage.runner.start()
+        await stage.until_idle()
+        stage.runner.stop()
+        await task
+        assert stage.states == ["starting", "running", "paused", "starting", "running", "stopped"]
+
+    asyncio.run(scenario())
+
+
+def test_a_failed_send_closes_the_link_and_opens_another() -> None:
+    async def scenario() -> None:
+        messages = text_messages(2)
+        stage = Stage(definition(interval_ms=1), [messages, messages])
+        stage.link.refusal = "the queue is full"
+        task = asyncio.create_task(stage.runner.run())
+        await stage.until_idle()
+        stage.runner.stop()
+        await task
+        assert stage.calls == [
+            "open", "receive 2", "close", "open", "receive 2", "send 2", "acknowledge", "idle", "close",
+        ]  # fmt: skip
+        assert stage.states == ["starting", "running", "retrying", "running", "stopped"]
+        assert stage.runner.machine.last_error == "the queue is full"
+
+    asyncio.run(scenario())
+
+
+def test_a_bridge_whose_broker_is_down_ends_as_failed() -> None:
+    async def scenario() -> None:
+        stage = Stage(definition(max_retries=1, interval_ms=1), [])
+        stage.refusals.extend(["no broker", "no broker"])
+        await stage.runner.run()
+        assert stage.calls == ["open", "open"]
+        assert stage.states == ["starting", "retrying", "failed"]
+
+    asyncio.run(scenario())
+
+
+def test_at_most_once_acknowledges_nothing_for_a_target_that_is_known_to_be_lost() -> None:
+    async def scenario() -> None:
+        stage = Stage(definition(Quality.AT_MOST_ONCE, max_retries=0), [text_messages(2)])
+        stage.link.is_lost = True
+        await stage.runner.run()
+        assert stage.calls == ["open", "receive 2", "close"]
+        assert stage.runner.machine.counters.perhaps_lost == 0
+
+    asyncio.run(scenario())
+
+
+def test_a_target_that_is_lost_while_the_source_is_quiet_is_noticed() -> None:
+    async def scenario() -> None:
+        stage = Stage(definition(max_retries=0), [[]])
+        stage.link.is_lost = True
+        await stage.runner.run()
+        assert stage.states == ["starting", "running", "failed"]
+
+    asyncio.run(scenario())
+
+
+def test_a_cancelled_runner_closes_its_link() -> None:
+    async def scenario() -> None:
+        stage = Stage(definition(), [])
+        task = asyncio.create_task(stage.runner.run())
+        await stage.until_idle()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert task.cancelled() and stage.calls == ["open", "idle", "close"]
+
+    asyncio.run(scenario())

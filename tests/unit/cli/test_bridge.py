@@ -1,0 +1,63 @@
+"""The command ``spanwire bridge`` without a broker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from spanwire.cli.main import main
+from tests.support.ports import free_port
+
+FILE = """\
+[bridges.orders]
+sourceConnectionFactory = "tcp://127.0.0.1:{port}"
+sourceDestination = "queue://A"
+targetConnectionFactory = "tcp://127.0.0.1:{port}?jms.password=hunter2"
+targetDestination = "queue://B"
+maxRetries = {retries}
+failureRetryInterval = 1
+"""
+
+
+def written(tmp_path: Path, retries: int = 0, more: str = "") -> str:
+    file = tmp_path / "bridge.toml"
+    file.write_text(FILE.format(port=free_port(), retries=retries) + more)
+    return str(file)
+
+
+@pytest.mark.parametrize("words", [["check"], ["run", "--dry-run"]])
+def test_a_check_shows_the_bridges_without_secrets(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["bridge", words[0], written(tmp_path), *words[1:]]) == 0
+    told = capsys.readouterr()
+    assert told.out.startswith("bridge orders\n  queue://A at tcp://127.0.0.1:") and "hunter2" not in told.out
+    assert told.err == ""
+
+
+@pytest.mark.parametrize("command", ["check", "run"])
+def test_a_bridge_that_is_refused_is_one_line_and_status_1(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = written(tmp_path, more='qualityOfServiceMode = "ONCE_AND_ONLY_ONCE"\n')
+    assert main(["bridge", command, file]) == 1
+    told = capsys.readouterr()
+    assert told.out == "" and told.err.count("\n") == 1
+    assert "spanwire bridge: bridge orders: ONCE_AND_ONLY_ONCE needs source and target on one broker" in told.err
+
+
+def test_a_bridge_that_has_used_up_its_retries_says_so_and_ends_with_status_1(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["bridge", "run", written(tmp_path, retries=2)]) == 1
+    told = capsys.readouterr()
+    assert "bridge orders: retrying after a failure: no connection to tcp://127.0.0.1" in told.err
+    assert "ERROR" in told.err and "bridge orders: failed, all 2 retries are used up: no connection to" in told.err
+    assert told.out.startswith("bridge orders: failed, received 0, forwarded 0 in 0 batches, failures 3, last error: ")
+    assert "hunter2" not in told.out + told.err
+
+
+def test_an_unknown_command_is_answered_with_the_closest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bridge", "chekc"]) == 2
+    assert "there is no command 'chekc'; did you mean check?" in capsys.readouterr().err
