@@ -136,7 +136,7 @@ def test_a_bad_body_becomes_null_or_its_reason_or_ends_the_query(spark: SparkSes
     ]
     with pytest.raises(PySparkException, match="spanwire: a body cannot be read: 2 octets are announced"):
         frame.select(avro_as(schema, on_error="fail")).collect()
-    with pytest.raises(PySparkException, match="spanwire: a row makes no body: a: null is no int"):
+    with pytest.raises(PySparkException, match="spanwire: a row makes no body: a: expected int, got null"):
         spark.sql("SELECT cast(null AS int) AS a, 'x' AS b").select(avro_body("a", "b", schema=schema)).collect()
 
 

@@ -69,7 +69,7 @@ class JsonCodec:
         try:
             document: object = json.loads(octets.decode(), parse_constant=refuse_constant)
         except (ValueError, RecursionError):
-            raise MessageFormatError("the body is no JSON") from None
+            raise MessageFormatError("the body is not JSON") from None
         self._validate(document)
         try:
             return self._type.read(document) if document is not None else None
@@ -83,7 +83,7 @@ class JsonCodec:
         try:
             text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         except ValueError:
-            raise MessageFormatError("a number is infinite or none") from None
+            raise MessageFormatError("a number is infinite or NaN") from None
         return self._header + text.encode() if self._header else text
 
     def _validate(self, document: object) -> None:
@@ -111,9 +111,9 @@ def load_schema(text: str) -> object:
     try:
         schema: object = json.loads(text, parse_constant=refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise fault(f"it is no JSON: {error}") from None
+        raise fault(f"it is not JSON: {error}") from None
     if not isinstance(schema, dict):
-        raise fault("it is no object")
+        raise fault("it is not a JSON object")
     nodes: list[object] = [schema]
     for _ in range(MAX_NODES):
         if not nodes:

@@ -41,17 +41,17 @@ def write_json(value: object) -> object:
         MessageFormatError: the value is not a string, or the string is not JSON.
     """
     if not isinstance(value, str):
-        raise MessageFormatError(f"a {type(value).__name__} is no JSON text")
+        raise MessageFormatError(f"expected JSON text, got {type(value).__name__}")
     try:
         document: object = json.loads(value, parse_constant=refuse_constant)
     except (ValueError, RecursionError):
-        raise MessageFormatError("a text is no JSON") from None
+        raise MessageFormatError("a text is not JSON") from None
     return document
 
 
 def refuse_constant(name: str) -> object:
     """Refuse NaN and infinity, because JSON has no such numbers."""
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def read_integer(value: object) -> object:
@@ -220,7 +220,7 @@ def array_type(item: ValueType) -> ValueType:
 
     def write(value: object) -> object:
         if not isinstance(value, list):
-            raise MessageFormatError(f"a {type(value).__name__} is no array")
+            raise MessageFormatError(f"expected array, got {type(value).__name__}")
         return [None if one is None else item.write(one) for one in value]
 
     return ValueType(pa.list_(item.arrow), read, write)
@@ -236,7 +236,7 @@ def map_type(entry: ValueType) -> ValueType:
     def write(value: object) -> object:
         pairs = list(value.items()) if isinstance(value, dict) else value
         if not isinstance(pairs, list):
-            raise MessageFormatError(f"a {type(value).__name__} is no map")
+            raise MessageFormatError(f"expected map, got {type(value).__name__}")
         return {name: None if one is None else entry.write(one) for name, one in pairs}
 
     return ValueType(pa.map_(pa.string(), entry.arrow), read, write)
@@ -265,7 +265,7 @@ def object_type(fields: Sequence[tuple[str, ValueType]], required: Sequence[obje
 
 def _write_object(types: Mapping[str, ValueType], required: Sequence[object], value: object) -> object:
     if not isinstance(value, dict):
-        raise MessageFormatError(f"a {type(value).__name__} is no object")
+        raise MessageFormatError(f"expected object, got {type(value).__name__}")
     if not value.keys() <= types.keys():
         unknown = ", ".join(sorted(value.keys() - types.keys()))
         raise MessageFormatError(f"the object has no property {unknown}; there are {', '.join(types)}")

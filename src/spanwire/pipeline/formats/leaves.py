@@ -54,7 +54,7 @@ def is_integer(low: int, high: int, name: str) -> Convert:
         if isinstance(value, Decimal) and value == value.to_integral_value():
             value = int(value)
         if not isinstance(value, int) or isinstance(value, bool):
-            raise MessageFormatError(f"a {type(value).__name__} is no {name}")
+            raise MessageFormatError(f"expected {name}, got {type(value).__name__}")
         if not low <= value <= high:
             raise MessageFormatError(f"the number is too large for {name}")
         return value
@@ -67,7 +67,7 @@ def is_instance(kind: type, name: str) -> Convert:
 
     def check(value: object) -> object:
         if not isinstance(value, kind):
-            raise MessageFormatError(f"a {type(value).__name__} is no {name}")
+            raise MessageFormatError(f"expected {name}, got {type(value).__name__}")
         return value
 
     return check
@@ -80,7 +80,7 @@ def floating(value: object) -> object:
         MessageFormatError: the value is not a number.
     """
     if not isinstance(value, (int, float)) or isinstance(value, bool):
-        raise MessageFormatError(f"a {type(value).__name__} is no floating-point number")
+        raise MessageFormatError(f"expected floating-point number, got {type(value).__name__}")
     return float(value)
 
 
@@ -104,7 +104,7 @@ def epoch_days(value: object) -> int:
         MessageFormatError: the value is not a date.
     """
     if not isinstance(value, date) or isinstance(value, datetime):
-        raise MessageFormatError(f"a {type(value).__name__} is no date")
+        raise MessageFormatError(f"expected date, got {type(value).__name__}")
     return value.toordinal() - EPOCH_DAY
 
 
@@ -115,7 +115,7 @@ def epoch_microseconds(value: object) -> int:
         MessageFormatError: the value is not a timestamp with a time zone.
     """
     if not isinstance(value, datetime) or value.tzinfo is None:
-        raise MessageFormatError(f"a {type(value).__name__} without a time zone is no timestamp")
+        raise MessageFormatError(f"expected timestamp with a time zone, got {type(value).__name__}")
     return (value - UTC_EPOCH) // MICROSECOND
 
 
@@ -126,7 +126,7 @@ def local_microseconds(value: object) -> int:
         MessageFormatError: the value is not a timestamp, or has a time zone.
     """
     if not isinstance(value, datetime) or value.tzinfo is not None:
-        raise MessageFormatError(f"a {type(value).__name__} is no timestamp without a time zone")
+        raise MessageFormatError(f"expected timestamp without a time zone, got {type(value).__name__}")
     return (value - LOCAL_EPOCH) // MICROSECOND
 
 
@@ -137,10 +137,10 @@ def unscaled_decimal(value: object, precision: int, scale: int) -> int:
         MessageFormatError: the value is not a decimal number, or has more digits than the type.
     """
     if isinstance(value, bool) or not isinstance(value, (int, Decimal)):
-        raise MessageFormatError(f"a {type(value).__name__} is no decimal number")
+        raise MessageFormatError(f"expected decimal number, got {type(value).__name__}")
     sign, digits, exponent = Decimal(value).as_tuple()
     if not isinstance(exponent, int):
-        raise MessageFormatError("a decimal number is infinite or no number")
+        raise MessageFormatError("a decimal number is infinite or NaN")
     unscaled, rest, shift = int("".join(map(str, digits))), 0, exponent + scale
     power: int = 10 ** min(abs(shift), 2 * MAX_DECIMAL_DIGITS)
     if shift < 0:

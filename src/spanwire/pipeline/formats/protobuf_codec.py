@@ -76,7 +76,7 @@ class ProtobufCodec:
     def decode(self, body: bytes | str) -> object:
         """Return the value of a body. Raises `MessageFormatError` for an invalid body."""
         if isinstance(body, str):
-            raise MessageFormatError("a text is no Protobuf")
+            raise MessageFormatError("expected a bytes body, got text")
         if self._writers is not None:
             number, offset = split_header(body)
             indexes, offset = read_indexes(body, offset)
@@ -87,7 +87,7 @@ class ProtobufCodec:
         try:
             message = self._class.FromString(body)
         except DecodeError:
-            raise MessageFormatError(f"the body is no message {self._name}") from None
+            raise MessageFormatError(f"the body is not a message {self._name}") from None
         return self._type.read(message)
 
     def encode(self, value: object) -> bytes:
@@ -110,7 +110,9 @@ def find_message(descriptors: bytes, name: str) -> Descriptor:
     try:
         files = descriptor_pb2.FileDescriptorSet.FromString(descriptors).file
     except DecodeError:
-        raise fault("the octets are no file of descriptors; make one with protoc --descriptor_set_out") from None
+        raise fault(
+            "the octets are not a file of descriptors; make such a file with protoc --descriptor_set_out"
+        ) from None
     pool = DescriptorPool()
     known = {file.name for file in files}
     try:

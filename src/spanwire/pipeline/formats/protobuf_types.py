@@ -207,7 +207,7 @@ def message_type(
 
     def fill(message: Any, value: object) -> None:
         if not isinstance(value, dict):
-            raise MessageFormatError(f"a {type(value).__name__} is no message {name}")
+            raise MessageFormatError(f"expected message {name}, got {type(value).__name__}")
         if not value.keys() <= fillers.keys():
             unknown = ", ".join(sorted(value.keys() - fillers.keys()))
             raise MessageFormatError(f"the message {name} has no field {unknown}; there are {', '.join(fillers)}")
@@ -292,7 +292,7 @@ def _fill_timestamp(message: Any, value: object) -> None:
 
 def _fill_duration(message: Any, value: object) -> None:
     if not isinstance(value, timedelta):
-        raise MessageFormatError(f"a {type(value).__name__} is no interval")
+        raise MessageFormatError(f"expected interval, got {type(value).__name__}")
     total = value // MICROSECOND
     seconds, rest = divmod(abs(total), SECOND)
     sign = -1 if total < 0 else 1  # both parts have the sign
@@ -305,17 +305,17 @@ def _read_json(message: Any) -> object:
 
 def _fill_json(message: Any, value: object) -> None:
     if not isinstance(value, str):
-        raise MessageFormatError(f"a {type(value).__name__} is no JSON text")
+        raise MessageFormatError(f"expected JSON text, got {type(value).__name__}")
     try:
         json_format.Parse(value, message)
     except (json_format.ParseError, RecursionError):
-        raise MessageFormatError("a text is no JSON of this kind") from None
+        raise MessageFormatError("a text is not JSON for the message type") from None
 
 
 def items_of(value: object) -> list[object]:
     """Return the items of an array, and refuse null, because Protobuf has no null."""
     if not isinstance(value, list) or any(item is None for item in value):
-        raise MessageFormatError(f"a {type(value).__name__} is no array, or has null in it")
+        raise MessageFormatError(f"expected array without null, got {type(value).__name__}")
     return value
 
 
@@ -323,5 +323,5 @@ def pairs_of(value: object) -> list[tuple[object, object]]:
     """Return the entries of a map, and refuse null, because Protobuf has no null."""
     pairs = list(value.items()) if isinstance(value, dict) else value
     if not isinstance(pairs, list) or any(item is None for _, item in pairs):
-        raise MessageFormatError(f"a {type(value).__name__} is no map, or has null in it")
+        raise MessageFormatError(f"expected map without null, got {type(value).__name__}")
     return pairs

@@ -140,7 +140,7 @@ class SchemaRegistry:
             RegistryError: the registry refuses the schema, or does not answer.
         """
         if kind not in KINDS:
-            raise ConfigurationError(f"spanwire: {kind[:60]!r} is no kind of schema; there are {', '.join(KINDS)}")
+            raise ConfigurationError(f"spanwire: {kind[:60]!r} is not a kind of schema; there are {', '.join(KINDS)}")
         request = json.dumps({"schema": text} if kind == AVRO else {"schema": text, "schemaType": kind})
         answer = self._ask("POST", f"/subjects/{quote(subject, safe='')}/versions", request.encode())
         if not isinstance(answer, dict):

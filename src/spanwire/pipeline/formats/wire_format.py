@@ -35,14 +35,14 @@ def split_header(body: bytes) -> tuple[int, int]:
         raise MessageFormatError(f"a framed body begins with the octet {MAGIC}, this one with {body[0]}")
     number = int.from_bytes(body[1:HEADER_OCTETS], "big")
     if number > MAX_SCHEMA_ID:
-        raise MessageFormatError(f"{number} is no id of a schema")
+        raise MessageFormatError(f"{number} is not a schema id")
     return number, HEADER_OCTETS
 
 
 def schema_header(number: int) -> bytes:
     """Return the header with the id of a schema."""
     if not 0 <= number <= MAX_SCHEMA_ID:
-        raise MessageFormatError(f"{number} is no id of a schema")
+        raise MessageFormatError(f"{number} is not a schema id")
     return bytes([MAGIC]) + number.to_bytes(4, "big")
 
 

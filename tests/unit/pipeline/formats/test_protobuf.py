@@ -134,7 +134,7 @@ def test_well_known_messages_have_columns_of_their_own() -> None:
         both_ways(wrapped, value, octets)
     document = well_known("Struct", "struct")
     both_ways(document, '{"a": 1.5}', "0a 10 0a 0e 0a 01 61 12 09 11 00 00 00 00 00 00 f8 3f")
-    with pytest.raises(MessageFormatError, match="x: a text is no JSON of this kind"):
+    with pytest.raises(MessageFormatError, match="x: a text is not JSON for the message type"):
         document.encode({"x": "[1]"})
 
 
@@ -180,7 +180,7 @@ def test_unknown_fields_are_passed_over_and_rubbish_is_refused() -> None:
     one = single(Field.TYPE_STRING)
     assert one.decode(bytes.fromhex("0a 01 61 78 05")) == {"x": "a"}
     for octets in ("0a 05 61", "ff", "0a 01 ff"):
-        with pytest.raises(MessageFormatError, match=r"the body is no message shop\.M"):
+        with pytest.raises(MessageFormatError, match=r"the body is not a message shop\.M"):
             one.decode(bytes.fromhex(octets))
 
 
@@ -189,9 +189,9 @@ def test_unknown_fields_are_passed_over_and_rubbish_is_refused() -> None:
     [
         (single(Field.TYPE_INT32), 2**31, "x: the number is too large for int"),
         (single(Field.TYPE_UINT32), -1, "x: the number is too large for uint32"),
-        (single(Field.TYPE_STRING), 5, "x: a int is no string"),
+        (single(Field.TYPE_STRING), 5, "x: expected string, got int"),
         (single(Field.TYPE_ENUM, type_name=".shop.Colour"), "GREEN", "Colour has no such value; there are RED, BLUE"),
-        (single(Field.TYPE_INT32, REPEATED), [1, None], "x: a list is no array, or has null in it"),
+        (single(Field.TYPE_INT32, REPEATED), [1, None], "x: expected array without null, got list"),
         (single(Field.TYPE_MESSAGE, type_name=".shop.Inner"), {"b": 1}, "x: the message shop.Inner has no field b"),
     ],
 )
@@ -221,7 +221,7 @@ def test_descriptors_without_the_message_and_octets_that_are_none_are_refused() 
     add(one.message_type.add(name="M"), "x", Field.TYPE_INT32)
     with pytest.raises(ConfigurationError, match=r"not complete.*; add --include_imports"):
         codec(one, "shop.M")
-    with pytest.raises(ConfigurationError, match="make one with protoc"):
+    with pytest.raises(ConfigurationError, match="make such a file with protoc"):
         ProtobufCodec(ProtobufPlan(b"nonsense", "M"))
     del one.dependency[:]
     with pytest.raises(ConfigurationError, match=r"there is no message shop\.N; there are shop\.M$"):

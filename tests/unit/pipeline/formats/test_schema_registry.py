@@ -197,7 +197,7 @@ def test_a_schema_of_another_kind_or_in_parts_is_refused(state: RegistryState) -
     state.references[order.id] = [{"name": "shop.Region", "subject": "region", "version": 1}]
     with pytest.raises(ConfigurationError, match=r"refers to other schemas \(shop.Region\); register it in one piece"):
         AvroCodec(AvroPlan(registry.find("s")))
-    with pytest.raises(ConfigurationError, match="'XML' is no kind of schema; there are AVRO, JSON, PROTOBUF"):
+    with pytest.raises(ConfigurationError, match="'XML' is not a kind of schema; there are AVRO, JSON, PROTOBUF"):
         registry.register("s", OLD, "XML")
 
 

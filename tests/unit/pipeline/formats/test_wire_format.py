@@ -39,7 +39,7 @@ def test_message_indexes_are_zigzag_numbers_behind_their_count(indexes: list[int
         (b"\x00\x00\x00\x00", "at least 5 octets, this one 4"),
         (b"{\x00\x00\x00\x01", "begins with the octet 0, this one with 123"),
         (b"\x01" + bytes(16), "begins with the octet 0, this one with 1"),
-        (b"\x00\x80\x00\x00\x00", "no id of a schema"),
+        (b"\x00\x80\x00\x00\x00", "not a schema id"),
     ],
 )
 def test_a_body_without_a_header_is_refused(body: bytes, reason: str) -> None:

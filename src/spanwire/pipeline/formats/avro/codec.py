@@ -45,7 +45,7 @@ class AvroCodec:
     def decode(self, body: bytes | str) -> object:
         """Return the value of a body. Raises `MessageFormatError` for an invalid body."""
         if isinstance(body, str):
-            raise MessageFormatError("a text is no Avro")
+            raise MessageFormatError("expected a bytes body, got text")
         read, offset = self._read, 0
         if self._writers is not None:
             number, offset = split_header(body)

@@ -94,7 +94,7 @@ def _write_single(schema: AvroSchema, default: object, out: bytearray) -> None:
     elif kind == kinds.FIXED and isinstance(default, str) and len(default) == schema.size:
         out += _latin(default)
     else:
-        raise MessageFormatError(f"a default is no {schema.label}")
+        raise MessageFormatError(f"the default does not fit the type {schema.label}")
 
 
 def _latin(default: str) -> bytes:

@@ -67,7 +67,7 @@ class OctetReader:
         try:
             return self.octets().decode()
         except UnicodeDecodeError:
-            raise MessageFormatError("a text is no UTF-8") from None
+            raise MessageFormatError("a string is not UTF-8") from None
 
     def boolean(self) -> bool:
         """Return a boolean."""

@@ -110,7 +110,7 @@ def _from_union(writer: AvroSchema, reader: AvroSchema) -> Read:
 def _into_union(writer: AvroSchema, reader: AvroSchema) -> Read:
     candidates = [index for index, branch in enumerate(reader.inner) if matches(writer, branch)]
     if not candidates:
-        return _failing(f"the writer's {writer.label} is no branch of the union")
+        return _failing(f"the reader's union has no branch for the writer's {writer.label}")
     exact = [index for index in candidates if is_same_type(writer, reader.inner[index])]
     index = (exact or candidates)[0]
     if writer.kind == kinds.NULL:

@@ -99,7 +99,7 @@ def parse_schema(text: str) -> AvroSchema:
     try:
         document: object = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise fault(f"it is no JSON: {error}") from None
+        raise fault(f"it is not JSON: {error}") from None
     return _Parser().parse(document, "", 1)
 
 
@@ -123,7 +123,7 @@ class _Parser:
         if isinstance(node, list):
             return self._union(node, namespace, depth)
         if not isinstance(node, dict):
-            raise fault(f"{json.dumps(node)[:60]} is no type")
+            raise fault(f"{json.dumps(node)[:60]} is not a type")
         kind = node.get("type")
         if kind in (kinds.RECORD, "error", kinds.ENUM, kinds.FIXED):
             return self._definition(node, str(kind), namespace, depth)
@@ -185,7 +185,7 @@ class _Parser:
         if not symbols or len(set(symbols)) != len(symbols):
             raise fault(f"the enum {full} has no symbols, or one of them twice")
         if default is not None and default not in symbols:
-            raise fault(f"the default of the enum {full} is none of its symbols")
+            raise fault(f"the default of the enum {full} is not among the symbols")
         symbol = default if isinstance(default, str) else None
         return AvroSchema(kinds.ENUM, 1, name=full, aliases=aliases, symbols=symbols, default_symbol=symbol)
 
@@ -245,5 +245,5 @@ def texts(node: object, word: str) -> tuple[str, ...]:
     if node is None:
         return ()
     if not isinstance(node, list) or not all(isinstance(item, str) for item in node):
-        raise fault(f"{word} is no list of texts")
+        raise fault(f"{word} is not a list of strings")
     return tuple(node)

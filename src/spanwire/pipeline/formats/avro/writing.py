@@ -56,7 +56,7 @@ def _refusing_null(schema: AvroSchema, write: Write) -> Write:
 
     def checked(out: bytearray, value: object) -> None:
         if value is None:
-            raise MessageFormatError(f"null is no {schema.label}")
+            raise MessageFormatError(f"expected {schema.label}, got null")
         write(out, value)
 
     return checked
@@ -68,7 +68,7 @@ def _record(schema: AvroSchema) -> Write:
 
     def write(out: bytearray, value: object) -> None:
         if not isinstance(value, dict):
-            raise MessageFormatError(f"a {type(value).__name__} is no {schema.label}")
+            raise MessageFormatError(f"expected {schema.label}, got {type(value).__name__}")
         if not value.keys() <= writers.keys():
             unknown = ", ".join(sorted(value.keys() - writers.keys()))
             raise MessageFormatError(f"{schema.label} has no field {unknown}; there are {', '.join(writers)}")
@@ -89,7 +89,7 @@ def _array(item: AvroSchema) -> Write:
 
     def write(out: bytearray, value: object) -> None:
         if not isinstance(value, list):
-            raise MessageFormatError(f"a {type(value).__name__} is no array")
+            raise MessageFormatError(f"expected array, got {type(value).__name__}")
         if value:
             write_long(out, len(value))
             for one in value:
@@ -105,12 +105,12 @@ def _map(schema: AvroSchema) -> Write:
     def write(out: bytearray, value: object) -> None:
         pairs = list(value.items()) if isinstance(value, dict) else value
         if not isinstance(pairs, list):
-            raise MessageFormatError(f"a {type(value).__name__} is no map")
+            raise MessageFormatError(f"expected map, got {type(value).__name__}")
         if pairs:
             write_long(out, len(pairs))
             for key, one in pairs:
                 if not isinstance(key, str):
-                    raise MessageFormatError("a key of a map is no text")
+                    raise MessageFormatError("a key of a map is not a string")
                 write_octets(out, key.encode())
                 write_value(out, one)
         write_long(out, 0)
@@ -133,7 +133,7 @@ def _union(schema: AvroSchema) -> Write:
         elif value is not None:
             index = single
         if index is None:
-            raise MessageFormatError("null is no branch of the union")
+            raise MessageFormatError("the union does not allow null")
         write_long(out, index)
         writers[index](out, value)
 
@@ -160,7 +160,7 @@ def _shared_number(schema: AvroSchema) -> Write:
         if kind == kinds.LONG and isinstance(value, int) and -(2**31) <= value < 2**31:
             kind = kinds.INT
         if kind not in branches:
-            raise MessageFormatError("null is no branch of the union")
+            raise MessageFormatError("the union does not allow null")
         write_long(out, branches[kind])
         writers[kind](out, value)
 
@@ -211,7 +211,7 @@ def _uuid(schema: AvroSchema) -> Write:
         try:
             number = uuid.UUID(value if isinstance(value, str) else "")
         except ValueError:
-            raise MessageFormatError("a value is no UUID") from None
+            raise MessageFormatError("a value is not a UUID") from None
         if schema.kind == kinds.STRING:
             write_octets(out, str(number).encode())
         else:
@@ -236,7 +236,7 @@ def _single(schema: AvroSchema) -> Write:
 
 def _write_null(out: bytearray, value: object) -> None:
     if value is not None:
-        raise MessageFormatError(f"a {type(value).__name__} is no null")
+        raise MessageFormatError(f"expected null, got {type(value).__name__}")
 
 
 def _write_boolean(out: bytearray, value: object) -> None:
@@ -277,7 +277,7 @@ def _write_fixed(size: int) -> Write:
         octets = leaves.BYTES.write(value)
         assert isinstance(octets, bytes)
         if len(octets) != size:
-            raise MessageFormatError(f"{len(octets)} octets are no fixed of {size}")
+            raise MessageFormatError(f"expected {size} octets, got {len(octets)}")
         out += octets
 
     return write
