@@ -1,14 +1,14 @@
 """Decides which batches the loop writes and syncs itself, without the writer thread.
 
-A batch that goes to the thread and back costs two wake-ups and ten system calls more than its write. One client that
-waits for each of its messages pays for that with every message. So the loop writes a small batch itself if one client
-waits for it and the turn served nobody else. A slow sync would hold up everybody else, therefore:
+A batch on the way to the thread and back costs two wake-ups and ten system calls in addition to the write. A client
+with one unanswered message at a time pays the price for every message. So the loop writes a small batch if one client
+waits for the batch and the turn served no other client. A slow sync would delay all other clients, therefore:
 
-- most of the last syncs must have been fast;
-- after a slow sync of the loop the thread writes, for a time that grows with the square of the sync's;
-- after a turn that served somebody without the store, the thread writes for a moment.
+- more than half of the recent syncs must have been fast;
+- after a slow sync of the loop the thread writes, for a pause that grows with the square of the sync's duration;
+- after a turn with a client that needed no sync, the thread writes for `OTHERS_SECONDS`.
 
-No clock and no disk here. ``docs/internals/adr/0010-syncs-in-the-loop.md`` has the figures.
+The module uses no clock and no disk. ``docs/internals/adr/0010-syncs-in-the-loop.md`` has the figures.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from spanwire.stores.journal.batch import Batch
 MAX_BATCH_BYTES: Final = 64 * 1024  # bytes; a larger write takes longer than a wake-up of the thread
 FAST_SYNC: Final = 0.0003  # seconds; a longer sync costs more than both wake-ups
 RECENT_SYNCS: Final = 16  # syncs, of which more than half must have been fast
-SLOW_SYNC: Final = 0.001  # seconds; half of what one connection may take of a turn
-MAX_PAUSE: Final = 60.0  # seconds without syncs of the loop after a slow one
+SLOW_SYNC: Final = 0.001  # seconds; half of one connection's share of a turn
+MAX_PAUSE: Final = 60.0  # seconds without syncs of the loop after a slow sync
 OTHERS_SECONDS: Final = 0.1  # seconds after a turn for others; well above the round trip of a client nearby
 
 
 def pause_after(seconds: float) -> float:
-    """Return the seconds without syncs of the loop after one of ``seconds``.
+    """Return the seconds without syncs of the loop after a sync of ``seconds``.
 
-    Somebody who comes at any time meets a slow sync with the probability of its share of the time, and then waits for
-    half of it. With the square, slow syncs add less than half of `SLOW_SYNC` to the mean wait, however slow they are:
-    25 ms after 5 ms, 10 s after 100 ms.
+    A client that sends at any time meets a slow sync with the probability of the sync's share of the time, and then
+    waits for half of the sync. With the square, slow syncs add less than half of `SLOW_SYNC` to the mean wait, for any
+    duration of the syncs: 25 ms of pause after 5 ms, 10 s after 100 ms.
     """
     return min(MAX_PAUSE, seconds * seconds / SLOW_SYNC) if seconds > SLOW_SYNC else 0.0
 
@@ -43,7 +43,7 @@ class LoopSyncs:
     def __init__(self) -> None:
         self._recent: Final[list[bool]] = [False] * RECENT_SYNCS  # a ring
         self._next = 0  # the oldest of `_recent`
-        self._fast = 0  # how many of `_recent` were fast
+        self._fast = 0  # number of fast syncs in `_recent`
         self._paused_until = 0.0
         self._others_until = 0.0
         self._position = 0

@@ -27,10 +27,8 @@ MAX_GATHERED_BYTES: Final = MAX_UNSYNCED_BYTES  # bytes of a batch, unless one c
 class NextBatch:
     """The encoded ``slices`` of the next batch, ``size`` bytes in all.
 
-    For the index their entries are written.
-
-    ``new_segment`` is the segment that the batch begins, or None. ``is_cut`` says that the last slice ends within a
-    call, ``is_last`` that the store is being closed.
+    The index counts encoded entries as written. ``new_segment`` is the segment begun by the batch, or None. ``is_cut``
+    is True if the last slice ends within a call, ``is_last`` if the store is being closed.
     """
 
     __slots__ = (
@@ -169,8 +167,8 @@ class NextBatch:
     def _take(self, is_ahead: bool) -> Slice | None:
         """Take the entries of the next slice; None if the disk has no room.
 
-        Messages that were queued when the disk became full are written while the active segment has room, so that no
-        client waits in vain. After that only records that free room are written.
+        On a full disk, messages queued before are written while the active segment has room, so that no client waits in
+        vain. Later batches have only records for freeing room.
         """
         space = self._space
         outbox = self._outbox
@@ -200,7 +198,7 @@ class NextBatch:
         return taken
 
     def _sort_out(self) -> None:
-        """Look at a slice of the entries for those that need no room; the others are held."""
+        """Examine a slice of the entries: hold entries that need room, keep entries that free room."""
         outbox = self._outbox
         entries = outbox.entries
         start = outbox.ready
@@ -210,7 +208,7 @@ class NextBatch:
             outbox.ready = start + len(going)
 
     def room_changed(self) -> None:
-        """The disk is full from now on, or some of its room is back for what is held."""
+        """Handle a disk that has become full, or has room again for held entries."""
         outbox = self._outbox
         space = self._space
         if not space.has_room:

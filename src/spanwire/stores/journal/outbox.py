@@ -311,9 +311,9 @@ class Outbox:
         return Slice(chosen, size, count, self.position if count == len(self.entries) else position, 0)
 
     def _rest(self, count: int, position: int, at_most: int) -> int:
-        """Return the most bytes of a call behind the first ``count`` entries, of those that may be taken.
+        """Return the largest size in bytes of the rest of a call, behind the first ``count`` entries.
 
-        Each reference may be cancelled before its slice, which makes it longer.
+        A cancelled reference is longer, and each reference may be cancelled before it is encoded.
         """
         size = 0
         longest = 0
@@ -348,9 +348,9 @@ class Outbox:
         del entries[:count]  # in place: a copy would touch all that wait
 
     def limit(self) -> int:
-        """Return the highest position up to which no call waits here.
+        """Return the highest position without a queued call up to there.
 
-        Those that need no room may have overtaken others, more than once, so each of them is looked at.
+        On a full disk, entries that need no room may have overtaken other entries, so all such entries are compared.
         """
         out_of_order = 0 if self.ready == ALL else self.ready
         lowest = self.position + 1

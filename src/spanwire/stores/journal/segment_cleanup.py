@@ -1,4 +1,4 @@
-"""Lets segments go which nothing needs any more, also because a destination was removed."""
+"""Drops segments without live records or references, also after the removal of a destination."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SegmentCleanup:
         return True
 
     def drop_segments(self) -> None:
-        """Drop segments that nothing needs any more."""
+        """Drop segments without live records or references."""
         for number in self._index.segments.droppable(self._active.number):
             self._index.drop_segment(number)
             self._outbox.record(SEGMENT_DROPPED, self._outbox.nobody, number, b"")

@@ -90,7 +90,7 @@ class SegmentTable:
         return state
 
     def seal(self, number: int, end: int) -> None:
-        """Record that nothing more is written into the segment; the last batch ends at ``end``."""
+        """Record the end of writing into a segment; the last batch ends at ``end``."""
         state = self.by_number.get(number)
         if state is not None:
             state.end = end
@@ -137,11 +137,11 @@ class SegmentTable:
             self.by_number[by].refers.add(number)
 
     def pin(self, number: int) -> None:
-        """Keep a segment, although nothing in it is live, until `unpin`."""
+        """Keep a segment until `unpin`, even without live records."""
         self.by_number[number].refers.add(number)
 
     def unpin(self, number: int) -> None:
-        """Let a pinned segment go when nothing needs it any more."""
+        """Allow the deletion of a pinned segment without live records."""
         self.by_number[number].refers.discard(number)
         self.changed = True
 
@@ -167,21 +167,21 @@ class SegmentTable:
         return list(chosen)
 
     def _refers(self, state: SegmentState, chosen: dict[int, bool]) -> bool:
-        """Return True if a segment refers to one that stays."""
+        """Return True if a segment refers to a segment not in ``chosen``."""
         for number in state.refers:
             if number in self.by_number and number not in chosen:
                 return True
         return False
 
     def has_references(self, state: SegmentState) -> bool:
-        """Return True if a segment refers to one that is still there, as to itself while it is pinned.
+        """Return True if a segment refers to an existing segment. A pinned segment refers to itself.
 
-        A segment without references may go once nothing in it is live.
+        A segment without references may be deleted once all records are dead.
         """
         return self._refers(state, {})
 
     def only_reference(self, state: SegmentState) -> int:
-        """Return the segment that a segment refers to, or 0 if it refers to none, or to several."""
+        """Return the only segment referred to by a segment, or 0 for none or several."""
         only = 0
         absent = 0
         for number in state.refers:

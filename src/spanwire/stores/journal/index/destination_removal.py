@@ -1,7 +1,7 @@
-"""Gives back, slice by slice, the room of a destination that was removed with its messages.
+"""Releases, slice by slice, the room of a removed destination and of the destination's messages.
 
-The destination is gone for everybody as soon as it is removed. Only the segments count its messages as live until their
-slice has come, so no segment is dropped too early. After a crash recovery counts anew.
+Clients and the index no longer see the destination. Only the segments count each message as live until the slice of the
+message, so no segment is dropped too early. After a crash recovery counts anew.
 """
 
 from __future__ import annotations
@@ -76,9 +76,10 @@ class DestinationRemoval:
 
 
 class DestinationRemovals:
-    """All removals of which messages are still to be released, in the order of their records.
+    """All removals with unreleased messages, in the order of the removal records.
 
-    A segment with such a record stays until then: without the record the messages would come back.
+    A segment with such a removal record stays until the release, because without the record the messages would come
+    back.
     """
 
     __slots__ = ("_removals", "_segments")
@@ -93,7 +94,7 @@ class DestinationRemovals:
         return not self._removals
 
     def add(self, owner: StoredDestination, segment: int) -> None:
-        """Begin to release what ``owner`` had; its removal is written in ``segment``."""
+        """Begin to release the room of ``owner``; ``segment`` has the removal record."""
         self._segments.pin(segment)
         self._removals.append(DestinationRemoval(owner, self._segments, segment))
 

@@ -24,9 +24,9 @@ _SEQUENCE: Final = Struct("<q")
 
 
 def recover_audit(disk: Disk, recovery: Recovery, formats: MessageFormats, audit: ProducerAudit) -> None:
-    """Fill ``audit`` from the journal that ``recovery`` has read. Call it before anything is appended.
+    """Fill ``audit`` from the journal read by ``recovery``. Call the function before the first append.
 
-    Unreadable messages are left out; the audit will not detect their duplicates.
+    Unreadable messages are left out, and the audit does not detect duplicates of unreadable messages.
 
     Raises:
         OSError: the disk cannot read a segment.

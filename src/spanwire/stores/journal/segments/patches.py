@@ -1,4 +1,4 @@
-"""A view of a store as a repair will leave it: the present bytes with patches over them.
+"""A view of a store after a planned repair: the present bytes with patches.
 
 Recovery reads a `PatchedDisk` before a repair writes anything, so the operator knows in advance what the repair saves.
 """
