@@ -135,7 +135,7 @@ class Broker:
                 self._thread = None
 
     def restart(self) -> None:
-        """Stop the broker and start it on the same ports. Only messages of the journal survive."""
+        """Stop the broker, and start the broker again on the same ports. Only messages of the journal survive."""
         with self._changing:
             self.stop()
             self.start()
@@ -143,8 +143,7 @@ class Broker:
     def kill(self) -> None:
         """End the broker as a power cut does.
 
-        Connections break, and the journal keeps only bytes that were written before. `start` recovers from that
-        journal.
+        Connections break, and the journal keeps only bytes written before. `start` recovers from the journal.
         """
         thread = self._running()
         if self.directory is None:

@@ -42,7 +42,7 @@ class SpanwireWarning(pytest.PytestWarning):
 
 
 class Brokers:
-    """Brokers of one fixture: starts them, describes them in reports, and stops them at the end."""
+    """Starts the brokers of one fixture, describes the brokers in reports, and stops all at the end."""
 
     def __init__(self, request: pytest.FixtureRequest, directory: Callable[[], Path]) -> None:
         self.fixture: Final = str(request.fixturename)
@@ -182,7 +182,7 @@ def spanwire_broker_factory(request: pytest.FixtureRequest, tmp_path: Path) -> I
 def spanwire_session_broker_factory(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Brokers]:
-    """Function that starts brokers that live until the end of the session."""
+    """Function that starts brokers for the rest of the session."""
     with _brokers(request, lambda: _session_directory(tmp_path_factory)) as brokers:
         yield brokers
 

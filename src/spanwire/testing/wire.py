@@ -1,4 +1,4 @@
-"""TCP proxy of the loopback that a test can cut, slow down, clog and mend.
+"""TCP proxy of the loopback; a test can cut, slow down, clog and mend the connections.
 
 with Wire(lambda: broker.port) as wire:
     connection = blocking.connect(f"failover:({wire.url})")
@@ -32,7 +32,7 @@ END_TIMEOUT: Final = 10.0  # seconds until the thread has ended
 
 
 class _End:
-    """One socket of a pair, and the bytes on their way to it."""
+    """One socket of a pair, and the bytes to be sent there."""
 
     def __init__(self, channel: socket.socket) -> None:
         self.channel: Final = channel
@@ -105,12 +105,12 @@ class Wire:
             self._thread.join(END_TIMEOUT)
 
     def cut(self) -> None:
-        """Break all connections and accept none until `mend`. The connections are broken when this returns."""
+        """Break all connections before the return, and accept none until `mend`."""
         self._is_cut = True
         self.drop()
 
     def drop(self) -> None:
-        """Break all connections, and accept new ones. The connections are broken when this returns."""
+        """Break all connections before the return, and accept new connections."""
         self._broken.clear()
         self._breaks = True
         self._wake()
@@ -206,7 +206,7 @@ class Wire:
             end.is_shut = end.is_shut or not data
 
     def _move(self) -> None:
-        """Pass on the bytes that are due."""
+        """Pass on the due bytes."""
         if self._is_clogged:
             return
         now = time.monotonic()

@@ -49,10 +49,10 @@ class Acknowledgements:
     def acknowledge(self, command: wire.MessageAck, transaction_id: AnyTransactionId | None, now: Time) -> bool:
         """Process a MessageAck of any type.
 
-        The acknowledgement of a message that is not in flight to the consumer is refused. The exception is a failover
-        client after a reconnect: it acknowledges messages of its previous connection, which will be delivered again.
-        Outside of a transaction such an acknowledgement has no effect. In a transaction it is refused as well, because
-        a commit would be wrong.
+        The acknowledgement of a message not in flight to the consumer is refused. The exception is a failover client
+        after a reconnect: the client acknowledges messages of the previous connection, and the broker delivers these
+        messages again. Outside of a transaction such an acknowledgement has no effect. In a transaction the
+        acknowledgement is refused as well, because a commit would be wrong.
 
         Returns:
             True to respond now.
@@ -101,7 +101,7 @@ class Acknowledgements:
         return self._broker.acknowledge_run(subscription, target.producer_id, run.sequences, now)
 
     def poison(self, undelivered: list[Undelivered], now: Time) -> None:
-        """Poison messages that could not be encoded for their consumer; the dead letter queue receives them."""
+        """Move unencodable messages to the dead letter queue by a poison acknowledgement."""
         while undelivered:
             entry = undelivered.pop()
             subscription = entry.consumer.subscription

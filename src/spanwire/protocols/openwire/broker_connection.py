@@ -118,13 +118,13 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
         return client is not None and client.state.job is not None
 
     def _is_held(self, command: wire.Command) -> bool:
-        """Return True if ``command`` is a login that must wait for the end of the connection that it replaces."""
+        """Return True if ``command`` is a login that must wait for the end of a replaced connection."""
         if self._client is not None or self._hurries or not isinstance(command, wire.ConnectionInfo):
             return False
         try:
             return self._state is State.LOGIN and self._broker.is_held(self._login.connection_info(command))
         except JmsError:
-            return False  # it is refused for that at once
+            return False  # the login is refused at once for the error
 
     def _hurry(self) -> None:
         """Finish all waiting work at once."""
@@ -311,9 +311,9 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
             self.receive_eof(now)
 
     def _take_late(self, command: wire.Command) -> bool:
-        """Answer a RemoveInfo for an object that ended with its connection.
+        """Answer a RemoveInfo for an object that ended with the connection.
 
-        A client's other thread may send one.
+        Another thread of the client may send such a late command.
         """
         if self._state is not State.LEAVING or not isinstance(command, wire.RemoveInfo):
             return False
@@ -428,7 +428,7 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
             self._output.respond(command.command_id)
 
     def _take_acks(self, client: ClientCommands, run: AckRun, now: Time) -> None:
-        """Execute a run of acknowledgements; the ones out of order are executed one by one."""
+        """Execute a run of acknowledgements; acknowledgements out of order are executed one by one."""
         client.now = now
         taken = client.ack_run(run)
         if taken == run.sequences.size:

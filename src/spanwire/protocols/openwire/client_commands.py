@@ -96,8 +96,8 @@ class ClientCommands(wire.CommandVisitor):
     def serve_bridge(self, broker_id: str) -> None:
         """Treat the client as a bridge of the broker ``broker_id``.
 
-        Its messages come from other producers, and some of them were delivered by the remote broker. It receives no
-        advisories about consumers that this broker knows from the remote broker.
+        The messages of a bridge come from other producers, and the remote broker has delivered some of the messages
+        before. A bridge receives no advisories about consumers announced by the remote broker.
         """
         self._serves_bridge = True
         self._horizon = NetworkFilter(broker_id, UNLIMITED_TTL)
@@ -155,7 +155,7 @@ class ClientCommands(wire.CommandVisitor):
             self.release_window(token)
 
     def forget(self, token: int) -> None:
-        """Release what a request that was refused later waited for: window space, or the vote of a prepare."""
+        """Release the window space, or the vote of a prepare, of a request refused later."""
         if token != NO_TOKEN:
             self._xa.votes.discard(token)
             self.release_window(token)
@@ -368,7 +368,7 @@ class ClientCommands(wire.CommandVisitor):
         """Accept FlushCommand and MessageDispatchNotification without effect."""
 
     def acknowledge_undelivered(self, now: Time) -> None:
-        """Poison messages that could not be encoded for their consumer."""
+        """Move unencodable messages to the dead letter queue."""
         self._acks.poison(self.undelivered, now)
 
     def _check_own(self, connection_id: str) -> None:

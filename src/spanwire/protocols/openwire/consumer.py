@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 
 class Undelivered:
-    """A message that cannot be encoded for its consumer; the connection poisons it."""
+    """A message that cannot be encoded for a consumer, and is to become a dead letter."""
 
     __slots__ = ("consumer", "message_id")
 
@@ -41,7 +41,7 @@ class Undelivered:
 
 
 class OpenWireConsumer(MessageConsumer):
-    """Writes dispatches into its connection's output; the broker chooses the messages.
+    """Writes dispatches into the connection's output; the broker chooses the messages.
 
     The first part of a MessageDispatch is equal for all messages of a destination and cached for the last destination.
     ``undelivered`` is the connection's list, emptied after each turn's flush.

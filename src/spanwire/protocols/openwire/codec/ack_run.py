@@ -164,10 +164,10 @@ class AckReader:
         return True
 
     def _pattern_of(self, octets: bytes, start: i64, end: i64) -> AckPattern | None:
-        """Return the pattern of a frame that the last one does not match, or None.
+        """Return the pattern of a frame, other than the pattern of the last frame, or None.
 
-        A consumer acknowledges messages of several producers by turns. To decode those at which the producer changes in
-        full took a tenth of all instructions for a message of four producers and four consumers.
+        A consumer acknowledges messages of several producers by turns. With four producers and four consumers, the full
+        decoding of an acknowledgement at each change of the producer took a tenth of all instructions for a message.
         """
         for pattern in self._patterns:
             if pattern.matches(octets, start, end):
