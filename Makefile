@@ -219,7 +219,7 @@ soak: venv  ## every fault with large counts, a million inputs for each codec an
 soak-spark: peers $(VENV)/.spark $(VENV)/.pipelines  ## 200 kills of everything that takes part in moving messages with Spark; histories in out/soak
 	SPANWIRE_SPARK_POINTS=all $(BIN)/python -m pytest --timeout 0 -rs tests/spark/test_exactly_once_kills.py \
 	    tests/spark/test_route_kill.py tests/spark/test_route_database.py tests/spark/test_route_jars.py \
-	    tests/spark/test_large_messages.py tests/spark/test_example_processes.py tests/spark/test_s3_faults.py
+	    tests/spark/test_network_kills.py tests/spark/test_large_messages.py tests/spark/test_example_processes.py tests/spark/test_s3_faults.py
 	$(BIN)/python -m tests.soak.spark_kills --kills $(SOAK_SPARK_KILLS) $(SOAK_ARGS)
 
 soak-load: venv  ## a million pending messages, a kill and a drain; how long one turn takes; synchronous sends; large messages; 10,000 idle connections; 1,000 clients that come back

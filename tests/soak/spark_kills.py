@@ -15,12 +15,14 @@ import random
 import shutil
 import sys
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
 from tests.support.broker_process import BrokerProcess, spanwire_command
 from tests.support.classic import classic_broker
 from tests.support.histories import keep
+from tests.support.linked_brokers import LINKED, linked_brokers
 from tests.support.peers import missing
 from tests.support.spark_kills import CONTROL_SINK, CURSOR, LEDGER_SINK, STAGING, KilledSpark, Outcome
 
@@ -28,6 +30,7 @@ KILLS_EACH: Final = 10
 ROUND_TIMEOUT_S: Final = 3000.0
 SPANWIRE: Final = "spanwire"
 CLASSIC: Final = "classic"
+NETWORK: Final = "three linked Spanwires"
 # from, to, how it is read, how it is written
 ROUNDS: Final = (
     (SPANWIRE, SPANWIRE, CURSOR, CONTROL_SINK),
@@ -35,6 +38,7 @@ ROUNDS: Final = (
     (SPANWIRE, CLASSIC, CURSOR, LEDGER_SINK),
     (CLASSIC, CLASSIC, STAGING, LEDGER_SINK),
     (SPANWIRE, SPANWIRE, STAGING, LEDGER_SINK),
+    (NETWORK, SPANWIRE, CURSOR, CONTROL_SINK),
 )
 WHO: Final = ("self", "self", "jvm", "driver", "in", "out")
 
@@ -58,10 +62,14 @@ def play(number: int, seed: int, folder: Path) -> Outcome:
     source_kind, target_kind, source, sink = ROUNDS[number % len(ROUNDS)]
     dice = random.Random(f"{seed}/{number}")
     points = chosen_points(source, sink, dice)
-    with broker(source_kind, folder / "in") as first, broker(target_kind, folder / "out") as last:
-        return KilledSpark(
-            folder / f"round{number}", {"in": first, "out": last}, points, source, sink, ROUND_TIMEOUT_S
-        ).run()
+    with ExitStack() as stack:
+        if source_kind == NETWORK:
+            brokers = {name: stack.enter_context(one) for name, one in linked_brokers(folder).items()}
+            points = [point.replace(":in", f":{dice.choice(LINKED)}") for point in points]
+        else:
+            brokers = {"in": stack.enter_context(broker(source_kind, folder / "in"))}
+        brokers["out"] = stack.enter_context(broker(target_kind, folder / "out"))
+        return KilledSpark(folder / f"round{number}", brokers, points, source, sink, ROUND_TIMEOUT_S).run()
 
 
 def main(arguments: list[str]) -> int:

@@ -19,6 +19,7 @@ from tests.support.spark_classes import QUICK_JAVA
 LONG = [
     "test_example_processes.py",
     "test_large_messages.py",
+    "test_network_kills.py",
     "test_route_database.py",
     "test_route_jars.py",
     "test_route_kill.py",

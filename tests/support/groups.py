@@ -16,7 +16,8 @@ from xdist.scheduler import LoadScopeScheduling
 OWN_DRIVERS: Final = frozenset(
     {
         "test_cluster.py", "test_cluster_kills.py", "test_cluster_page.py", "test_exactly_once_kills.py",
-        "test_example_processes.py", "test_kill.py", "test_ledger_link.py", "test_link.py", "test_redriving.py",
+        "test_example_processes.py", "test_kill.py", "test_ledger_link.py", "test_link.py", "test_network_kills.py",
+        "test_redriving.py",
         "test_s3_faults.py",
     }
 )  # fmt: skip

@@ -11,9 +11,9 @@ not reached yet counts. Where:
 | write, staged | a task | some rows are sent / all are, and prepared or staged |
 | commit, decided, committed | of the sink's commit | before it / the ledger has the batch, nobody its rows / after it |
 
-Who is killed: ``self``, ``jvm``, ``driver``, ``in`` or ``out`` (the broker there), or ``zombie``: the JVM, while the
-process itself goes on when a later run has committed something, as if it had slept. On a cluster a task also kills the
-``executor`` it belongs to, or with the executor the ``worker`` that would start another one.
+Who is killed: ``self``, ``jvm``, ``driver``, ``in``, ``in2``, ``in3`` or ``out`` (the broker there), or ``zombie``: the
+JVM, while the process itself goes on when a later run has committed something, as if it had slept. On a cluster a task
+also kills the ``executor`` it belongs to, or with the executor the ``worker`` that would start another one.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from spanwire.pipeline.columns.column_decoder import RawMessage
 from spanwire.pipeline.datasource.cursor_reader import CursorStreamReader
 from spanwire.pipeline.datasource.exact_writer import ExactStreamWriter, Staged
 from spanwire.pipeline.datasource.source import SpanwireDataSource
+from spanwire.pipeline.datasource.sources_reader import SourcesStreamReader
 from spanwire.pipeline.datasource.stream_reader import SpanwireStreamReader
 from spanwire.pipeline.datasource.stream_writer import SpanwireStreamWriter
 from spanwire.pipeline.link.batch_receiver import MessageSource
@@ -42,7 +43,9 @@ from spanwire.pipeline.options import LEDGER, WriteOptions, read_options, write_
 from spanwire.pipeline.sink.exactly_once import ledger_sink
 from spanwire.pipeline.sink.xa_ledger_link import BlockingBranchSession, BlockingLedger
 from spanwire.pipeline.sink.xa_ledger_sink import Entry, LedgerSink
+from spanwire.pipeline.source.named_sources import NamedSource
 from spanwire.pipeline.source.prefetch import SegmentPrefetch
+from spanwire.pipeline.source.source_link import SourceLink, StagedLink
 from spanwire.pipeline.source.staging import Staging
 
 FOLDER: Final = "SPANWIRE_FAULTS"
@@ -172,6 +175,24 @@ class FaultyCursorReader(CursorStreamReader):
             yield batch
 
 
+class FaultySourcesReader(SourcesStreamReader):
+    def create_link(self, source: NamedSource) -> SourceLink:
+        if source.options.cursor is not None:
+            return super().create_link(source)
+        return StagedLink(source.options, lambda options: FaultySource(consume(options)))
+
+    def latestOffset(self, start: dict[str, object], limit: object) -> dict[str, object]:  # noqa: N802
+        found = super().latestOffset(start, limit)
+        if found != start:
+            at("reserved")
+        return found
+
+    def read(self, partition: object) -> Iterator[pa.RecordBatch]:
+        for batch in super().read(partition):
+            at("read")
+            yield batch
+
+
 def stopping(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for number, batch in enumerate(batches):
         if number:
@@ -233,7 +254,10 @@ class FaultyDataSource(SpanwireDataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         given = dict(self.options)
-        return FaultyStreamReader(given) if read_options(given).cursor is None else FaultyCursorReader(given)
+        options = read_options(given)
+        if options.brokers:
+            return FaultySourcesReader(given)
+        return FaultyStreamReader(given) if options.cursor is None else FaultyCursorReader(given)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
         given = dict(self.options)

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -77,12 +77,12 @@ class Outcome:
         return [number for number, count in self.received.items() if count > 1]
 
 
-def send(port: int, queue: str, count: int) -> None:
-    """Persistent messages with the property n from 0 on, acknowledged by the broker as one."""
+def send(port: int, queue: str, numbers: Iterable[int]) -> None:
+    """Persistent messages with these numbers in the property n, acknowledged by the broker as one."""
     with StompSocket(port) as stomp:
         stomp.connect("1.2")
         stomp.type("BEGIN\ntransaction:t\n\n\0")
-        for number in range(count):
+        for number in numbers:
             head = f"SEND\ndestination:/queue/{queue}\ntransaction:t\npersistent:true\nn:{number}\n"
             stomp.type(f"{head}\ntext {number}\0")
         stomp.type("COMMIT\ntransaction:t\nreceipt:r\n\n\0")
@@ -129,7 +129,9 @@ class KilledSpark:
         timeout_s: float = TIMEOUT_S,
         cluster: SparkCluster | None = None,
     ) -> None:
-        """``brokers``: those called ``in`` and ``out``, running; they may be one. ``cluster``: else on ``local[2]``."""
+        """``brokers``: those called ``in`` and ``out``, running; they may be one. ``in2`` and so on are read, too.
+        ``cluster``: else on ``local[2]``.
+        """
         self._timeout_s: Final = timeout_s
         self._cluster: Final = cluster
         self._folder: Final = folder
@@ -141,9 +143,13 @@ class KilledSpark:
         name = f"{folder.parent.name}.{folder.name}"
         common = {"in": f"{name}.IN", "out": f"{name}.OUT"}
         self._queues: Final = common
+        self._inputs: Final = [broker for side, broker in brokers.items() if side.startswith("in")]
+        read_from = {"url": brokers["in"].openwire_uri()}
+        if len(self._inputs) > 1:
+            read_from = {"brokers": ",".join(broker.openwire_uri() for broker in self._inputs)}
         plan = {
             "source": {
-                "url": brokers["in"].openwire_uri(), "destination": common["in"], "maxRowsPerBatch": str(BATCH),
+                **read_from, "destination": common["in"], "maxRowsPerBatch": str(BATCH),
                 **{word: value.format(folder=folder, name=name) for word, value in source.items()},
             },
             "sink": {"url": brokers["out"].openwire_uri(), "destination": common["out"], **sink},
@@ -154,7 +160,8 @@ class KilledSpark:
 
     def run(self) -> Outcome:
         """Send, run until all points were reached and everything is through, count."""
-        send(self._brokers["in"].stomp_port, self._queues["in"], self._count)
+        for index, broker in enumerate(self._inputs):
+            send(broker.stomp_port, self._queues["in"], range(index, self._count, len(self._inputs)))
         self._note_brokers()
         deadline = time.monotonic() + self._timeout_s
         code: int | None = None
