@@ -25,9 +25,9 @@ NETWORK: Final = (
 TIMEOUT_S: Final = 300.0
 
 
-def run_inside(scenario: str, directory: Path) -> None:
+def run_inside(scenario: str, directory: Path, module: str = "discovery_scenarios") -> None:
     """One scenario to its end; what it said is the reason when it fails."""
-    inside = [sys.executable, "-m", "tests.service.discovery_scenarios", scenario, str(directory)]
+    inside = [sys.executable, "-m", f"tests.service.{module}", scenario, str(directory)]
     done = subprocess.run(
         ["unshare", "-rn", "sh", "-c", NETWORK, "sh", *inside],
         capture_output=True,
@@ -66,6 +66,11 @@ def _import_path() -> list[str]:
 def test_inside_a_network_of_their_own(scenario: str, tmp_path: Path) -> None:
     peers.require("network-namespace")
     run_inside(scenario, tmp_path)
+
+
+def test_a_query_inside_a_network_of_its_own(tmp_path: Path) -> None:
+    peers.require("network-namespace")
+    run_inside("a_query_reads_all_brokers_of_a_group_and_one_that_joins", tmp_path, "discovery_queries")
 
 
 def test_a_broker_that_cannot_meet_the_others_says_so_and_does_not_start(tmp_path: Path) -> None:

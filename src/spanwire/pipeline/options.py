@@ -286,11 +286,10 @@ def _check_cursor(options: ReadOptions) -> None:
         raise ConfigurationError("spanwire: a cursor does not support AT_MOST_ONCE; use a stagingDirectory")
     if options.destination.kind == TOPIC and options.subscription is None:
         raise ConfigurationError("spanwire: a cursor reads a durable subscription; set subscription and clientId")
-    parts = options.destination.parts() if options.brokers else [options.destination]
-    if options.selector is not None or any(part.is_pattern or part.is_composite for part in parts):
+    if options.selector is not None or (options.has_many_sources and not options.brokers):
         raise ConfigurationError(
-            "spanwire: a cursor reads one queue or subscription as a whole; filter in Spark, name each queue with the "
-            "option brokers, or use a stagingDirectory"
+            "spanwire: a cursor reads one queue or subscription as a whole; filter in Spark, name the broker by the "
+            "option brokers to read several queues, or use a stagingDirectory"
         )
 
 

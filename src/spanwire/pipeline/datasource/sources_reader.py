@@ -22,9 +22,17 @@ from spanwire.pipeline.datasource.cursor_reader import CursorRange, read_range
 from spanwire.pipeline.datasource.partitions import MIN_PARTITION_ROWS, StagedRows, staged_partitions
 from spanwire.pipeline.link.broker_finder import BrokerFinder, find_in_group
 from spanwire.pipeline.link.control_link import ControlLink
+from spanwire.pipeline.link.queue_watch import QueueWatch
 from spanwire.pipeline.options import read_options, staging_directory
-from spanwire.pipeline.source.named_sources import NamedSource, name_of_staging, sources_of, staging_of
+from spanwire.pipeline.source.named_sources import (
+    NamedSource,
+    name_of_staging,
+    named_source,
+    sources_of,
+    staging_of,
+)
 from spanwire.pipeline.source.offsets import changed, numbers_of, sources_offset
+from spanwire.pipeline.source.pattern_link import PatternLink
 from spanwire.pipeline.source.retry_window import PAUSE_S, RetryWindow
 from spanwire.pipeline.source.source_group import MAX_SOURCES, SourceGroup
 from spanwire.pipeline.source.source_link import CursorLink, LeftLink, SourceLink, StagedLink
@@ -44,6 +52,7 @@ class SourcesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._run = uuid.uuid4().hex
         self._group: SourceGroup | None = None
         self._sources: dict[str, NamedSource] = {}
+        self._patterns: dict[str, PatternLink] = {}
         self._last: dict[str, int] = {}
         groups = [url for url in self._options.brokers if is_group(url)]
         login = self._options.login
@@ -58,7 +67,10 @@ class SourcesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, object]:
         """Return the first numbers of the sources that answer soon; messages still kept are the first batch."""
-        self._last = self._opened().begin()
+        group = self._opened()
+        self._last = group.begin()
+        if self._add_matched():
+            self._last = group.begin()
         return sources_offset(self._last)
 
     def latestOffset(self, start: dict[str, object], limit: ReadLimit) -> dict[str, object]:
@@ -66,8 +78,12 @@ class SourcesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         numbers = numbers_of(start)
         rows = self._options.max_rows
         group = self._opened()
+        rows = min(rows, limit.max_rows) if isinstance(limit, ReadMaxRows) else rows
         self._add_found(self._finder.found())
-        self._last = group.next_end(numbers, min(rows, limit.max_rows) if isinstance(limit, ReadMaxRows) else rows)
+        self._add_matched()
+        self._last = group.next_end(numbers, rows)
+        while self._last == numbers and self._add_matched():
+            self._last = group.next_end(numbers, rows)
         return sources_offset(self._last)
 
     def prepareForTriggerAvailableNow(self) -> None:
@@ -110,12 +126,14 @@ class SourcesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return the link of a source."""
         if source.options.cursor is None:
             return StagedLink(source.options)
+        if source.is_pattern:
+            return PatternLink(QueueWatch(source.options.login, source.options.destination))
         return CursorLink(source.options, self._run, ControlLink(source.options.login))
 
     def _opened(self) -> SourceGroup:
         if self._group is None:
             self._group = SourceGroup(time.monotonic)
-            self._sources = {}
+            self._sources, self._patterns = {}, {}
             for url in self._options.brokers:
                 if not is_group(url) and not self._add_broker(url):
                     raise ConfigurationError(
@@ -143,10 +161,26 @@ class SourcesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 if not left.is_drained:
                     continue  # its staged messages come first
                 left.close()
-            if not group.add(source.name, self.create_link(source)):
+            link = self.create_link(source)
+            if not group.add(source.name, link):
                 return False
             self._sources[source.name] = source
+            if isinstance(link, PatternLink):
+                self._patterns[source.name] = link
         return True
+
+    def _add_matched(self) -> bool:
+        """Add the queues that patterns have found, and return True if there are any."""
+        group = self._opened()
+        has_added = False
+        for name, link in self._patterns.items():
+            url = self._sources[name].options.login.url
+            for queue in link.take_found():
+                source = named_source(self._options, url, queue)
+                if source.name not in self._sources and group.add(source.name, self.create_link(source)):
+                    self._sources[source.name] = source
+                    has_added = True
+        return has_added
 
     def _add_left(self, directory: str) -> None:
         """Add the staged messages of sources that the query reads no more.
@@ -177,6 +211,11 @@ class SourcesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         while True:
             link = self._opened().link(name)
             try:
+                if not isinstance(link, CursorLink):
+                    for pattern in self._patterns.values():
+                        pattern.begin()
+                    self._add_matched()
+                    link = self._opened().link(name)
                 if not isinstance(link, CursorLink):
                     raise JmsError(
                         f"spanwire: a batch that was begun has messages of {name}, which the option brokers does not "

@@ -32,10 +32,16 @@ class NamedSource:
     name: str
     options: ReadOptions
 
+    @property
+    def is_pattern(self) -> bool:
+        """Return True if the source stands for cursors on all queues that match a pattern."""
+        destination = self.options.destination
+        return self.options.cursor is not None and destination.is_queue and destination.is_pattern
+
 
 def sources_of(options: ReadOptions, url: str) -> list[NamedSource]:
     """Return a source for each destination of the options at the broker ``url``."""
-    return [_source(options, url, part) for part in options.destination.parts()]
+    return [named_source(options, url, part) for part in options.destination.parts()]
 
 
 def source_name(url: str, destination: Destination) -> str:
@@ -66,7 +72,8 @@ def cursor_of(cursor: str, destination: Destination) -> str:
     return f"{cursor}:{_digest(str(destination))}"
 
 
-def _source(options: ReadOptions, url: str, destination: Destination) -> NamedSource:
+def named_source(options: ReadOptions, url: str, destination: Destination) -> NamedSource:
+    """Return the source of one destination at the broker ``url``."""
     name = source_name(url, destination)
     directory, cursor = options.staging_directory, options.cursor
     return NamedSource(

@@ -71,7 +71,6 @@ def test_a_name_has_no_secret() -> None:
         ({"brokers": "tcp://a:1,amqp://b:5672"}, "the client speaks OpenWire"),
         ({"brokers": "multicast://default"}, r"write discovery:\(agent\)"),
         ({"clientId": "me"}, "leave the option clientId out"),
-        ({"cursor": "c"}, "a cursor reads one queue or subscription as a whole"),
         ({"cursor": "c", "destination": "A,B", "selector": "a = 1"}, "a cursor reads one queue or subscription"),
     ],
 )
@@ -83,4 +82,6 @@ def test_a_faulty_list_is_refused_in_one_line(given: dict[str, str], told: str) 
 
 def test_several_queues_of_several_brokers_may_have_cursors() -> None:
     assert options(destination="A,B", cursor="c").partitions == 1
+    assert [source.is_pattern for source in sources_of(options(cursor="c"), "tcp://a:1")] == [False, True]
+    assert not sources_of(options(stagingDirectory="/d"), "tcp://a:1")[1].is_pattern
     assert read_options({"destination": "A", "url": "tcp://a:1"}).partitions == 2

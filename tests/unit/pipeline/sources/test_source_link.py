@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from spanwire.model.destination import Destination, parse_destination
 from spanwire.model.errors import JmsError
 from spanwire.pipeline.options import ReadOptions, read_options
+from spanwire.pipeline.source.pattern_link import PatternLink
 from spanwire.pipeline.source.source_link import CursorLink, LeftLink, StagedLink
 from tests.support.fake_control import FakeControl
 from tests.support.pipeline_messages import FakeQueue, raw
@@ -99,6 +101,34 @@ def test_the_ids_of_an_unconfirmed_batch_stay_when_its_source_is_gone(tmp_path: 
     back = staged(tmp_path, queue)
     assert (back.next_end(1, 5), queue.waiting) == (1, [])
     back.close()
+
+
+class Queues:
+    """A broker that tells of its queues."""
+
+    def __init__(self, *answers: list[str]) -> None:
+        self.answers = list(answers)
+        self.closed = 0
+
+    def take(self) -> list[Destination]:
+        return [parse_destination(name) for name in self.answers.pop(0)]
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def test_a_pattern_has_no_rows_and_tells_each_queue_once() -> None:
+    queues = Queues(["A.X"], ["A.Y", "A.Z"], [])
+    link = PatternLink(queues)
+    assert link.begin() == 0
+    assert [queue.name for queue in link.take_found()] == ["A.X"]
+    assert (link.next_end(0, 5), link.is_drained) == (0, False)
+    link.stop_at_current_end()
+    assert (link.next_end(0, 5), link.is_drained) == (0, True)
+    assert [queue.name for queue in link.take_found()] == ["A.Y", "A.Z"]
+    assert link.take_found() == []
+    link.disconnect()
+    assert queues.closed == 1
 
 
 def test_a_cursor_gives_up_what_is_committed_and_tells_how_many_wait() -> None:

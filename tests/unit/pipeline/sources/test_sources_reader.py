@@ -129,6 +129,42 @@ def test_a_pattern_is_one_source_of_each_broker(brokers: list[Broker], tmp_path:
     query.reader.stop()
 
 
+def test_a_pattern_with_a_cursor_finds_the_queues_of_each_broker_and_those_that_come_later(
+    brokers: list[Broker],
+) -> None:
+    count = fill(brokers, "A.X", "A.Y", "B")
+    query = Query(brokers=listed(brokers), destination="A.>", cursor="c")
+    query.run_until(4 * COUNT)
+    count += send(brokers[1].url, "A.LATE", numbered(COUNT, count))
+    query.run_until(5 * COUNT)
+    query.restart()
+    send(brokers[0].url, "A.X", numbered(COUNT, count))
+    while not query.begin_batch():  # noted, not read
+        pass
+    query.restart()
+    query.work()
+    query.run_to_the_end()
+    found = [destination for parts in query.rows.values() for part in parts for destination, _ in part]
+    assert {name: found.count(f"queue://{name}") for name in ("A.X", "A.Y", "A.LATE", "B")} == {
+        "A.X": 3 * COUNT, "A.Y": 2 * COUNT, "A.LATE": COUNT, "B": 0,
+    }  # fmt: skip
+    assert len(set(query.numbers())) == len(query.numbers())
+    query.reader.stop()
+    assert [broker.queue(name).pending for broker in brokers for name in ("A.X", "A.Y")] == [0] * 4
+
+
+def test_a_bounded_query_with_a_pattern_leaves_out_no_queue(brokers: list[Broker]) -> None:
+    count = fill(brokers, "A.X", "A.Y")
+    query = Query(brokers=listed(brokers), destination="A.>", cursor="c")
+    query.run_to_the_end()
+    assert sorted(query.numbers()) == list(range(count))
+    count += send(brokers[1].url, "A.LATE", numbered(COUNT, count))
+    query.restart()
+    query.run_to_the_end()
+    assert sorted(query.numbers()) == list(range(count))
+    query.reader.stop()
+
+
 def test_a_broker_that_is_away_stops_nobody_is_shown_and_comes_back(brokers: list[Broker], tmp_path: Path) -> None:
     query = Query(brokers=listed(brokers), destination="A", stagingDirectory=str(tmp_path / "s"))
     fill(brokers, "A")

@@ -1,0 +1,71 @@
+"""The queues of a broker whose names match a pattern, learnt from its advisories.
+
+A broker tells a new consumer of ``ActiveMQ.Advisory.Queue`` of all queues that exist, and later of each new one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Final
+
+from spanwire.client import blocking
+from spanwire.client.messages.message import Message
+from spanwire.model.destination import Destination
+from spanwire.model.errors import InvalidDestinationError, JmsError
+from spanwire.pipeline.link.connections import connect
+from spanwire.pipeline.link.control_client import CONTROL
+from spanwire.pipeline.options import Login
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.codec.codec import decode_message
+from spanwire.protocols.openwire.messages.identities import destination_of
+
+TOPIC: Final = "topic://ActiveMQ.Advisory.Queue"
+FIRST_WAIT_S: Final = 1.0  # seconds; a busy broker tells of its queues in several turns
+MAX_RECEIVED: Final = 1000  # advisories taken at once
+
+
+class QueueWatch:
+    """One connection with a consumer of advisories; not thread-safe."""
+
+    def __init__(self, login: Login, pattern: Destination) -> None:
+        self._login: Final[Login] = login
+        self._pattern: Final[Destination] = pattern
+        self._connection: blocking.Connection | None = None
+        self._consumer: blocking.Consumer | None = None
+
+    def take(self) -> list[Destination]:
+        """Return the queues that have been told of since the last call; after a connection all that exist.
+
+        Raises:
+            JmsError: the broker is lost, or refuses the login or the consumer.
+        """
+        wait_s = 0.0
+        if self._connection is None:
+            self._connection = connect(self._login)
+            self._consumer = self._connection.session().create_consumer(TOPIC)
+            wait_s = FIRST_WAIT_S
+        assert self._consumer is not None
+        queues: dict[Destination, None] = {}
+        while messages := self._consumer.receive_many(MAX_RECEIVED, wait_s):
+            queues.update((queue, None) for message in messages if (queue := self._queue_of(message)) is not None)
+        if not self._connection.shared.core.is_online:
+            raise JmsError("the broker is not connected, so its queues are unknown")
+        return list(queues)
+
+    def close(self) -> None:
+        """Close the connection. Raises nothing."""
+        connection, self._connection, self._consumer = self._connection, None, None
+        if connection is not None:
+            with contextlib.suppress(JmsError):
+                connection.close()
+
+    def _queue_of(self, message: Message) -> Destination | None:
+        """Return the queue of an advisory, if the pattern matches it and a program may read it."""
+        info = decode_message(message.raw, message.version).data_structure
+        if not isinstance(info, wire.DestinationInfo) or info.destination is None:
+            return None
+        try:
+            queue = destination_of(info.destination)
+        except InvalidDestinationError:
+            return None
+        return queue if self._pattern.matches(queue) and queue != CONTROL else None
