@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from spanwire.management.control_client import ControlClient
 from tests.service.started import TIMEOUT_S, Started, StompClient, spanwire
 from tests.support.announcing_process import AnnouncingProcess
 from tests.support.broker_process import COMMAND
@@ -23,6 +24,7 @@ LISTENING = re.compile(r"Listening for web requests at: http://127\.0\.0\.1:(\d+
 USERS = """\
   <plugins><simpleAuthenticationPlugin><users>
     <authenticationUser username="vera" password="v-4711" groups="viewers"/>
+    <authenticationUser username="otto" password="o-4711" groups="operators"/>
     <authenticationUser username="client" password="c-4711" groups="orders"/>
   </users></simpleAuthenticationPlugin></plugins>
 """
@@ -82,6 +84,36 @@ def test_health_is_public_and_good(port: int) -> None:
     for path in ("/health/live", "/health/ready"):
         status, text = fetched(port, path)
         assert (status, json.loads(text)["status"]) == (200, "pass")
+
+
+def posted(port: int, path: str, user: str) -> tuple[int, str]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_S)
+    authorization = f"Basic {base64.b64encode(user.encode()).decode()}"
+    connection.request("POST", path, headers={"Authorization": authorization})
+    answer = connection.getresponse()
+    text = answer.read().decode()
+    connection.close()
+    return answer.status, text
+
+
+def test_an_operator_pauses_a_queue_and_a_viewer_sees_it(broker: Guarded, port: int) -> None:
+    assert posted(port, "/api/v1/queues/ORDERS/pause", "vera:v-4711")[0] == 403
+    status, text = posted(port, "/api/v1/queues/ORDERS/pause", "otto:o-4711")
+    assert (status, json.loads(text)["result"][0]["paused"]) == (200, True)
+    broker.awaits("for user otto at http://127.0.0.1:")
+    shown = ControlClient(broker.data, TIMEOUT_S).ask("destinations")
+    assert isinstance(shown, list)
+    assert [row["paused"] for row in shown if row["destination"] == "queue://ORDERS"] == [True]
+    assert posted(port, "/api/v1/queues/ORDERS/resume", "otto:o-4711")[0] == 200
+    assert posted(port, "/api/v1/queues/MISSING/pause", "otto:o-4711")[0] == 409
+    assert posted(port, "/api/v1/queues/ORDERS/delete", "otto:o-4711")[0] == 403
+
+
+def test_a_list_shows_what_the_broker_has(port: int) -> None:
+    status, text = fetched(port, "/api/v1/queues?destination=*ORDERS", "vera:v-4711")
+    page = json.loads(text)
+    assert (status, page["total"], page["items"][0]["pending"]) == (200, 1, 1)
+    assert json.loads(fetched(port, "/api/v1/broker", "vera:v-4711")[1])["pending"] >= 1
 
 
 def raw(port: int, request: bytes) -> bytes:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.management.control_client import ControlError
-from spanwire.management.handles import COMMAND_ROLES, FORBIDDEN, REFUSED, UNAUTHENTICATED, Role
+from spanwire.management.handles import FORBIDDEN, REFUSED, UNAUTHENTICATED
+from spanwire.management.operation_table import COMMAND_ROLES, Role
 
 USERS: Final = {"anna": ("a-word", "admin"), "otto": ("o-word", "operate"), "vera": ("v-word", "view")}
 
@@ -56,6 +57,7 @@ class FakeBrokerLink:
             "subscriptions": [],
             "connections": [],
             "consumers": [],
+            "producers": [],
         }
         self.refusal = ""
         self._handles: dict[str, Role] = {}

@@ -18,6 +18,7 @@ from spanwire.management.view_table import (
     CONNECTIONS,
     CONNECTORS,
     CONSUMERS,
+    PRODUCERS,
     QUEUES,
     SUBSCRIPTIONS,
     ViewTable,
@@ -27,8 +28,8 @@ from spanwire.management.view_table import (
 from spanwire.model.text import escaped
 
 TYPES: Final = (
-    "Broker", "Connector", "NetworkConnector", "Connection", "Subscription", "DurableSubscription", "Queue", "Topic",
-    "TempQueue", "TempTopic",
+    "Broker", "Connector", "NetworkConnector", "Connection", "Subscription", "Producer", "DurableSubscription",
+    "Queue", "Topic", "TempQueue", "TempTopic",
 )  # fmt: skip
 DESTINATION_TYPES: Final = {"queue": "Queue", "topic": "Topic", "temp-queue": "TempQueue", "temp-topic": "TempTopic"}
 
@@ -54,7 +55,7 @@ class ViewedObject:
 
 
 def all_objects(client: ControlClient, with_consumers: bool = True) -> list[ViewedObject]:
-    """Return all objects, the broker first; consumers are optional, because there may be very many."""
+    """Return all objects, the broker first; consumers and producers are optional, because there may be very many."""
     status = client.ask("status")
     objects = _broker_objects(status) if isinstance(status, dict) else []
     objects += [
@@ -65,6 +66,10 @@ def all_objects(client: ControlClient, with_consumers: bool = True) -> list[View
         objects += [
             ViewedObject("Subscription", str(row["consumer_id"]), _attributes(row, CONSUMERS))
             for row in _rows(client.ask("consumers"))
+        ]
+        objects += [
+            ViewedObject("Producer", str(row["producer_id"]), _attributes(row, PRODUCERS))
+            for row in _rows(client.ask("producers"))
         ]
     objects += [
         ViewedObject("DurableSubscription", f"{row['client_id']}:{row['name']}", _attributes(row, SUBSCRIPTIONS))

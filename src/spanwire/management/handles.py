@@ -9,10 +9,10 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Final, Protocol
 
 from spanwire.broker.ports import Principal
+from spanwire.management.operation_table import COMMAND_ROLES, Role
 from spanwire.model.environment import Time
 from spanwire.model.errors import AuthenticationError, ConfigurationError, SpanwireError
 from spanwire.model.info import ConnectionInfo
@@ -25,40 +25,12 @@ PROTOCOL: Final = "http"
 ANONYMOUS: Final = "anonymous"
 
 
-class Role(IntEnum):
-    """A role of an operator; each one includes the lower ones."""
-
-    NONE = 0
-    VIEW = 1
-    OPERATE = 2
-    ADMIN = 3
-
-
 # Groups of the broker's users, as in ActiveMQ's examples, and the role of their members.
 GROUP_ROLES: Final[dict[str, Role]] = {
     "viewers": Role.VIEW,
     "operators": Role.OPERATE,
     "admins": Role.ADMIN,
     "admin": Role.ADMIN,
-}
-# Commands of the control socket for the holder of a handle. A command that is not listed is refused.
-COMMAND_ROLES: Final[dict[str, Role]] = {
-    "status": Role.VIEW,
-    "summary": Role.VIEW,
-    "destinations": Role.VIEW,
-    "subscriptions": Role.VIEW,
-    "connections": Role.VIEW,
-    "consumers": Role.VIEW,
-    "browse": Role.OPERATE,
-    "pause": Role.OPERATE,
-    "resume": Role.OPERATE,
-    "purge": Role.OPERATE,
-    "retry": Role.OPERATE,
-    "delete": Role.ADMIN,
-    "remove-subscription": Role.ADMIN,
-    "disconnect": Role.ADMIN,
-    "network-start": Role.ADMIN,
-    "network-stop": Role.ADMIN,
 }
 
 

@@ -189,6 +189,20 @@ CONSUMERS: Final = ViewTable(
         flag("browser", "a browser, which removes no message", "Browser"),
     ),
 )
+PRODUCERS: Final = ViewTable(
+    "producers",
+    "producers of connected clients",
+    "producers",
+    ("producer_id",),
+    (
+        text("producer_id", "id of the producer"),
+        text("client_id", "client id", "ClientId", nullable=True),
+        text("user_name", "user", "UserName"),
+        text("remote_address", "address of the client", "RemoteAddress"),
+        text("destination", "queue or topic; none if each message names its own", "DestinationName", nullable=True),
+        integer("window_bytes", "bytes that may be unanswered; 0 for no such limit", "ProducerWindowSize", BYTES),
+    ),
+)
 DESTINATION_ATTRIBUTES: Final = (
     text("destination", "name, such as queue://ORDERS"),
     messages("pending", "waiting and unacknowledged messages; of a topic those for its durable subscriptions, too",
@@ -271,7 +285,7 @@ LINKS: Final = ViewTable(
     "link",
     (("link", "name"), ("remote", "remote"), ("uri", "uri")),
 )
-VIEWS: Final = (BROKER, CONNECTORS, CONNECTIONS, CONSUMERS, QUEUES, TOPICS, SUBSCRIPTIONS, LINKS)
+VIEWS: Final = (BROKER, CONNECTORS, CONNECTIONS, CONSUMERS, PRODUCERS, QUEUES, TOPICS, SUBSCRIPTIONS, LINKS)
 
 Row = Mapping[str, object]
 

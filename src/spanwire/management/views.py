@@ -11,7 +11,14 @@ from typing import Final, Protocol
 
 from spanwire import __version__
 from spanwire._build import COMPILED
-from spanwire.broker.admin.views import BrokerStatistics, ConnectionView, ConsumerView, DestinationView, DurableView
+from spanwire.broker.admin.views import (
+    BrokerStatistics,
+    ConnectionView,
+    ConsumerView,
+    DestinationView,
+    DurableView,
+    ProducerView,
+)
 from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.transports.base import Clock
 
@@ -55,6 +62,10 @@ class OverviewSource(Protocol):
 
     def consumer_views(self) -> list[ConsumerView]:
         """Return a view per consumer."""
+        ...
+
+    def producer_views(self) -> list[ProducerView]:
+        """Return a view per producer."""
         ...
 
     def statistics(self, with_totals: bool = True) -> BrokerStatistics:
@@ -171,6 +182,11 @@ class BrokerView:
     def consumers(self) -> Iterator[View]:
         """Yield every consumer, by id."""
         for view in sorted(self._overview.consumer_views(), key=lambda view: view.consumer_id):
+            yield asdict(view)
+
+    def producers(self) -> Iterator[View]:
+        """Yield every producer, by id."""
+        for view in sorted(self._overview.producer_views(), key=lambda view: view.producer_id):
             yield asdict(view)
 
 

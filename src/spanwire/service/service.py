@@ -319,6 +319,7 @@ class BrokerService:
             "subscriptions": view.subscriptions,
             "connections": view.connections,
             "consumers": view.consumers,
+            "producers": view.producers,
             "ping": lambda: {"name": broker.name, "pid": os.getpid()},
             "exposure": lambda: {"obstacle": self._security.obstacle()},
             "stop": self.request_stop,

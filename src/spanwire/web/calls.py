@@ -9,7 +9,7 @@ from http import HTTPStatus
 from starlette.requests import Request
 from starlette.responses import Response
 
-from spanwire.management.handles import Role
+from spanwire.management.operation_table import Role
 from spanwire.web.access import Caller
 from spanwire.web.link import Link, Snapshots
 from spanwire.web.problems import ProblemError

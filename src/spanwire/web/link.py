@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
 
 from spanwire.management.control_client import ControlClient
+from spanwire.management.operation_table import OPERATIONS
 
-MAX_REQUESTS: Final = 8  # requests to the broker at a time; the control socket has room for 32 clients
+MAX_REQUESTS: Final = 8  # requests to the broker at a time, and operations; the control socket takes 32 clients
 TIMEOUT_S: Final = 10.0  # seconds; a broker that does not answer for so long is not alive
+OPERATION_S: Final = 60.0  # seconds for an operation, such as a purge of some million messages; it then goes on alone
 MAX_AGE_S: Final = 1.0  # seconds that a snapshot is served; so each view costs the broker one request a second
+OPERATING: Final = frozenset(operation.command for operation in OPERATIONS)
 
 
 class Link(Protocol):
@@ -25,16 +29,16 @@ class Link(Protocol):
 
 
 class ControlLink:
-    """Asks over the control socket, in threads, because its client blocks."""
+    """Asks over the control socket, in threads, because its client blocks. Operations delay no reading."""
 
-    def __init__(self, directory: Path, timeout_s: float = TIMEOUT_S) -> None:
-        self._client: Final = ControlClient(directory, timeout_s)
-        self._slots: Final = asyncio.Semaphore(MAX_REQUESTS)
+    def __init__(self, directory: Path) -> None:
+        self._reading: Final = ControlClient(directory, TIMEOUT_S), ThreadPoolExecutor(MAX_REQUESTS)
+        self._operating: Final = ControlClient(directory, OPERATION_S), ThreadPoolExecutor(MAX_REQUESTS)
 
     async def ask(self, command: str, **arguments: object) -> object:
         """Return the result of a command. Raises `ControlError`."""
-        async with self._slots:
-            return await asyncio.to_thread(partial(self._client.ask, command, **arguments))
+        client, threads = self._operating if command in OPERATING else self._reading
+        return await asyncio.get_running_loop().run_in_executor(threads, partial(client.ask, command, **arguments))
 
 
 class Snapshots:

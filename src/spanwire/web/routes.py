@@ -10,23 +10,34 @@ from typing import Final
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from spanwire.management.control_client import ControlError
-from spanwire.management.handles import UNAUTHENTICATED, Role
+from spanwire.management.handles import UNAUTHENTICATED
+from spanwire.management.operation_table import Role
 from spanwire.web import monitoring
 from spanwire.web.access import NOBODY, Access
+from spanwire.web.api import API_ROUTES
 from spanwire.web.calls import Call, RouteRow
 from spanwire.web.guard import Guard
 from spanwire.web.link import Link, Snapshots
+from spanwire.web.openapi import document
 from spanwire.web.problems import ProblemError, problem, problem_of
 
-ROUTES: Final = (
+
+async def described(call: Call) -> Response:
+    """Answer with the OpenAPI document of all routes."""
+    return JSONResponse(document(ROUTES))
+
+
+ROUTES: Final[tuple[RouteRow, ...]] = (
     RouteRow("GET", "/metrics", Role.VIEW, monitoring.metrics, "metrics for Prometheus"),
     RouteRow("GET", "/health/live", Role.NONE, monitoring.live, "whether the broker's event loop answers"),
     RouteRow("GET", "/health/ready", Role.NONE, monitoring.ready, "whether the broker can serve clients"),
+    RouteRow("GET", "/api/v1/openapi.json", Role.VIEW, described, "this description"),
+    *API_ROUTES,
 )
 
 

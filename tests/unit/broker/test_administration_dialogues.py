@@ -7,6 +7,7 @@ import pytest
 from spanwire.broker.admin.views import ConsumerView, DurableView
 from spanwire.model.destination import parse_destination as parsed
 from spanwire.model.errors import InvalidDestinationError, JmsError
+from spanwire.model.info import ConnectionInfo
 from tests.support.dialogue.broker_dialogue import Stage
 
 MESSAGE_ADVISORIES = "topic://NEWS"
@@ -62,6 +63,33 @@ def test_consumers_are_listed_with_their_clients() -> None:
     (view,) = stage.broker.overview.consumer_views()
     assert isinstance(view, ConsumerView)
     assert (view.client_id, view.destination, view.selector, view.in_flight) == ("app", "queue://Q", "a = 1", 1)
+
+
+def test_producers_are_listed_with_their_clients() -> None:
+    stage = Stage()
+    peer = stage.peer("p", "app")
+    peer.producer("queue://Q", 1)
+    peer.producer(None, 2)
+    views = {view.destination: view for view in stage.broker.overview.producer_views()}
+    assert views.keys() == {"queue://Q", None}
+    assert (views["queue://Q"].client_id, views["queue://Q"].window_bytes) == ("app", 0)
+
+
+def test_totals_over_destinations_are_left_out_on_request() -> None:
+    stage = Stage()
+    stage.peer("p").sends("queue://Q", "1")
+    with_totals = stage.broker.overview.statistics()
+    without = stage.broker.overview.statistics(with_totals=False)
+    assert (with_totals.enqueued, with_totals.pending) == (1, 1)
+    assert (without.enqueued, without.pending, without.connections) == (0, 0, with_totals.connections)
+
+
+def test_an_operator_logs_in_without_a_connection() -> None:
+    stage = Stage()
+    before = stage.broker.statistics().connections
+    principal = stage.broker.administration.log_in(ConnectionInfo("", user_name="anna"), stage.now)
+    assert principal.groups == frozenset()
+    assert stage.broker.statistics().connections == before
 
 
 def test_an_operator_removes_the_subscription_of_an_absent_client() -> None:

@@ -32,6 +32,8 @@ DURABLE = {"client_id": "c", "name": "s", "topic": "topic://T", "selector": None
 CONSUMER = {"consumer_id": "ID:c:1:1", "client_id": "c", "user_name": "u", "remote_address": "tcp://h:3",
             "destination": "queue://Q", "selector": None, "durable": None, "prefetch_size": 10, "in_flight": 1,
             "dispatched": 3, "dequeued": 2, "browser": False}  # fmt: skip
+PRODUCER = {"producer_id": "ID:c:1:1", "client_id": "c", "user_name": "u", "remote_address": "tcp://h:3",
+            "destination": "queue://Q", "window_bytes": 0}  # fmt: skip
 
 
 class Client:
@@ -42,6 +44,7 @@ class Client:
             "status": STATUS,
             "connections": [CONNECTION],
             "consumers": [CONSUMER],
+            "producers": [PRODUCER],
             "subscriptions": [DURABLE],
             "destinations": [QUEUE],
         }[command]
@@ -54,7 +57,8 @@ def objects() -> list[ViewedObject]:
 def test_everything_has_activemqs_names_with_the_broker_first() -> None:
     found = {each.type: each for each in objects()}
     assert list(found) == [
-        "Broker", "Connector", "NetworkConnector", "Connection", "Subscription", "DurableSubscription", "Queue",
+        "Broker", "Connector", "NetworkConnector", "Connection", "Subscription", "Producer",
+        "DurableSubscription", "Queue",
     ]  # fmt: skip
     broker = found["Broker"].attributes
     assert broker["TotalEnqueueCount"] == 5
@@ -69,6 +73,7 @@ def test_everything_has_activemqs_names_with_the_broker_first() -> None:
     assert linked.attributes["ExcludedDestinations"] == "queue://A, topic://B"
     assert (looking.name, looking.attributes["Uri"]) == ("looking", "multicast://default")
     assert found["Connection"].attributes["ClientId"] == "c"
+    assert found["Producer"].attributes["ProducerWindowSize"] == 0
     assert found["Queue"].attributes["QueueSize"] == 3
     assert found["Queue"].name == "Q"
 

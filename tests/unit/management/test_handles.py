@@ -8,15 +8,14 @@ import pytest
 
 from spanwire.broker.ports import Principal
 from spanwire.management.handles import (
-    COMMAND_ROLES,
     LIFETIME_S,
     MAX_HANDLES,
     ForbiddenError,
     Handles,
-    Role,
     UnknownHandleError,
     role_of,
 )
+from spanwire.management.operation_table import COMMAND_ROLES, Role
 from spanwire.model.environment import Time
 from spanwire.model.errors import AuthenticationError, ConfigurationError
 from spanwire.model.info import ConnectionInfo

@@ -6,12 +6,20 @@ from dataclasses import fields
 
 import pytest
 
-from spanwire.broker.admin.views import BrokerStatistics, ConnectionView, ConsumerView, DestinationView, DurableView
+from spanwire.broker.admin.views import (
+    BrokerStatistics,
+    ConnectionView,
+    ConsumerView,
+    DestinationView,
+    DurableView,
+    ProducerView,
+)
 from spanwire.management.view_table import (
     BROKER,
     CONNECTIONS,
     CONSUMERS,
     LINKS,
+    PRODUCERS,
     QUEUES,
     SUBSCRIPTIONS,
     SUMMED,
@@ -29,6 +37,7 @@ from tests.support.fake_broker_link import SUMMARY, destination
     [
         (CONNECTIONS, ConnectionView),
         (CONSUMERS, ConsumerView),
+        (PRODUCERS, ProducerView),
         (QUEUES, DestinationView),
         (TOPICS, DestinationView),
         (SUBSCRIPTIONS, DurableView),

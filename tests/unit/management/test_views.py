@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from spanwire.broker.admin.views import BrokerStatistics, ConnectionView, ConsumerView, DestinationView, DurableView
+from spanwire.broker.admin.views import (
+    BrokerStatistics,
+    ConnectionView,
+    ConsumerView,
+    DestinationView,
+    DurableView,
+    ProducerView,
+)
 from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.policy.policy_entry import PolicyEntry
@@ -55,6 +62,9 @@ class Things:
     def consumer_views(self) -> list[ConsumerView]:
         return [ConsumerView("ID:c:1:1", "client", "user", "tcp://h:5", "queue://A", None, None, 10, 0, 0, 0, False)]
 
+    def producer_views(self) -> list[ProducerView]:
+        return [ProducerView(f"ID:c:1:{number}", None, "user", "tcp://h:5", "queue://A", 0) for number in (2, 1)]
+
     def statistics(self, with_totals: bool = True) -> BrokerStatistics:
         return BrokerStatistics(
             1, 2, 10, 8, 8, 0, 2, 200, 1000, 0, store_bytes=50, store_limit_bytes=200, temporary_limit_bytes=100
@@ -92,7 +102,8 @@ def test_destinations_and_connections_come_in_order_and_as_json() -> None:
     assert next(view.connections())["client_id"] == "client"
     assert [(row["client_id"], row["name"]) for row in view.subscriptions()] == [("a", "1"), ("a", "2"), ("b", "1")]
     assert next(view.consumers())["destination"] == "queue://A"
-    json.dumps([*view.destinations(), *view.connections(), *view.subscriptions(), *view.consumers()])
+    assert [row["producer_id"] for row in view.producers()] == ["ID:c:1:1", "ID:c:1:2"]
+    json.dumps([*view.destinations(), *view.connections(), *view.producers(), *view.subscriptions(), *view.consumers()])
 
 
 def test_the_status_says_how_full_memory_store_and_disk_are(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from starlette.testclient import TestClient
 
-from spanwire.management.handles import Role
+from spanwire.management.operation_table import Role
 from spanwire.web.calls import RouteRow
 from spanwire.web.routes import ROUTES, application
 from tests.support.fake_broker_link import USERS, FakeBrokerLink

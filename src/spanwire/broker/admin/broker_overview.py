@@ -10,10 +10,12 @@ from spanwire.broker.admin.views import (
     ConsumerView,
     DestinationView,
     DurableView,
+    ProducerView,
     connection_view,
     consumer_view,
     destination_view,
     durable_view,
+    producer_view,
 )
 from spanwire.broker.connections.connections import Connections
 from spanwire.broker.destinations.destination_map import DestinationMap
@@ -24,6 +26,7 @@ from spanwire.broker.routing.flow_control import FlowControl
 from spanwire.broker.transactions.xa_transactions import XaTransactions
 
 MAX_CONSUMERS: Final = 50_000  # consumers in one answer, so that the answer fits the control socket
+MAX_PRODUCERS: Final = 50_000  # producers in one answer, for the same reason
 
 
 class Overview:
@@ -73,6 +76,14 @@ class Overview:
         for state in self._connections.all():
             for subscription in list(state.consumers.values())[: MAX_CONSUMERS - len(views)]:
                 views.append(consumer_view(state, subscription))
+        return views
+
+    def producer_views(self) -> list[ProducerView]:
+        """Return the producers of all connections, `MAX_PRODUCERS` at most."""
+        views: list[ProducerView] = []
+        for state in self._connections.all():
+            for info in list(state.producers.values())[: MAX_PRODUCERS - len(views)]:
+                views.append(producer_view(state, info))
         return views
 
     def statistics(self, with_totals: bool = True) -> BrokerStatistics:

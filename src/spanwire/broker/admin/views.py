@@ -9,6 +9,7 @@ from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.topic.durable_subscription import DurableSubscription
 from spanwire.broker.topic.topic import Topic
+from spanwire.model.info import ProducerInfo
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,18 @@ class ConsumerView:
     dispatched: int
     dequeued: int
     browser: bool
+
+
+@dataclass(frozen=True)
+class ProducerView:
+    """A producer of a connected client; ``destination`` is None if each message names its own."""
+
+    producer_id: str
+    client_id: str | None
+    user_name: str
+    remote_address: str
+    destination: str | None
+    window_bytes: int
 
 
 @dataclass(frozen=True)
@@ -180,6 +193,18 @@ def consumer_view(state: ConnectionState, subscription: Subscription) -> Consume
         dispatched=subscription.dispatched_total,
         dequeued=subscription.in_flight.acknowledged_total,
         browser=info.browser,
+    )
+
+
+def producer_view(state: ConnectionState, info: ProducerInfo) -> ProducerView:
+    """Return the view of a producer."""
+    return ProducerView(
+        producer_id=str(info.producer_id),
+        client_id=state.info.client_id,
+        user_name=state.principal.name,
+        remote_address=state.info.remote_address,
+        destination=None if info.destination is None else info.destination.qualified_name,
+        window_bytes=info.window_size,
     )
 
 

@@ -1,0 +1,159 @@
+"""Handlers of the management API: lists and single objects, and one POST for each operation."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import partial
+from http import HTTPStatus
+from typing import Final
+
+from starlette.responses import JSONResponse, Response
+
+from spanwire.management.operation_table import OPERATIONS, QUEUE, Argument, Operation, Role
+from spanwire.management.view_table import (
+    BROKER,
+    INTEGER,
+    LIST,
+    QUEUES,
+    SUBSCRIPTIONS,
+    SUMMED,
+    TEXT,
+    TOPICS,
+    VIEWS,
+    ViewTable,
+    broker_row,
+    rows_of,
+)
+from spanwire.web.calls import Call, Handler, RouteRow
+from spanwire.web.listing import read_listing
+from spanwire.web.problems import ProblemError
+
+PREFIX: Final = "/api/v1"
+JSON_TYPE: Final = "application/json"
+MAX_ITEMS: Final = 100  # names in a list of an operation, as on the control socket
+PATTERN_CHARACTERS: Final = "*>,"  # of names that stand for several destinations
+WILDCARDS: Final = "*>"  # of durable subscriptions to several topics; no topic counts their messages
+
+
+async def list_view(view: ViewTable, call: Call) -> Response:
+    """Answer with a page of a view."""
+    listing = read_listing(view, call.request.query_params.multi_items())
+    return JSONResponse(listing.select(rows_of(view, await _answer(view, call))))
+
+
+async def broker(call: Call) -> Response:
+    """Answer with the broker and its totals."""
+    destinations = [*await _rows(QUEUES, call), *await _rows(TOPICS, call)]
+    totals: dict[str, object] = {
+        name: sum(_count(row.get(name)) for row in destinations)
+        for name in SUMMED
+        if name in {attribute.name for attribute in BROKER.attributes}
+    }
+    wild = [row for row in await _rows(SUBSCRIPTIONS, call) if set(str(row["topic"])) & set(WILDCARDS)]
+    totals["pending"] = _count(totals["pending"]) + sum(_count(row.get("pending")) for row in wild)
+    row = {**broker_row(await call.status()), **totals, "destinations": len(destinations)}
+    return JSONResponse(rows_of(BROKER, row)[0])
+
+
+async def one_destination(view: ViewTable, call: Call) -> Response:
+    """Answer with one queue or topic."""
+    name = f"{'queue' if view is QUEUES else 'topic'}://{call.request.path_params['name']}"
+    for row in await _rows(view, call):
+        if str(row["destination"]).removeprefix("temp-") == name:
+            return JSONResponse(row)
+    raise ProblemError(HTTPStatus.NOT_FOUND, f"there is no {name[:200]}")
+
+
+async def operate(operation: Operation, call: Call) -> Response:
+    """Run an operation with the arguments of the body, and answer with its result."""
+    arguments = read_arguments(operation.arguments, call.request.headers.get("content-type", ""), await _body(call))
+    if operation.subject:
+        arguments.update(_subject(operation, str(call.request.path_params["name"])))
+    result = await call.link.ask(operation.command, handle=call.caller.handle, **arguments)
+    return JSONResponse({"result": result})
+
+
+def read_arguments(known: tuple[Argument, ...], content_type: str, body: bytes) -> dict[str, object]:
+    """Return the arguments in a body; an empty body has none. Raises `ProblemError`."""
+    if body and content_type.partition(";")[0].strip().lower() != JSON_TYPE:
+        raise ProblemError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"the body has the type {JSON_TYPE}")
+    try:
+        content = json.loads(body) if body else {}
+    except (ValueError, RecursionError) as error:
+        raise ProblemError(HTTPStatus.BAD_REQUEST, "the body is no JSON, or nested too deep") from error
+    if not isinstance(content, dict):
+        raise ProblemError(HTTPStatus.BAD_REQUEST, "the body is no JSON object")
+    names = {argument.name: argument for argument in known}
+    for name in content:
+        if name not in names:
+            raise ProblemError(
+                HTTPStatus.BAD_REQUEST,
+                f"unknown argument {str(name)[:60]!r}; there {'are ' + ', '.join(names) if names else 'is none'}",
+            )
+    for argument in known:
+        _check(argument, content)
+    return content
+
+
+def _check(argument: Argument, content: Mapping[str, object]) -> None:
+    """Raise `ProblemError` for a missing argument, or one of another type."""
+    if argument.name not in content:
+        if argument.required:
+            raise ProblemError(HTTPStatus.BAD_REQUEST, f"the argument {argument.name} is missing: {argument.meaning}")
+        return
+    value = content[argument.name]
+    if argument.type == TEXT:
+        is_right = isinstance(value, str)
+    elif argument.type == INTEGER:
+        is_right = isinstance(value, int) and not isinstance(value, bool) and value >= (argument.least or 0)
+    else:
+        assert argument.type == LIST
+        is_right = isinstance(value, list) and 0 < len(value) <= MAX_ITEMS and all(isinstance(x, str) for x in value)
+    if not is_right:
+        raise ProblemError(HTTPStatus.BAD_REQUEST, f"the argument {argument.name} is wrong: {argument.meaning}")
+
+
+def _subject(operation: Operation, name: str) -> dict[str, object]:
+    """Return the argument that names the destination of the path."""
+    if any(character in name for character in PATTERN_CHARACTERS):
+        raise ProblemError(HTTPStatus.BAD_REQUEST, "the path names one destination, not a pattern")
+    destination = f"{'queue' if operation.subject == QUEUE else 'topic'}://{name}"
+    return {"destination": destination} if operation.command == "browse" else {"destinations": [destination]}
+
+
+async def _body(call: Call) -> bytes:
+    return bytes(await call.request.body())
+
+
+async def _answer(view: ViewTable, call: Call) -> object:
+    return await call.view("summary" if view.command == "status" else view.command)
+
+
+async def _rows(view: ViewTable, call: Call) -> list[dict[str, object]]:
+    return rows_of(view, await _answer(view, call))
+
+
+def _count(value: object) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _view_routes() -> list[RouteRow]:
+    rows = [RouteRow("GET", f"{PREFIX}/broker", Role.VIEW, broker, BROKER.meaning)]
+    for view in VIEWS:
+        if view is not BROKER:
+            rows.append(RouteRow("GET", f"{PREFIX}/{view.name}", Role.VIEW, partial(list_view, view), view.meaning))
+    for view in (QUEUES, TOPICS):
+        handler = partial(one_destination, view)
+        path = f"{PREFIX}/{view.name}/{{name:path}}"
+        rows.append(RouteRow("GET", path, Role.VIEW, handler, f"one of the {view.name}"))
+    return rows
+
+
+def _operation_route(operation: Operation) -> RouteRow:
+    handler: Handler = partial(operate, operation)
+    path = PREFIX + operation.path.replace("{name}", "{name:path}")
+    return RouteRow("POST", path, operation.role, handler, operation.meaning)
+
+
+API_ROUTES: Final = (*_view_routes(), *(_operation_route(operation) for operation in OPERATIONS))

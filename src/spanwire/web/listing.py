@@ -1,0 +1,123 @@
+"""Filter, order and page of a list, from the query of a request. Pure; the broker has no part in it.
+
+    ?page=2&size=50&sort=-pending&destination=queue://ORDERS.*&pending=>10&paused=true
+
+Texts are patterns with ``*`` and ``?``; numbers may begin with ``>`` or ``<``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import translate
+from http import HTTPStatus
+from typing import Final
+
+from spanwire.documents.spelling import suggestion
+from spanwire.management.view_table import BOOLEAN, INTEGER, NUMBER, Attribute, ViewTable
+from spanwire.web.problems import ProblemError
+
+DEFAULT_SIZE: Final = 100  # rows of a page
+MAX_SIZE: Final = 1_000  # rows of a page; about 400 KB of JSON
+MAX_PATTERN: Final = 200  # characters of a pattern
+MAX_WILDCARDS: Final = 5  # stars of a pattern; the time of a comparison grows with each one
+PAGING: Final = ("page", "size", "sort")
+PAGE_NUMBER: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
+COMPARISON: Final = re.compile(r"([<>]?)(-?[0-9]{1,18}(?:\.[0-9]{1,9})?)", re.ASCII)
+
+Row = Mapping[str, object]
+Test = Callable[[object], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A checked query for one view."""
+
+    page: int
+    size: int
+    sort: tuple[str, ...]
+    descending: bool
+    tests: tuple[tuple[str, Test], ...]
+
+    def select(self, rows: Sequence[Row]) -> dict[str, object]:
+        """Return the page with the number of all rows that the filters choose."""
+        chosen = [row for row in rows if all(test(row.get(name)) for name, test in self.tests)]
+        chosen.sort(key=self._order, reverse=self.descending)
+        start = (self.page - 1) * self.size
+        return {
+            "items": chosen[start : start + self.size],
+            "total": len(chosen),
+            "page": self.page,
+            "size": self.size,
+        }
+
+    def _order(self, row: Row) -> tuple[tuple[bool, object], ...]:
+        """Return the key of a row; rows without a value come first."""
+        return tuple((row.get(name) is not None, row.get(name)) for name in self.sort)
+
+
+def read_listing(view: ViewTable, query: Iterable[tuple[str, str]]) -> Listing:
+    """Return the listing that a query asks for. Raises `ProblemError` (400) for a word or value that has no meaning."""
+    attributes = {attribute.name: attribute for attribute in view.attributes}
+    page, size, sort = 1, DEFAULT_SIZE, ""
+    tests: list[tuple[str, Test]] = []
+    for name, value in query:
+        if name == "page":
+            page = _number(name, value, 1, 10**9)
+        elif name == "size":
+            size = _number(name, value, 1, MAX_SIZE)
+        elif name == "sort":
+            sort = value
+            if value.removeprefix("-") not in attributes:
+                raise _unknown(value.removeprefix("-"), attributes)
+        elif name in attributes:
+            tests.append((name, _test(attributes[name], value)))
+        else:
+            raise _unknown(name, {**attributes, **dict.fromkeys(PAGING)})
+    key = sort.removeprefix("-")
+    order = tuple(dict.fromkeys([key, *view.keys] if key else view.keys))
+    return Listing(page, size, order, sort.startswith("-"), tuple(tests))
+
+
+def _number(name: str, value: str, least: int, most: int) -> int:
+    if PAGE_NUMBER.fullmatch(value) is None or not least <= int(value) <= most:
+        raise ProblemError(HTTPStatus.BAD_REQUEST, f"{name} is a whole number from {least} to {most}")
+    return int(value)
+
+
+def _unknown(name: str, known: Iterable[str]) -> ProblemError:
+    names = list(known)
+    return ProblemError(
+        HTTPStatus.BAD_REQUEST, f"there is no attribute {name[:60]!r}{suggestion(name[:60], names, ', ', 0)}"
+    )
+
+
+def _test(attribute: Attribute, value: str) -> Test:
+    """Return the test of an attribute's values."""
+    if attribute.type == BOOLEAN:
+        if value not in ("true", "false"):
+            raise ProblemError(HTTPStatus.BAD_REQUEST, f"{attribute.name} is true or false")
+        return lambda found: found is (value == "true")
+    if attribute.type in (INTEGER, NUMBER):
+        match = COMPARISON.fullmatch(value)
+        if match is None:
+            raise ProblemError(
+                HTTPStatus.BAD_REQUEST, f"{attribute.name} is compared with a number, which may begin with < or >"
+            )
+        return _comparison(match.group(1), float(match.group(2)))
+    if len(value) > MAX_PATTERN or value.count("*") > MAX_WILDCARDS:
+        raise ProblemError(
+            HTTPStatus.BAD_REQUEST,
+            f"a pattern has at most {MAX_PATTERN} characters and {MAX_WILDCARDS} stars",
+        )
+    pattern = re.compile(translate(value.replace("[", "[[]")))  # only * and ? are special
+    return lambda found: pattern.match(str(found)) is not None
+
+
+def _comparison(sign: str, bound: float) -> Test:
+    if sign == ">":
+        return lambda found: isinstance(found, (int, float)) and found > bound
+    if sign == "<":
+        return lambda found: isinstance(found, (int, float)) and found < bound
+    return lambda found: found == bound

@@ -1,0 +1,148 @@
+"""The OpenAPI document of the API, made from the tables of views, operations and routes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from spanwire import __version__
+from spanwire.management.operation_table import OPERATIONS, Argument, Role
+from spanwire.management.view_table import BROKER, LIST, OBJECT, QUEUES, TEXT, TOPICS, VIEWS, Attribute, ViewTable
+from spanwire.web.calls import RouteRow
+from spanwire.web.listing import DEFAULT_SIZE, MAX_SIZE
+
+Node = dict[str, object]
+PROBLEM: Final = "#/components/schemas/Problem"
+PREFIX: Final = "/api/v1"
+
+
+def document(routes: Sequence[RouteRow]) -> Node:
+    """Return the document of some routes."""
+    paths: dict[str, Node] = {}
+    for route in routes:
+        path = route.path.replace("{name:path}", "{name}")
+        paths.setdefault(path, {})[route.method.lower()] = _operation(route, path)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Spanwire management API", "version": __version__},
+        "paths": paths,
+        "components": {
+            "securitySchemes": {"basic": {"type": "http", "scheme": "basic"}},
+            "schemas": {"Problem": _problem(), **{view.name: _schema(view) for view in VIEWS}},
+        },
+    }
+
+
+def _operation(route: RouteRow, path: str) -> Node:
+    node: Node = {
+        "summary": route.summary,
+        "operationId": _identifier(route.method, path),
+        "x-role": route.role.name.lower(),
+        "security": [] if route.role is Role.NONE else [{"basic": []}],
+        "parameters": _parameters(route, path),
+        "responses": {
+            "200": {"description": "done", "content": {"application/json": {"schema": _answer(path, route)}}},
+            "default": {
+                "description": "a problem (RFC 9457)",
+                "content": {"application/problem+json": {"schema": {"$ref": PROBLEM}}},
+            },
+        },
+    }
+    if route.method == "POST":
+        arguments = next(one.arguments for one in OPERATIONS if PREFIX + one.path == path)
+        schema: Node = {
+            "type": OBJECT,
+            "additionalProperties": False,
+            "properties": {argument.name: _argument(argument) for argument in arguments},
+            "required": [argument.name for argument in arguments if argument.required],
+        }
+        node["requestBody"] = {"content": {"application/json": {"schema": schema}}}
+    return node
+
+
+def _identifier(method: str, path: str) -> str:
+    words = [word.strip("{}") for word in path.removeprefix(PREFIX).replace(".", "/").split("/") if word]
+    return "_".join([method.lower(), *words])
+
+
+def _view_of(path: str) -> ViewTable | None:
+    return next((view for view in VIEWS if view is not BROKER and path == f"{PREFIX}/{view.name}"), None)
+
+
+def _parameters(route: RouteRow, path: str) -> list[Node]:
+    parameters: list[Node] = []
+    if "{name}" in path:
+        parameters.append({"name": "name", "in": "path", "required": True, "schema": {"type": TEXT}})
+    view = _view_of(path) if route.method == "GET" else None
+    if view is None:
+        return parameters
+    names = [attribute.name for attribute in view.attributes]
+    least: Node = {"type": "integer", "minimum": 1}
+    parameters += [
+        _query("page", {**least, "default": 1}, "number of the page"),
+        _query("size", {**least, "maximum": MAX_SIZE, "default": DEFAULT_SIZE}, "rows of a page"),
+        _query("sort", {"enum": [*names, *(f"-{name}" for name in names)]}, "order; with a minus descending"),
+    ]
+    parameters += [_query(name, {"type": TEXT}, f"filter by {name}") for name in names]
+    return parameters
+
+
+def _query(name: str, schema: Node, meaning: str) -> Node:
+    return {"name": name, "in": "query", "description": meaning, "schema": schema}
+
+
+def _answer(path: str, route: RouteRow) -> Node:
+    """Return the schema of the answer of a route."""
+    if route.method == "POST":
+        return {"type": OBJECT, "properties": {"result": {}}, "required": ["result"]}
+    if path == f"{PREFIX}/broker":
+        return _reference(BROKER)
+    for view in (QUEUES, TOPICS):
+        if path == f"{PREFIX}/{view.name}/{{name}}":
+            return _reference(view)
+    view_of_path = _view_of(path)
+    if view_of_path is None:
+        return {}
+    number: Node = {"type": "integer"}
+    properties: Node = {
+        "items": {"type": LIST, "items": _reference(view_of_path)},
+        "total": number,
+        "page": number,
+        "size": number,
+    }
+    return {"type": OBJECT, "properties": properties, "required": list(properties)}
+
+
+def _reference(view: ViewTable) -> Node:
+    return {"$ref": f"#/components/schemas/{view.name}"}
+
+
+def _schema(view: ViewTable) -> Node:
+    return {
+        "type": OBJECT,
+        "description": view.meaning,
+        "properties": {attribute.name: _attribute(attribute) for attribute in view.attributes},
+        "required": list(view.keys),
+        "additionalProperties": False,
+    }
+
+
+def _attribute(attribute: Attribute) -> Node:
+    kind: object = [attribute.type, "null"] if attribute.nullable else attribute.type
+    unit: Node = {"x-unit": attribute.unit} if attribute.unit else {}
+    return {"type": kind, "description": attribute.meaning, **unit}
+
+
+def _argument(argument: Argument) -> Node:
+    node: Node = {"type": argument.type, "description": argument.meaning}
+    if argument.type == LIST:
+        node["items"] = {"type": TEXT}
+    if argument.least is not None:
+        node["minimum"] = argument.least
+    return node
+
+
+def _problem() -> Node:
+    text: Node = {"type": TEXT}
+    properties: Node = {"type": text, "title": text, "status": {"type": "integer"}, "detail": text}
+    return {"type": OBJECT, "properties": properties, "required": list(properties)}

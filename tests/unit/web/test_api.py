@@ -1,0 +1,179 @@
+"""The management API: lists, single objects, operations and their description."""
+
+from __future__ import annotations
+
+import pytest
+from starlette.testclient import TestClient
+
+from spanwire.management.operation_table import COMMAND_ROLES, OPERATIONS, Role
+from spanwire.management.view_table import BROKER, VIEWS
+from spanwire.web.openapi import document
+from spanwire.web.routes import ROUTES, application
+from tests.support.fake_broker_link import FakeBrokerLink, destination
+
+ANNA, OTTO, VERA = ("anna", "a-word"), ("otto", "o-word"), ("vera", "v-word")
+
+
+def client_of(link: FakeBrokerLink) -> TestClient:
+    return TestClient(application(link, is_loopback=True), base_url="http://127.0.0.1:8161")
+
+
+def test_every_view_is_a_list() -> None:
+    client = client_of(FakeBrokerLink())
+    for view in VIEWS:
+        answer = client.get(f"/api/v1/{view.name}", auth=VERA)
+        assert answer.status_code == 200
+        if view is not BROKER:
+            assert set(answer.json()) == {"items", "total", "page", "size"}
+    assert client.get("/api/v1/links", auth=VERA).json()["items"][0]["name"] == "to-billing"
+    assert client.get("/api/v1/queues?destination=*A", auth=VERA).json()["total"] == 1
+    assert client.get("/api/v1/queues?destinatio=*A", auth=VERA).status_code == 400
+
+
+def test_the_broker_has_its_totals() -> None:
+    link = FakeBrokerLink()
+    link.answers["subscriptions"] = [
+        {"client_id": "c", "name": "n", "topic": "topic://N.>", "pending": 40},
+        {"client_id": "c", "name": "m", "topic": "topic://T", "pending": 1_000},
+    ]
+    link.answers["destinations"] = [destination("queue://A", 3, 10), destination("topic://T", 1_000, 1_000)]
+    broker = client_of(link).get("/api/v1/broker", auth=VERA).json()
+    assert (broker["name"], broker["memory_percent"], broker["disk_full"]) == ("orders", 20, False)
+    assert (broker["destinations"], broker["enqueued"], broker["pending"]) == (2, 1_010, 1_043)
+    assert link.count("status") == 0
+
+
+@pytest.mark.parametrize("name", ["A", "A/B", "A.B", "Ä ö"])
+def test_a_queue_is_found_by_its_name(name: str) -> None:
+    link = FakeBrokerLink()
+    link.answers["destinations"] = [destination(f"queue://{name}", 3), destination(f"topic://{name}")]
+    client = client_of(link)
+    assert client.get(f"/api/v1/queues/{name}", auth=VERA).json()["pending"] == 3
+    assert client.get(f"/api/v1/topics/{name}", auth=VERA).json()["pending"] == 0
+    missing = client.get("/api/v1/queues/missing", auth=VERA)
+    assert (missing.status_code, missing.json()["detail"]) == (404, "there is no queue://missing")
+
+
+def test_an_operation_is_passed_on_with_the_handle_of_its_caller() -> None:
+    link = FakeBrokerLink()
+    link.answers["purge"] = [{"destination": "queue://A", "removed": 3}]
+    answer = client_of(link).post("/api/v1/queues/A/purge", json={"selector": "n = 1"}, auth=OTTO)
+    assert answer.json() == {"result": [{"destination": "queue://A", "removed": 3}]}
+    command, arguments = link.asked[-1]
+    handle = arguments.pop("handle")
+    assert handle
+    assert (command, arguments) == ("purge", {"destinations": ["queue://A"], "selector": "n = 1"})
+
+
+def test_an_operation_needs_no_body_where_nothing_is_required() -> None:
+    link = FakeBrokerLink()
+    client = client_of(link)
+    assert client.post("/api/v1/queues/A/pause", auth=OTTO).status_code == 200
+    assert client.post("/api/v1/queues/A/browse", json={"limit": 5}, auth=OTTO).status_code == 200
+    assert link.asked[-1][1]["destination"] == "queue://A"
+    assert client.post("/api/v1/subscriptions/remove", auth=ANNA).status_code == 400
+
+
+def test_a_refusal_of_the_broker_is_a_problem() -> None:
+    link = FakeBrokerLink()
+    link.refusal = "there is no queue A"
+    answer = client_of(link).post("/api/v1/queues/A/purge", auth=OTTO)
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json() == {
+        "type": "about:blank", "title": "Conflict", "status": 409, "detail": "there is no queue A",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"{", 400),
+        (b"[]", 400),
+        (b"1", 400),
+        (b"\xff", 400),
+        (b"[" * 16_000, 400),
+        (b'{"a":' * 3_000, 400),
+        (b'{"selector": 1}', 400),
+        (b'{"selector": null}', 400),
+        (b'{"limit": 1}', 400),
+        (b'{"destinations": ["B"]}', 400),
+        (b'{"handle": "x"}', 400),
+        (b'{"command": "stop"}', 400),
+    ],
+)
+def test_s24_a_wrong_body_is_refused_before_the_broker_is_asked(body: bytes, status: int) -> None:
+    link = FakeBrokerLink()
+    answer = client_of(link).post(
+        "/api/v1/queues/A/purge", content=body, headers={"Content-Type": "application/json"}, auth=OTTO
+    )
+    assert answer.status_code == status
+    assert link.count("purge") == 0
+
+
+@pytest.mark.parametrize("content_type", ["", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data"])
+def test_s23_a_body_that_a_form_could_send_is_refused(content_type: str) -> None:
+    link = FakeBrokerLink()
+    answer = client_of(link).post(
+        "/api/v1/queues/A/purge", content=b"{}", headers={"Content-Type": content_type}, auth=OTTO
+    )
+    assert answer.status_code == 415
+    assert link.count("purge") == 0
+
+
+@pytest.mark.parametrize("name", ["%3E", "A.*", "A,B", "*"])
+def test_an_operation_covers_one_queue_and_no_pattern(name: str) -> None:
+    link = FakeBrokerLink()
+    assert client_of(link).post(f"/api/v1/queues/{name}/purge", auth=ANNA).status_code == 400
+    assert link.count("purge") == 0
+
+
+def test_s20_the_commands_of_operations_are_a_closed_list() -> None:
+    assert {operation.command for operation in OPERATIONS} == {
+        "browse", "purge", "retry", "pause", "resume", "delete", "remove-subscription", "disconnect", "network-start",
+        "network-stop",
+    }  # fmt: skip
+    client = client_of(FakeBrokerLink())
+    for command in ("stop", "reload", "login", "exec", "purge/../stop"):
+        assert client.post(f"/api/v1/queues/A/{command}", auth=ANNA).status_code in (404, 405)
+        assert client.post(f"/api/v1/{command}", auth=ANNA).status_code in (404, 405)
+
+
+def test_operations_have_the_role_that_the_broker_checks() -> None:
+    for operation in OPERATIONS:
+        assert COMMAND_ROLES[operation.command] is operation.role
+        assert operation.role > Role.VIEW
+
+
+def test_the_description_has_every_route_with_role_login_and_references_that_exist() -> None:
+    answer = client_of(FakeBrokerLink()).get("/api/v1/openapi.json", auth=VERA)
+    described = answer.json()
+    assert described == document(ROUTES)
+    methods = {
+        (method.upper(), path): node for path, nodes in described["paths"].items() for method, node in nodes.items()
+    }
+    assert methods.keys() == {(route.method, route.path.replace("{name:path}", "{name}")) for route in ROUTES}
+    for route in ROUTES:
+        node = methods[route.method, route.path.replace("{name:path}", "{name}")]
+        assert node["x-role"] == route.role.name.lower()
+        assert bool(node["security"]) is (route.role is not Role.NONE)
+    identifiers = [node["operationId"] for node in methods.values()]
+    assert len(set(identifiers)) == len(identifiers)
+    names = set(described["components"]["schemas"])
+    assert {
+        text.rpartition("/")[2].rstrip('"')
+        for text in answer.text.split('"$ref":"')[1:]
+        for text in [text.partition('"')[0]]
+    } <= names
+
+
+def test_answers_hold_to_the_description() -> None:
+    described = document(ROUTES)
+    components = described["components"]
+    assert isinstance(components, dict)
+    client = client_of(FakeBrokerLink())
+    for view in VIEWS:
+        answer = client.get(f"/api/v1/{view.name}", auth=VERA).json()
+        schema = components["schemas"][view.name]
+        for row in [answer] if view is BROKER else answer["items"]:
+            assert set(row) <= set(schema["properties"])
+            assert set(schema["required"]) <= set(row)
