@@ -1,8 +1,9 @@
-"""The option ``brokers``: a list of broker URLs, and discovery groups whose brokers are found while the query runs.
+"""The option ``brokers``: a list of broker URLs and discovery groups.
 
     tcp://a:61616, failover:(tcp://b:61616,tcp://c:61616), discovery:(multicast://default)
 
-A ``failover:`` URL is one broker with several addresses. A ``discovery:`` URL stands for all brokers of its group.
+A ``failover:`` URL is one broker with several addresses. A ``discovery:`` URL stands for all brokers of the group; the
+query finds the brokers while running.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ OMITTED: Final = "?…"  # in place of the options of a redacted URL
 
 
 def broker_list(text: str | None, url: str | None) -> tuple[str, ...]:
-    """Return the URLs of the option, or none without it; ``url`` is the option of that name.
+    """Return the URLs of the option ``brokers``, empty without the option; ``url`` is the option ``url``.
 
     Raises:
         ConfigurationError: the list is faulty, names a broker twice, or stands beside ``url``.
@@ -39,7 +40,7 @@ def broker_list(text: str | None, url: str | None) -> tuple[str, ...]:
 
 
 def place_of(url: str) -> str:
-    """Return a URL without credentials and options, which names the broker in checkpoints and errors."""
+    """Return a URL without credentials and options: the broker's name in checkpoints and errors."""
     return redacted(url).replace(OMITTED, "")
 
 

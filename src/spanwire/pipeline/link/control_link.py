@@ -1,4 +1,4 @@
-"""A connection for requests to the control destination, opened when it is needed and again after an error."""
+"""A connection for requests to the control destination, opened on demand and again after an error."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spanwire.pipeline.options import Login
 
 
 class ControlLink:
-    """One connection with one `Control`, whose reply queue serves all requests; not thread-safe."""
+    """One connection with one `Control` and one reply queue for all requests; not thread-safe."""
 
     def __init__(self, login: Login) -> None:
         self._login: Final[Login] = login

@@ -6,20 +6,21 @@ from collections.abc import Mapping
 
 
 class BatchPlan:
-    """Gives each source with messages its turn, so that a busy one keeps no other from a batch."""
+    """Serves the sources with messages by turns, so that a busy source delays no other source."""
 
     def __init__(self) -> None:
         self._batch = 0
         self._last_batches: dict[str, int] = {}
 
     def choose(self, rows: Mapping[str, int], max_rows: int) -> list[str]:
-        """Return the sources of a batch of at most ``max_rows`` rows, but for a source that has more by itself.
+        """Return the sources of the next batch, in order.
+
+        Sources without a part in recent batches come first. A source takes part with all ready rows or not at all. A
+        single source may exceed ``max_rows``.
 
         Args:
-            rows: the number of rows that each source has ready.
-            max_rows: the largest batch.
-
-        The sources that have been left out the longest come first. A source takes part with all of its rows or none.
+            rows: the number of ready rows, by source.
+            max_rows: the most rows of a batch.
         """
         chosen: list[str] = []
         total = 0

@@ -1,4 +1,4 @@
-"""Batches that the broker keeps until Spark has committed them, by a cursor of Spanwire.
+"""Batches under a cursor of Spanwire: the broker keeps a batch until Spark has committed the batch.
 
     latestOffset(start): acknowledge below start, reserve more → the sequences of the next batch
     read(partition): any range of the reservation, as often as necessary
@@ -6,12 +6,12 @@
 | stopped                         | afterwards                                                                  |
 |---------------------------------|-----------------------------------------------------------------------------|
 | before Spark has logged a batch | the reservation stays, and is the next batch                                |
-| while Spark works on it         | Spark reads the same sequences again                                        |
-| after its commit                | the request for the next batch acknowledges the sequences                   |
+| while Spark works on the batch  | Spark reads the same sequences again                                        |
+| after Spark's commit            | the request for the next batch acknowledges the sequences                   |
 | the broker                      | the broker restores the same reservation                                    |
 
-Offsets are sequences of the cursor. Each start is a new run with a later epoch, so a task that outlived its driver
-cannot read any more.
+Offsets are sequences of the cursor. Each start is a new run with a later epoch, so a task of an earlier driver cannot
+read any more.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class CursorSource:
     """
 
     def __init__(self, options: ReadOptions, run: str, connect: Callable[[], CursorControl]) -> None:
-        """Call ``connect`` for each request; it returns a new connection after a failure."""
+        """Create a source. ``connect`` is called for each request, and reconnects after a failure."""
         assert options.cursor is not None
         self._options: Final[ReadOptions] = options
         self._name: Final[str] = options.cursor
@@ -72,13 +72,13 @@ class CursorSource:
         return self._open().start
 
     def stop_at_current_end(self) -> None:
-        """Limit the source to messages that are in the queue now."""
+        """Limit the source to the messages now in the queue."""
         reservation = self._open()
         reservation = self._connect().reserve(self._name, self.epoch, max(1, reservation.end - reservation.start))
         self._end_limit = reservation.end + reservation.waiting
 
     def next_end(self, start: int, max_rows: int) -> int:
-        """Acknowledge all messages below ``start`` and return the end of the batch that begins there.
+        """Acknowledge all messages below ``start``, and return the end of the batch from ``start`` on.
 
         Returns:
             ``start`` if there is no message.

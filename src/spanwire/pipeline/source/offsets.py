@@ -14,7 +14,7 @@ SOURCES: Final = "sources"
 
 
 def offset(segment: int) -> dict[str, int]:
-    """Return the offset after the segment of that number."""
+    """Return the offset after the segment with a number."""
     return {SEGMENT: segment}
 
 
@@ -33,7 +33,7 @@ def segment_of(value: Mapping[str, object]) -> int:
 
 
 def segments_between(start: Mapping[str, object], end: Mapping[str, object]) -> list[int]:
-    """Return the number of the segment of a batch, in a list that is empty for an empty batch.
+    """Return the number of a batch's segment as a list, empty for an empty batch.
 
     A batch never has more than one segment. Numbers between ``start`` and ``end`` need not have a segment, for example
     if a new checkpoint begins with an unconfirmed segment of a crash.
@@ -48,7 +48,7 @@ def cursor_offset(cursor: str, number: int) -> dict[str, object]:
 
 
 def number_of(value: Mapping[str, object], cursor: str) -> int:
-    """Return the sequence of an offset of this cursor.
+    """Return the sequence of an offset of a cursor.
 
     Raises:
         ConfigurationError: the offset belongs to another source.
@@ -64,17 +64,18 @@ def number_of(value: Mapping[str, object], cursor: str) -> int:
 
 
 def sources_offset(numbers: Mapping[str, int]) -> dict[str, object]:
-    """Return the offset of several sources, from the number of each by its name.
+    """Return the offset of several sources, from the numbers by source name.
 
-    The same numbers give the same text, because Spark compares texts.
+    Equal numbers make equal texts, because Spark compares texts.
     """
     return {SOURCES: dict(sorted(numbers.items()))}
 
 
 def numbers_of(value: Mapping[str, object]) -> dict[str, int]:
-    """Return the number of each source of an offset of several sources, by name.
+    """Return the numbers of an offset of several sources, by source name.
 
-    A source that only the end of a batch names has joined: it gives no row to this batch, and begins at its number.
+    A source in the end offset alone joins the query: the batch has no row of the source, and the next batch begins at
+    the number.
 
     Raises:
         ConfigurationError: the offset belongs to a query with one source.
@@ -88,5 +89,5 @@ def numbers_of(value: Mapping[str, object]) -> dict[str, int]:
 
 
 def changed(start: Mapping[str, int], end: Mapping[str, int]) -> dict[str, tuple[int, int]]:
-    """Return the first and last number of each source with rows between two offsets, in the order of names."""
+    """Return the first and last number of each source with rows between two offsets, ordered by name."""
     return {name: (start[name], end[name]) for name in sorted(end) if name in start and end[name] > start[name]}

@@ -1,4 +1,4 @@
-"""Prefetches the next batch in a thread while Spark processes the current one."""
+"""Prefetches the next batch in a thread while Spark processes the current batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits the time for which a source continues without its broker, such as during a restart."""
+"""Limits the time of a source without a broker, such as during a restart of the broker."""
 
 from __future__ import annotations
 
@@ -15,10 +15,7 @@ logger = logging.getLogger(__name__)
 
 
 class RetryWindow:
-    """Tolerates failures for `MAX_OUTAGE_S` after the last success.
-
-    Before the first success it tolerates none.
-    """
+    """Tolerates failures for `MAX_OUTAGE_S` after the last success, but not before the first success."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock: Final[Callable[[], float]] = clock
@@ -31,7 +28,7 @@ class RetryWindow:
         self._since = None
 
     def on_failure(self, error: JmsError) -> None:
-        """Record a failure, or raise it if failures have lasted too long."""
+        """Record a failure. Raises the failure if failures have lasted too long."""
         now = self._clock()
         if not self._has_worked:
             raise error

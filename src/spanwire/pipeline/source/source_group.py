@@ -1,8 +1,8 @@
-"""Several sources of one query: each does its work in a thread, and a batch takes what is ready.
+"""Several sources of one query: each source works in a thread, and a batch takes the ready rows.
 
-A source whose broker is away is tried again, with pauses, while the others go on. The query ends in an error when every
-broker is away for longer than `MAX_OUTAGE_S`, or none could be reached at the start. A query that reads to the end
-(``availableNow``) may not leave a source out, so it ends in an error when one broker is away for so long.
+A source with an unreachable broker is tried again, with pauses, while the others go on. The query ends in an error when
+every broker is away for longer than `MAX_OUTAGE_S`, or no broker could be reached at the start. A query to the end
+(``availableNow``) may not leave a source out, so such a query ends in an error when one broker is away for so long.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def start_thread(work: Callable[[], None]) -> None:
 
 
 class _Lane:
-    """One source and what is known of it; changed under the lock of the group."""
+    """One source with the result of the last step; changed under the lock of the group."""
 
     def __init__(self, name: str, link: SourceLink) -> None:
         self.name: Final[str] = name
@@ -50,7 +50,7 @@ class _Lane:
 
 
 class SourceGroup:
-    """The sources of a query; call it from one thread."""
+    """The sources of a query. Call all methods from one thread."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class SourceGroup:
 
         Args:
             clock: monotonic seconds.
-            spawn: does the work of one source beside that of the others.
+            spawn: runs the work of one source beside the work of the others.
             wait_s: seconds until an empty answer.
         """
         self._clock: Final[Callable[[], float]] = clock
@@ -77,7 +77,7 @@ class SourceGroup:
         self._is_closed = False
 
     def add(self, name: str, link: SourceLink) -> bool:
-        """Add a source, in place of one of that name; return False if there are `MAX_SOURCES`."""
+        """Add a source, or replace the source with the name. Return False if there are `MAX_SOURCES`."""
         with self._changed:
             if len(self._lanes) >= MAX_SOURCES and name not in self._lanes:
                 return False
@@ -87,12 +87,12 @@ class SourceGroup:
             return True
 
     def link(self, name: str) -> SourceLink | None:
-        """Return the source of that name."""
+        """Return the source with a name, or None."""
         lane = self._lanes.get(name)
         return None if lane is None else lane.link
 
     def begin(self) -> dict[str, int]:
-        """Return the first number of each source that answers soon; the others join later.
+        """Return the first numbers of the sources that answer soon, by name; the others join later.
 
         Raises:
             JmsError: no broker can be reached.
@@ -106,10 +106,10 @@ class SourceGroup:
             return {lane.name: lane.first for lane in self._lanes.values() if lane.first is not None}
 
     def next_end(self, start: Mapping[str, int], max_rows: int) -> dict[str, int]:
-        """Return the end of the batch after ``start``, by the name of each source; give up what is before ``start``.
+        """Give up all rows up to ``start``, and return the end of the next batch.
 
         Returns:
-            ``start`` if no source has a row.
+            The numbers by source name; ``start`` if no source has a row.
 
         Raises:
             JmsError: brokers have been away for too long.
@@ -131,22 +131,22 @@ class SourceGroup:
                     return end
 
     def stop_at_current_end(self) -> None:
-        """Limit all sources to the messages that are there now."""
+        """Limit all sources to the messages sent so far."""
         with self._changed:
             self._is_bounded = True
             for lane in self._lanes.values():
                 lane.link.stop_at_current_end()
 
     def lags(self) -> dict[str, int]:
-        """Return how far each source is behind."""
+        """Return the lag of each source, by name; see `SourceLink.lag`."""
         return {lane.name: lane.lag for lane in list(self._lanes.values())}
 
     def away(self) -> dict[str, str]:
-        """Return the error of each source whose broker is away."""
+        """Return the errors of the sources with an unreachable broker, by name."""
         return {lane.name: str(lane.error) for lane in list(self._lanes.values()) if lane.error is not None}
 
     def close(self) -> None:
-        """Close all sources; one that is at work is closed by its thread."""
+        """Close all sources. A thread at work closes the source afterwards."""
         with self._changed:
             self._is_closed = True
             for lane in self._lanes.values():
@@ -155,7 +155,7 @@ class SourceGroup:
             self._changed.wait_for(lambda: not self._is_busy(), CLOSE_WAIT_S)
 
     def _start(self, lane: _Lane, start: Mapping[str, int], max_rows: int) -> None:
-        """Begin the next step of a source that is idle."""
+        """Begin the next step of an idle source."""
         if lane.is_busy or lane.link.is_drained or self._clock() < lane.due:
             return
         number = start.get(lane.name)

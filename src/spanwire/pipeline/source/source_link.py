@@ -1,4 +1,4 @@
-"""One of several sources of a query: what the group of sources asks of it, for both ways to keep a batch."""
+"""One of several sources of a query, with batches in a staging directory or under a cursor."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from spanwire.pipeline.storage.staged_segments import count_rows, open_segments
 class SourceLink(Protocol):
     """A source with its broker; belongs to one thread at a time.
 
-    Calls raise `JmsError` while the broker is away, and may be repeated after `disconnect`. They raise
+    Calls raise `JmsError` while the broker is away, and may be repeated after `disconnect`. Calls raise
     `ConfigurationError` if the query cannot go on.
     """
 
     is_drained: bool  # no further rows will come in this run
 
     def begin(self) -> int:
-        """Return the number before the first row that is not yet committed."""
+        """Return the number before the first uncommitted row."""
         ...
 
     def next_end(self, start: int, max_rows: int) -> int:
-        """Give up all rows up to ``start``, which Spark has committed, and return the end of the next batch.
+        """Give up all rows up to ``start``, committed by Spark, and return the end of the next batch.
 
         Returns:
             ``start`` if there is no row.
@@ -36,7 +36,7 @@ class SourceLink(Protocol):
         ...
 
     def read_ahead(self, end: int, max_rows: int) -> None:
-        """Receive the batch after ``end`` while Spark works; gives up nothing."""
+        """Receive the batch after ``end`` while Spark works, without giving up rows."""
         ...
 
     def rows(self, start: int, end: int) -> int:
@@ -44,24 +44,24 @@ class SourceLink(Protocol):
         ...
 
     def stop_at_current_end(self) -> None:
-        """Limit the source to the messages that are there now; only noted, without the broker."""
+        """Limit the source to the messages sent so far. Does not use the broker."""
         ...
 
     def lag(self) -> int:
-        """Return how far the source is behind; the unit depends on the way to keep a batch."""
+        """Return the lag of the source, in the unit of the class."""
         ...
 
     def disconnect(self) -> None:
-        """Close the connection after an error; the next call opens another one. Raises nothing."""
+        """Close the connection after an error, without raising. The next call opens a new connection."""
         ...
 
     def close(self) -> None:
-        """End the use. Raises nothing."""
+        """End the use, without raising."""
         ...
 
 
 class StagedLink(SourceLink):
-    """A source whose batches lie in a staging directory; its lag is the age of the last message in milliseconds."""
+    """A source with batches in a staging directory; the lag is the last message's age in ms."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class StagedLink(SourceLink):
         connect: Callable[[ReadOptions], MessageSource] = consume,
         wall_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
-        """Create a source that opens its directory when it is asked first."""
+        """Create a source. The first request opens the directory."""
         self._options: Final[ReadOptions] = options
         self._connect: Final[Callable[[ReadOptions], MessageSource]] = connect
         self._wall_ms: Final[Callable[[], int]] = wall_ms
@@ -79,12 +79,12 @@ class StagedLink(SourceLink):
         self.is_drained = False
 
     def begin(self) -> int:
-        """Return the number before the first staged segment, so that a new checkpoint loses none."""
+        """Return the number before the first staged segment, so that a new checkpoint loses no segment."""
         numbers = self._open().numbers()
         return numbers[0] - 1 if numbers else 0
 
     def next_end(self, start: int, max_rows: int) -> int:
-        """Discard segments up to ``start`` and return the number of the next one."""
+        """Discard segments up to ``start``, and return the number of the next segment."""
         staging = self._open()
         if self.is_drained:
             staging.discard(start)
@@ -108,15 +108,15 @@ class StagedLink(SourceLink):
         return sum(rows for _, rows in count_rows(staging_directory(self._options), [end]))
 
     def stop_at_current_end(self) -> None:
-        """Stop at the first message that is sent after this call, or at an empty queue."""
+        """Stop at the first message sent after the call, or at an empty queue."""
         self._end_ms = self._wall_ms()
 
     def lag(self) -> int:
-        """Return the age of the last message when it was received, in milliseconds."""
+        """Return the age of the last message at the receipt, in milliseconds."""
         return self._lag_ms
 
     def disconnect(self) -> None:
-        """Do nothing: the staging has closed its connection."""
+        """Do nothing: the staging has closed the connection."""
 
     def close(self) -> None:
         """Close the consumer and unlock the directory."""
@@ -131,7 +131,7 @@ class StagedLink(SourceLink):
 
 
 class LeftLink(SourceLink):
-    """Staged batches of a source that the query has no more: they are read, and nothing is received."""
+    """Staged batches of a source no longer in the query: reads the batches, and receives no messages."""
 
     def __init__(self, directory: str) -> None:
         """Open the directory of the source.
@@ -148,7 +148,7 @@ class LeftLink(SourceLink):
         return min(self._segments.numbers(), default=1) - 1
 
     def next_end(self, start: int, max_rows: int) -> int:
-        """Discard segments up to ``start`` that the broker will not deliver again, and return the next one."""
+        """Discard confirmed segments up to ``start``, and return the number of the next segment."""
         for number in self._segments.numbers():
             if number > start:
                 return number
@@ -166,7 +166,7 @@ class LeftLink(SourceLink):
         return sum(rows for _, rows in count_rows(self._directory, [end]))
 
     def stop_at_current_end(self) -> None:
-        """Do nothing: nothing is received."""
+        """Do nothing: the source receives no messages."""
 
     def lag(self) -> int:
         """Return 0."""
@@ -181,22 +181,22 @@ class LeftLink(SourceLink):
 
 
 class CursorConnection(Protocol):
-    """Opens `CursorControl` and closes it after an error."""
+    """Opens a `CursorControl`, and closes the control after an error."""
 
     def control(self) -> CursorControl:
         """Return the open control client, over a new connection if necessary."""
         ...
 
     def close(self) -> None:
-        """Close the connection. Raises nothing."""
+        """Close the connection, without raising."""
         ...
 
 
 class CursorLink(SourceLink):
-    """A source whose batches the broker keeps under a cursor; its lag is the number of messages behind."""
+    """A source with batches at the broker under a cursor; the lag is the number of waiting messages."""
 
     def __init__(self, options: ReadOptions, run: str, connection: CursorConnection) -> None:
-        """Create a source that opens its cursor when it is asked first."""
+        """Create a source. The first request opens the cursor."""
         self._connection: Final[CursorConnection] = connection
         self.cursor: Final[CursorSource] = CursorSource(options, run, connection.control)
         self._is_bounded = self._has_end = False
@@ -223,11 +223,11 @@ class CursorLink(SourceLink):
         return end - start
 
     def stop_at_current_end(self) -> None:
-        """Limit the source to the messages that are in the queue at the next call."""
+        """Limit the source to the messages in the queue at the next call."""
         self._is_bounded = True
 
     def lag(self) -> int:
-        """Return the number of messages behind the reservation."""
+        """Return the number of messages waiting behind the reservation."""
         return self.cursor.waiting
 
     def disconnect(self) -> None:

@@ -9,10 +9,10 @@
 | before the record              | the segment exists; no message is delivered again                             |
 | before Spark has committed     | Spark reads the same segment again                                            |
 
-With AT_MOST_ONCE a batch is acknowledged before its segment is written, and is lost if the process stops in between.
+With AT_MOST_ONCE a batch is acknowledged before the segment is written, and is lost if the process stops in between.
 
-Spark asks for the batch after ``start`` only after it has committed all batches up to ``start``, so their segments are
-discarded then.
+Spark asks for the batch after ``start`` only after a commit of all batches up to ``start``. So the request discards the
+segments up to ``start``.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class Staging:
                 return
 
     def take_last(self) -> ReceivedBatch | None:
-        """Return the last received batch once, or ``None`` if there is no new one."""
+        """Return the last received batch once, or ``None`` without a new batch."""
         last, self._last = self._last, None
         return last
 

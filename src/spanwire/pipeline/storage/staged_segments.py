@@ -87,7 +87,7 @@ def open_segments(address: str, source: dict[str, str]) -> StagedSegments:
 
 
 def names_below(address: str) -> tuple[list[str], bool]:
-    """Return the names of the directories in a staging directory, and True if it has files of its own, too.
+    """Return the names of the directories in a staging directory, and True if there are files, too.
 
     Raises:
         ConfigurationError: the directory cannot be read.
