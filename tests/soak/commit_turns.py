@@ -1,10 +1,12 @@
 """How long one turn of the loop takes while transactions at their limit are committed and rolled back, the parts of
-staged batches are dropped, and scheduled messages are browsed and removed.
+staged batches are dropped, scheduled messages are browsed and removed, and slow consumers lose messages.
 
     python -m tests.soak.commit_turns --count 100000
 
 One STOMP client sends in a transaction and commits; another takes all of it in a transaction, aborts that, takes it
-again and commits. A third stages 10,000 parts for each request that drops them, and a fourth schedules messages.
+again and commits. A third stages 10,000 parts for each request that drops them, and a fourth schedules messages. A
+twentieth of ``--count`` slow consumers of a topic leave a dead letter for each message that they lose.
+
 Everything runs in this process with a journal on real files; the processor time of this thread is counted for each
 turn, which a busy machine does not change much. Prints a line of JSON for each phase: turns, and the longest three in
 milliseconds. Status 1 when one took longer than 20.
@@ -28,7 +30,12 @@ from spanwire.broker.dispatch.memory_usage import UsageLimits
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.subscription import MAX_PREFETCH
 from spanwire.broker.exactly_once.sinks import MAX_STAGED_PARTS
+from spanwire.broker.policy.policy_entry import PolicyEntry
+from spanwire.broker.policy.policy_map import PolicyMap
+from spanwire.broker.policy.topic_policy import PendingLimit, TopicPolicy
 from spanwire.broker.scheduler.schedule import SchedulerSettings
+from spanwire.broker.topic.pending_eviction import MAX_OVERDUE
+from spanwire.model.destination import TOPIC, Destination
 from spanwire.model.environment import Time
 from spanwire.model.message import Message
 from spanwire.model.units import MIB
@@ -43,6 +50,8 @@ from tests.support.stomp_dialogue import DialogueEnvironment
 CONTROL: Final = "/queue/ActiveMQ.Spanwire.Control"
 LIMIT_MS: Final = 20.0  # that nothing may hold the loop
 PIECE: Final = 64 * 1024  # bytes that one read gives
+SLOW: Final = TopicPolicy(pending_limit=PendingLimit(1))
+CONSUMERS: Final = 1_000  # of one connection
 
 
 class World:
@@ -64,6 +73,7 @@ class World:
             BrokerSettings(
                 limits=UsageLimits(memory_bytes=2048 * MIB),
                 scheduler=SchedulerSettings(),
+                policies=PolicyMap([PolicyEntry(Destination(TOPIC, "SLOW"), topic=SLOW)]),
             ),
         )
         self.broker.recover(self.store.recovered, self.store.clean, self.now)
@@ -172,6 +182,7 @@ def run(count: int, directory: Path) -> float:
     found.append(world.phase("loss of a connection", lambda: gone(world, taker)))
     found += drops_parts(world, min(count, MAX_STAGED_PARTS))
     found += browses(world, count)
+    found += loses(world, count // 20)
     world.store.stop()
     return max(found)
 
@@ -209,6 +220,37 @@ def browses(world: World, count: int) -> list[float]:
     for action in ("BROWSE", "REMOVEALL"):
         request = f"{ask}AMQ_SCHEDULER_ACTION:{action}\n\n\0".encode()
         found.append(world.phase(action, lambda request=request: ended(world, planner, request)))  # type: ignore[misc]
+    return found
+
+
+def loses(world: World, consumers: int) -> list[float]:
+    """The longest turn while slow consumers come, fall behind, and lose a message for each further one."""
+    clients = [world.client(f"slow{number}") for number in range(consumers // CONSUMERS)]
+    head = "SUBSCRIBE\nid:%d\ndestination:/topic/SLOW\nack:client-individual\nactivemq.prefetchSize:1\n\n\0"
+
+    def come() -> None:
+        for client in clients:
+            world.feeds(client, "".join(head % number for number in range(CONSUMERS)).encode())
+
+    producer = world.client("producer")
+    send = b"SEND\ndestination:/topic/SLOW\npersistent:true\nreceipt:sent\n\n%0100d\0"
+
+    def sends(count: int) -> None:
+        world.feeds(producer, b"".join(send % number for number in range(count)))
+        world.waits_for(producer, b"receipt-id:sent", count)
+
+    def commits() -> None:
+        send = b"SEND\ndestination:/topic/SLOW\npersistent:true\ntransaction:t\n\nx\0"
+        world.feeds(producer, b"BEGIN\ntransaction:t\n\n\0" + send * 5)
+        world.feeds(producer, b"COMMIT\ntransaction:t\nreceipt:sent\n\n\0")
+        world.waits_for(producer, b"receipt-id:sent")
+        while world.broker.awaits_disk():
+            world.turn()
+
+    world.phase("slow consumers come", come)
+    found = [world.phase("they fall behind", lambda: sends(MAX_OVERDUE + 2))]
+    found.append(world.phase("they lose others", lambda: sends(5)))
+    found.append(world.phase("they lose others for a commit", commits))
     return found
 
 

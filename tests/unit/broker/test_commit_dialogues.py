@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Final
 
 import pytest
 
 from spanwire.broker.connections.connection_job import JOB_STEPS, ConnectionJob
 from spanwire.broker.persistence.deferred_dispatch import DISPATCH_STEPS
+from spanwire.broker.policy.fan_out import STEPS_OF_REQUEST
 from spanwire.model.acks import POISON_ACK
 from spanwire.model.errors import ResourceAllocationError, StoreError
 from tests.support.dialogue.broker_dialogue import Listener, Peer, Stage
@@ -315,6 +317,37 @@ def test_commits_of_two_clients_hold_up_nobody_elsewhere() -> None:
     settles(stage)
     assert one.is_answered(tokens[0]) and two.is_answered(tokens[1]) and three.is_answered(tokens[2])
     assert (stage.view(QUEUE).pending, stage.view("queue://S").pending) == (2 * MANY, MANY)
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+def test_a_commit_to_a_topic_of_many_consumers_takes_turns_and_what_is_sent_behind_it_stays_behind(
+    persistent: bool,
+) -> None:
+    """Without and with a durable subscription, whose copies wait for the disk."""
+    stage = Stage()
+    listeners = [stage.peer(f"c{number}").consumes("topic://T") for number in range(4)]
+    listeners += [listeners[0].peer.consumes("topic://T") for _ in range(20 * STEPS_OF_REQUEST)]
+    if persistent:
+        stage.peer("d", client_id="d").consumes("topic://T", durable="d")
+    producer = stage.peer("p")
+    producer.begins(1)
+    texts = TEXTS[:100]
+    producer.sends("topic://T", *texts, transaction=1, persistent=persistent)
+    steps = [stage.broker.steps]
+    token = producer.commits(1)
+    behind = producer.sends("topic://T", "behind", persistent=persistent)
+    steps.append(stage.broker.steps)
+    while stage.broker.next_timeout() == 0.0 or stage.broker.awaits_disk():
+        for turn in (stage.syncs, stage.runs):
+            turn()
+            steps.append(stage.broker.steps)
+        for listener in listeners[:4]:
+            listener.peer.flushes()
+    assert max(later - earlier for earlier, later in pairwise(steps)) <= 2 * DISPATCH_STEPS
+    assert producer.is_answered(token) and producer.is_answered(behind)
+    for listener in listeners:
+        listener.peer.flushes()
+        assert listener.out == [*texts, "behind"]
 
 
 def test_a_commit_that_the_store_refuses_is_undone_as_a_whole() -> None:

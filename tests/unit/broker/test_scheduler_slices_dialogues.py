@@ -10,6 +10,7 @@ from spanwire.broker.connections.connection_job import JOB_STEPS
 from spanwire.broker.metadata import SCHEDULES
 from spanwire.broker.persistence.deferred_dispatch import DISPATCH_STEPS
 from spanwire.broker.scheduler.schedule import CRON_STEPS, SCHEDULED_MESSAGES, SchedulerSettings
+from spanwire.broker.scheduler.scheduler import KEEP_STEPS
 from spanwire.broker.transactions.xa_transactions import LATER
 from spanwire.model.errors import JmsError, ResourceAllocationError
 from tests.support.dialogue.broker_dialogue import Peer, Stage
@@ -253,3 +254,11 @@ def test_the_calendar_counts_more_steps() -> None:
     settles(stage)
     assert peer.is_answered(token)
     assert len(stage.store.kept(SCHEDULED_MESSAGES)) == count
+
+
+def test_a_message_that_is_scheduled_at_once_counts_more_steps() -> None:
+    stage = Stage(scheduler=SchedulerSettings())
+    peer = stage.peer("p")
+    before = stage.broker.steps
+    peer.sends(QUEUE, *TEXTS[:10], properties=IN_AN_HOUR)
+    assert stage.broker.steps - before >= 10 * (1 + KEEP_STEPS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from itertools import pairwise
 
 import pytest
 
@@ -10,7 +11,7 @@ from spanwire.broker.connections.connection_state import MAX_PARKED_BYTES
 from spanwire.broker.dispatch.memory_usage import UsageLimits
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.ports import NO_TOKEN
-from spanwire.broker.routing.flow_control import MAX_VISITS, PARKED_SHARE
+from spanwire.broker.routing.flow_control import MAX_VISIT_STEPS, MAX_VISITS, PARKED_SHARE
 from spanwire.model.acks import POISON_ACK
 from spanwire.model.errors import ResourceAllocationError
 from tests.support.dialogue.broker_dialogue import Peer, Stage, destination
@@ -396,6 +397,28 @@ def test_many_connections_that_wait_are_looked_at_in_turns() -> None:
     assert any(answered)
     assert LIMIT * 90 // 100 <= stage.memory() < LIMIT * 95 // 100, "all that fit below the mark went on"
     assert stage.broker.next_timeout() != 0.0
+
+
+def test_many_sends_of_one_connection_that_waited_go_on_in_turns_and_in_order() -> None:
+    stage = Stage()
+    stage.has_room(False)
+    waiting = stage.peer("w")
+    texts = [str(number) for number in range(2 * MAX_VISIT_STEPS)]
+    tokens = [waiting.sends(QUEUE, text) for text in texts]
+    steps = [stage.broker.steps]
+    stage.has_room(True)
+    steps.append(stage.broker.steps)
+    while stage.broker.next_timeout() == 0.0:
+        stage.runs()
+        steps.append(stage.broker.steps)
+    assert max(later - earlier for earlier, later in pairwise(steps)) <= MAX_VISIT_STEPS + 1
+    stage.settle()
+    assert all(waiting.is_answered(token) for token in tokens)
+    listener = stage.peer("c").consumes(QUEUE, prefetch=len(texts))
+    stage.settle()
+    listener.peer.flushes()
+    stage.settle()
+    assert listener.out == texts
 
 
 def test_a_message_larger_than_memory_is_refused_and_one_larger_than_its_queue_s_share_waits_for_its_turn() -> None:

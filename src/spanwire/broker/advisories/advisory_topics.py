@@ -275,7 +275,7 @@ class Advisories(MessageAdvisories, AdvisoryDispatcher):
         """Publish an event about a consumer, a producer or (None) the destination itself."""
         topic = self._message_topic(kind, about)
         if topic is not None:
-            self._delivery.deliver(topic, self._message(topic.name, subject, properties))
+            self._deliver(topic, self._message(topic.name, subject, properties))
 
     def publish_message(
         self, kind: str, about: Destination, message: Message, whole: bool, properties: dict[str, object]
@@ -287,7 +287,11 @@ class Advisories(MessageAdvisories, AdvisoryDispatcher):
         """Hand the message itself to the listeners."""
         topic = self._message_topic(kind, about)
         if topic is not None:
-            self._delivery.deliver(topic, self._readdressed(message, topic.name))
+            self._deliver(topic, self._readdressed(message, topic.name))
+
+    def _deliver(self, topic: Topic, message: Message) -> None:
+        self._context.count_made(message)
+        self._delivery.deliver(topic, message)
 
     def _message_topic(self, kind: str, about: Destination) -> Topic | None:
         """Return the topic for events of a kind about ``about``, None without listeners.

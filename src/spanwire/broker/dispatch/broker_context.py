@@ -19,7 +19,9 @@ from spanwire.broker.no_store import NoStore
 from spanwire.broker.ports import MessageStore, MetadataStore, Store, StoreUsage, UnitStore
 from spanwire.model.destination import Destination
 from spanwire.model.environment import Time
+from spanwire.model.message import Message
 
+BYTES_OF_MADE: Final = 16 * 1024  # bytes of a message of the broker's own that count as one more such message
 MAX_RINGS: Final = 250  # alarms of one turn; the next turn calls further due alarms
 
 
@@ -88,6 +90,7 @@ class BrokerContext:
         self.crowded: Final[dict[BrokerDestination, None]] = {}  # topics with more than half of their consumer limit
         self.looks = 0  # looks at pending messages of slow consumers for the current request
         self.losses = 0  # messages of slow consumers that are just becoming dead letters, one because of another
+        self.made = 0  # dead letters, repetitions and advisories so far; a large one counts as several
         self.first_slices = 0  # steps of slices that the current request has done at once
         self.steps = 0  # work done: requests, and their immediate effects on many destinations or consumers
         self.wall_ms = 0
@@ -106,6 +109,10 @@ class BrokerContext:
         self.looks = 0
         self.wall_ms = now.wall_ms
         self.monotonic = now.monotonic
+
+    def count_made(self, message: Message) -> None:
+        """Count a message that the broker makes because of others."""
+        self.made += 1 + message.size // BYTES_OF_MADE
 
     def next_order(self) -> int:
         """Return the next number in the broker's dispatch order."""

@@ -37,6 +37,7 @@ class BrokerDestination(MessageHolder):
         self.copy_steps = COPY_STEPS  # steps of one of several copies, without the consumers
         self.cursors = 0  # exactly-once cursors that are open here
         self.evicts = False  # a message may cost slow consumers others, which leave dead letters
+        self.lags = False  # slow consumers must lose messages before further sends are taken
 
     @property
     def consumer_count(self) -> int:

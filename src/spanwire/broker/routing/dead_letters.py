@@ -88,6 +88,7 @@ class DeadLetters(DeadLetterHandler):
                     self._detain(destination, reference, cause)
                     return
                 if rule.deliver_later(reference, cause):
+                    self._context.count_made(reference.message)
                     return
                 break
         if self._send_to_dlq(reference, cause):
@@ -184,6 +185,7 @@ class DeadLetters(DeadLetterHandler):
             target, Destination(QUEUE, strategy.queue_name)
         )
         copy = self._copy(reference.message, dead_letter_queue.name, strategy, cause)
+        self._context.count_made(copy)
         letters = [WithheldMessage(dead_letter_queue, copy, 0)]
         for queue in dead_letter_queue.durable_queues(copy):
             letters.append(WithheldMessage(queue, copy.twin(), 0))

@@ -27,6 +27,7 @@ from spanwire.model.message import Message
 
 PARKED_SHARE: Final = 5  # percent of memoryUsage; waiting sends of all connections may take so much in addition
 MAX_VISITS: Final = 64  # connections visited in one turn when there may be room again
+MAX_VISIT_STEPS: Final = 1_000  # steps of their sends in one turn, as many as one connection's requests may take
 ROOM_POLL_SECONDS: Final = 1.0  # seconds between two checks of the disk
 NEVER: Final = 1e18  # monotonic seconds
 ADVICE: Final = "See http://activemq.apache.org/producer-flow-control.html for more info"  # clients know this text
@@ -93,8 +94,10 @@ class FlowControl:
             if self._store_is_tight or self._unsynced.is_full():
                 return self._store_obstacle(destination)
             return ROOM
-        if destination.evicts and self._unsynced.is_full() and destination.has_takers():
-            if destination.policy.dead_letter.target(destination.name) is not None:
+        if destination.evicts and destination.has_takers():
+            if destination.lags:
+                return BEHIND  # slow consumers have to lose messages for others before
+            if self._unsynced.is_full() and destination.policy.dead_letter.target(destination.name) is not None:
                 return BEHIND  # slow consumers would lose messages for it, and each leaves a dead letter
         if destination.usage.takes(message.size) or not destination.has_takers():
             return ROOM
@@ -280,12 +283,14 @@ class FlowControl:
         self._visit()
 
     def _visit(self) -> None:
+        end = self._context.steps + MAX_VISIT_STEPS
         for _ in range(MAX_VISITS):
-            if self._unvisited <= 0 or not self.parked:
+            if self._unvisited <= 0 or not self.parked or self._context.steps >= end:
                 break
-            self._unvisited -= 1
             state = self.parked.popleft()
-            self._resume(state)
+            self._resume(state, end)
+            if self._context.steps < end or not state.parked:
+                self._unvisited -= 1
             if state.parked:
                 self.parked.append(state)
             self._read_on(state)
@@ -294,11 +299,13 @@ class FlowControl:
             self._due = NEVER
             self._warned.clear()
 
-    def _resume(self, state: ConnectionState) -> None:
+    def _resume(self, state: ConnectionState, end: int) -> None:
+        """Let sends of a connection continue up to ``end`` steps of the broker."""
         sender = self.sender
         assert sender is not None
-        while state.parked and self._has_room_again(state, state.parked[0]):
+        while state.parked and self._context.steps < end and self._has_room_again(state, state.parked[0]):
             parked = state.parked.popleft()
+            self._context.steps += 1
             self._drop(state, parked)
             sender.go_on(state, parked)
 

@@ -17,17 +17,20 @@ from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.jobs import Alarm, Job
 from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.dispatch.subscription import Subscription
+from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.policy.topic_policy import PendingLimit, TopicPolicy
 from spanwire.broker.topic.message_eviction import MAX_CANDIDATES, Eviction
 
 NO_LIMIT: Final = -1
 MAX_LOOKS: Final = 20_000  # looks at pending messages for one request, and in one turn of later work: some 2 ms
 DISCARD_LOOKS: Final = 10  # looks that one discarded message counts for
+MADE_LOOKS: Final = 100  # looks that a dead letter or advisory about one counts for: some 10 µs
 MESSAGES_PER_LOOK: Final = 64  # places in front of a pending message that one look passes over
-MAX_OVERDUE: Final = 100  # messages over the limit at one consumer; of further ones some are discarded at once
+MAX_OVERDUE: Final = 100  # messages over the limit at one consumer; beyond, sends wait or some are discarded at once
 MAX_BACKLOG: Final = 500  # the same where the choice takes more looks than a request has for all its slow consumers
 HASTY_CANDIDATES: Final = 10  # oldest messages to choose from beyond the backlog: as many looks as discarding one
 LOOKS_PER_STEP: Final = 100  # looks that count as one step of a connection's requests
+LEAST_SHARE: Final = 4  # part of the looks of a turn that each topic has for which sends wait
 BEHIND_POLL_SECONDS: Final = 0.02  # seconds between two checks whether the disk has caught up with dead letters
 
 
@@ -52,6 +55,9 @@ class PendingEviction(Job, Alarm):
         self._discarding: Final[Discarding] = discarding
         self._context: Final[BrokerContext] = context
         self._overdue: Final[dict[Subscription, int]] = {}  # messages that came meanwhile, at least one
+        self._lagging: Final[dict[Subscription, None]] = {}  # overdue with more messages than may come meanwhile
+        self._policy: PolicyEntry | None = None  # of the topic, when it was last asked for dead letters
+        self._has_dead_letters = False
         self._looks = 0
         self._waits = False  # for the disk
         self.perishable = False  # True after a message with an expiration
@@ -97,18 +103,38 @@ class PendingEviction(Job, Alarm):
             self._cut_pending(subscription, most, 1)
 
     def _keep_up(self, subscription: Subscription, most: int) -> None:
-        """Discard messages at once if producers are so fast that later turns never catch up with them."""
-        pending = subscription.pending
+        """Discard messages at once if producers are so fast that later turns never catch up with them.
+
+        With dead letters that takes too long for one turn: further sends wait for later turns.
+        """
         out = _prefetched(subscription)
-        over = len(pending) - out - most
+        over = self._too_many(subscription, out, most)
         if over <= MAX_OVERDUE:
             return
-        if self._eviction.takes_oldest:
-            self._give_up(subscription, _take(pending, out), out)
-        elif self._context.looks < MAX_LOOKS:
+        has_looks = self._context.looks < MAX_LOOKS
+        if not has_looks and not self._eviction.takes_oldest and over <= MAX_BACKLOG:
+            return
+        if not has_looks and self._leaves_dead_letters():
+            self._lagging[subscription] = None
+            self._topic.lags = True
+        elif self._eviction.takes_oldest:
+            self._give_up(subscription, _take(subscription.pending, out), out)
+        elif has_looks:
             self._discard_some(subscription, out, over, MAX_CANDIDATES)
-        elif over > MAX_BACKLOG:
+        else:
             self._discard_some(subscription, out, 1, HASTY_CANDIDATES)
+
+    def _too_many(self, subscription: Subscription, out: int, most: int) -> int:
+        """Return the number of messages over the limit, with the next one if that can wait."""
+        return len(subscription.pending) - out - most + self._leaves_dead_letters()
+
+    def _leaves_dead_letters(self) -> bool:
+        policy = self._topic.policy
+        if policy is not self._policy:
+            self._policy = policy
+            name = self._topic.name
+            self._has_dead_letters = not name.is_advisory and policy.dead_letter.target(name) is not None
+        return self._has_dead_letters
 
     def _postpone(self, subscription: Subscription, count: int) -> None:
         self._overdue[subscription] = count
@@ -126,19 +152,52 @@ class PendingEviction(Job, Alarm):
 
         The work waits while the disk must catch up with dead letters.
         """
-        if self._context.is_behind() and self._topic.policy.dead_letter.target(self._topic.name) is not None:
+        if self._context.is_behind() and self._leaves_dead_letters():
             self._waits = True
             self._context.wake_at(self, self._context.monotonic + BEHIND_POLL_SECONDS)
             return False
+        if self._lagging:
+            self._shorten()
+        else:
+            self._catch_up()
+        self._context.steps += self.take_looks() // LOOKS_PER_STEP
+        return len(self._overdue) > 0
+
+    def _shorten(self) -> None:
+        """Discard messages of the consumers that sends wait for, until no more messages wait there than may.
+
+        The same work of another topic, done before in this turn, leaves a share of the looks.
+        """
+        end = max(MAX_LOOKS, self._context.looks + MAX_LOOKS // LEAST_SHARE)
+        takes_oldest = self._eviction.takes_oldest
+        allowed = MAX_OVERDUE if takes_oldest else MAX_BACKLOG
+        for subscription in list(islice(self._lagging, MAX_LOOKS // DISCARD_LOOKS)):
+            out = _prefetched(subscription)
+            while self._concerns(subscription):
+                if self._too_many(subscription, out, self.most(subscription)) <= allowed:
+                    break
+                if self._context.looks >= end:
+                    return
+                if takes_oldest:
+                    self._give_up(subscription, _take(subscription.pending, out), out)
+                else:
+                    self._discard_some(subscription, out, 1, HASTY_CANDIDATES)
+            self._count(1)
+            del self._lagging[subscription]
+        self._topic.lags = len(self._lagging) > 0
+
+    def _concerns(self, subscription: Subscription) -> bool:
+        """Return True if the consumer is there and listens to the topic."""
+        return not subscription.leaving and not subscription.removed and self._topic in subscription.destinations
+
+    def _catch_up(self) -> None:
         for index, subscription in enumerate(list(islice(self._overdue, MAX_LOOKS))):
             if index > 0 and self._context.looks >= MAX_LOOKS:  # other work of this turn may have used all looks
                 break
             self._count(1)
             count = self._overdue.pop(subscription, 0)
-            if not subscription.leaving and not subscription.removed and self._topic in subscription.destinations:
+            if self._concerns(subscription):
                 self._cut_pending(subscription, self.most(subscription), count)
-        self._context.steps += self.take_looks() // LOOKS_PER_STEP
-        return len(self._overdue) > 0
 
     def _cut_pending(self, subscription: Subscription, most: int, count: int) -> None:
         if self.cut(subscription, most, _prefetched(subscription), count) > 0:
@@ -181,8 +240,9 @@ class PendingEviction(Job, Alarm):
             self._give_up(subscription, reference, out + len(candidates))
 
     def _give_up(self, subscription: Subscription, reference: MessageReference, index: int) -> None:
-        self._count(DISCARD_LOOKS + index // MESSAGES_PER_LOOK)
+        made = self._context.made
         self._discarding.give_up(subscription, reference)
+        self._count(DISCARD_LOOKS + index // MESSAGES_PER_LOOK + MADE_LOOKS * (self._context.made - made))
 
     def _give_up_expired(self, subscription: Subscription, start: int, at_most: int) -> None:
         """Discard the oldest expired messages before unexpired ones, at most one for each message that came."""
@@ -198,9 +258,10 @@ class PendingEviction(Job, Alarm):
         self._count(looks + start // MESSAGES_PER_LOOK)
         expired = [_take(subscription.pending, index) for index in reversed(expired_indexes)]
         for reference in reversed(expired):
-            self._count(DISCARD_LOOKS)
+            made = self._context.made
             reference.destination.expired += 1
             lose(reference, "expired", self._context)
+            self._count(DISCARD_LOOKS + MADE_LOOKS * (self._context.made - made))
 
 
 def lose(reference: MessageReference, cause: str, context: BrokerContext) -> None:
