@@ -25,8 +25,9 @@ ANSWERS: dict[str, dict[str, object]] = {
     "abort": {"messages": PARTS}, "forget": {"messages": PARTS}, "begin": {"epoch": 2, "batch": -1},
 }  # fmt: skip
 UNDER_WAY = {
-    "abort": "batch 0 of sink q is being aborted", "forget": "sink q is being forgotten",
-    "begin": "run r2 takes sink q over",
+    "abort": "batch 0 of sink q is being aborted: stage for it once the abort is answered",
+    "forget": "sink q is being forgotten: begin it again before more is staged",
+    "begin": "run r2 takes sink q over: stop this run, which may stage nothing any more",
 }  # fmt: skip
 
 

@@ -1,9 +1,9 @@
-"""Removal of the staged parts of a sink, a slice at a time.
+"""Removal of the staged parts of a sink, a slice at a time, and the base of all requests that end parts.
 
-Causes are an abort, a new run or the end of the sink.
+Causes of a removal are an abort, a new run or the end of the sink. `SinkCommit` ends the parts that it delivers.
 
-All parts, and the records that go with their removal, are one unit of the store. Gathering has no visible effect. The
-call to the store is the single step in which the parts are dropped; the memory forgets them afterwards.
+All parts, and the records that go with their end, are one unit of the store. Gathering has no visible effect. The call
+to the store is the single step in which the parts end; the memory forgets them afterwards.
 """
 
 from __future__ import annotations
@@ -22,10 +22,6 @@ from spanwire.model.errors import JmsError
 
 REMOVED_IN_STEP: Final = 100  # copies that are removed with their part in the time of one step
 FORGOTTEN_IN_STEP: Final = 4  # parts that are forgotten in the time of one step
-
-GATHERING: Final = 0
-FORGETTING: Final = 1
-OVER: Final = 2
 
 
 class EndedParts:
@@ -74,6 +70,93 @@ class EndedParts:
         return self._forgotten == len(self._parts)
 
 
+class SinkWork(Job):
+    """A request about a sink that ends parts. Other requests about the sink wait.
+
+    Attributes:
+        steps: the work so far.
+    """
+
+    def __init__(self, sinks: Sinks, sink: Sink, context: BrokerContext, batch: int, under_way: str) -> None:
+        """Take the request.
+
+        Args:
+            batch: parts of batches up to this one stay as they are meanwhile (`Sink.close`).
+            under_way: the work and what to do instead, for the refusal of parts that are staged meanwhile.
+        """
+        self._sinks: Final[Sinks] = sinks
+        self.sink: Final[Sink] = sink
+        self._context: Final[BrokerContext] = context
+        self.batch: Final[int] = batch
+        self._under_way: Final[str] = under_way
+        self.steps = 0
+        self._is_stored = False  # the store has the unit, and the memory forgets the parts
+        self._waits = False  # for a read of the store
+        self._ended: Final[EndedParts] = EndedParts(sinks, sink)
+
+    def begin(self) -> None:
+        """Do the first slice. Work with a few parts ends with it."""
+        self.sink.close(self.batch, self._under_way)
+        if self.work():
+            self._context.schedule(self)
+        self._context.steps += self.steps
+
+    def work(self) -> bool:
+        """Do one slice; see `Job.work`. The work does not go on by itself while messages are read."""
+        try:
+            is_over = self._go_on(self.steps + JOB_STEPS)
+        except JmsError as refused:  # the names differ because a compiled variable has one type
+            self._refuse(refused)
+            return False
+        except Exception as error:
+            self._refuse(JmsError(f"the broker failed in the middle of a {self.name}: {type(error).__name__}"))
+            raise
+        if not is_over:
+            return not self._waits
+        self._end()
+        return False
+
+    def _go_on(self, end: int) -> bool:
+        """Go on up to ``end`` steps, and return True at the end."""
+        if not self._is_stored:
+            if not self.gather(end):
+                return False
+            self._is_stored = True
+        self.steps += self._ended.forget(end - self.steps)
+        return self._ended.are_forgotten()
+
+    def _refuse(self, error: JmsError) -> None:
+        """Leave everything as it was, unless the store has the unit already.
+
+        Then the rest of the parts is forgotten at once.
+        """
+        if self._is_stored:
+            self._ended.forget_all()
+            self._end()
+            return
+        self.sink.reopen()
+        self.on_refused(error)
+
+    def _end(self) -> None:
+        self.sink.reopen()
+        self.on_end()
+
+    @property
+    def name(self) -> str:
+        """The name of the request in texts."""
+        return "removal"
+
+    def gather(self, end: int) -> bool:
+        """Gather more of the unit up to ``end`` steps. Return True once the store has the unit."""
+        return True
+
+    def on_refused(self, error: JmsError) -> None:
+        """Answer a request without effect."""
+
+    def on_end(self) -> None:
+        """Finish the change and answer: all parts are forgotten."""
+
+
 class RemovalFollower(Protocol):
     """Answers the request, and goes on with those that waited for the removal."""
 
@@ -86,11 +169,10 @@ class RemovalFollower(Protocol):
         ...
 
 
-class PartRemoval(Job):
+class PartRemoval(SinkWork):
     """The abort of a batch; subclasses remove all parts of the sink.
 
     Attributes:
-        steps: the work so far.
         messages: messages of the parts, each counted once.
     """
 
@@ -107,82 +189,38 @@ class PartRemoval(Job):
 
         Args:
             batch: the batch whose parts are removed; LAST_BATCH for those of all batches.
-            under_way: the work, for the refusal of parts that are staged meanwhile.
+            under_way: the work and what to do instead, for the refusal of parts that are staged meanwhile.
         """
+        super().__init__(sinks, sink, context, batch, under_way)
         self._follower: Final[RemovalFollower] = follower
-        self._sinks: Final[Sinks] = sinks
-        self.sink: Final[Sink] = sink
-        self._context: Final[BrokerContext] = context
-        self._batch: Final[int] = batch
-        self._under_way: Final[str] = under_way
-        self.steps = 0
         self.messages = 0
-        self._stage = GATHERING
         self._parts: Final[list[Part]] = [
             part for part in sink.parts.values() if batch == LAST_BATCH or part.key.batch == batch
         ]
         self._next = 0
         self._unit: Final[StoreUnit] = StoreUnit()
-        self._ended: Final[EndedParts] = EndedParts(sinks, sink)
 
-    def begin(self) -> None:
-        """Do the first slice. A few parts are removed with it."""
-        self.sink.close(self._batch, self._under_way)
-        if self.work():
-            self._context.schedule(self)
-        self._context.steps += self.steps
-
-    def work(self) -> bool:
-        """Do one slice; see `Job.work`."""
-        try:
-            is_over = self._go_on(self.steps + JOB_STEPS)
-        except JmsError as refused:  # the names differ because a compiled variable has one type
-            self._refuse(refused)
-            return False
-        except Exception as error:
-            self._refuse(JmsError(f"the broker failed in the middle of a removal: {type(error).__name__}"))
-            raise
-        if not is_over:
-            return True
-        self._end()
-        return False
-
-    def _go_on(self, end: int) -> bool:
-        """Go on up to ``end`` steps, and return True at the end."""
-        if self._stage == GATHERING:
-            while self._next < len(self._parts):
-                if self.steps >= end:
-                    return False
-                part = self._parts[self._next]
-                self._next += 1
-                self.steps += self._ended.gather(part, self._unit, True)
-                self.messages += part.messages
-            self._hand_over()
-            self._stage = FORGETTING
-        self.steps += self._ended.forget(end - self.steps)
-        return self._ended.are_forgotten()
-
-    def _hand_over(self) -> None:
-        """Drop the parts, in a single step."""
+    def gather(self, end: int) -> bool:
+        """Gather the ends of more parts, and drop all of them in a single step; see `SinkWork.gather`."""
+        while self._next < len(self._parts):
+            if self.steps >= end:
+                return False
+            part = self._parts[self._next]
+            self._next += 1
+            self.steps += self._ended.gather(part, self._unit, True)
+            self.messages += part.messages
         records = self.records()
         if self._parts or records:
             self._sinks.take_removal(self._unit, records)
         self.on_stored()
+        return True
 
-    def _refuse(self, error: JmsError) -> None:
-        """Leave everything as it was, or, if the store has the removal already, complete it at once."""
-        if self._stage == FORGETTING:
-            self._ended.forget_all()
-            self._end()
-            return
-        self._stage = OVER
-        self.sink.reopen()
+    def on_refused(self, error: JmsError) -> None:
+        """Answer a removal without effect."""
         self._follower.on_removal_refused(self, error)
 
-    def _end(self) -> None:
-        self._stage = OVER
-        self.sink.reopen()
-        self.on_end()
+    def on_end(self) -> None:
+        """Answer the removal."""
         self._follower.on_removed(self)
 
     def records(self) -> list[MetadataRecord]:
@@ -192,9 +230,6 @@ class PartRemoval(Job):
     def on_stored(self) -> None:
         """Change the sink; the store has the change."""
 
-    def on_end(self) -> None:
-        """Finish the change: all parts are forgotten."""
-
 
 class SinkTakeOver(PartRemoval):
     """The beginning of a new run of a sink. Parts staged by older epochs are dropped."""
@@ -203,7 +238,8 @@ class SinkTakeOver(PartRemoval):
         self, follower: RemovalFollower, sinks: Sinks, sink: Sink, context: BrokerContext, run: str, target: str
     ) -> None:
         """Take the request; ``target`` is empty if the program says nothing of it."""
-        super().__init__(follower, sinks, sink, context, LAST_BATCH, f"run {run} takes sink {sink.query} over")
+        under_way = f"run {run} takes sink {sink.query} over: stop this run, which may stage nothing any more"
+        super().__init__(follower, sinks, sink, context, LAST_BATCH, under_way)
         self._run: Final[str] = run
         self._target: Final[str] = target if target else sink.target
         self._past: Final[list[str]] = with_past(sink.run, sink.past_runs)
@@ -226,17 +262,20 @@ class SinkEnd(PartRemoval):
     """The end of a sink that is forgotten with all its parts."""
 
     def __init__(self, follower: RemovalFollower, sinks: Sinks, sink: Sink, context: BrokerContext) -> None:
-        super().__init__(follower, sinks, sink, context, LAST_BATCH, f"sink {sink.query} is being forgotten")
+        under_way = f"sink {sink.query} is being forgotten: begin it again before more is staged"
+        super().__init__(follower, sinks, sink, context, LAST_BATCH, under_way)
 
     def records(self) -> list[MetadataRecord]:
         """Return the end of the ledger."""
         return [MetadataRecord(SINK_LEDGERS, self.sink.query.encode("ascii"), None)]
 
     def on_end(self) -> None:
-        """Forget the sink."""
+        """Forget the sink, and answer."""
         self._sinks.remove(self.sink)
+        super().on_end()
 
 
 def abort_of(follower: RemovalFollower, sinks: Sinks, sink: Sink, context: BrokerContext, batch: int) -> PartRemoval:
     """Return the abort of ``batch``."""
-    return PartRemoval(follower, sinks, sink, context, batch, f"batch {batch} of sink {sink.query} is being aborted")
+    under_way = f"batch {batch} of sink {sink.query} is being aborted: stage for it once the abort is answered"
+    return PartRemoval(follower, sinks, sink, context, batch, under_way)

@@ -14,14 +14,13 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
-from spanwire.broker.connections.connection_job import JOB_STEPS
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.connection_output import ConnectionOutput
-from spanwire.broker.dispatch.jobs import Job, StoreReader
+from spanwire.broker.dispatch.jobs import StoreReader
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.exactly_once.batch_targets import BatchTargets
 from spanwire.broker.exactly_once.part_names import PartName, PartNames
-from spanwire.broker.exactly_once.part_removal import EndedParts
+from spanwire.broker.exactly_once.part_removal import SinkWork
 from spanwire.broker.exactly_once.rewritten_batch import RewrittenBatch
 from spanwire.broker.exactly_once.sink import NO_BATCH, Part, PartKey, Sink, staging_destination
 from spanwire.broker.exactly_once.sinks import Sinks
@@ -46,8 +45,6 @@ MOVING: Final = 2
 READING: Final = 3
 GATHERING: Final = 4
 ENDING: Final = 5
-FORGETTING: Final = 6
-OVER: Final = 7
 
 
 class Committed:
@@ -72,12 +69,10 @@ class CommitFollower(Protocol):
         ...
 
 
-class SinkCommit(StoreReader, Job):
+class SinkCommit(SinkWork, StoreReader):
     """One commit under way.
 
-    Parts of its batch, and of batches before, stay as they are meanwhile (`Sink.close`).
-
-    ``steps`` counts the work so far.
+    Parts of its batch, and of batches before, stay as they are meanwhile.
     """
 
     def __init__(
@@ -100,18 +95,15 @@ class SinkCommit(StoreReader, Job):
             usage: memory usage of the broker, which counts messages read for the commit.
             output: output of the connection that asks for the commit.
         """
+        under_way = f"batch {batch} of sink {sink.query} is being committed: stage for a later batch"
+        super().__init__(sinks, sink, context, batch, under_way)
         self._follower: Final[CommitFollower] = follower
-        self._sinks: Final[Sinks] = sinks
-        self.sink: Final[Sink] = sink
-        self.batch: Final[int] = batch
         self._names: Final[PartNames] = names
-        self._context: Final[BrokerContext] = context
         self._targets: Final[BatchTargets] = targets
         self._router: Final[MessageRouter] = router
         self._unsynced: Final[UnsyncedBytes] = unsynced
         self._usage: Final[MemoryUsage] = usage
         self._output: Final[ConnectionOutput] = output
-        self.steps = 0
         self._stage = NAMING
         self._repetitions = 0
         self._wanted: list[PartName] = []
@@ -128,51 +120,23 @@ class SinkCommit(StoreReader, Job):
         self._found: list[Message | None] = []
         self._found_bytes = 0
         self._all: list[Part] = []  # of the sink
-        self._ended: Final[EndedParts] = EndedParts(sinks, sink)
 
-    def begin(self) -> None:
-        """Do the first slice. A small batch is committed with it."""
-        self.sink.close(self.batch, f"batch {self.batch} of sink {self.sink.query} is being committed")
-        if self.work():
-            self._context.schedule(self)
-        self._context.steps += self.steps
+    @property
+    def name(self) -> str:
+        """The name of the request in texts."""
+        return "commit"
 
-    def work(self) -> bool:
-        """Do one slice; see `Job.work`. The commit does not go on by itself while messages are read."""
-        try:
-            is_over = self._go_on(self.steps + JOB_STEPS)
-        except JmsError as refused:  # the names differ because a compiled variable has one type
-            self._refuse(refused)
-            return False
-        except Exception as error:
-            self._refuse(JmsError(f"the broker failed in the middle of a commit: {type(error).__name__}"))
-            raise
-        if not is_over:
-            return self._stage != READING
-        self._end(OVER)
-        self._follower.on_committed(self, Committed(self._messages, False))
-        return False
-
-    def _refuse(self, error: JmsError) -> None:
-        """Leave everything as it was, unless the store has the batch already.
-
-        Then the rest of the parts is forgotten at once.
-        """
-        if self._stage == FORGETTING:
-            self._ended.forget_all()
-            self._end(OVER)
-            self._follower.on_committed(self, Committed(self._messages, False))
-            return
+    def on_refused(self, error: JmsError) -> None:
+        """Answer a commit without effect, and free the messages that were read."""
         self._usage.add(-self._found_bytes)
-        self._end(OVER)
         self._follower.on_refused(self, error)
 
-    def _end(self, stage: int) -> None:
-        self._stage = stage
-        self.sink.reopen()
+    def on_end(self) -> None:
+        """Answer the commit."""
+        self._follower.on_committed(self, Committed(self._messages, False))
 
-    def _go_on(self, end: int) -> bool:
-        """Go on up to ``end`` steps, and return True at the end of the commit."""
+    def gather(self, end: int) -> bool:
+        """Gather more of the batch, and deliver all of it in a single step; see `SinkWork.gather`."""
         if self._stage == NAMING:
             while self.steps < end:
                 steps = self._names.read(end - self.steps)
@@ -185,13 +149,13 @@ class SinkCommit(StoreReader, Job):
             self._enter(MOVING)
         if self._stage == MOVING and self._move(end):
             self._enter(ENDING if self._transfer is not None else READING)
-            if self._stage == READING and not self._next_page():
-                self._enter(GATHERING)
+            if self._stage == READING:
+                self._waits = self._next_page()
+                if not self._waits:
+                    self._enter(GATHERING)
         if self._stage == GATHERING and self._gather(end):
             self._enter(ENDING)
-        if self._stage == ENDING and self._end_parts(end) and self._hand_over():
-            self._enter(FORGETTING)
-        return self._stage == FORGETTING and self._forget(end)
+        return self._stage == ENDING and self._end_parts(end) and self._hand_over()
 
     def _enter(self, stage: int) -> None:
         self._stage = stage
@@ -279,6 +243,7 @@ class SinkCommit(StoreReader, Job):
         self._found_bytes += size
         self._usage.add(size)
         if not self._next_page():
+            self._waits = False
             self._enter(GATHERING)
             if self.work():
                 self._context.schedule(self)
@@ -358,11 +323,6 @@ class SinkCommit(StoreReader, Job):
         else:
             self._transfer = StagedTransfer(self._targets)
             self._enter(MOVING)
-
-    def _forget(self, end: int) -> bool:
-        """Forget more of the ended parts, and return True at the end."""
-        self.steps += self._ended.forget(end - self.steps)
-        return self._ended.are_forgotten()
 
 
 def missing(part: Part) -> SpanwireError:
