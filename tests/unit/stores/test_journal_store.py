@@ -23,7 +23,7 @@ from spanwire.stores.driver.writer import JournalWriter
 from spanwire.stores.journal.batch import Batch
 from spanwire.stores.journal.fetching.fetch import Fetch, Read, StoredBytes
 from spanwire.stores.journal.fetching.fetch_blocks import MAX_BLOCK_BYTES, blocks
-from spanwire.stores.journal.group_commit import MAX_WAIT, MIN_CLIENTS
+from spanwire.stores.journal.group_commit import MAX_PAUSE, MIN_CLIENTS
 from spanwire.stores.journal.segments.segment import segment_name
 from spanwire.stores.start_progress import StartProgress
 from tests.simulation.disk import SimulatedDisk
@@ -131,16 +131,19 @@ def test_a_batch_waits_a_moment_for_the_clients_that_the_last_one_answered(drive
             driver.store.append(A, plain_message(A, number))
             driver.store.position()  # somebody waits
 
-    clients_send(MIN_CLIENTS)
-    driver.turn()
+    clients_send(MIN_CLIENTS - 1)
+    driver.turn()  # waits like one more client
     driver.now = 100.0
     clients_send(1)
     driver.journal_store.turn(100.0)
-    assert driver.journal_store.next_deadline() == 100.0 + MAX_WAIT
+    assert driver.journal_store.next_deadline() == 100.0 + MAX_PAUSE
     assert driver.journal_store.backlog_bytes > 0
-    clients_send(MIN_CLIENTS + 1)
+    clients_send(MIN_CLIENTS - 2)
     driver.journal_store.turn(100.0)
-    assert driver.journal_store.next_deadline() is None
+    assert driver.journal_store.next_deadline() == 100.0 + MAX_PAUSE, "the batch left before the last client came"
+    clients_send(1)
+    driver.journal_store.turn(100.0)
+    assert driver.journal_store.next_deadline() is None, "a client was counted twice: answered, and waiting again"
     driver.calls.run_one()
     assert driver.stored == driver.store.position()
 

@@ -100,7 +100,8 @@ class JournalStore:
         self._turn_requested = False
         self._deadline: float | None = None
         self._group: Final = GroupCommit()
-        self._answered_clients = 0
+        self._answered_clients = 0  # by the last batch, until the next one is due
+        self._other_clients = 0  # those that waited for the next batch then
         self._error: StoreError | None = None
         self._is_stopped = False
         self._found_full = False  # the disk, by the last write of `stop`
@@ -246,7 +247,7 @@ class JournalStore:
         if not journal.has_work:
             return
         if self._answered_clients > 0:
-            self._group.on_completed(self._answered_clients, journal.waiters, now)
+            self._group.on_completed(self._answered_clients, self._other_clients, now)
             self._answered_clients = 0
         if self._can_wait(now):
             return
@@ -376,6 +377,7 @@ class JournalStore:
         if not self._journal.complete_slice(batch):
             self._unreported.popleft()
             self._answered_clients = batch.waiters
+            self._other_clients = self._journal.waiters  # later some of the answered clients wait again
         if self._unreported:
             self._schedule(self._report_slice)
         self._on_stored(self._journal.stored_position)

@@ -2,8 +2,9 @@
 
 After a sync the answered clients send again at once. A batch of only the other clients' messages would split the
 clients into two groups that wait for each other's syncs, with half the messages per sync. Waiting for all clients makes
-one group. Waiting pays only while the clients really come back, so a wait in vain is followed by a number of batches
-without a wait, twice as many each time.
+one group. The wait ends when no further client comes for a moment, for to take the messages of many clients may itself
+take longer than that. Waiting pays only while the clients really come back, so a wait in vain is followed by a number
+of batches without a wait, twice as many each time.
 
 On a slow disk a sync costs more than the turns of the loop that encode a large batch: one batch takes the whole
 backlog.
@@ -13,7 +14,8 @@ from __future__ import annotations
 
 from typing import Final
 
-MAX_WAIT: Final = 0.001  # seconds a batch waits; well below the 2 ms that group commit may cost
+MAX_PAUSE: Final = 0.001  # seconds without a further client after which the others are not waited for
+MAX_WAIT: Final = 0.002  # seconds a batch waits in all: as much as group commit may cost
 MIN_CLIENTS: Final = 4  # clients; a smaller group is not worth waiting for
 MAX_PENALTY: Final = 256  # batches without a wait after waits in vain
 SLOW_WRITE: Final = 0.1  # seconds: about as long as the 16 turns in which the largest batch is encoded
@@ -27,6 +29,8 @@ class GroupCommit:
 
     def __init__(self) -> None:
         self._expected = 0
+        self._gathered = 0
+        self._end = 0.0  # of the wait, whoever comes
         self._penalty = 0
         self._skip = 0
         self._began = -1.0  # when the batch that is under way was handed over
@@ -60,7 +64,9 @@ class GroupCommit:
             self._skip -= 1
             return
         self._expected = answered + gathered
-        self.deadline = now + MAX_WAIT
+        self._gathered = gathered
+        self._end = now + MAX_WAIT
+        self.deadline = now + MAX_PAUSE
 
     def holds(self, gathered: int, now: float) -> bool:
         """Return True if the batch should wait on, with ``gathered`` waiting clients."""
@@ -70,6 +76,9 @@ class GroupCommit:
             self._expected = 0
             self._penalty = 0
             return False
+        if gathered > self._gathered:
+            self._gathered = gathered
+            self.deadline = min(now + MAX_PAUSE, self._end)
         if now < self.deadline:
             return True
         self._expected = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spanwire.stores.journal.group_commit import MAX_PENALTY, MAX_WAIT, SLOW_WRITE, GroupCommit
+from spanwire.stores.journal.group_commit import MAX_PAUSE, MAX_PENALTY, MAX_WAIT, SLOW_WRITE, GroupCommit
 
 
 def test_a_batch_waits_until_everybody_who_was_answered_is_back() -> None:
@@ -13,10 +13,26 @@ def test_a_batch_waits_until_everybody_who_was_answered_is_back() -> None:
     assert not group.holds(16, 1.0003)
 
 
-def test_a_batch_waits_no_longer_than_the_limit() -> None:
+def test_a_batch_waits_on_while_clients_come_back_one_by_one() -> None:
+    group = GroupCommit()
+    group.on_completed(16, 0, 1.0)
+    assert group.holds(1, 1.0 + MAX_PAUSE * 0.9)
+    assert group.holds(2, 1.0 + MAX_PAUSE * 1.7)
+    assert group.deadline == 1.0 + MAX_WAIT
+    assert not group.holds(16, 1.0 + MAX_PAUSE * 1.8)
+    group.on_completed(16, 0, 2.0)
+    assert group.holds(15, 2.0), "a wait with success was taken for one in vain"
+
+
+def test_a_batch_waits_a_pause_for_further_clients_and_no_longer_than_the_limit_for_all() -> None:
     group = GroupCommit()
     group.on_completed(8, 8, 1.0)
-    assert group.holds(15, 1.0 + MAX_WAIT / 2)
+    assert group.holds(15, 1.0)
+    assert not group.holds(15, 1.0 + MAX_PAUSE)
+    group = GroupCommit()
+    group.on_completed(8, 8, 1.0)
+    assert group.holds(14, 1.0 + MAX_PAUSE * 0.9)
+    assert group.holds(15, 1.0 + MAX_PAUSE * 1.8)
     assert not group.holds(15, 1.0 + MAX_WAIT)
 
 
