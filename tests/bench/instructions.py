@@ -39,6 +39,9 @@ COUNTED = [
     Workload("openwire topic 1p10c 1 KiB", "openwire", "topic", 1, 10, KIB, MORE, window=1_000),
     Workload("stomp queue 1p1c 1 KiB", "stomp", "queue", 1, 1, KIB, MORE, window=1_000),
     Workload(
+        "stomp queue 1p1c 1 KiB, a header of its own", "stomp", "queue", 1, 1, KIB, MORE, window=1_000, numbered=True
+    ),
+    Workload(
         "stomp queue 4p4c 1 KiB, client-individual",
         *("stomp", "queue", 4, 4, KIB, MORE),
         window=1_000,

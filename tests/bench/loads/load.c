@@ -4,11 +4,12 @@
  * checks count and order, so a run that loses, doubles or reorders a message says so. The result is one JSON object on stdout.
  *
  *   cc -O2 -pthread -o load load.c
- *   load PROTOCOL PORT KIND NAME PRODUCERS CONSUMERS SIZE COUNT BATCH PERSISTENT SYNC WINDOW RATE ACKNOWLEDGE
+ *   load PROTOCOL PORT KIND NAME PRODUCERS CONSUMERS SIZE COUNT BATCH PERSISTENT SYNC WINDOW RATE ACKNOWLEDGE HEADERS
  *
  * PROTOCOL openwire|stomp, KIND queue|topic, COUNT messages in all, BATCH frames per write, SYNC 1 waits for the answer to each
  * send, WINDOW messages in flight at most (0: no bound), RATE messages per second in all (0: as fast as it goes), ACKNOWLEDGE
- * auto|individual: the way of STOMP consumers. Variables of the environment: LOAD_HOST (127.0.0.1), LOAD_USER and LOAD_PASSWORD,
+ * auto|individual: the way of STOMP consumers, HEADERS same|numbered: STOMP producers give each message a header of its own.
+ * Variables of the environment: LOAD_HOST (127.0.0.1), LOAD_USER and LOAD_PASSWORD,
  * LOAD_CONSUMER_PORT (consumers connect there, to another broker of the same network).
  *
  * The result says how many messages were lost, came twice, came in another order than that of their producer, or were strange:
@@ -35,9 +36,10 @@
 #define READ_SIZE (256 * 1024)
 #define SILENCE_SECONDS 20           /* without any message: the run is over and counts as lossy */
 #define PREFETCH 1000                /* messages that a consumer holds unacknowledged */
+#define NUMBER_DIGITS 10             /* of the header that differs for each message */
 
 enum { OPENWIRE, STOMP };
-static int protocol, port, consumer_port, is_topic, producers, consumers, size, batch, persistent, synchronous, individual;
+static int protocol, port, consumer_port, is_topic, producers, consumers, size, batch, persistent, synchronous, individual, numbered;
 static long count, window, rate;
 static const char *name, *host = "127.0.0.1";
 static atomic_long received_by[MAX_CONNECTIONS];
@@ -501,8 +503,9 @@ static void *produce(void *argument) {
         openwire_message(&frame, id, body, &number_at, &content_at);
     } else {
         stomp_login(&r, &b);
-        int length = snprintf(head, sizeof head, "SEND\ndestination:/%s/%s\n%s%scontent-length:%d\n\n", is_topic ? "topic" : "queue",
-                              name, persistent ? "persistent:true\n" : "", synchronous ? "receipt:r\n" : "", size);
+        int length = snprintf(head, sizeof head, "SEND\ndestination:/%s/%s\n%s%scontent-length:%d\n%s\n", is_topic ? "topic" : "queue",
+                              name, persistent ? "persistent:true\n" : "", synchronous ? "receipt:r\n" : "", size,
+                              numbered ? "number:0000000000\n" : "");
         put(&frame, head, (size_t)length);
         content_at = frame.length;
         put(&frame, body, (size_t)size + 1);
@@ -517,6 +520,10 @@ static void *produce(void *argument) {
         if (protocol == OPENWIRE) {
             Buffer number = {.data = frame.data + number_at, .capacity = 8};
             put64(&number, (uint64_t)i + 1);
+        } else if (numbered) {
+            char number[NUMBER_DIGITS + 1];
+            snprintf(number, sizeof number, "%0*ld", NUMBER_DIGITS, i);
+            memcpy(frame.data + content_at - NUMBER_DIGITS - 2, number, NUMBER_DIGITS); /* before two newlines */
         }
         put(&b, frame.data, frame.length);
         atomic_fetch_add(&sent_all, 1);
@@ -552,8 +559,8 @@ static int by_value(const void *a, const void *b) {
 }
 
 int main(int argc, char **argv) {
-    if (argc != 15) {
-        fprintf(stderr, "usage: load PROTOCOL PORT KIND NAME PRODUCERS CONSUMERS SIZE COUNT BATCH PERSISTENT SYNC WINDOW RATE ACKNOWLEDGE\n");
+    if (argc != 16) {
+        fprintf(stderr, "usage: load PROTOCOL PORT KIND NAME PRODUCERS CONSUMERS SIZE COUNT BATCH PERSISTENT SYNC WINDOW RATE ACKNOWLEDGE HEADERS\n");
         return 2;
     }
     protocol = strcmp(argv[1], "stomp") ? OPENWIRE : STOMP;
@@ -571,6 +578,7 @@ int main(int argc, char **argv) {
     window = atol(argv[12]);
     rate = atol(argv[13]);
     individual = !strcmp(argv[14], "individual");
+    numbered = !strcmp(argv[15], "numbered");
     if (getenv("LOAD_HOST")) host = getenv("LOAD_HOST");
     if (producers < 0 || producers > MAX_CONNECTIONS || consumers > MAX_CONNECTIONS || batch < 1) return 2;
     if (synchronous) batch = 1;

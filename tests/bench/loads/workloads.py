@@ -14,7 +14,8 @@ class Workload:
     (0: no bound); ``rate`` in messages per second measures latency instead of throughput; ``quick`` ones run under
     ``QUICK=1``. The protocol ``jms`` stands for the Java client with its defaults. ``restart``: the producers fill the
     queue first, then the broker is stopped and started again, and what is measured is the consumers' drain of it.
-    ``individual``: STOMP consumers acknowledge each message by itself. ``section`` is the chapter of the report.
+    ``individual``: STOMP consumers acknowledge each message by itself. ``numbered``: STOMP producers give each message
+    a header of its own. ``section`` is the chapter of the report.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Workload:
     quick: bool = False
     restart: bool = False
     individual: bool = False
+    numbered: bool = False
     section: str = ""
 
     def fill(self) -> Workload:
@@ -62,6 +64,7 @@ class Workload:
             str(self.window),
             str(self.rate),
             "individual" if self.individual else "auto",
+            "numbered" if self.numbered else "same",
         ]
 
 

@@ -30,6 +30,7 @@ class FaultyBroker:
 
     def __init__(self, fault: Fault) -> None:
         self.acknowledged: list[str] = []
+        self.numbers: list[str] = []
         self._fault = fault
         self._bodies: list[bytes] = []
         self._consumers: list[socket.socket] = []
@@ -79,6 +80,7 @@ class FaultyBroker:
         elif command == b"ACK":
             self.acknowledged.append(headers["id"])
         elif command == b"SEND":
+            self.numbers.append(headers.get("number", ""))
             self._bodies.append(body)
             if len(self._bodies) == COUNT:
                 self._dispatch()
@@ -114,9 +116,9 @@ def start() -> Iterator[Callable[[Fault], FaultyBroker]]:
 
 
 def report(
-    generator: Path, broker: FaultyBroker, consumers: int = CONSUMERS, individual: bool = False
+    generator: Path, broker: FaultyBroker, consumers: int = CONSUMERS, individual: bool = False, numbered: bool = False
 ) -> dict[str, float]:
-    workload = Workload("", "stomp", "queue", 1, consumers, SIZE, COUNT, individual=individual)
+    workload = Workload("", "stomp", "queue", 1, consumers, SIZE, COUNT, individual=individual, numbered=numbered)
     done = subprocess.run(
         [str(generator), *workload.arguments(broker.port, "Q")],
         capture_output=True,
@@ -204,3 +206,12 @@ def test_a_consumer_acknowledges_each_message_by_its_header(
 
     assert broken_promises(report(generator, broker, consumers=1, individual=True)) == ""
     assert broker.acknowledged == [f"a\\c{number}" for number in range(COUNT)]
+
+
+def test_a_producer_gives_each_message_a_header_of_its_own(
+    generator: Path, start: Callable[[Fault], FaultyBroker]
+) -> None:
+    broker = start(list)
+
+    assert broken_promises(report(generator, broker, numbered=True)) == ""
+    assert broker.numbers == [f"{number:010}" for number in range(COUNT)]

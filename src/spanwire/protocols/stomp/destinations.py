@@ -1,11 +1,13 @@
 """STOMP's names of destinations, and a connection's own names for its temporary destinations.
 
-========================== =============================================================== ``/queue/NAME`` a queue
-``/topic/NAME`` a topic ``/temp-queue/NAME`` a temporary queue of this connection, created at its first use
-``/temp-topic/NAME`` a temporary topic of this connection, created at its first use ``/remote-temp-queue/NAME`` a
-temporary queue by its physical name, as in a `reply-to` ``/remote-temp-topic/NAME`` a temporary topic by its physical
-name ``NAME`` a queue of this literal name ``A,B`` both destinations ==========================
-===============================================================
+- ``/queue/NAME``: a queue
+- ``/topic/NAME``: a topic
+- ``/temp-queue/NAME``: a temporary queue of this connection, created at its first use
+- ``/temp-topic/NAME``: a temporary topic of this connection, created at its first use
+- ``/remote-temp-queue/NAME``: a temporary queue by its physical name, as in a `reply-to`
+- ``/remote-temp-topic/NAME``: a temporary topic by its physical name
+- ``NAME``: a queue of this literal name
+- ``A,B``: both destinations
 
 Options after ``?`` are dropped. Observed on ActiveMQ.
 """
@@ -26,11 +28,14 @@ from spanwire.model.destination import (
 )
 from spanwire.model.errors import InvalidDestinationError, ResourceAllocationError
 from spanwire.model.written_destination import STOMP_FORMS, check_form
+from spanwire.protocols.stomp.codec.encoding import encode_headers
+from spanwire.protocols.stomp.codec.frames import V1_2
 
 PREFIXES: Final = ("/queue/", "/topic/", "/remote-temp-queue/", "/remote-temp-topic/")  # indexed by kind of destination
 OWN_TEMP_QUEUE: Final = "/temp-queue/"
 OWN_TEMP_TOPIC: Final = "/temp-topic/"
 MAX_TEMPORARY_NAMES: Final = 1_000  # temporary destinations of one connection
+MAX_RESOLVED_NAMES: Final = 64  # names kept with their destination; as many as the decoder keeps header blocks
 
 
 def destination_text(destination: Destination) -> str:
@@ -87,15 +92,36 @@ class DestinationNames:
         self._connection_id: Final[str] = connection_id
         self._by_text: Final[dict[str, Destination]] = {}
         self._by_name: Final[dict[str, str]] = {}
+        self._resolved: Final[dict[str, Destination]] = {}
+        self._last: Destination | None = None
+        self._last_line = b""
         self.fresh: list[Destination] = []
 
     def resolve(self, text: str) -> Destination:
-        """Return the destination with the name ``text``.
+        """Return the destination with the name ``text``; the same object for the names of the last messages.
+
+        Parsing a name and finding a new object in the tables of the broker takes 5,000 instructions.
 
         Raises:
             InvalidDestinationError: the name is invalid or has too many parts.
             ResourceAllocationError: the connection has too many temporary destinations.
         """
+        destination = self._resolved.get(text)
+        if destination is None:
+            destination = self._parse(text)
+            if len(self._resolved) >= MAX_RESOLVED_NAMES:
+                self._resolved.clear()
+            self._resolved[text] = destination
+        return destination
+
+    def line(self, destination: Destination) -> bytes:
+        """Return the `destination` line of a MESSAGE, with the escapes of 1.2."""
+        if destination is not self._last:
+            self._last_line = encode_headers([("destination", destination_text(destination))], V1_2)
+            self._last = destination
+        return self._last_line
+
+    def _parse(self, text: str) -> Destination:
         if "," not in text:
             return self._resolve_one(text)
         texts = text.split(",")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import tracemalloc
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from spanwire.model.errors import LocalProtocolError
 from spanwire.protocols.stomp.codec.codec import (
@@ -14,11 +16,12 @@ from spanwire.protocols.stomp.codec.codec import (
     MAX_REPEATED_BLOCKS,
     FrameDecoder,
 )
-from spanwire.protocols.stomp.codec.encoding import encode_frame, escaped, unescaped
+from spanwire.protocols.stomp.codec.encoding import encode_frame, encode_headers, escaped, unescaped
 from spanwire.protocols.stomp.codec.frames import V1_0, V1_1, V1_2, AckRun, Frame
 
 KIB = 1024
 MIB = 1024 * 1024
+ODD = "abcn:\\\n\ré山"  # characters with an escape, and some without
 
 
 def accepted(version: int = V1_1) -> FrameDecoder:
@@ -187,6 +190,15 @@ def test_s16_header_injection_by_newline_makes_no_second_header(version: int) ->
     (frame,) = decode(data, version)
     assert set(frame.headers) == {"receipt-id", "x\ny"}
     assert data.count(b"\n") == 4
+
+
+@given(st.lists(st.tuples(st.text(ODD, min_size=1, max_size=4), st.text(ODD, max_size=4)), max_size=4))
+def test_header_lines_have_the_escapes_of_each_name_and_value(headers: list[tuple[str, str]]) -> None:
+    first = dict(reversed(headers))
+    order = list(dict.fromkeys(name for name, _ in headers))
+    for version in (V1_1, V1_2):
+        lines = [f"{escaped(name, version)}:{escaped(first[name], version)}\n" for name in order]
+        assert encode_headers(headers, version) == "".join(lines).encode()
 
 
 @pytest.mark.parametrize(("name", "value"), [("k", "a\0b"), ("k\0", "v"), ("", "v"), ("k", "\ud800")])

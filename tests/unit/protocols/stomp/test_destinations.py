@@ -7,6 +7,7 @@ import pytest
 from spanwire.model.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC, Destination
 from spanwire.model.errors import InvalidDestinationError, ResourceAllocationError
 from spanwire.protocols.stomp.destinations import (
+    MAX_RESOLVED_NAMES,
     MAX_TEMPORARY_NAMES,
     DestinationNames,
     destination_text,
@@ -81,3 +82,18 @@ def test_a_connection_cannot_name_temporary_destinations_without_end() -> None:
         names.resolve(f"/temp-queue/{number}")
     with pytest.raises(ResourceAllocationError):
         names.resolve("/temp-queue/one-more")
+
+
+def test_the_names_of_the_last_messages_are_parsed_once() -> None:
+    names = DestinationNames("ID:c")
+    texts = [f"/queue/{number}" for number in range(MAX_RESOLVED_NAMES)]
+    first = [names.resolve(text) for text in texts]
+    assert all(names.resolve(text) is destination for text, destination in zip(texts, first, strict=True))
+    assert names.resolve("/queue/one-more") == Destination(QUEUE, "one-more")
+    assert names.resolve(texts[0]) is not first[0], "names are kept without end"
+
+
+def test_a_destination_line_has_the_escapes_of_its_own_destination() -> None:
+    names = DestinationNames("ID:c")
+    lines = [names.line(names.resolve(text)) for text in ("/queue/A", "/queue/A", "/topic/B:C", "/queue/A")]
+    assert lines == [b"destination:/queue/A\n"] * 2 + [b"destination:/topic/B\\cC\n", b"destination:/queue/A\n"]

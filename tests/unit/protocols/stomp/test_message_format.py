@@ -109,6 +109,38 @@ def test_a_send_becomes_the_message_frame_it_will_be() -> None:
     assert message.raw[message.content_start : message.properties_start] == b"hello"
 
 
+def test_a_send_with_all_jms_headers_has_them_before_its_properties() -> None:
+    message = sent(
+        b"SEND\nk:v:w\nexpires:7\ntransformation:odd\npriority:9\nreply-to:/queue/R\nAMQ_SCHEDULED_DELAY:0\n"
+        b"destination:/queue/A\ntype:t\npersistent:true\ncorrelation-id:c:1\namq-msg-type:bytes\nreceipt:r\n"
+        b"JMSXGroupID:g\ntimestamp:5\nJMSXGroupSeq:2\n\nhi\0"
+    )
+    assert message.raw == (
+        b"message-id:ID\\chost-1-2-0\\c7\\c-1\\c1\\c3\ntimestamp:5\ncontent-length:2\ndestination:/queue/A\n"
+        b"expires:7\npriority:9\npersistent:true\ncorrelation-id:c\\c1\ntype:t\nreply-to:/queue/R\nk:v\\cw\n"
+        b"transformation:odd\nAMQ_SCHEDULED_DELAY:0\namq-msg-type:bytes\n"
+        b"transformation-error:Unknown transformation\\c odd\n\nhi\0JMSXGroupID:g\nJMSXGroupSeq:2\nframing:added\n"
+    )
+    assert fields(FORMAT.index(message.raw)) == fields(message)
+
+
+def test_messages_of_one_connection_have_the_time_length_and_headers_of_their_own_send() -> None:
+    decoder = FrameDecoder()
+    decoder.accept(V1_2)
+    names = DestinationNames("ID:c")
+    writer = MessageWriter(PRODUCER)
+    turns = [(b"1", -1, 5), (b"2", 5, 5), (b"2", 5, 5), (b"2", 5, 6), (b"3", 3, 6), (b"1", -1, 6), (b"4", 0, 7)]
+    for number, length, wall_ms in turns:
+        claim = b"content-length:%d\n" % length if length >= 0 else b""
+        body = b"x" * max(length, 0)
+        (frame,) = decoder.feed(b"SEND\ndestination:/queue/%b\n%bk:%b\n\n%b\0" % (number, claim, number, body))
+        message = writer.message(SendHeaders(frame.block, names), frame, wall_ms)
+        assert message.raw.partition(b"\n")[2] == (
+            b"timestamp:%d\n%bdestination:/queue/%b\nexpires:0\npriority:4\nk:%b\n\n%b\0"
+            % (wall_ms, claim, number, number, body)
+        )
+
+
 @pytest.mark.parametrize(
     "frame",
     [

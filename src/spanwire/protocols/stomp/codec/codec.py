@@ -47,6 +47,7 @@ MAX_HEADER_BLOCK: Final = 64 * 1_024  # bytes of all header lines of a frame; bo
 MAX_BODY: Final = 100 * 1024 * 1024  # bytes; ActiveMQ's limit
 MAX_LENGTH_DIGITS: Final = 10  # digits of a content-length; more digits are beyond any limit
 MAX_REPEATED_BLOCKS: Final = 64  # cached header blocks; one for each destination that a producer alternates between
+MAX_UTF8_BYTES: Final = 4  # bytes of one character
 MAX_REPEATED_LENGTH: Final = 2_048  # bytes; a longer header block is not cached
 
 NEWLINE: Final = 10
@@ -88,10 +89,11 @@ class FrameDecoder:
         self._scanned = 0  # bytes of the head without the end of a header block
         self._partial: Frame | None = None  # a frame with an incomplete body; its chunks grow
         self._body_size = 0  # bytes of the incomplete body
-        self._blocks: dict[bytes, HeaderBlock] = {}
+        self._blocks: dict[str, HeaderBlock] = {}
         self._hashes: set[int] = set()  # of header blocks that came once
         self._cacheable = False
-        self._last_head = b""  # header block and blank line of the last SEND that may repeat
+        self._repeats = False  # the last header block was a cached one
+        self._last_head = b""  # header block and blank line of the last SEND that repeated
         self._last_block: HeaderBlock | None = None
         self._last_length = NO_LENGTH
         self.failure: StompProtocolError | None = None  # set once, after the peer broke the protocol
@@ -183,18 +185,20 @@ class FrameDecoder:
         if end < 0 and nul >= 0:
             end = nul
             body_start = nul
-        crlf = data.find(b"\n\r\n", position, end + 1 if end >= 0 else limit)
+        head = data[position : end if end >= 0 else limit]
+        crlf = data.find(b"\n\r\n", position, end + 1 if end >= 0 else limit) if b"\r" in head else NO_LENGTH
         if crlf >= 0:
             end = crlf
+            head = data[position:end]
             body_start = crlf + 3
         elif end < 0:
             self._buffer(data[position:])
             self._head_is_complete()
             return NO_LENGTH
-        frame = self._new_frame(data[position:end])
+        frame = self._new_frame(head)
         if end == nul and frame.content_length > 0:
             raise StompProtocolError("the header block of a frame with content-length contains a NUL")
-        if self._cacheable and frame.receipt is None and end < nul:
+        if self._repeats and frame.receipt is None and end < nul:
             self._last_head = data[position:body_start]
             self._last_block = frame.block
             self._last_length = frame.content_length
@@ -291,33 +295,30 @@ class FrameDecoder:
         """Return the frame of a header block without its body; a repeated block is parsed only once."""
         if len(block) > (MAX_HEADER_BLOCK if self._accepted else MAX_STOMP_FRAME_BEFORE_LOGIN):
             raise StompProtocolError(BLOCK_TOO_LONG)
-        self._cacheable = True
+        all_lines = decoded(block).split("\n")
         length = NO_LENGTH
-        index = block.find(b"\ncontent-length:")
-        if index >= 0:
-            stop = block.find(b"\n", index + 16)
-            if stop < 0:
-                stop = len(block)
-            length = parse_length(block[index + 16 : stop])
-            self._check_body(length)
-            block = block[:index] + block[stop:]
         receipt: str | None = None
-        index = block.find(b"\nreceipt:")
-        if index >= 0:
-            stop = block.find(b"\n", index + 9)
-            if stop < 0:
-                stop = len(block)
-            receipt = self._value(decoded(block[index + 9 : stop]), self._accepted)
-            block = block[:index] + block[stop:]
-        header_block = self._blocks.get(block)
+        lines = [all_lines[0]]
+        for index in range(1, len(all_lines)):
+            line = all_lines[index]
+            if length == NO_LENGTH and line.startswith("content-length:"):
+                length = parse_length(line[15:])
+                self._check_body(length)
+            elif receipt is None and line.startswith("receipt:"):
+                receipt = self._value(line[8:], self._accepted)
+            else:
+                lines.append(line)
+        text = "\n".join(lines)
+        header_block = self._blocks.get(text)
+        self._repeats = header_block is not None
         if header_block is None:
-            header_block = self._parse(block, length)
-            self._cacheable = self._cacheable and header_block.command == SEND and len(block) <= MAX_REPEATED_LENGTH
-            if self._cacheable:
-                self._remember(block, header_block)
+            self._cacheable = True
+            header_block = self._parse(text, lines, length)
+            if self._cacheable and header_block.command == SEND and len(block) <= MAX_REPEATED_LENGTH:
+                self._remember(text, header_block)
         return Frame(header_block, receipt, length)
 
-    def _remember(self, block: bytes, header_block: HeaderBlock) -> None:
+    def _remember(self, block: str, header_block: HeaderBlock) -> None:
         """Cache a header block that comes for the second time.
 
         If each message has a header of its own, no block repeats. Cached at once, such blocks took 54 KiB of memory for
@@ -333,9 +334,8 @@ class FrameDecoder:
             self._hashes.clear()
         self._hashes.add(key)
 
-    def _parse(self, block: bytes, length: int) -> HeaderBlock:
-        text = decoded(block)
-        lines = text.split("\n")
+    def _parse(self, text: str, lines: list[str], length: int) -> HeaderBlock:
+        """Parse the ``lines`` of a header block, ``text``, without its `content-length` and its `receipt`."""
         if len(lines) - 1 > MAX_HEADERS:
             raise StompProtocolError("The maximum number of headers was exceeded")
         command = lines[0]
@@ -343,21 +343,21 @@ class FrameDecoder:
             command = command.strip(TRIMMED)
         if len(command) > MAX_COMMAND_LENGTH:
             raise StompProtocolError("The maximum command length was exceeded")
-        decode = self._accepted and "\\" in text
-        check_length = len(block) > MAX_HEADER_LENGTH
+        is_plain = self._version != V1_0 and "\\" not in text and "\r" not in text
+        is_long = len(text) * MAX_UTF8_BYTES > MAX_HEADER_LENGTH
         headers: dict[str, str] = {}
         for index in range(1, len(lines)):
             line = lines[index]
-            if check_length and len(line.encode()) > MAX_HEADER_LENGTH:
+            if is_long and len(line.encode()) > MAX_HEADER_LENGTH:
                 raise StompProtocolError(BLOCK_TOO_LONG)
             colon = line.find(":")
             if colon <= 0:
                 continue
-            escapes = decode and "\\" in line
             name = line[:colon]
-            if escapes:
-                name = unescaped(name, self._version)
-            value = self._value(line[colon + 1 :], escapes)
+            value = line[colon + 1 :]
+            if not is_plain:
+                name = unescaped(name, self._version) if self._accepted else name
+                value = self._value(value, self._accepted)
             if name == "content-length" or name == "receipt":
                 self._cacheable = False
                 self._check_repeated(name, value, length)
@@ -366,7 +366,7 @@ class FrameDecoder:
         return HeaderBlock(command, headers)
 
     def _check_repeated(self, name: str, value: str, length: int) -> None:
-        if name == "content-length" and parse_length(value.encode()) != length:
+        if name == "content-length" and parse_length(value) != length:
             raise StompProtocolError("content-length is given twice with different values")
 
     def _value(self, text: str, decode: bool) -> str:
@@ -454,13 +454,14 @@ def decoded(data: bytes) -> str:
         raise StompProtocolError("the header block is not UTF-8") from error
 
 
-def parse_length(digits: bytes) -> int:
+def parse_length(digits: str) -> int:
     """Parse a content-length header: ASCII digits with optional blanks around.
 
     Raises `StompProtocolError`.
     """
-    digits = digits.strip(b" \t\r")
     if not digits.isdigit():
+        digits = digits.strip(" \t\r")
+    if not digits.isdigit() or not digits.isascii():
         raise StompProtocolError("Specified content-length is not a valid integer")
     if len(digits) > MAX_LENGTH_DIGITS:
         raise StompProtocolError(TOO_LONG)

@@ -80,22 +80,46 @@ def encode_headers(headers: list[tuple[str, str]], version: int) -> bytes:
     Raises:
         LocalProtocolError: a NUL, an empty name or an unpaired surrogate.
     """
-    lines: list[str] = []
-    names: set[str] = set()
+    values: dict[str, str] = {}
     for name, value in headers:
         if not name:
             raise LocalProtocolError("a header without a name cannot be written in a STOMP frame")
-        if name in names:
-            continue
-        names.add(name)
-        label = escaped(name, version)
-        if version == V1_0 and ":" in label:
-            raise LocalProtocolError("a header name with a colon cannot be written in a STOMP 1.0 frame")
-        lines.append(f"{label}:{escaped(value, version)}\n")
+        if name not in values:
+            values[name] = value
+    return encode_lines(values, version)
+
+
+def encode_lines(values: dict[str, str], version: int) -> bytes:
+    """Return header lines with newlines; no name is empty. Raises `LocalProtocolError` as `encode_headers`."""
+    text = "".join([f"{name}:{value}\n" for name, value in values.items()])
+    if not is_plain(text, len(values)):
+        text = "".join([escaped_line(name, value, version) for name, value in values.items()])
     try:
-        return "".join(lines).encode()
+        return text.encode()
     except UnicodeEncodeError as error:
         raise LocalProtocolError("a header is not valid Unicode and cannot be written in a STOMP frame") from error
+
+
+def is_plain(text: str, line_count: int) -> bool:
+    """Return True if no name and no value in ``text`` needs an escape in any version.
+
+    Five looks at all lines take a third of the instructions of five looks at each name and value.
+    """
+    return (
+        text.count(":") == line_count
+        and text.count("\n") == line_count
+        and BACKSLASH not in text
+        and "\r" not in text
+        and "\0" not in text
+    )
+
+
+def escaped_line(name: str, value: str, version: int) -> str:
+    """Return one header line; raises `LocalProtocolError` if the version has no form for it."""
+    label = escaped(name, version)
+    if version == V1_0 and ":" in label:
+        raise LocalProtocolError("a header name with a colon cannot be written in a STOMP 1.0 frame")
+    return f"{label}:{escaped(value, version)}\n"
 
 
 def encode_writable(headers: list[tuple[str, str]], version: int) -> bytes:
