@@ -1,4 +1,4 @@
-"""Counters and times of a bridge for its status."""
+"""Counters and times for the status of a bridge."""
 
 from __future__ import annotations
 

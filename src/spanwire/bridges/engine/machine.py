@@ -5,8 +5,8 @@
     DUPLICATES_OK        SENDING, ACKNOWLEDGING
     ONCE_AND_ONLY_ONCE   SENDING, COMMITTING       (one local transaction)
 
-A failure drops the batch and closes the link. The source keeps what it has no acknowledgement for, so the next link
-receives it again.
+A failure drops the batch and closes the link. The source keeps all unacknowledged messages, so the next link receives
+these messages again.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ MAX_ERROR: Final = 1_000  # characters of an error in the status
 
 
 class BridgeMachine:
-    """Decides what one bridge does next. `handle` takes an event with the time and returns actions."""
+    """Decides the next actions of one bridge. `handle` takes an event with the time and returns actions."""
 
     def __init__(self, definition: BridgeDefinition, ends_when_empty: bool = False) -> None:
         self.name: Final[str] = definition.name
@@ -96,7 +96,7 @@ class BridgeMachine:
         )
 
     def handle(self, event: Event, now: Time) -> list[Action]:
-        """Take an event and return the actions that follow.
+        """Take an event and return the next actions.
 
         Raises:
             LocalProtocolError: the event does not end the action under way.
@@ -243,7 +243,7 @@ class BridgeMachine:
         return self._disconnect()
 
     def _may_have_lost(self, event: Failed) -> bool:
-        """Return True if the source has, or may have, an acknowledgement of messages that were not sent."""
+        """Return True if the source has, or may have, an acknowledgement of unsent messages."""
         if self._steps[0] is not BatchStep.ACKNOWLEDGE:
             return False
         return self.phase is Phase.SENDING or (self.phase is Phase.ACKNOWLEDGING and not event.is_without_effect)

@@ -29,7 +29,7 @@ from spanwire.bridges.engine.dialogue import (
 
 
 class BridgeState(Enum):
-    """State of a bridge, as an operator sees it."""
+    """State of a bridge for an operator."""
 
     STOPPED = "stopped"
     STARTING = "starting"

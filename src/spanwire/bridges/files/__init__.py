@@ -1,1 +1,1 @@
-"""Files with definitions of bridges, and the names of their parameters."""
+"""Files with definitions of bridges, and the names of the parameters."""

@@ -41,14 +41,14 @@ def read_toml(content: bytes, file: str) -> Mapping:
 
 
 class _Conversion:
-    """Converts tables to nodes, with the lines of their keys."""
+    """Converts tables to nodes, with the lines of the keys."""
 
     def __init__(self, file: str, lines: dict[tuple[str, ...], int]) -> None:
         self._file: Final[str] = file
         self._lines: Final[dict[tuple[str, ...], int]] = lines
 
     def mapping(self, table: dict[str, object], path: tuple[str, ...], line: int) -> Mapping:
-        """Return a table. A key without a line of its own has the line of its table."""
+        """Return a table. A key without a known line has the line of the table."""
         location = Location(self._file, self._lines.get(path, line))
         if len(path) > MAX_DEPTH:
             raise location.error(f"more than {MAX_DEPTH} tables stand inside each other")

@@ -1,1 +1,1 @@
-"""The definition of a bridge, the messages that it forwards, and the checks before it starts."""
+"""The definition of a bridge, the forwarded messages, and the checks before the start."""

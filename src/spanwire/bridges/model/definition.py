@@ -1,4 +1,4 @@
-"""The definition of a bridge, independent of the file that it comes from."""
+"""The definition of a bridge, independent of the file format."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OPENWIRE: Final = "openwire"
 
 
 class Quality(Enum):
-    """Quality of service; the values are those of the parameter ``qualityOfServiceMode``."""
+    """Quality of service; the values are the words of the parameter ``qualityOfServiceMode``."""
 
     AT_MOST_ONCE = "AT_MOST_ONCE"
     DUPLICATES_OK = "DUPLICATES_OK"
@@ -40,7 +40,7 @@ class ConnectionFactory:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A destination to receive from. A topic with a ``subscription`` name is read by that durable subscription."""
+    """A destination to receive from, with ``subscription`` by the durable subscription of the name."""
 
     factory: ConnectionFactory
     destination: Destination
@@ -59,10 +59,10 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class BatchLimits:
-    """Size of a batch in messages, and the quiet time in milliseconds after which a smaller batch is sent.
+    """Size of a batch in messages, and the quiet time in milliseconds before a smaller batch is sent.
 
-    The quiet time begins anew with each message. None sends as soon as the source has no more messages at hand; -1
-    waits for a full batch.
+    The quiet time begins anew with each message. With None the bridge sends as soon as the source has no more messages
+    at hand, with -1 only a full batch.
     """
 
     size: int = DEFAULT_BATCH_SIZE

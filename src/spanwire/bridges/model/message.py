@@ -1,4 +1,4 @@
-"""A message on its way between two providers."""
+"""A message on the way between two providers."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from spanwire.model.message_view import PropertyValue
 
 
 class MessageContent(Protocol):
-    """Body and properties of a received message, which the source's provider decodes on demand."""
+    """Body and properties of a received message, decoded on demand by the source's provider."""
 
     def neutral_body(self) -> bytes | None:
         """Return the body in the encoding of `spanwire.model.message_view`. Raises `MessageFormatError`."""
         ...
 
     def property_values(self) -> dict[str, PropertyValue]:
-        """Return the properties with their types. Raises `MessageFormatError`."""
+        """Return the properties with wire types. Raises `MessageFormatError`."""
         ...
 
 
 class BridgeMessage:
-    """Headers of a message by their JMS meaning, and the content of its provider.
+    """Headers of a message by JMS meaning, and the content of the source's provider.
 
-    A target of the same provider may forward the encoded ``content`` as it is, with ``properties`` in place of its own
-    if they are set. ``size`` is the number of octets that the message takes in memory. ``kind`` is a kind of
-    `spanwire.model.message_view`. ``expiration_ms`` is 0 for a message that never expires.
+    A target of the same provider may forward the encoded ``content`` unchanged, except for ``properties`` of a step.
+    ``size`` is the size of the message in memory, in octets. ``kind`` is a kind of `spanwire.model.message_view`.
+    ``expiration_ms`` is 0 for a message without expiration.
     """
 
     __slots__ = (
@@ -64,5 +64,5 @@ class BridgeMessage:
         self.is_redelivered = False
 
     def property_values(self) -> dict[str, PropertyValue]:
-        """Return the properties to send: those that a step has set, or those of the content."""
+        """Return the properties to send: the properties set by a step, or the properties of the content."""
         return self.content.property_values() if self.properties is None else self.properties

@@ -1,4 +1,4 @@
-"""Qualities of service: the steps of a batch, and the combinations of source and target that can keep them."""
+"""Qualities of service: the steps of a batch, and suitable combinations of source and target."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def is_same_broker(definition: BridgeDefinition) -> bool:
 
 
 def check_quality(definition: BridgeDefinition, source: ProviderDescription, target: ProviderDescription) -> None:
-    """Refuse a quality of service that source and target cannot keep.
+    """Refuse a quality of service beyond the promises of source and target.
 
     Raises:
-        ConfigurationError: the text names the bridge and the way out.
+        ConfigurationError: the text names the bridge and the remedy.
     """
     name = definition.name
     if definition.quality is not Quality.ONCE_AND_ONLY_ONCE:

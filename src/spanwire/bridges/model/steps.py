@@ -22,7 +22,7 @@ class AppendMessageId:
 
 @dataclass(frozen=True, slots=True)
 class DropTemporaryReplyTo:
-    """Removes a temporary JMSReplyTo, which exists at the source's broker alone."""
+    """Removes a temporary JMSReplyTo, because the destination exists at the source's broker alone."""
 
 
 Step = AppendMessageId | DropTemporaryReplyTo
@@ -42,7 +42,7 @@ def apply_steps(steps: tuple[Step, ...], messages: list[BridgeMessage]) -> None:
 
 
 def append_message_id(message: BridgeMessage) -> None:
-    """Append the id of a message to its list of ids."""
+    """Append the id of a message to the message's list of ids."""
     properties = dict(message.property_values())
     earlier = next((value for name in ID_LISTS if isinstance(value := _text(properties, name), str)), None)
     ids = message.message_id if earlier is None else f"{earlier},{message.message_id}"

@@ -1,1 +1,1 @@
-"""Tasks that perform the actions of bridges, and the process that runs the bridges of a file."""
+"""Tasks for the actions of bridges, and the process with the bridges of a file."""

@@ -1,4 +1,4 @@
-"""Runs the bridges of a file until they end or are told to stop."""
+"""Runs the bridges of a file until all end, or until a stop."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def provider_of(name: str) -> Provider:
 
 
 def check_bridge(definition: BridgeDefinition) -> None:
-    """Refuse a bridge that no attempt could start.
+    """Refuse a bridge that can never start: source, target or quality of service are wrong.
 
     Raises:
-        ConfigurationError: the text names the bridge and the way out.
+        ConfigurationError: the text names the bridge and the remedy.
     """
     source, target = provider_of(definition.source.factory.provider), provider_of(definition.target.factory.provider)
     try:
@@ -46,7 +46,7 @@ def check_bridge(definition: BridgeDefinition) -> None:
 
 
 class BridgeProcess:
-    """Bridges in one event loop. ``tell`` receives the first line of each bridge that runs."""
+    """Bridges in one event loop. ``tell`` receives one line for each bridge, at the first start."""
 
     def __init__(
         self,
@@ -56,9 +56,9 @@ class BridgeProcess:
         stop_grace_s: float = STOP_GRACE_S,
         opener: Callable[[BridgeDefinition], Callable[[], Awaitable[Link]]] | None = None,
     ) -> None:
-        """Check the definitions. Tests pass their own ``opener`` of links.
+        """Check the definitions. Tests pass an ``opener`` of links.
 
-        Raises `ConfigurationError` for a bridge that no attempt could start.
+        Raises `ConfigurationError`; see `check_bridge`.
         """
         open_with = _opener if opener is None else opener
         for definition in definitions:
@@ -77,7 +77,7 @@ class BridgeProcess:
         ]
 
     async def run(self) -> bool:
-        """Run all bridges. Returns False if one of them has failed."""
+        """Run all bridges. Returns False if a bridge has failed."""
         tasks = [asyncio.create_task(runner.run(), name=runner.machine.name) for runner in self._runners]
         ended = asyncio.create_task(_wait(tasks))
         stopping = asyncio.create_task(self._stopping.wait())
@@ -97,12 +97,12 @@ class BridgeProcess:
                 task.cancel()
             results = await asyncio.gather(*tasks, return_exceptions=True)
         for result in results:
-            if isinstance(result, Exception):  # a bug; a cancelled task is none
+            if isinstance(result, Exception):  # a bug; the result of a cancelled task is not an Exception
                 raise result
         return all(status.state is not BridgeState.FAILED for status in self.statuses())
 
     def stop(self) -> None:
-        """Let all bridges complete their batches and end."""
+        """Let all bridges complete the current batch and end."""
         self._stopping.set()
 
     def statuses(self) -> list[BridgeStatus]:
@@ -133,7 +133,7 @@ class BridgeProcess:
 
 
 async def _wait(tasks: list[asyncio.Task[None]]) -> None:
-    """Wait until all bridges have ended, or one has raised an error."""
+    """Wait until all bridges have ended, or a task has raised an error."""
     await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
 
 

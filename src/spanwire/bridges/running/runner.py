@@ -1,4 +1,4 @@
-"""Runs one bridge in a task: performs the actions of its machine."""
+"""Runs one bridge in a task: performs the actions of the state machine."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ logger = logging.getLogger(__name__)
 
 
 class BridgeRunner:
-    """Performs the actions of a `BridgeMachine` over links that ``open_link`` opens.
+    """Performs the actions of a `BridgeMachine` over the links from ``open_link``.
 
     ``on_change`` is called after each change of the state.
     """
@@ -66,7 +66,7 @@ class BridgeRunner:
         self._wake: Final = asyncio.Event()
 
     async def run(self) -> None:
-        """Start the bridge, and return when it is stopped or has failed."""
+        """Start the bridge, and return after a stop or the final failure."""
         self._command(Start())
         try:
             while True:

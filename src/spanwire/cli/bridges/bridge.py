@@ -30,7 +30,7 @@ STOPPING: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run a command about bridges and return its exit status."""
+    """Run a command about bridges and return the exit status."""
     words = list(arguments)
     if not words or words[0] in ("-h", "--help", "help"):
         usage = ["usage: spanwire bridge COMMAND [OPTIONS]", "", "commands:"]
@@ -46,7 +46,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def run_bridges(arguments: Sequence[str]) -> int:
-    """Run the bridges of a file until Ctrl-C or SIGTERM, or until all of them have ended."""
+    """Run the bridges of a file until Ctrl-C or SIGTERM, or until all bridges have ended."""
     parser = Parser(prog="spanwire bridge run", description="Run the bridges of a TOML file.")
     _file_options(parser)
     parser.flag("untilEmpty", "end as soon as the sources have had no message for a second")
@@ -63,7 +63,7 @@ def run_bridges(arguments: Sequence[str]) -> int:
 
 
 def check(arguments: Sequence[str]) -> int:
-    """Check the bridges of a file without connecting, and show them as diagrams."""
+    """Check the bridges of a file without connecting, and show diagrams of the bridges."""
     parser = Parser(prog="spanwire bridge check", description="Check the bridges of a TOML file; connect to nothing.")
     _file_options(parser)
     return _show(_definitions(parser.parse(arguments)))

@@ -1,4 +1,4 @@
-"""Connections of the OpenWire provider: each made once, because the bridge itself connects again."""
+"""Connections of the OpenWire provider: without reconnects, because the bridge opens a new link."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ async def close(connection: Connection) -> None:
 
 
 def bridge_url(factory: ConnectionFactory, client_id: str | None) -> BrokerUrl:
-    """Return the parsed URL with the settings that a bridge needs.
+    """Return the parsed URL with the settings for a bridge.
 
-    No message is given up after redeliveries: the bridge would take it from the source without sending it.
+    Redeliveries have no limit, because the client would move a message to the dead letter queue without the bridge.
 
     Raises:
         ConfigurationError: the URL is wrong, or stores are given for a URL without TLS.

@@ -47,7 +47,7 @@ def bridge_message(message: Message) -> BridgeMessage:
 
 
 def outgoing_message(message: BridgeMessage) -> Outgoing:
-    """Return the arguments of a send. The body of a message from this provider is forwarded as it is encoded.
+    """Return the arguments of a send. The encoded body of an OpenWire message is forwarded unchanged.
 
     Raises `MessageFormatError` for a body that cannot be converted.
     """
@@ -74,7 +74,7 @@ def outgoing_message(message: BridgeMessage) -> Outgoing:
 
 
 def _body(kind: int, octets: bytes | None) -> object:
-    """Return a neutral body as the client's encoder takes it."""
+    """Return a neutral body in the form for the client's encoder."""
     if kind == TEXT:
         return "" if octets is None else _text(octets)
     if kind == BYTES:
@@ -94,7 +94,7 @@ def _text(octets: bytes) -> str:
 
 
 def _typed(typed: tuple[int, object]) -> object:
-    """Return a value with its JMS type, as the client's encoder takes it."""
+    """Return a value with the JMS type, in the form for the client's encoder."""
     kind, value = typed
     if kind in NUMBERS and isinstance(value, (int, float)):
         return Typed(kind, value)

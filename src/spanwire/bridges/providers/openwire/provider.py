@@ -34,11 +34,11 @@ class OpenWireProvider:
     """Opens sources, targets and local transactions at ActiveMQ Classic, Artemis and Spanwire."""
 
     def describe(self) -> ProviderDescription:
-        """Return the promises of this provider."""
+        """Return the promises of the provider."""
         return DESCRIPTION
 
     def check_source(self, source: Source) -> None:
-        """Raise `ConfigurationError` for a wrong URL, or a durable subscription that cannot be."""
+        """Raise `ConfigurationError` for a wrong URL, or an invalid durable subscription."""
         bridge_url(source.factory, source.client_id)
         if source.subscription is None:
             return
