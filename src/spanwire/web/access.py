@@ -1,4 +1,4 @@
-"""Access: turns the credentials of a request into a handle of the broker, and keeps the handle for its lifetime."""
+"""Access: turns the credentials of a request into a handle of the broker, and caches the handle."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NOBODY: Final = Caller("", Role.NONE, "")
 
 
 class Access:
-    """Logs callers in. The broker checks their credentials and decides about their role."""
+    """Logs callers in. The broker checks the credentials and decides about the role."""
 
     def __init__(self, link: Link, now: Callable[[], float] = time.monotonic) -> None:
         self._link: Final = link
@@ -41,7 +41,11 @@ class Access:
         self._callers: Final[dict[bytes, tuple[Caller, float]]] = {}
 
     async def caller(self, authorization: str | None, address: str) -> Caller:
-        """Return the caller of a request with this ``Authorization`` header, from the address ``http://host:port``.
+        """Return the caller of a request.
+
+        Args:
+            authorization: the ``Authorization`` header, if any.
+            address: the client's address, ``http://host:port``.
 
         Raises:
             ProblemError: the credentials are missing, malformed or wrong
@@ -65,7 +69,7 @@ class Access:
         return caller
 
     def forget(self, authorization: str | None, address: str) -> None:
-        """Drop the handle of these credentials, because the broker does not know it any more."""
+        """Drop the handle of credentials after the broker has forgotten the handle."""
         self._callers.pop(_key(authorization, address), None)
 
 
@@ -76,7 +80,7 @@ def _key(authorization: str | None, address: str) -> bytes:
 
 
 def _credentials(authorization: str | None) -> tuple[str | None, str | None]:
-    """Return user and password of a header; None for both without a header."""
+    """Return the user and the password of a header, or two None without a header."""
     if authorization is None:
         return None, None
     scheme, _, text = authorization.partition(" ")

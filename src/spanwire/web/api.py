@@ -43,7 +43,7 @@ async def list_view(view: ViewTable, call: Call) -> Response:
 
 
 async def broker(call: Call) -> Response:
-    """Answer with the broker and its totals."""
+    """Answer with the broker and the totals."""
     destinations = [*await _rows(QUEUES, call), *await _rows(TOPICS, call)]
     totals: dict[str, object] = {
         name: sum(_count(row.get(name)) for row in destinations)
@@ -66,7 +66,7 @@ async def one_destination(view: ViewTable, call: Call) -> Response:
 
 
 async def operate(operation: Operation, call: Call) -> Response:
-    """Run an operation with the arguments of the body, and answer with its result."""
+    """Run an operation with the arguments of the body, and answer with the result."""
     arguments = read_arguments(operation.arguments, call.request.headers.get("content-type", ""), await _body(call))
     if operation.subject:
         arguments.update(_subject(operation, str(call.request.path_params["name"])))

@@ -1,4 +1,4 @@
-"""A call: one request with its caller, as handlers see it."""
+"""A call: one request with the caller, the argument of handlers."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ Handler = Callable[[Call], Awaitable[Response]]
 
 @dataclass(frozen=True, slots=True)
 class RouteRow:
-    """One route: method, path, the lowest role that may call it, its handler and a sentence about it.
+    """One route: method, path, the lowest permitted role, handler, and a summary in words.
 
-    `Role.NONE` makes a route public: it is served without a login.
+    `Role.NONE` makes a route public, without a login.
     """
 
     method: str

@@ -1,4 +1,4 @@
-"""HTTP connections with a deadline for the head of a request, against clients that send it slowly or never."""
+"""HTTP connections with a deadline for the head of a request, against slow and silent clients."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ HEAD_S: Final = 10.0  # seconds for the head of a request; a link that needs mor
 
 
 class DeadlineProtocol(H11Protocol):
-    """Closes a connection that stays `HEAD_S` seconds without a complete head."""
+    """Closes a connection after `HEAD_S` seconds without a complete head."""
 
     _deadline: asyncio.TimerHandle | None = None
 
@@ -21,7 +21,7 @@ class DeadlineProtocol(H11Protocol):
         self._deadline = self.loop.call_later(HEAD_S, self._close_slow)
 
     def data_received(self, data: bytes) -> None:
-        """Pass data on; end the deadline with a complete head, start it with the beginning of another one."""
+        """Pass data on. A complete head ends the deadline, the beginning of a head starts a new deadline."""
         super().data_received(data)
         if self._is_busy():
             self._cancel()

@@ -1,8 +1,8 @@
-"""The guard in front of all routes: refuses requests by their form and sets the headers of every response.
+"""The guard in front of all routes: refuses malformed requests, and sets the headers of responses.
 
 - Host (DNS rebinding): one Host header; on a loopback port only the names of loopback.
 - Origin (cross-site requests): a browser's Origin is the host itself.
-- Head: at most `MAX_HEAD_BYTES` in `MAX_HEADERS` headers; the server refuses most of the others before.
+- Head: at most `MAX_HEAD_BYTES` in `MAX_HEADERS` headers; the server refuses most larger heads before.
 - Body: at most `MAX_BODY_BYTES`, received within `BODY_S` seconds; routes get the whole body.
 """
 
@@ -70,7 +70,7 @@ Fault = tuple[HTTPStatus, str]
 
 
 def _fault(scope: Scope, is_loopback: bool) -> Fault | None:
-    """Return the reason against a request by its head."""
+    """Return the reason against the head of a request, or None."""
     headers: list[tuple[bytes, bytes]] = scope["headers"]
     path: bytes = scope.get("raw_path") or b""
     size = len(path) + sum(len(name) + len(value) for name, value in headers)

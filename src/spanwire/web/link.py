@@ -1,4 +1,4 @@
-"""The web process's link to the broker, and snapshots that spare the broker repeated requests."""
+"""The web process's link to the broker, and snapshots in place of repeated requests."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Link(Protocol):
 
 
 class ControlLink:
-    """Asks over the control socket, in threads, because its client blocks. Operations delay no reading."""
+    """Asks over the control socket, in threads, because the client blocks. Operations delay no reading."""
 
     def __init__(self, directory: Path) -> None:
         self._reading: Final = ControlClient(directory, TIMEOUT_S), ThreadPoolExecutor(MAX_REQUESTS)

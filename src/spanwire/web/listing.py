@@ -1,4 +1,4 @@
-"""Filter, order and page of a list, from the query of a request. Pure; the broker has no part in it.
+"""Filter, order and page of a list, from the query of a request. Pure, without the broker.
 
     ?page=2&size=50&sort=-pending&destination=queue://ORDERS.*&pending=>10&paused=true
 
@@ -41,7 +41,7 @@ class Listing:
     tests: tuple[tuple[str, Test], ...]
 
     def select(self, rows: Sequence[Row]) -> dict[str, object]:
-        """Return the page with the number of all rows that the filters choose."""
+        """Return the page, and the number of all rows chosen by the filters."""
         chosen = [row for row in rows if all(test(row.get(name)) for name, test in self.tests)]
         chosen.sort(key=self._order, reverse=self.descending)
         start = (self.page - 1) * self.size
@@ -58,7 +58,7 @@ class Listing:
 
 
 def read_listing(view: ViewTable, query: Iterable[tuple[str, str]]) -> Listing:
-    """Return the listing that a query asks for. Raises `ProblemError` (400) for a word or value that has no meaning."""
+    """Return the listing for a query. Raises `ProblemError` (400) for an unknown word or invalid value."""
     attributes = {attribute.name: attribute for attribute in view.attributes}
     page, size, sort = 1, DEFAULT_SIZE, ""
     tests: list[tuple[str, Test]] = []

@@ -1,7 +1,7 @@
-"""Metrics in OpenMetrics or Prometheus's text format, from the answers to ``summary`` and ``destinations``.
+"""Metrics in OpenMetrics or Prometheus's text format, from views of the broker.
 
-Names and meanings come from the table of views. A name of a destination is a label, so only the busiest destinations
-have series of their own; sums cover all.
+The views are the answers to ``summary`` and ``destinations``; names and meanings come from the table of views. The name
+of a destination is a label, so only the busiest destinations have separate series; sums cover all destinations.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from spanwire.management.view_table import (
     rows_of,
 )
 
-BUSIEST: Final = 100  # destinations with series of their own; a scrape of 1,000 series is small
+BUSIEST: Final = 100  # destinations with separate series; a scrape of 1,000 series is small
 OPEN_METRICS: Final = "application/openmetrics-text; version=1.0.0"
 
 Row = Mapping[str, object]
@@ -39,7 +39,14 @@ Labels = tuple[str, ...]
 def exposition(
     status: Row, destinations: Sequence[Row], accept: str, busiest: int | None = BUSIEST
 ) -> tuple[bytes, str]:
-    """Return the metrics of a broker and their content type, which ``accept`` chooses; None shows all destinations."""
+    """Return the metrics of a broker and the content type.
+
+    Args:
+        status: the answer to ``summary``.
+        destinations: the answer to ``destinations``.
+        accept: the ``Accept`` header, which chooses the format.
+        busiest: the number of destinations with separate series; None for all.
+    """
     registry = CollectorRegistry()
     registry.register(BrokerCollector(status, destinations, busiest))
     pid = status.get("pid")
@@ -133,7 +140,7 @@ def _name(row: Row) -> str:
 
 
 def _text(value: object) -> str:
-    """Return a label that UTF-8 can hold, whatever a client has named its queue."""
+    """Return a label valid in UTF-8, for any name of a queue."""
     return str(value).encode("utf-8", "replace").decode("utf-8")
 
 

@@ -1,4 +1,4 @@
-"""The table of all routes with their roles, and the application that serves the table and nothing else."""
+"""The table of all routes with roles, and the application for exactly these routes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,10 @@ def application(
     rows: Sequence[RouteRow] = ROUTES,
     now: Callable[[], float] = time.monotonic,
 ) -> ASGIApp:
-    """Return the application behind its guard; ``is_loopback`` restricts the Host header to names of loopback."""
+    """Return the application behind the guard.
+
+    ``is_loopback`` restricts the Host header to names of loopback.
+    """
     access, snapshots = Access(link, now), Snapshots(link, now)
     starlette = Starlette(
         routes=[
@@ -64,7 +67,7 @@ def application(
 def _endpoint(
     row: RouteRow, link: Link, access: Access, snapshots: Snapshots
 ) -> Callable[[Request], Awaitable[Response]]:
-    """Return the endpoint of a route: it checks the role and calls the handler."""
+    """Return the endpoint of a route: checks the role and calls the handler."""
 
     async def called(request: Request) -> Response:
         if row.role is Role.NONE:

@@ -29,7 +29,8 @@ STANDARD_INPUT: Final = 0
 def serve(directory: Path, host: str, port: int, *, allow_anonymous: bool, ends_with_parent: bool) -> None:
     """Serve the broker in a data directory.
 
-    With ``ends_with_parent`` the end of standard input ends the server: the kernel closes it with the parent.
+    With ``ends_with_parent`` the end of standard input ends the server. The kernel closes standard input at the end of
+    the parent process.
 
     Raises:
         ConfigurationError: the port cannot be opened, or would be open to others without users
@@ -48,7 +49,7 @@ def serve(directory: Path, host: str, port: int, *, allow_anonymous: bool, ends_
 
 
 def listening_socket(host: str, port: int) -> socket.socket:
-    """Return a socket that listens on a host's first address. Raises `ConfigurationError`."""
+    """Return a listening socket on a host's first address. Raises `ConfigurationError`."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -69,7 +70,15 @@ def listening_socket(host: str, port: int) -> socket.socket:
 
 
 def refuse_exposure(answer: object, host: str) -> None:
-    """Raise `ConfigurationError` if the broker's answer to ``exposure`` is an obstacle to a port for other machines."""
+    """Refuse a port for other machines if the broker has an obstacle.
+
+    Args:
+        answer: the broker's answer to ``exposure``.
+        host: the host of the port.
+
+    Raises:
+        ConfigurationError: the broker has an obstacle, such as missing users.
+    """
     obstacle = answer.get("obstacle") if isinstance(answer, dict) else "by a broker of another version"
     if obstacle is not None:
         raise ConfigurationError(
