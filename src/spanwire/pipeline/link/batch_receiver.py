@@ -1,4 +1,4 @@
-"""Receives one batch of messages as record batches, which are acknowledged later.
+"""Receives one batch of messages as record batches. The caller acknowledges the batch later.
 
 Each record batch is handed on as soon as it is full, so a large batch is never in memory as a whole.
 `spanwire.pipeline.link.broker_link` receives from a broker, `spanwire.pipeline.source.staging` stores the batch.
@@ -80,14 +80,15 @@ class BatchReceiver:
         store: Callable[[pa.RecordBatch], None],
         least_wait_s: float = 0.0,
     ) -> ReceivedBatch:
-        """Receive a batch and hand its new messages to ``store`` in record batches.
+        """Receive a batch, and pass the new messages to ``store`` in record batches.
 
         Waits for the first message for the receive timeout of the options or ``least_wait_s`` seconds, whichever is
         longer. Later messages must follow without a pause. Messages with an id in one of the sets of ``known`` are left
         out.
 
         Raises:
-            JmsError: the connection is lost; the caller must drop the batch, because the broker delivers it again.
+            JmsError: the connection is lost; the caller must drop the batch, because the broker delivers all messages
+            again.
         """
         with RARE_COLLECTIONS:
             return self._receive(source, max_rows, known, store, least_wait_s)
@@ -125,7 +126,7 @@ class BatchReceiver:
 
 
 class _Chunks:
-    """Passes on the new rows of a batch and collects their ids."""
+    """Passes on the new rows of a batch, and collects the message ids."""
 
     def __init__(self, known: list[set[str]], store: Callable[[pa.RecordBatch], None], has_many_sources: bool) -> None:
         self.ids: Final[set[str]] = set()

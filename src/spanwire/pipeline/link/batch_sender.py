@@ -28,7 +28,7 @@ class MessageSink(Protocol):
         ...
 
     def commit(self) -> None:
-        """Commit the transaction and wait until the broker has stored it.
+        """Commit the transaction, and wait until the broker has stored the commit.
 
         Raises:
             JmsError: the broker has not confirmed the commit.

@@ -1,4 +1,4 @@
-"""Finds the brokers of discovery groups, again and again, for a query that reads all of them."""
+"""Finds the brokers of discovery groups repeatedly, for a query that reads from all brokers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 class BrokerFinder:
-    """The brokers that have been found so far; one that falls silent stays."""
+    """The brokers found so far, including brokers that are silent now."""
 
     def __init__(self, groups: Sequence[str], clock: Callable[[], float], find: Callable[[str], list[str]]) -> None:
         """Search the groups with ``find``, which returns URLs and raises `JmsError` if there are none."""
@@ -32,7 +32,7 @@ class BrokerFinder:
         self._due = 0.0
 
     def first(self) -> list[str]:
-        """Search all groups once and return the URLs of their brokers."""
+        """Search all groups once and return the URLs of the brokers."""
         self._search()
         self._due = self._clock() + SEARCH_INTERVAL_S
         return list(self._found)

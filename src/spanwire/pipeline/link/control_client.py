@@ -102,7 +102,7 @@ class BegunSink:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The messages that one attempt of one partition staged."""
+    """The messages staged by one attempt of one partition."""
 
     partition: int
     attempt: int
@@ -241,7 +241,7 @@ class Control:
         return _number(self._ask("release", {"cursor": name, "epoch": epoch}), "released")
 
     def cursors(self) -> list[CursorView]:
-        """Return all cursors that this user may see."""
+        """Return all cursors visible to the user."""
         return [
             CursorView(
                 row["cursor"], row["destination"], row["epoch"], row["run"], row["exclusive"], row["released"],
@@ -317,7 +317,7 @@ class Control:
         return _number(self._ask("forget", {"query": query, "epoch": epoch}), "messages")
 
     def sinks(self) -> list[SinkView]:
-        """Return all sinks that this user may use."""
+        """Return all sinks permitted to the user."""
         return [
             SinkView(row["query"], row["epoch"], row["run"], row["batch"], row["staged"], row["user"])
             for row in json.loads(str(self._ask("sinks", {}).body))

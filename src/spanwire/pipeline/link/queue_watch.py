@@ -1,6 +1,6 @@
-"""The queues of a broker whose names match a pattern, learnt from its advisories.
+"""Finds the queues of a broker for a pattern, through the broker's advisories.
 
-A broker tells a new consumer of ``ActiveMQ.Advisory.Queue`` of all queues that exist, and later of each new one.
+A new consumer of ``ActiveMQ.Advisory.Queue`` receives advisories about all existing queues, and later about new queues.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from spanwire.protocols.openwire.codec.codec import decode_message
 from spanwire.protocols.openwire.messages.identities import destination_of
 
 TOPIC: Final = "topic://ActiveMQ.Advisory.Queue"
-FIRST_WAIT_S: Final = 1.0  # seconds; a busy broker tells of its queues in several turns
+FIRST_WAIT_S: Final = 1.0  # seconds; a busy broker announces many queues in several turns
 MAX_RECEIVED: Final = 1000  # advisories taken at once
 
 
@@ -34,7 +34,7 @@ class QueueWatch:
         self._consumer: blocking.Consumer | None = None
 
     def take(self) -> list[Destination]:
-        """Return the queues that have been told of since the last call; after a connection all that exist.
+        """Return the queues announced since the last call; the first call of a connection returns all queues.
 
         Raises:
             JmsError: the broker is lost, or refuses the login or the consumer.
@@ -53,14 +53,14 @@ class QueueWatch:
         return list(queues)
 
     def close(self) -> None:
-        """Close the connection. Raises nothing."""
+        """Close the connection, without raising."""
         connection, self._connection, self._consumer = self._connection, None, None
         if connection is not None:
             with contextlib.suppress(JmsError):
                 connection.close()
 
     def _queue_of(self, message: Message) -> Destination | None:
-        """Return the queue of an advisory, if the pattern matches it and a program may read it."""
+        """Return the queue of an advisory, or None for another queue and for the control destination."""
         info = decode_message(message.raw, message.version).data_structure
         if not isinstance(info, wire.DestinationInfo) or info.destination is None:
             return None
