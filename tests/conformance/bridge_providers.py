@@ -13,10 +13,10 @@ import pytest
 
 from spanwire.bridges.model.definition import Source, Target
 from spanwire.bridges.model.message import BridgeMessage
-from spanwire.bridges.ports import LocalTransaction, MessageSource, Provider
+from spanwire.bridges.ports import LocalTransaction, MessageRefusedError, MessageSource, Provider
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import JmsError
-from spanwire.model.message_view import BOOLEAN_VALUE, INT_VALUE, STRING_VALUE, TEXT
+from spanwire.model.message_view import BOOLEAN_VALUE, INT_VALUE, STRING_VALUE, TEXT, PropertyValue
 from tests.support.bridge_dialogue import Content
 
 WAIT_S: Final = 30.0
@@ -52,9 +52,23 @@ class ProviderDriver(Protocol):
         """Return the number of messages of a queue, those of consumers included."""
         ...
 
+    def dead_letters(self) -> list[str]:
+        """Return the texts of the broker's dead letters."""
+        ...
+
     def stop(self) -> None:
         """End the broker, so that all connections break."""
         ...
+
+
+class BrokenText:
+    """The content of a text message that is no text."""
+
+    def neutral_body(self) -> bytes | None:
+        return b"\xff"
+
+    def property_values(self) -> dict[str, PropertyValue]:
+        return {}
 
 
 def neutral_message(text: str) -> BridgeMessage:
@@ -209,6 +223,33 @@ class BridgeProviderConformance:
 
         runs(scenario)
 
+    def test_a_refused_message_leaves_the_target_without_the_batch_and_usable(self, driver: ProviderDriver) -> None:
+        async def scenario() -> None:
+            target = await driver.provider().open_target(driver.target())
+            broken = BridgeMessage("ID:1", TEXT, BrokenText(), 1)
+            with pytest.raises(MessageRefusedError) as refusal:
+                await target.send([neutral_message("first"), broken, neutral_message("last")])
+            assert refusal.value.index == 1
+            assert driver.texts(TARGET) == []
+            await target.send([neutral_message("first"), neutral_message("last")])
+            assert driver.texts(TARGET) == ["first", "last"]
+            await target.close()
+
+        runs(scenario)
+
+    def test_a_dead_letter_leaves_the_source_for_the_dead_letter_queue(self, driver: ProviderDriver) -> None:
+        async def scenario() -> None:
+            driver.send(SOURCE, ["bad", "good"])
+            source = await driver.provider().open_source(driver.source(), CREDIT)
+            await take(source, 1)
+            await source.dead_letter("too large")
+            assert bodies(await take(source, 1)) == ["good"]
+            await source.acknowledge()
+            await source.close()
+            assert (driver.pending(SOURCE), driver.dead_letters()) == (0, ["bad"])
+
+        runs(scenario)
+
     def test_a_lost_broker_is_an_error_of_the_next_call(self, driver: ProviderDriver) -> None:
         async def scenario() -> None:
             driver.send(SOURCE, ["a"])
@@ -245,6 +286,21 @@ class LocalTransactionConformance:
             assert (driver.pending(SOURCE), driver.texts(TARGET)) == (0, ["a", "b"])
             link.check()
             await link.close()
+
+        runs(scenario)
+
+    def test_a_dead_letter_of_a_transaction_leaves_the_source(self, driver: ProviderDriver) -> None:
+        async def scenario() -> None:
+            driver.send(SOURCE, ["bad", "good"])
+            link = await driver.provider().open_transaction(driver.source(), driver.target(), CREDIT)
+            await take(link, 1)
+            with pytest.raises(MessageRefusedError):
+                await link.send([BridgeMessage("ID:1", TEXT, BrokenText(), 1)])
+            await link.dead_letter("too large")
+            await link.send(await take(link, 1))
+            await link.commit()
+            await link.close()
+            assert (driver.pending(SOURCE), driver.texts(TARGET), driver.dead_letters()) == (0, ["good"], ["bad"])
 
         runs(scenario)
 

@@ -11,7 +11,7 @@ from spanwire import client
 from spanwire.bridges.model.definition import ConnectionFactory, Source, Target
 from spanwire.bridges.ports import Provider
 from spanwire.bridges.providers.openwire.provider import OpenWireProvider
-from spanwire.model.destination import Destination
+from spanwire.model.destination import Destination, parse_destination
 from spanwire.testing import Broker
 from tests.conformance.bridge_providers import (
     SOURCE,
@@ -49,6 +49,9 @@ class SpanwireDriver:
     def pending(self, destination: Destination) -> int:
         view = self._broker.view(destination)
         return 0 if view is None else view.pending
+
+    def dead_letters(self) -> list[str]:
+        return self.texts(parse_destination("ActiveMQ.DLQ"))
 
     def stop(self) -> None:
         self._broker.kill()

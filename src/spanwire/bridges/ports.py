@@ -7,11 +7,23 @@ raise `JmsError` for a lost connection or a refusal. After an error the object i
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Final, Protocol
 
 from spanwire.bridges.model.definition import Source, Target
 from spanwire.bridges.model.message import BridgeMessage
 from spanwire.bridges.model.provider_description import ProviderDescription
+from spanwire.model.errors import JmsError
+
+
+class MessageRefusedError(JmsError):
+    """The target can never take the message ``index`` of a batch.
+
+    Nothing of the batch is stored, and the target can be used further.
+    """
+
+    def __init__(self, index: int, reason: str) -> None:
+        super().__init__(reason)
+        self.index: Final[int] = index
 
 
 class MessageSource(Protocol):
@@ -29,6 +41,10 @@ class MessageSource(Protocol):
         """Acknowledge all received messages, and wait until the broker has stored the acknowledgement."""
         ...
 
+    async def dead_letter(self, cause: str) -> None:
+        """Hand the only received message without an acknowledgement to the broker as a dead letter."""
+        ...
+
     def check(self) -> None:
         """Raise `JmsError` if the connection is lost."""
         ...
@@ -44,7 +60,8 @@ class MessageTarget(Protocol):
     async def send(self, messages: list[BridgeMessage]) -> None:
         """Send messages, and wait until the broker has stored all of them.
 
-        After an error the broker has stored all of them or none; the caller does not know which.
+        After an error the broker has stored all of them or none; the caller does not know which. Raises
+        `MessageRefusedError` if one of the messages is at fault.
         """
         ...
 
@@ -65,7 +82,11 @@ class LocalTransaction(Protocol):
         ...
 
     async def send(self, messages: list[BridgeMessage]) -> None:
-        """Send in the transaction."""
+        """Send in the transaction. Raises `MessageRefusedError` if one of the messages is at fault."""
+        ...
+
+    async def dead_letter(self, cause: str) -> None:
+        """Hand the only received message to the broker as a dead letter, and roll the sends back."""
         ...
 
     async def commit(self) -> None:

@@ -11,6 +11,8 @@ from spanwire.bridges.engine.dialogue import (
     Committed,
     Connect,
     Connected,
+    DeadLetter,
+    DeadLettered,
     Disconnect,
     Disconnected,
     Elapsed,
@@ -21,6 +23,7 @@ from spanwire.bridges.engine.dialogue import (
     Pause,
     Receive,
     Received,
+    Refused,
     Send,
     Sent,
     Start,
@@ -36,10 +39,21 @@ from spanwire.bridges.engine.machine import (
 )
 from spanwire.bridges.engine.states import BridgeState
 from spanwire.bridges.model.definition import Quality
+from spanwire.bridges.model.message import BridgeMessage
 from spanwire.bridges.model.steps import ID_LIST, AppendMessageId
-from spanwire.model.errors import LocalProtocolError
-from spanwire.model.message_view import STRING_VALUE
+from spanwire.model.errors import LocalProtocolError, MessageFormatError
+from spanwire.model.message_view import STRING_VALUE, TEXT, PropertyValue
 from tests.support.bridge_dialogue import BridgeDialogue, definition, text_message, text_messages
+
+
+class BrokenContent:
+    """A content whose properties cannot be decoded."""
+
+    def neutral_body(self) -> bytes | None:
+        return None
+
+    def property_values(self) -> dict[str, PropertyValue]:
+        raise MessageFormatError("broken")
 
 
 def test_a_started_bridge_connects_and_receives_with_the_credit_of_a_batch() -> None:
@@ -325,6 +339,47 @@ def test_the_status_has_the_lag_of_the_last_batch_and_the_time_of_the_state() ->
     bridge.hears(Failed("lost"))
     status = bridge.machine.status()
     assert (status.state, status.since_ms % 100_000, status.failures) == (BridgeState.RETRYING, 2_000, 1)
+
+
+def test_a_refused_message_that_is_alone_becomes_a_dead_letter() -> None:
+    bridge = BridgeDialogue(definition())
+    bridge.hears(Start(), Connected(), Received([text_message(7)]))
+    assert bridge.hears(Refused(0, "too large")) == [DeadLetter("too large")]
+    assert isinstance(bridge.hears(DeadLettered())[0], Receive)
+    status = bridge.machine.status()
+    assert (status.dead_letters, status.forwarded, status.failures) == (1, 0, 0)
+    assert status.last_error == "message ID:7: too large"
+
+
+def test_a_batch_with_a_refused_message_is_received_again_one_message_at_a_time() -> None:
+    bridge = BridgeDialogue(definition(size=3, quiet_ms=60_000))
+    messages = text_messages(3)
+    bridge.hears(Start(), Connected(), Received(messages))
+    assert bridge.hears(Refused(1, "too large")) == [Disconnect()]
+    assert bridge.hears(Disconnected()) == [Connect()]
+    for number, message in enumerate(messages):
+        actions = bridge.hears(Connected()) if number == 0 else bridge.hears(Acknowledged())
+        assert isinstance(actions[0], Receive) and actions[0].max_messages == 1
+        assert bridge.hears(Received([message])) == [Send([message])]
+        bridge.hears(Sent())
+    actions = bridge.hears(Acknowledged())
+    assert isinstance(actions[0], Receive) and actions[0].max_messages == 3
+
+
+def test_at_most_once_sends_the_rest_of_a_batch_without_its_refused_message() -> None:
+    bridge = BridgeDialogue(definition(Quality.AT_MOST_ONCE))
+    first, second, third = text_messages(3)
+    bridge.hears(Start(), Connected(), Received([first, second, third]), Acknowledged())
+    assert bridge.hears(Refused(1, "too large")) == [Send([first, third])]
+    bridge.hears(Sent())
+    counters = bridge.machine.counters
+    assert (counters.forwarded, counters.perhaps_lost, counters.dead_letters) == (2, 1, 0)
+
+
+def test_a_message_that_a_step_cannot_change_becomes_a_dead_letter() -> None:
+    bridge = BridgeDialogue(definition(steps=(AppendMessageId(),)))
+    message = BridgeMessage("ID:7", TEXT, BrokenContent(), 100)
+    assert bridge.hears(Start(), Connected(), Received([message])) == [DeadLetter("broken")]
 
 
 @pytest.mark.parametrize("event", [Connected(), Received([]), Sent(), Elapsed(), Interrupted(), Failed("x")])

@@ -17,6 +17,8 @@ from spanwire.bridges.engine.dialogue import (
     Committed,
     Connect,
     Connected,
+    DeadLetter,
+    DeadLettered,
     Disconnect,
     Disconnected,
     Elapsed,
@@ -27,6 +29,7 @@ from spanwire.bridges.engine.dialogue import (
     Pause,
     Receive,
     Received,
+    Refused,
     Send,
     Sent,
     Start,
@@ -47,7 +50,9 @@ COMMANDS: Final = st.lists(st.sampled_from([None, None, None, Pause(), Start()])
 class World:
     """A source and a target that store, and a link that can be lost."""
 
-    def __init__(self) -> None:
+    def __init__(self, poisonous: frozenset[str] = frozenset()) -> None:
+        self.poisonous = poisonous  # ids of messages that the target refuses
+        self.dead: list[str] = []
         self.pending = text_messages(COUNT)
         self.unacknowledged: list[BridgeMessage] = []
         self.uncommitted: list[BridgeMessage] = []
@@ -72,6 +77,10 @@ class World:
         assert self.is_open
         if outcome == FAIL_BEFORE:
             return Failed("lost")
+        if isinstance(action, Send):
+            for index, message in enumerate(action.messages):
+                if message.message_id in self.poisonous:
+                    return Refused(index, "too large")
         event = self._done(action)
         return Failed("lost") if outcome == FAIL_AFTER else event
 
@@ -84,6 +93,11 @@ class World:
         if isinstance(action, Acknowledge):
             self.unacknowledged = []
             return Acknowledged()
+        if isinstance(action, DeadLetter):
+            (message,) = self.unacknowledged
+            self.dead.append(message.message_id)
+            self.unacknowledged = []
+            return DeadLettered()
         if isinstance(action, Send):
             self.uncommitted = list(action.messages)
             return Sent()
@@ -103,13 +117,15 @@ class StoringWorld(World):
         return super()._done(action)
 
 
-def world_of(quality: Quality) -> World:
-    return World() if quality is Quality.ONCE_AND_ONLY_ONCE else StoringWorld()
-
-
-def play(quality: Quality, size: int, outcomes: list[str], commands: list[Event | None]) -> tuple[World, int]:
+def play(
+    quality: Quality,
+    size: int,
+    outcomes: list[str],
+    commands: list[Event | None],
+    poisonous: frozenset[str] = frozenset(),
+) -> tuple[World, int]:
     """Run a bridge until its source is empty. Returns the world, and the number of failures."""
-    world = world_of(quality)
+    world = World(poisonous) if quality is Quality.ONCE_AND_ONLY_ONCE else StoringWorld(poisonous)
     bridge = BridgeDialogue(definition(quality, size), ends_when_empty=True)
     actions = bridge.hears(Start())
     later = iter(outcomes)
@@ -160,6 +176,22 @@ def test_once_and_only_once_loses_and_doubles_nothing(
 ) -> None:
     world, _ = play(Quality.ONCE_AND_ONLY_ONCE, size, outcomes, commands)
     assert sorted(message.message_id for message in world.arrived) == sorted(f"ID:{n}" for n in range(COUNT))
+
+
+@pytest.mark.parametrize("quality", list(Quality))
+@given(st.integers(1, 7), OUTCOMES, st.frozensets(st.integers(0, COUNT - 1), max_size=4))
+def test_refused_messages_stop_no_other_message(
+    quality: Quality, size: int, outcomes: list[str], numbers: frozenset[int]
+) -> None:
+    poisonous = frozenset(f"ID:{number}" for number in numbers)
+    world, failures = play(quality, size, outcomes, [], poisonous)
+    ids = {message.message_id for message in world.arrived}
+    assert not ids & poisonous
+    if quality is Quality.AT_MOST_ONCE:
+        assert COUNT - len(poisonous) - len(ids) <= size * failures and world.dead == []
+    else:
+        assert len(ids) == COUNT - len(poisonous)
+        assert sorted(world.dead) == sorted(poisonous)
 
 
 @pytest.mark.parametrize("quality", list(Quality))

@@ -33,6 +33,9 @@ class HangingTarget:
         self.is_sending.set()
         await asyncio.Event().wait()
 
+    async def dead_letter(self, cause: str) -> None:
+        raise AssertionError("no message is refused")
+
     async def commit(self) -> None:
         raise AssertionError("there is no transaction")
 

@@ -9,6 +9,7 @@ from typing import Final
 from spanwire.bridges.engine.machine import BridgeMachine
 from spanwire.bridges.model.definition import BridgeDefinition, Quality
 from spanwire.bridges.model.message import BridgeMessage
+from spanwire.bridges.ports import MessageRefusedError
 from spanwire.bridges.running.links import Link
 from spanwire.bridges.running.runner import BridgeRunner
 from spanwire.model.environment import Time
@@ -24,6 +25,7 @@ class FakeLink:
         self._calls = calls
         self.is_lost = False
         self.refusal = ""
+        self.poisonous: tuple[str, ...] = ()
 
     async def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
         if self._script:
@@ -38,10 +40,16 @@ class FakeLink:
         self._calls.append("acknowledge")
 
     async def send(self, messages: list[BridgeMessage]) -> None:
+        for index, message in enumerate(messages):
+            if message.message_id in self.poisonous:
+                raise MessageRefusedError(index, "too large")
         if self.refusal:
             reason, self.refusal = self.refusal, ""
             raise JmsError(reason)
         self._calls.append(f"send {len(messages)}")
+
+    async def dead_letter(self, cause: str) -> None:
+        self._calls.append(f"dead letter: {cause}")
 
     async def commit(self) -> None:
         self._calls.append("commit")
@@ -140,6 +148,24 @@ def test_a_failed_send_closes_the_link_and_opens_another() -> None:
         ]  # fmt: skip
         assert stage.states == ["starting", "running", "retrying", "running", "stopped"]
         assert stage.runner.machine.last_error == "the queue is full"
+
+    asyncio.run(scenario())
+
+
+def test_a_message_that_the_target_refuses_becomes_a_dead_letter_and_the_others_arrive() -> None:
+    async def scenario() -> None:
+        first, second = text_messages(2)
+        stage = Stage(definition(), [[first, second], [first], [second]])
+        stage.link.poisonous = (second.message_id,)
+        task = asyncio.create_task(stage.runner.run())
+        await stage.until_idle()
+        stage.runner.stop()
+        await task
+        assert stage.calls == [
+            "open", "receive 2", "close", "open", "receive 1", "send 1", "acknowledge", "receive 1",
+            "dead letter: too large", "idle", "close",
+        ]  # fmt: skip
+        assert stage.runner.machine.counters.failures == 0
 
     asyncio.run(scenario())
 

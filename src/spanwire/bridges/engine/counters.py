@@ -10,7 +10,16 @@ from spanwire.bridges.engine.states import BridgeState
 class BridgeCounters:
     """Counts since the start of the process."""
 
-    __slots__ = ("batches", "failures", "forwarded", "lag_ms", "perhaps_lost", "received", "redelivered")
+    __slots__ = (
+        "batches",
+        "dead_letters",
+        "failures",
+        "forwarded",
+        "lag_ms",
+        "perhaps_lost",
+        "received",
+        "redelivered",
+    )
 
     def __init__(self) -> None:
         self.received = 0
@@ -18,6 +27,7 @@ class BridgeCounters:
         self.forwarded = 0  # messages of complete batches
         self.batches = 0
         self.failures = 0
+        self.dead_letters = 0  # messages that the target can never take, handed to the source's broker
         self.perhaps_lost = 0  # acknowledged messages of AT_MOST_ONCE whose send has failed
         self.lag_ms = 0  # age of the newest message of the last batch when the batch was complete
 
@@ -33,6 +43,7 @@ class BridgeStatus:
     forwarded: int
     batches: int
     failures: int
+    dead_letters: int
     redelivered: int
     perhaps_lost: int
     lag_ms: int

@@ -1,8 +1,8 @@
 """Events that a bridge takes, and actions that it wants performed.
 
 One action of input or output is under way at a time: `Connect`, `Receive`, `Acknowledge`, `Send`, `Commit`,
-`Disconnect` or `Wait`. Each ends with its own event, or with `Failed`. `Interrupt` asks to end a `Connect`, `Receive`
-or `Wait` early, which is answered by the event of that action or by `Interrupted`.
+`DeadLetter`, `Disconnect` or `Wait`. Each ends with its own event, or with `Failed`. `Interrupt` asks to end a
+`Connect`, `Receive` or `Wait` early, which is answered by the event of that action or by `Interrupted`.
 """
 
 from __future__ import annotations
@@ -50,6 +50,19 @@ class Sent:
 
 
 @dataclass(frozen=True, slots=True)
+class Refused:
+    """The target can never take the message ``index`` of the batch, and has stored nothing of the batch."""
+
+    index: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLettered:
+    """The source's broker has the message of the batch as a dead letter."""
+
+
+@dataclass(frozen=True, slots=True)
 class Committed:
     """The transaction of the batch is committed."""
 
@@ -78,7 +91,20 @@ class Failed:
 
 
 Command = Start | Pause | Stop
-Event = Command | Connected | Received | Acknowledged | Sent | Committed | Disconnected | Elapsed | Interrupted | Failed
+Event = (
+    Command
+    | Connected
+    | Received
+    | Acknowledged
+    | Sent
+    | Refused
+    | DeadLettered
+    | Committed
+    | Disconnected
+    | Elapsed
+    | Interrupted
+    | Failed
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +134,13 @@ class Send:
 
 
 @dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """Hand the only message of the batch to the source's broker as a dead letter."""
+
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
 class Commit:
     """Commit the transaction of the batch."""
 
@@ -129,4 +162,4 @@ class Interrupt:
     """End the `Connect`, `Receive` or `Wait` that is under way."""
 
 
-Action = Connect | Receive | Acknowledge | Send | Commit | Disconnect | Wait | Interrupt
+Action = Connect | Receive | Acknowledge | Send | DeadLetter | Commit | Disconnect | Wait | Interrupt

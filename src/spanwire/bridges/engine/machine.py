@@ -11,6 +11,7 @@ these messages again.
 
 from __future__ import annotations
 
+import logging
 from typing import Final
 
 from spanwire.bridges.engine.counters import BridgeCounters, BridgeStatus
@@ -22,6 +23,8 @@ from spanwire.bridges.engine.dialogue import (
     Committed,
     Connect,
     Connected,
+    DeadLetter,
+    DeadLettered,
     Disconnect,
     Disconnected,
     Elapsed,
@@ -31,6 +34,7 @@ from spanwire.bridges.engine.dialogue import (
     Pause,
     Receive,
     Received,
+    Refused,
     Send,
     Sent,
     Start,
@@ -55,6 +59,8 @@ GROWING_MAX_S: Final = 60.0  # seconds; longest pause with failureRetryInterval 
 MAX_DOUBLINGS: Final = 10  # of the growing pause, more would exceed the longest pause
 MAX_ERROR: Final = 1_000  # characters of an error in the status
 
+logger = logging.getLogger(__name__)
+
 
 class BridgeMachine:
     """Decides the next actions of one bridge. `handle` takes an event with the time and returns actions."""
@@ -73,6 +79,7 @@ class BridgeMachine:
         self._batch: list[BridgeMessage] = []
         self._batch_bytes = 0
         self._step = 0
+        self._singly = 0  # messages still to be sent one at a time, because one of them was refused
         self._last_arrival = 0.0  # monotonic seconds
         self._connected_at: float | None = None
         self._failures = 0  # since the last success
@@ -89,6 +96,7 @@ class BridgeMachine:
             counters.forwarded,
             counters.batches,
             counters.failures,
+            counters.dead_letters,
             counters.redelivered,
             counters.perhaps_lost,
             counters.lag_ms,
@@ -113,6 +121,11 @@ class BridgeMachine:
         if isinstance(event, (Acknowledged, Sent, Committed)):
             self._step += 1
             return self._next_step(now)
+        if isinstance(event, Refused):
+            return self._refuse(event.index, event.reason, now)
+        if isinstance(event, DeadLettered):
+            self.counters.dead_letters += 1
+            return self._on_batch_over(now)
         if isinstance(event, Disconnected):
             return self._on_disconnected(now)
         if isinstance(event, Elapsed):
@@ -170,7 +183,8 @@ class BridgeMachine:
         if self._batch and limits.quiet_ms is not None and limits.quiet_ms != FOREVER:
             wait_s = max(0.0, self._last_arrival + limits.quiet_ms / 1000 - now.monotonic)
         self.phase = Phase.RECEIVING
-        return [Receive(limits.size - len(self._batch), MAX_BATCH_BYTES - self._batch_bytes, wait_s)]
+        size = 1 if self._singly > 0 else limits.size - len(self._batch)
+        return [Receive(size, MAX_BATCH_BYTES - self._batch_bytes, wait_s)]
 
     def _on_received(self, messages: list[BridgeMessage], now: Time) -> list[Action]:
         if messages:
@@ -190,19 +204,40 @@ class BridgeMachine:
         limits = self._definition.batch
         if len(self._batch) >= limits.size or self._batch_bytes >= MAX_BATCH_BYTES:
             return True
-        if self._goal is not BridgeState.RUNNING or limits.quiet_ms is None:
+        if self._goal is not BridgeState.RUNNING or limits.quiet_ms is None or self._singly > 0:
             return True
         if limits.quiet_ms == FOREVER:
             return self._ends_when_empty and not is_growing
         return now.monotonic >= self._last_arrival + limits.quiet_ms / 1000
 
     def _begin_steps(self, now: Time) -> list[Action]:
-        try:
-            apply_steps(self._definition.steps, self._batch)
-        except MessageFormatError as error:
-            return self._fail(Failed(f"a message cannot be changed: {error}", True), now)
         self._step = 0
+        for index, message in enumerate(self._batch):
+            try:
+                apply_steps(self._definition.steps, message)
+            except MessageFormatError as error:
+                return self._refuse(index, str(error), now)
         return self._next_step(now)
+
+    def _refuse(self, index: int, reason: str, now: Time) -> list[Action]:
+        """Take out a message that can never be sent, so that it does not stop the bridge.
+
+        An acknowledged message is lost. Otherwise a message that is alone becomes a dead letter, and a batch returns
+        to the source, to be sent one message at a time.
+        """
+        batch = self._batch
+        self.last_error = f"message {batch[index].message_id}: {reason}"[:MAX_ERROR]
+        if BatchStep.ACKNOWLEDGE in self._steps[: self._step]:
+            logger.warning("bridge %s: %s; the message is lost", self.name, self.last_error)
+            self.counters.perhaps_lost += 1
+            del batch[index]
+            return [Send(batch)] if batch else self._on_batch_over(now)
+        if len(batch) > 1:
+            self._singly = len(batch)
+            return self._disconnect()
+        logger.warning("bridge %s: %s; the message becomes a dead letter", self.name, self.last_error)
+        self.phase = Phase.DEAD_LETTERING
+        return [DeadLetter(reason[:MAX_ERROR])]
 
     def _next_step(self, now: Time) -> list[Action]:
         if self._step >= len(self._steps):
@@ -223,7 +258,11 @@ class BridgeMachine:
         counters.batches += 1
         newest_ms = self._batch[-1].timestamp_ms
         counters.lag_ms = max(0, now.wall_ms - newest_ms) if newest_ms > 0 else 0
+        return self._on_batch_over(now)
+
+    def _on_batch_over(self, now: Time) -> list[Action]:
         self._failures = 0
+        self._singly = max(0, self._singly - 1)
         self._batch = []
         self._batch_bytes = 0
         return self._receive(now) if self._goal is BridgeState.RUNNING else self._disconnect()
@@ -256,7 +295,7 @@ class BridgeMachine:
         has_failed, self._has_failed = self._has_failed, False
         if self._goal is not BridgeState.RUNNING:
             return self._rest(self._goal, now)
-        if not has_failed:  # started again while a pause was closing the link
+        if not has_failed:  # started again during a pause, or a message of the batch was refused
             self._enter(BridgeState.STARTING, now)
             return self._connect()
         if not self._may_retry():

@@ -20,10 +20,12 @@ from spanwire.bridges.engine.dialogue import (
     Acknowledged,
     Committed,
     Connected,
+    DeadLettered,
     Disconnected,
     Elapsed,
     Interrupted,
     Received,
+    Refused,
     Sent,
 )
 
@@ -48,6 +50,7 @@ class Phase(Enum):
     ACKNOWLEDGING = "acknowledging"
     SENDING = "sending"
     COMMITTING = "committing"
+    DEAD_LETTERING = "dead-lettering"
     DISCONNECTING = "disconnecting"
     WAITING = "waiting"
 
@@ -58,10 +61,18 @@ ENDS: Final[dict[Phase, tuple[type, ...]]] = {
     Phase.CONNECTING: (Connected, Interrupted),
     Phase.RECEIVING: (Received, Interrupted),
     Phase.ACKNOWLEDGING: (Acknowledged,),
-    Phase.SENDING: (Sent,),
+    Phase.SENDING: (Sent, Refused),
     Phase.COMMITTING: (Committed,),
+    Phase.DEAD_LETTERING: (DeadLettered,),
     Phase.DISCONNECTING: (Disconnected,),
     Phase.WAITING: (Elapsed, Interrupted),
 }
 INTERRUPTIBLE: Final = (Phase.CONNECTING, Phase.RECEIVING, Phase.WAITING)
-FALLIBLE: Final = (Phase.CONNECTING, Phase.RECEIVING, Phase.ACKNOWLEDGING, Phase.SENDING, Phase.COMMITTING)
+FALLIBLE: Final = (
+    Phase.CONNECTING,
+    Phase.RECEIVING,
+    Phase.ACKNOWLEDGING,
+    Phase.SENDING,
+    Phase.COMMITTING,
+    Phase.DEAD_LETTERING,
+)

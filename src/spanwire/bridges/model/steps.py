@@ -28,17 +28,16 @@ class DropTemporaryReplyTo:
 Step = AppendMessageId | DropTemporaryReplyTo
 
 
-def apply_steps(steps: tuple[Step, ...], messages: list[BridgeMessage]) -> None:
-    """Apply all steps to each message.
+def apply_steps(steps: tuple[Step, ...], message: BridgeMessage) -> None:
+    """Apply all steps to a message.
 
     Raises `MessageFormatError` for properties that cannot be decoded.
     """
     for step in steps:
-        for message in messages:
-            if isinstance(step, AppendMessageId):
-                append_message_id(message)
-            elif message.reply_to is not None and message.reply_to.is_temporary:
-                message.reply_to = None
+        if isinstance(step, AppendMessageId):
+            append_message_id(message)
+        elif message.reply_to is not None and message.reply_to.is_temporary:
+            message.reply_to = None
 
 
 def append_message_id(message: BridgeMessage) -> None:

@@ -30,6 +30,10 @@ class Link(Protocol):
         """Commit the transaction of source and target."""
         ...
 
+    async def dead_letter(self, cause: str) -> None:
+        """Hand the only received message to the source's broker as a dead letter."""
+        ...
+
     def check(self) -> None:
         """Raise `JmsError` if one of the connections is lost."""
         ...
@@ -61,6 +65,10 @@ class PairLink:
     async def commit(self) -> None:
         """Fail: two connections have no common transaction."""
         raise AssertionError("two connections have no common transaction")
+
+    async def dead_letter(self, cause: str) -> None:
+        """Hand the only received message to the source's broker as a dead letter."""
+        await self._source.dead_letter(cause)
 
     def check(self) -> None:
         """Raise `JmsError` if one of the connections is lost."""
@@ -94,6 +102,10 @@ class TransactionLink:
     async def commit(self) -> None:
         """Commit receipts and sends at once."""
         await self._transaction.commit()
+
+    async def dead_letter(self, cause: str) -> None:
+        """Hand the only received message to the broker as a dead letter."""
+        await self._transaction.dead_letter(cause)
 
     def check(self) -> None:
         """Raise `JmsError` if the connection is lost."""

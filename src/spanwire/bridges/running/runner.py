@@ -15,6 +15,8 @@ from spanwire.bridges.engine.dialogue import (
     Committed,
     Connect,
     Connected,
+    DeadLetter,
+    DeadLettered,
     Disconnect,
     Disconnected,
     Elapsed,
@@ -25,6 +27,7 @@ from spanwire.bridges.engine.dialogue import (
     Pause,
     Receive,
     Received,
+    Refused,
     Send,
     Sent,
     Start,
@@ -33,6 +36,7 @@ from spanwire.bridges.engine.dialogue import (
 )
 from spanwire.bridges.engine.machine import BridgeMachine
 from spanwire.bridges.engine.states import BridgeState
+from spanwire.bridges.ports import MessageRefusedError
 from spanwire.bridges.running.links import Link
 from spanwire.model.environment import Time
 from spanwire.model.errors import SpanwireError
@@ -151,8 +155,14 @@ class BridgeRunner:
             await link.acknowledge()
             return Acknowledged()
         if isinstance(action, Send):
-            await link.send(action.messages)
+            try:
+                await link.send(action.messages)
+            except MessageRefusedError as error:
+                return Refused(error.index, str(error))
             return Sent()
+        if isinstance(action, DeadLetter):
+            await link.dead_letter(action.cause)
+            return DeadLettered()
         assert isinstance(action, Commit), action
         await link.commit()
         return Committed()

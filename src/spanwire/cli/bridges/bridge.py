@@ -88,6 +88,8 @@ def _summary(status: BridgeStatus) -> str:
         f"forwarded {status.forwarded} in {status.batches} batches",
         f"failures {status.failures}",
     ]
+    if status.dead_letters:
+        parts.append(f"dead letters {status.dead_letters}")
     if status.perhaps_lost:
         parts.append(f"perhaps lost {status.perhaps_lost}")
     if status.last_error is not None:

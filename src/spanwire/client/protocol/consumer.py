@@ -364,6 +364,10 @@ class ClientConsumer:
         """Acknowledge as `DeliveredMessages.acknowledge_stored`."""
         return self._delivered.acknowledge_stored()
 
+    def poison_last(self, cause: str) -> None:
+        """Send the message that was delivered last to the dead-letter queue with a cause."""
+        self._delivered.poison_last(cause)
+
     def on_committed(self) -> None:
         """Remove the messages of a successful commit."""
         self._delivered.on_committed()

@@ -149,6 +149,20 @@ class DeliveredMessages:
         ids = AcknowledgedIds(message.id_octets, message.id_octets, 1, cause)
         self._send(message.destination_octets, NULL, POISON_ACK, ids)
 
+    def poison_last(self, cause: str) -> None:
+        """Send the message that was delivered last to the dead-letter queue, outside of the transaction.
+
+        A caller that retains no messages calls this only if no other message waits for its acknowledgement.
+        """
+        message = self._range.last if self._range.last is not None else self.last()
+        if message is None or message.epoch != self._correlator.epoch:
+            return
+        assert self._range.count <= 1, "a range of messages has one acknowledgement"
+        self._range.forget()
+        self._messages.pop(message.id_octets, None)
+        self._extension = min(self._extension, len(self._messages))
+        self.send_poison(message, cause)
+
     def _send(self, destination: bytes, transaction: bytes, ack_type: int, ids: AcknowledgedIds) -> None:
         correlator = self._correlator
         link = correlator.link

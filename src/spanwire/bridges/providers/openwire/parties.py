@@ -6,6 +6,7 @@ from typing import Final
 
 from spanwire.bridges.model.definition import Source
 from spanwire.bridges.model.message import BridgeMessage
+from spanwire.bridges.ports import MessageRefusedError
 from spanwire.bridges.providers.openwire.connecting import close
 from spanwire.bridges.providers.openwire.messages import bridge_message, outgoing_message
 from spanwire.client.addressing.consumer_options import ConsumerOptions
@@ -13,7 +14,7 @@ from spanwire.client.aio.connection import Connection
 from spanwire.client.aio.consumer import Consumer
 from spanwire.client.aio.producer import Producer
 from spanwire.client.aio.session import Session
-from spanwire.model.errors import JmsError
+from spanwire.model.errors import JmsError, MessageFormatError, ResourceAllocationError
 
 
 class OpenWireSource:
@@ -35,6 +36,11 @@ class OpenWireSource:
             raise JmsError("the connection to the source was lost before the acknowledgement")
         await self._connection.shared.answer(request)
 
+    async def dead_letter(self, cause: str) -> None:
+        """Send a poison acknowledgement, on which the broker applies its dead letter strategy."""
+        self._consumer.core.poison_last(cause)
+        self._connection.shared.write_soon()
+
     def check(self) -> None:
         """Raise `JmsError` if the connection is lost."""
         self._connection.shared.check()
@@ -54,7 +60,11 @@ class OpenWireTarget:
 
     async def send(self, messages: list[BridgeMessage]) -> None:
         """Send messages and commit them."""
-        await send(self._connection, self._producer, messages)
+        try:
+            await send(self._connection, self._producer, messages)
+        except MessageRefusedError:
+            await self._session.rollback()
+            raise
         await self._session.commit()
 
     def check(self) -> None:
@@ -82,6 +92,11 @@ class OpenWireTransaction:
     async def send(self, messages: list[BridgeMessage]) -> None:
         """Send messages in the transaction."""
         await send(self._connection, self._producer, messages)
+
+    async def dead_letter(self, cause: str) -> None:
+        """Send a poison acknowledgement beside the transaction, and roll back the sends."""
+        self._consumer.core.poison_last(cause)
+        await self._session.rollback()
 
     async def commit(self) -> None:
         """Commit receipts and sends."""
@@ -118,10 +133,16 @@ async def receive(
 
 
 async def send(connection: Connection, producer: Producer, messages: list[BridgeMessage]) -> None:
-    """Send messages in the transaction of the producer's session, without waiting for responses."""
+    """Send messages in the transaction of the producer's session, without waiting for responses.
+
+    Raises `MessageRefusedError` for a message that has no form on the wire, or exceeds the broker's frame limit.
+    """
     shared = connection.shared
     async with shared.ready():
-        for message in messages:
+        for index, message in enumerate(messages):
             await shared.wait_writable(None)
-            producer.core.send(outgoing_message(message), False, shared.machine.now().wall_ms)
+            try:
+                producer.core.send(outgoing_message(message), False, shared.machine.now().wall_ms)
+            except (MessageFormatError, ResourceAllocationError) as error:
+                raise MessageRefusedError(index, str(error)) from None
             await shared.yield_after_send()

@@ -1,0 +1,136 @@
+"""Bridges between Spanwire and ActiveMQ Classic, in both directions and within each broker. With
+``SPANWIRE_ALL_BROKERS=1`` (``make client-conformance``) also with newer ones.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any, Final
+
+import pytest
+
+from spanwire import client
+from spanwire.client import Byte, Double, Float, Int, Long, Message, Serialized, Short
+from tests.support.bridge_runs import forward
+from tests.support.broker_process import BrokerProcess
+
+OTHERS: Final = ("classic",) + (("newest_classic", "artemis") if os.environ.get("SPANWIRE_ALL_BROKERS") == "1" else ())
+PATIENCE: Final = 40.0
+SOON: Final = 0.3
+LIFE_MS: Final = 3_600_000
+JAVA_STRING: Final = bytes.fromhex("aced000574000161")  # "a", serialized by Java
+BODIES: Final[dict[str, Any]] = {
+    "text": "text é \U0001f600",
+    "empty": "",
+    "bytes": bytes(range(256)),
+    "map": {"n": Int(1), "b": b"\x00\xff", "inner": {"l": [1, "two"]}},
+    "stream": [Byte(1), Short(2), Int(3), Long(4), Float(0.5), Double(0.25), "s", True, b"x"],
+    "object": Serialized(JAVA_STRING),
+    "plain": None,
+}
+PROPERTIES: Final[dict[str, Any]] = {
+    "byte": Byte(1), "short": Short(2), "int": 3, "long": Long(4), "float": Float(0.5), "double": 0.25, "text": "é",
+    "yes": True,
+}  # fmt: skip
+
+
+@pytest.fixture(params=OTHERS)
+def other(request: pytest.FixtureRequest) -> BrokerProcess:
+    found: BrokerProcess = request.getfixturevalue(request.param)
+    return found
+
+
+@pytest.fixture(params=["from the other", "to the other"])
+def sides(request: pytest.FixtureRequest, spanwire: BrokerProcess, other: BrokerProcess) -> tuple[str, str]:
+    """The URLs of source and target."""
+    urls = (other.openwire_uri(), spanwire.openwire_uri())
+    return urls if request.param == "from the other" else (urls[1], urls[0])
+
+
+@pytest.fixture
+def queue(request: pytest.FixtureRequest) -> str:
+    return "queue://BRIDGES." + "".join(letter if letter.isalnum() else "." for letter in request.node.name)
+
+
+def send_all_kinds(url: str, queue: str) -> None:
+    with client.connect(url) as connection, connection.session() as session:
+        producer = session.create_producer(queue)
+        for name, body in BODIES.items():
+            producer.send(
+                body,
+                {**PROPERTIES, "name": name},
+                message_type="kind",
+                correlation_id="c",
+                reply_to="queue://REPLIES",
+                priority=7,
+                persistent=name != "plain",
+                time_to_live_ms=LIFE_MS,
+                group_id="g",
+                group_sequence=3,
+            )
+
+
+def received(url: str, queue: str, count: int) -> list[Message]:
+    """Take so many messages, and look for one more."""
+    with client.connect(url) as connection, connection.session() as session:
+        consumer = session.create_consumer(queue)
+        found = [message for _ in range(count) if (message := consumer.receive(PATIENCE)) is not None]
+        assert consumer.receive(SOON) is None
+        return found
+
+
+def content(message: Message) -> tuple[object, ...]:
+    """All that must cross."""
+    properties = {name: value for name, value in message.typed_properties.items() if not name.startswith("JMSX")}
+    headers = (message.message_type, message.correlation_id, message.priority, message.persistent)
+    group = (message.group_id, message.group_sequence)
+    return (message.kind, message.body, properties, headers, group, str(message.reply_to))
+
+
+def test_messages_of_all_kinds_cross_as_they_were_sent(sides: tuple[str, str], queue: str) -> None:
+    source, target = sides
+    send_all_kinds(source, f"{queue}.PLAIN")
+    unbridged = received(source, f"{queue}.PLAIN", len(BODIES))
+    send_all_kinds(source, queue)
+    status = forward(source, queue, target, f"{queue}.FAR", addMessageIDInHeader="true")
+    assert (status.forwarded, status.failures) == (len(BODIES), 0)
+    messages = received(target, f"{queue}.FAR", len(BODIES))
+    for before, after in zip(unbridged, messages, strict=True):
+        ids = after.property_values().pop("ACTIVEMQ_BRIDGE_MSG_ID_LIST")
+        assert str(ids[1]).startswith("ID:")
+        assert content(after) == content(before)
+        assert 0 < after.expiration - time.time_ns() // 1_000_000 <= LIFE_MS
+
+
+def test_a_selector_chooses_and_small_batches_keep_the_order(sides: tuple[str, str], queue: str) -> None:
+    source, target = sides
+    with client.connect(source) as connection, connection.session() as session:
+        producer = session.create_producer(queue)
+        for number in range(20):
+            producer.send(str(number), {"odd": number % 2 == 1})
+    status = forward(source, queue, target, f"{queue}.FAR", selector='"odd"', maxBatchSize="3")
+    assert status.forwarded == 10 and status.batches >= 4
+    assert [message.text for message in received(target, f"{queue}.FAR", 10)] == [str(n) for n in range(1, 20, 2)]
+    assert len(received(source, queue, 10)) == 10
+
+
+def test_one_transaction_moves_a_batch_within_a_broker(other: BrokerProcess, queue: str) -> None:
+    url = other.openwire_uri()
+    send_all_kinds(url, queue)
+    words = {"maxBatchSize": str(len(BODIES)), "maxBatchTime": "10000"}
+    status = forward(url, queue, url, f"{queue}.NEXT", qualityOfServiceMode='"ONCE_AND_ONLY_ONCE"', **words)
+    assert (status.forwarded, status.batches) == (len(BODIES), 1)
+    assert [message.properties["name"] for message in received(url, f"{queue}.NEXT", len(BODIES))] == list(BODIES)
+    assert received(url, queue, 0) == []
+
+
+def test_a_durable_subscription_keeps_messages_for_a_bridge_that_is_away(sides: tuple[str, str], queue: str) -> None:
+    source, target = sides
+    topic = queue.replace("queue://", "topic://")
+    words = {"subscriptionName": '"bridge"', "clientID": f'"{queue[8:]}"'}
+    assert forward(source, topic, target, queue, **words).received == 0  # subscribes
+    with client.connect(source) as connection, connection.session() as session:
+        session.create_producer(topic).send("kept")
+    assert forward(source, topic, target, queue, **words).forwarded == 1
+    assert [message.text for message in received(target, queue, 1)] == ["kept"]
