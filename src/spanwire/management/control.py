@@ -165,8 +165,8 @@ class ControlServer:
         """Answer with a list over several turns."""
         chunks: list[str] = []
         try:
-            while chunk := [json.dumps(entry) for entry in islice(entries, ENTRIES_PER_TURN)]:
-                chunks.append(", ".join(chunk))
+            while chunk := list(islice(entries, ENTRIES_PER_TURN)):
+                chunks.append(json.dumps(chunk)[1:-1])  # without its brackets
                 await asyncio.sleep(0)
         except Exception:
             logger.exception(FAILURE, name)
