@@ -38,7 +38,7 @@ DEBIAN: Final = Path("/etc/activemq/instances-available/main/activemq.xml")
 EXAMPLES: Final = Path("/usr/share/doc/activemq/examples/conf")
 
 SKIP: Final = "or start with --skip-unsupported"
-NO_WEB: Final = "there is no web console and no REST here; use spanwire status, dstat and browse"
+NO_WEB: Final = "there is no web console here; spanwire start --web serves metrics, health and an HTTP API"
 STORES: Final = f"(later feature: other stores); the journal of Spanwire keeps the messages; remove it {SKIP}"
 DATABASES: Final = (
     f"(later feature: stores in a database); the journal of Spanwire keeps the messages; remove it {SKIP}"

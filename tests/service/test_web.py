@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import os
 import re
 import shutil
 import signal
@@ -158,6 +159,36 @@ def test_promtool_accepts_the_metrics(port: int) -> None:
     text = fetched(port, "/metrics", "vera:v-4711", Accept="text/plain")[1]
     done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+class Served(Started):
+    """A broker that starts its web process."""
+
+    def text(self) -> str:
+        head, end, tail = super().text().partition("</broker>")
+        return head + '  <web port="0"/>\n' + end + tail
+
+    def web_ports(self) -> list[int]:
+        return [int(match[1]) for line in list(self.errors) if (match := LISTENING.search(line))]
+
+    def children(self) -> list[int]:
+        return [int(text) for text in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()]
+
+
+def test_a_broker_starts_its_web_process_again_and_takes_it_along_at_its_end(tmp_path: Path) -> None:
+    with Served(tmp_path) as broker:
+        broker.awaits("Listening for web requests at")
+        assert fetched(broker.web_ports()[0], "/health/ready")[0] == 200
+        (child,) = broker.children()
+        os.kill(child, signal.SIGKILL)
+        broker.awaits("the web process has ended: exit status -9")
+        broker.awaits("Listening for web requests at", 2)
+        port = broker.web_ports()[1]
+        assert fetched(port, "/metrics")[0] == 200
+        assert broker.stop() == 0
+        with pytest.raises(ConnectionRefusedError):
+            fetched(port, "/health/live")
+        assert sum("web process has ended" in line for line in broker.errors) == 1
 
 
 def test_health_has_the_exit_codes_of_nagios(broker: Guarded, tmp_path: Path) -> None:

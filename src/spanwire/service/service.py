@@ -46,6 +46,7 @@ from spanwire.service.readiness import open_connectors
 from spanwire.service.runtime_configuration import Reread, RunningBroker, RuntimeConfiguration
 from spanwire.service.security import Security
 from spanwire.service.usage import usage_limits
+from spanwire.service.web_process import WebProcess
 from spanwire.transports.admission import Admission, ReceiveBudget
 from spanwire.transports.base import CLOSE_LINGER, RECEIVE_SHARE, ConnectionFactory
 from spanwire.transports.connector import TransportConnector
@@ -87,6 +88,8 @@ class BrokerService:
         self.connectors: Final = [TransportConnector(settings, admission) for settings in configuration.connectors]
         self.in_process: Final = VmConnector(configuration.broker_name, admission)
         self._allow_anonymous: Final = allow_anonymous
+        web = configuration.web
+        self._web: Final = None if web is None else WebProcess(web, directory, allow_anonymous=allow_anonymous)
         self._finished: Final = asyncio.Event()
         self._security: Final = Security(configuration)
         self._persistence: Final = Persistence(directory, configuration.persistence)
@@ -132,6 +135,8 @@ class BrokerService:
             await self._networking.start(broker, self._address(), turn, self.connectors)
             broker.became_master(self.environment.now())
             self.wake()
+            if self._web is not None:
+                self._web.start()
         except BaseException:
             await self._release()
             raise
@@ -184,6 +189,8 @@ class BrokerService:
             waited += STOP_POLL
 
     async def _release(self) -> None:
+        if self._web is not None:
+            await self._web.stop()
         self._security.stop()
         if self._runtime is not None:
             self._runtime.stop()

@@ -10,6 +10,7 @@ import resource
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final, cast
 
 from spanwire import registry
@@ -19,7 +20,7 @@ from spanwire.cli.log_lines import START, begin_log
 from spanwire.cli.running import named_configuration
 from spanwire.management.running_brokers import ListedBroker, announce
 from spanwire.service.config.loading import Inspection, load_configuration
-from spanwire.service.config.model import BrokerConfiguration
+from spanwire.service.config.model import BrokerConfiguration, WebConfiguration
 from spanwire.service.config.reference import configuration_file
 from spanwire.service.data_directory import data_directory
 from spanwire.service.machine.allocator import keep_freed_memory
@@ -43,6 +44,9 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--log-level", "--logLevel", choices=LEVELS, default="info", help="the lowest level of log lines"
     )
+    parser.add_argument(
+        "--web", action="store_true", help="serve metrics, health and an HTTP API as <web> says, else on 127.0.0.1:8161"
+    )
     parser.add_argument("--log-json", "--logJson", action="store_true", help="write each log line as a JSON object")
     options = parser.parse(arguments)
     begin_log(str(options.log_level), bool(options.log_json))
@@ -50,9 +54,12 @@ def run(arguments: Sequence[str]) -> int:
     definitions = dict(options.definitions)
 
     def read(inspect: Inspection | None = None) -> BrokerConfiguration:
-        return load_configuration(
+        configuration = load_configuration(
             reference, definitions, skip_unsupported=bool(options.skip_unsupported), inspect=inspect
         )
+        if options.web and configuration.web is None:
+            return replace(configuration, web=WebConfiguration())
+        return configuration
 
     configuration = read(inspection(options.data_directory, os.environ, allow_anonymous=bool(options.allow_anonymous)))
     unusual = start_warnings(configuration, options.data_directory, os.environ)

@@ -35,6 +35,7 @@ WORDS: Final[dict[str, str]] = {
     "authentication": "the users",
     "authorization": "<authorizationPlugin>",
     "runtime": "<runtimeConfigurationPlugin>",
+    "web": "<web>",
 }
 OF_THE_READING: Final = ("source", "warnings", "skipped", "presumed_base")
 

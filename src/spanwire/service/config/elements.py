@@ -66,6 +66,7 @@ ELEMENTS: Final[dict[str, Words]] = {
     "destinations": words.DESTINATIONS,
     "managementContext": words.MANAGEMENT,
     "shutdownHooks": words.SHUTDOWN_HOOKS,
+    "web": words.WEB,
     "sslContext": words.SSL_CONTEXT,
     "plugins": words.PLUGINS,
     "simpleAuthenticationPlugin": security_table.SIMPLE_AUTHENTICATION,

@@ -185,6 +185,14 @@ class RuntimeSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class WebConfiguration:
+    """The address on which the web process of the broker listens."""
+
+    host: str = "127.0.0.1"
+    port: int = 8161
+
+
+@dataclass(frozen=True, slots=True)
 class BrokerConfiguration:
     """The configuration of a broker.
 
@@ -215,6 +223,7 @@ class BrokerConfiguration:
     authentication: AuthenticationConfiguration | None = None
     authorization: AuthorizationConfiguration | None = None
     runtime: RuntimeSettings | None = None
+    web: WebConfiguration | None = None
     source: str = BUILT_IN
     warnings: tuple[str, ...] = field(default=())
     skipped: tuple[str, ...] = field(default=())

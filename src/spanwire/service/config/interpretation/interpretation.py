@@ -19,9 +19,7 @@ from spanwire.service.config.interpretation.plugins import PluginInterpreter
 from spanwire.service.config.interpretation.uri import connector_settings, redacted
 from spanwire.service.config.interpretation.usage import UsageInterpreter
 from spanwire.service.config.interpretation.virtual import VirtualInterpreter
-from spanwire.service.config.model import (
-    BrokerConfiguration,
-)
+from spanwire.service.config.model import BrokerConfiguration, WebConfiguration
 from spanwire.service.config.policies.policies import PolicyInterpreter
 from spanwire.service.config.readers.broker_uri import read_lists
 from spanwire.service.config.readers.properties import UnknownPlaceholderError, Variables
@@ -96,6 +94,7 @@ class Interpreter:
             policies=PolicyInterpreter(self.findings, self.inner).policies(broker),
             plugins=PluginInterpreter(self.findings, self.inner).plugins(broker, plugins),
             runtime=PluginInterpreter(self.findings, self.inner).runtime(plugins),
+            web=self._web(broker),
             authentication=security.authentication(plugins),
             authorization=security.authorization(plugins),
             source=self.findings.source,
@@ -228,6 +227,12 @@ class Interpreter:
         if not Settings(broker, self.findings).flag("start", True):
             line = broker.attributes["start"].line
             self.findings.warn(line, "start of <broker> has no effect: spanwire start starts the broker at once")
+
+    def _web(self, broker: Element) -> WebConfiguration | None:
+        """Return the address of the web process, which Spanwire alone has."""
+        for web in self.inner(broker, "web", words.WEB):
+            return WebConfiguration(**broker_attributes.WEB.values(Settings(web, self.findings)))
+        return None
 
     def _vm_connector(self, broker: Element) -> None:
         attribute = broker.attributes.get("vmConnectorURI")

@@ -70,7 +70,7 @@ LOG_QUERIES: Final = frozenset(
     f"{package}.insight.log.log4j.Log4jLogQuery" for package in ("io.fabric8", "org.fusesource")
 )
 NO_LOG_QUERY: Final = "the broker logs to standard error"
-NO_WEB: Final = "there is no web console and no REST here; use spanwire status, dstat and browse"
+NO_WEB: Final = "there is no web console here; spanwire start --web serves metrics, health and an HTTP API"
 JETTY_FILE: Final = re.compile(r"(?:classpath:|file:)?(?:[^:]*/)?jetty[\w.\-]*\.xml", re.ASCII)
 CAMEL_FILE: Final = re.compile(r"(?:classpath:|file:)?(?:[^:]*/)?camel[\w.\-]*\.xml", re.ASCII)
 FABRIC_PROPERTIES: Final = "io.fabric8.mq.fabric.ConfigurationProperties"

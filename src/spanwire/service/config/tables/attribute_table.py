@@ -121,7 +121,7 @@ BROKER: Final = Words(
         **all_of(
             YES,
             "transportConnectors persistenceAdapter destinations destinationPolicy systemUsage managementContext "
-            "plugins sslContext shutdownHooks networkConnectors",
+            "plugins sslContext shutdownHooks networkConnectors web",
         ),
         "jmsBridgeConnectors": list_of("bridges to other messaging systems"),
         "destinationInterceptors": YES,
@@ -400,6 +400,7 @@ MANAGEMENT: Final = Words(
     ),
     children=all_of(NO_JMX, "property environment MBeanServer"),
 )
+WEB: Final = Words(settings=honoured(broker_attributes.WEB), children={}, tables=(broker_attributes.WEB,))
 SHUTDOWN_HOOKS: Final = Words(settings={}, children=all_of(YES, "bean"))
 SSL_CONTEXT: Final = Words(
     settings={

@@ -8,7 +8,7 @@ from spanwire.broker.destinations.inactive_destinations import NEVER, UpkeepSett
 from spanwire.broker.dispatch.subscription import MAX_PREFETCH
 from spanwire.model.routing import MAX_PATH, MIN_CONSUMER_PRIORITY
 from spanwire.network.demand.bridge_settings import BridgeSettings
-from spanwire.service.config.model import BrokerConfiguration
+from spanwire.service.config.model import BrokerConfiguration, WebConfiguration
 from spanwire.service.config.tables.attributes import (
     DIRECTORY,
     FLAG,
@@ -26,6 +26,7 @@ MAX_PERIOD_MS: Final = 365 * 24 * 3600 * 1000  # a year
 MAX_UNCOMMITTED_COUNT: Final = 10_000_000  # highest maxUncommittedCount; memoryUsage is reached before
 MAX_PER_CONNECTION: Final = 100_000  # highest configurable number of consumers or producers
 MAX_PRIORITY: Final = 127  # of a consumer; a Java byte
+MAX_PORT: Final = 65535
 PERIOD: Final = number("milliseconds", NEVER, MAX_PERIOD_MS)
 HOPS: Final = clamped("links", -1, MAX_PATH)
 COUNT: Final = Kind(
@@ -61,6 +62,11 @@ TRANSPORT_CONNECTOR: Final = AttributeTable(
     Attribute("updateClusterClients", FLAG, "updates_clients"),
     Attribute("rebalanceClusterClients", FLAG, "rebalances_clients"),
     Attribute("updateClusterClientsOnRemove", FLAG, "updates_on_remove"),
+)
+WEB: Final = AttributeTable(
+    WebConfiguration,
+    Attribute("host", TEXT, "host"),
+    Attribute("port", number("0 for a free port", 0, MAX_PORT), "port"),
 )
 NETWORK_CONNECTOR: Final = AttributeTable(
     BridgeSettings,
