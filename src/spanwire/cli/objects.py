@@ -55,7 +55,10 @@ class ViewedObject:
 
 
 def all_objects(client: ControlClient, with_consumers: bool = True) -> list[ViewedObject]:
-    """Return all objects, the broker first; consumers and producers are optional, because there may be very many."""
+    """Return all objects, the broker first.
+
+    Consumers and producers are optional, because there may be very many.
+    """
     status = client.ask("status")
     objects = _broker_objects(status) if isinstance(status, dict) else []
     objects += [

@@ -1,4 +1,4 @@
-"""Administration: removes durable subscriptions and destinations, disconnects clients, logs operators in.
+"""Removes durable subscriptions and destinations, disconnects clients, and logs operators in.
 
 An operator on the control socket needs no rights.
 """

@@ -149,7 +149,7 @@ class Retrying(Disposal):
     def _find_targets(self, prepared: Message) -> list[BrokerDestination]:
         """Return the destination and the queues of the durable subscriptions, without virtual destinations.
 
-        The dead letter comes from a single queue, after the forwarding to virtual destinations.
+        The message was forwarded to virtual destinations before it became a dead letter.
         """
         destination = self._destinations.ensure_own(prepared.destination)
         return [destination, *destination.durable_queues(prepared)]

@@ -77,7 +77,7 @@ def failed_forward_advisory() -> Destination:
 
 
 def master_advisory() -> Destination:
-    """Return the topic for the start of service of a broker."""
+    """Return the topic that announces the brokers beginning to serve."""
     return Destination(TOPIC, ADVISORY_PREFIX + "MasterBroker")
 
 
@@ -87,7 +87,7 @@ def standing_consumer(connection_id: str, queue: Destination) -> ConsumerInfo:
 
 
 def message_advisory(kind: str, destination: Destination) -> Destination:
-    """Return the topic for events of a kind about ``destination``.
+    """Return the topic for events of ``kind`` about ``destination``.
 
     The two oldest kinds (expired, no consumer) make no difference between temporary and other destinations.
     """

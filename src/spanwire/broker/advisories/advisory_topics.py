@@ -268,7 +268,7 @@ class Advisories(MessageAdvisories, AdvisoryDispatcher):
         self._publish(failed_forward_advisory(), AdvisedMessage(message, True), {"cause": cause})
 
     def has_listeners(self, kind: str, about: Destination) -> bool:
-        """Return True if events of a kind about ``about`` have listeners."""
+        """Return True if events of ``kind`` about ``about`` have listeners."""
         return self._message_topic(kind, about) is not None
 
     def publish(self, kind: str, about: Destination, subject: object, properties: dict[str, object]) -> None:
@@ -294,7 +294,7 @@ class Advisories(MessageAdvisories, AdvisoryDispatcher):
         self._delivery.deliver(topic, message)
 
     def _message_topic(self, kind: str, about: Destination) -> Topic | None:
-        """Return the topic for events of a kind about ``about``, None without listeners.
+        """Return the topic for events of ``kind`` about ``about``, None without listeners.
 
         The absence of listeners is remembered, so that an expired message costs no more with many wildcard listeners.
         Messages of advisory topics cause no events.

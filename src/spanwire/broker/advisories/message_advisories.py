@@ -176,7 +176,7 @@ class TopicAdvisories(DestinationObserver):
 class AdvisedConsumer(MessageConsumer):
     """A consumer with advisories about dispatches, if the destination's policy asks for advisories.
 
-    Chosen once, when a consumer is added, so that dispatches to other consumers have no cost.
+    The class is chosen when a consumer is added, so that advisories cost nothing in dispatches to other consumers.
     """
 
     def __init__(self, consumer: MessageConsumer, advisories: MessageAdvisories) -> None:

@@ -60,15 +60,15 @@ class DestinationMap:
         self.changes = 0  # additions and removals of permanent queues and patterns
 
     def queue(self, destination: Destination) -> Queue | None:
-        """Return the queue with a name, or None."""
+        """Return the queue named ``destination``, or None."""
         return self.queues.get(destination.qualified_name)
 
     def topic(self, destination: Destination) -> Topic | None:
-        """Return the topic with a name, or None."""
+        """Return the topic named ``destination``, or None."""
         return self.topics.get(destination.qualified_name)
 
     def find(self, destination: Destination) -> BrokerDestination | None:
-        """Return the queue or topic with a name, or None.
+        """Return the queue or topic named ``destination``, or None.
 
         The last answer is cached, because the messages of a producer share one `Destination` object.
         """
@@ -323,7 +323,7 @@ class DestinationMap:
         return [destination for destination in destinations if pattern.matches(destination.name)]
 
     def count_of_kind(self, pattern: Destination) -> int:
-        """Return the number of comparisons of `matching` for ``pattern``."""
+        """Return the number of destinations that `matching` compares with ``pattern``."""
         return len(self.queues) if pattern.is_queue else len(self.topics)
 
     def of_kind(self, pattern: Destination) -> list[BrokerDestination]:

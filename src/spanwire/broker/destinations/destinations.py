@@ -326,7 +326,7 @@ class Destinations(Attaching):
         return self._map.wildcards.has_room()
 
     def end(self, subscription: Subscription) -> None:
-        """End the connection of a wildcard consumer without room at a destination."""
+        """End the connection of a wildcard consumer that finds no room at a destination."""
         _end(subscription, self._map.wildcards.refusal())
 
     def _make(self, name: Destination, connection_id: str) -> BrokerDestination:

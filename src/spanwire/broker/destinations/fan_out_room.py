@@ -77,7 +77,7 @@ class FanOutRoom:
         return self._index.compared(topic)
 
     def durables_of(self, topic: Destination) -> list[DurableSubscription]:
-        """Return the durable subscriptions to ``topic`` with the right to read, oldest first."""
+        """Return the durable subscriptions that may read ``topic`` now, oldest first."""
         self._context.steps += self.compared(topic) // COMPARED_PER_STEP
         numbers = dict(self._by_name.get(topic.qualified_name, {}))
         for number in self._index.find(topic):
@@ -146,7 +146,7 @@ def _saved(topic: BrokerDestination, replaced: DurableSubscription | None) -> in
 
 
 def refusal(topic: Destination) -> ResourceAllocationError:
-    """Return the error for a consumer without room at ``topic``."""
+    """Return the error for a consumer that finds no room at ``topic``."""
     return ResourceAllocationError(
         f"{topic.qualified_name} has as many consumers as one message may go to ({_COUNTED}): "
         f"use several topics, or queues behind a virtual topic"

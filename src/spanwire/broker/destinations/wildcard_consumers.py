@@ -52,7 +52,7 @@ class WildcardConsumers:
         return self.attached < self.max_attached
 
     def refusal(self) -> ResourceAllocationError:
-        """Return the error for a consumer without room."""
+        """Return the error for a consumer that finds no room."""
         return ResourceAllocationError(
             f"consumers of wildcards listen at {self.max_attached} destinations together, as many as they may: "
             f"use narrower wildcards or fewer consumers"
@@ -117,7 +117,7 @@ class WildcardConsumers:
         return self._index.looked
 
     def owner(self, number: int) -> Subscription:
-        """Return the subscription with a number among the owners of a pattern."""
+        """Return the subscription with ``number`` among the owners of a pattern."""
         return self._by_number[number]
 
     def compared(self, destination: Destination) -> int:

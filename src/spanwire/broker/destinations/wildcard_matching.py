@@ -20,7 +20,7 @@ CONSUMERS_PER_STEP: Final = 16  # attached consumers that cost one step more, fo
 
 
 class Attaching(Protocol):
-    """Attaches wildcard subscriptions to destinations with the right to read."""
+    """Attaches wildcard subscriptions to the destinations that the user may read."""
 
     def attach(self, destination: BrokerDestination, subscription: Subscription) -> bool:
         """Attach ``subscription`` to ``destination``, once.

@@ -33,7 +33,7 @@ class DeadLetterHandler(Protocol):
         ...
 
     def is_behind(self) -> bool:
-        """Return True if long work with dead letters must wait for the disk."""
+        """Return True if long work that makes dead letters must wait for the disk."""
         ...
 
 
@@ -206,7 +206,7 @@ class BrokerContext:
         return jobs
 
     def is_behind(self) -> bool:
-        """Return True if long work with dead letters must wait for the disk."""
+        """Return True if long work that makes dead letters must wait for the disk."""
         return self.dead_letter_handler is not None and self.dead_letter_handler.is_behind()
 
     def dead_letter(self, reference: MessageReference, cause: str) -> None:

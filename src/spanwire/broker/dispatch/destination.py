@@ -91,7 +91,7 @@ class BrokerDestination(MessageHolder):
         """Handle the expiry of a pending message."""
 
     def durable_queues(self, message: Message) -> list[BrokerDestination]:
-        """Return the queues of the durable subscriptions for a copy of ``message``."""
+        """Return the queues of the durable subscriptions that get a copy of ``message``."""
         return []
 
     def waiting(self) -> int:
@@ -125,7 +125,7 @@ class QueueBase(BrokerDestination, Job, StoreReader, Alarm):
             self.note_redelivery(reference)
 
     def note_reported(self, reference: MessageReference) -> None:
-        """Count a reported redelivery within the consumer."""
+        """Count a redelivery that took place inside the client and was reported."""
         if reference.reported == UNREPORTED:
             reference.reported = REPORTED if reference.redelivery_count > 0 else REPORTED_BUT_FIRST
         self.note_redelivery(reference)

@@ -42,7 +42,7 @@ class MessageAdvisories(Protocol):
     """Publishes advisory messages. Without listeners no message is built."""
 
     def has_listeners(self, kind: str, about: Destination) -> bool:
-        """Return True if a consumer listens to advisories of a kind about a destination."""
+        """Return True if advisories of ``kind`` about a destination have a listener."""
         ...
 
     def publish(self, kind: str, about: Destination, subject: object, properties: dict[str, object]) -> None:

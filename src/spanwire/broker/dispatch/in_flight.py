@@ -141,7 +141,7 @@ class InFlight:
         return self._take_between(start if NOWHERE < start < end else self.first, end)
 
     def take_one(self, message_id: MessageId) -> MessageReference:
-        """Remove and return the dispatched reference of a message id.
+        """Remove and return the dispatched reference of ``message_id``.
 
         Raises:
             IllegalStateError: the message is not in flight.
@@ -200,12 +200,12 @@ class InFlight:
         return [reference for reference in self.references[start:] if reference is not GONE]
 
     def find(self, message_id: MessageId) -> MessageReference | None:
-        """Return the dispatched reference of a message id, or None."""
+        """Return the dispatched reference of ``message_id``, or None."""
         position = self._search(message_id, self.first)
         return None if position == NOWHERE else self.references[position]
 
     def find_number(self, number: int) -> MessageReference | None:
-        """Return the dispatched reference with a dispatch number, or None."""
+        """Return the reference with the dispatch number ``number``, or None."""
         position = self._numbered(number)
         return None if position == NOWHERE else self.references[position]
 
@@ -365,7 +365,7 @@ class InFlight:
         return self._numbers[position] if position < len(self._numbers) else self._base + position
 
     def _numbered(self, number: int) -> int:
-        """Return the position of the reference in flight with a dispatch number, or `NOWHERE`."""
+        """Return the position of the reference in flight with the dispatch number ``number``, or `NOWHERE`."""
         position = self._at(number)
         if position < self.first or position >= len(self.references) or self._number(position) != number:
             return NOWHERE

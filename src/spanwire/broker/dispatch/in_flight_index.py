@@ -39,7 +39,7 @@ class InFlightIndex:
         self._youngest[message_id] = number
 
     def oldest(self, message_id: MessageId) -> int:
-        """Return the dispatch number of the oldest message with an id, or `NOWHERE`."""
+        """Return the dispatch number of the oldest message ``message_id``, or `NOWHERE`."""
         return self._oldest.get(message_id, NOWHERE)
 
     def after(self, number: int) -> int:
@@ -47,7 +47,7 @@ class InFlightIndex:
         return self._next.get(number, NOWHERE)
 
     def forget_oldest(self, message_id: MessageId) -> None:
-        """Remove the oldest entry of an id."""
+        """Remove the oldest entry of ``message_id``."""
         number = self._oldest.pop(message_id, NOWHERE)
         following = self._next.pop(number, NOWHERE)
         if following != NOWHERE:

@@ -38,7 +38,7 @@ class StoreReader:
 
 @trait
 class Alarm:
-    """Work for a point in time."""
+    """Work to be done at a set time."""
 
     @abstractmethod
     def wake(self) -> None:

@@ -20,7 +20,7 @@ class MessageFormats:
         self._formats: Final[dict[int, MessageFormat]] = formats
 
     def format(self, format_id: int) -> MessageFormat:
-        """Return the message format with a number.
+        """Return the message format with the id ``format_id``.
 
         Raises:
             StoreError: the format is unknown, such as a format of a later version of Spanwire.

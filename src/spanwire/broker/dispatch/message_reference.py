@@ -81,7 +81,7 @@ class MessageHolder:
         """Count a delivery to a former consumer, if the holder counts deliveries."""
 
     def note_reported(self, reference: MessageReference) -> None:
-        """Count a reported redelivery within the consumer, if the holder counts deliveries."""
+        """Count a reported redelivery inside the client, if the holder counts deliveries."""
 
     def note_redelivery(self, reference: MessageReference) -> None:
         """Count one more delivery without success, if the holder counts deliveries."""

@@ -37,7 +37,7 @@ class WithheldMessage:
 
 @trait
 class Arrivals:
-    """Messages in the store alone, to be appended to destinations after the store has synced a position."""
+    """Messages in the store alone, appended to destinations after the store has synced a position."""
 
     @abstractmethod
     def enter(self, at_most: int) -> int:

@@ -27,20 +27,20 @@ class BrokerFilter:
         """See a new connection, after the login."""
 
     def remove_connection(self, state: ConnectionState) -> None:
-        """See a connection before the removal."""
+        """See a connection that is about to be removed."""
 
     def add_session(self, state: ConnectionState, session_id: SessionId) -> None:
         """See a new session."""
 
     def remove_session(self, state: ConnectionState, session_id: SessionId) -> None:
-        """See a session before the close."""
+        """See a session that is about to be closed."""
 
     def add_producer(self, state: ConnectionState, info: ProducerInfo) -> ProducerInfo:
         """Return the announcement of a new producer."""
         return info
 
     def remove_producer(self, state: ConnectionState, producer_id: ProducerId) -> None:
-        """See a producer before the removal."""
+        """See a producer that is about to be removed."""
 
     def add_consumer(self, state: ConnectionState, info: ConsumerInfo) -> ConsumerInfo:
         """Return the announcement of a new consumer."""
@@ -51,10 +51,10 @@ class BrokerFilter:
         return consumer
 
     def remove_consumer(self, state: ConnectionState, consumer_id: ConsumerId) -> None:
-        """See a consumer before the removal."""
+        """See a consumer that is about to be removed."""
 
     def unsubscribe(self, state: ConnectionState, name: str) -> None:
-        """See a durable subscription before the deletion."""
+        """See a durable subscription that is about to be deleted."""
 
     def resolve_destination(self, state: ConnectionState, destination: Destination) -> Destination:
         """Return the destination to be created or removed."""

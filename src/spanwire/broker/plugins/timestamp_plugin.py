@@ -51,7 +51,7 @@ class Stamping:
         self._formats: Final[MessageFormats] = formats
 
     def stamped(self, message: Message, wall_ms: int, user: str = "") -> Message:
-        """Return a changed copy of ``message``, or ``message`` without a need for changes.
+        """Return a changed copy of ``message``, or ``message`` if the settings change nothing.
 
         ``user`` is empty for an anonymous sender.
 

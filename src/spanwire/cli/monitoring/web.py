@@ -1,4 +1,4 @@
-"""``spanwire web`` and ``spanwire metrics``: a running broker over HTTP, and its metrics without a port.
+"""``spanwire web`` and ``spanwire metrics``: a broker over HTTP, and metrics without a port.
 
 Both need the extra ``web``, which is loaded by name.
 """

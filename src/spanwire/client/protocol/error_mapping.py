@@ -77,7 +77,7 @@ def refusal(thrown: Throwable | None, logging_in: bool = False) -> JmsError:
 def branch_refusal(error: JmsError | None) -> JmsError | None:
     """Return the error for a step of a distributed transaction.
 
-    Some brokers report IllegalStateException for an unknown branch. The client raises `XaError` in all cases.
+    Some brokers report IllegalStateException for an unknown branch; the result is `XaError` in this case, too.
     """
     return XaError(str(error)) if isinstance(error, IllegalStateError) else error
 

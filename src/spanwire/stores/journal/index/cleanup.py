@@ -167,7 +167,7 @@ class SegmentTable:
         return list(chosen)
 
     def _refers(self, state: SegmentState, chosen: dict[int, bool]) -> bool:
-        """Return True if a segment refers to a segment not in ``chosen``."""
+        """Return True if a segment refers to an existing segment outside of ``chosen``."""
         for number in state.refers:
             if number in self.by_number and number not in chosen:
                 return True
