@@ -50,6 +50,7 @@ from spanwire.service.web_process import WebProcess
 from spanwire.transports.admission import Admission, ReceiveBudget
 from spanwire.transports.base import CLOSE_LINGER, RECEIVE_SHARE, ConnectionFactory
 from spanwire.transports.connector import TransportConnector
+from spanwire.transports.loop.polling import Polling
 from spanwire.transports.loop.turn import Turn
 from spanwire.transports.vm import VmConnector
 
@@ -78,8 +79,12 @@ class BrokerService:
         allow_anonymous: bool = False,
         environment: RealEnvironment | None = None,
         reread: Reread | None = None,
+        polling: Polling | None = None,
     ) -> None:
-        """``reread`` reads the configuration again; without ``reread`` the configuration never changes."""
+        """``reread`` reads the configuration again; without ``reread`` the configuration never changes.
+
+        ``polling`` lets the loop poll for input; without it the loop sleeps whenever there is none.
+        """
         self.configuration: Final = configuration
         self.directory: Final = directory
         self.environment: Final = environment if environment is not None else RealEnvironment()
@@ -98,6 +103,7 @@ class BrokerService:
         self._turn: Turn | None = None
         self._control: ControlServer | None = None
         self._reread: Final = reread
+        self._polling: Final = polling
         self._runtime: RuntimeConfiguration | None = None
         self._reads: Final[dict[int, asyncio.Future[list[Message | None]]]] = {}
         self._last_read = 0  # requests of operators have negative numbers, requests of the broker positive ones
@@ -278,7 +284,7 @@ class BrokerService:
     def _begin_turns(self, broker: Broker) -> Turn:
         journal = self._persistence.journal
         budget = ReceiveBudget(self.configuration.usage.memory_limit_bytes * RECEIVE_SHARE // 100)
-        turn = Turn(asyncio.get_running_loop(), broker, self.environment.clock, journal, budget)
+        turn = Turn(asyncio.get_running_loop(), broker, self.environment.clock, journal, budget, self._polling)
         self._turn = turn
         if journal is not None:
             journal.start()

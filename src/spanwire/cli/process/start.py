@@ -25,6 +25,7 @@ from spanwire.service.config.reference import configuration_file
 from spanwire.service.data_directory import data_directory
 from spanwire.service.machine.allocator import keep_freed_memory
 from spanwire.service.machine.interpreter import settle_interpreter
+from spanwire.service.machine.processors import machine_polling
 from spanwire.service.readiness import inspection, start_warnings
 from spanwire.service.service import BrokerService
 
@@ -76,6 +77,7 @@ def run(arguments: Sequence[str]) -> int:
                     directory,
                     allow_anonymous=bool(options.allow_anonymous),
                     reread=None if reference is None else read,
+                    polling=machine_polling(),
                 ),
                 reference,
             )

@@ -25,6 +25,7 @@ from spanwire.transports.base import (
     TurnBroker,
     TurnStore,
 )
+from spanwire.transports.loop.polling import Polling
 from spanwire.transports.rationing import Rationing
 
 logger = logging.getLogger(__name__)
@@ -42,6 +43,7 @@ class Turn:
         clock: Clock,
         store: TurnStore | None = None,
         budget: ReceiveBudget | None = None,
+        polling: Polling | None = None,
     ) -> None:
         self.clock: Final = clock
         self.loop: Final = loop
@@ -60,6 +62,8 @@ class Turn:
         self._is_reported = False  # by the store, in its turn
         self._sweep_timer: Timer | None = None
         self._stopped = False
+        self._polling: Final = polling
+        self._is_polling = False
 
     def start(self) -> None:
         """Start the timers."""
@@ -148,6 +152,16 @@ class Turn:
                 self._was_behind = is_behind
                 self._rationing.set_disk_behind(is_behind, now)
         self._arm(now)
+        if active and self._polling is not None and self._polling.begins(now.monotonic) and not self._is_polling:
+            self._is_polling = True
+            self.loop.call_soon(self._poll)
+
+    def _poll(self) -> None:
+        """Keep the loop awake: with a callback due it looks for input, but does not sleep."""
+        if self._polling is not None and not self._stopped and self._polling.goes_on(self.clock.now().monotonic):
+            self.loop.call_soon(self._poll)
+        else:
+            self._is_polling = False
 
     def _ends_in_store(self, store: TurnStore, active: int, now: Time) -> bool:
         """Give the store its turn.
