@@ -7,25 +7,32 @@ from itertools import groupby
 import pytest
 
 from spanwire.service.machine.processors import machine_polling
-from spanwire.transports.loop.polling import FIRST_REST, MAX_MISSES, MAX_REST, POLL_TIME, POLLS_JUDGED, Polling
+from spanwire.transports.loop.polling import (
+    FIRST_REST,
+    MAX_MISSES,
+    MAX_REST,
+    MAX_SOCKETS,
+    POLL_TIME,
+    POLLS_JUDGED,
+    Polling,
+)
 from spanwire.transports.loop.turn import Turn
 from tests.unit.transports.stage import FakeBroker, FakeLoop, FakeStore
 from tests.unit.transports.test_turn import SweptSocket
 
 
 class Stage:
-    """Polling with time passed in, and a count of preemptions."""
+    """Polling with time passed in."""
 
     def __init__(self) -> None:
         self.now = 1000.0
-        self.preempted = 0
-        self.polling = Polling(lambda: self.preempted)
+        self.polling = Polling()
 
     def answers(self, count: int) -> list[bool]:
         """Let a client answer each turn within the time of a poll."""
         begun = []
         for _ in range(count):
-            begun.append(self.polling.begins(self.now))
+            begun.append(self.polling.begins(self.now, 1))
             self.now += POLL_TIME / 2
             self.polling.goes_on(self.now)
         return begun
@@ -34,7 +41,7 @@ class Stage:
         """Let turns pass after which no input comes in time; return for each whether a poll began."""
         begun = []
         for _ in range(count):
-            begun.append(self.polling.begins(self.now))
+            begun.append(self.polling.begins(self.now, 1))
             self.now += POLL_TIME * 2
             assert not self.polling.goes_on(self.now)
         return begun
@@ -42,15 +49,15 @@ class Stage:
 
 def test_a_poll_begins_after_a_turn_with_input_and_ends_after_its_time() -> None:
     stage = Stage()
-    assert stage.polling.begins(stage.now)
+    assert stage.polling.begins(stage.now, 1)
     assert stage.polling.goes_on(stage.now + POLL_TIME / 2)
     assert not stage.polling.goes_on(stage.now + POLL_TIME)
 
 
 def test_input_begins_the_time_of_the_poll_anew() -> None:
     stage = Stage()
-    stage.polling.begins(stage.now)
-    stage.polling.begins(stage.now + POLL_TIME / 2)
+    stage.polling.begins(stage.now, 1)
+    stage.polling.begins(stage.now + POLL_TIME / 2, 1)
     assert stage.polling.goes_on(stage.now + POLL_TIME * 1.2)
 
 
@@ -79,12 +86,12 @@ def test_a_rest_is_short_again_after_polls_that_found_input() -> None:
     assert begun.count(False) == FIRST_REST
 
 
-def test_polling_rests_while_other_threads_want_the_processor() -> None:
+def test_a_turn_that_serves_many_sockets_is_followed_by_no_poll_and_ends_one() -> None:
     stage = Stage()
-    stage.answers(POLLS_JUDGED)
-    stage.preempted += 1
-    begun = stage.answers(2 * POLLS_JUDGED)
-    assert begun.count(False) >= POLLS_JUDGED
+    assert not stage.polling.begins(stage.now, MAX_SOCKETS + 1)
+    assert stage.polling.begins(stage.now, MAX_SOCKETS)
+    assert not stage.polling.begins(stage.now, MAX_SOCKETS + 1)
+    assert not stage.polling.goes_on(stage.now)
 
 
 class Turns:
@@ -93,8 +100,7 @@ class Turns:
     def __init__(self) -> None:
         self.loop = FakeLoop()
         self.broker = FakeBroker()
-        polling = Polling(lambda: 0)
-        self.turn = Turn(self.loop, self.broker, self.loop, FakeStore(self.broker.journal), polling=polling)
+        self.turn = Turn(self.loop, self.broker, self.loop, FakeStore(self.broker.journal), polling=Polling())
         self.socket = SweptSocket()
         self.turn.start()
         self.loop.settle()
@@ -111,6 +117,13 @@ def test_the_loop_does_not_sleep_while_it_polls() -> None:
 def test_a_turn_without_input_begins_no_poll() -> None:
     stage = Turns()
     stage.turn.wake()
+    assert [stage.loop.turn() for _ in range(2)] == [1, 0]
+
+
+def test_a_turn_with_input_of_many_sockets_begins_no_poll() -> None:
+    stage = Turns()
+    for _ in range(MAX_SOCKETS + 1):
+        stage.turn.touch(SweptSocket())
     assert [stage.loop.turn() for _ in range(2)] == [1, 0]
 
 

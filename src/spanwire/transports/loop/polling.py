@@ -1,32 +1,26 @@
 """Polling: the loop looks for input for a moment before the thread sleeps.
 
 A sleeping processor takes 20 to 40 µs to wake, more than the broker needs for a message. A client that waits for each
-answer sends the next request within that time. Polling after an answer nearly doubles the rate of such a client. The
-other clients gain nothing, so polling rests while too few polls find input, and while other threads want the processor.
+answer sends the next request within that time. Polling after an answer nearly doubles the rate of such a client. Other
+clients gain nothing, so polling rests while too few polls find input.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 POLL_TIME: Final = 0.000_1  # seconds; a client in C or Java answers in 20 to 60 µs, and longer polls gained little more
-POLLS_JUDGED: Final = 32  # polls between two decisions, some 2 ms: a thread that wants the processor gets it within 4 ms
+MAX_SOCKETS: Final = 4  # flushed in the turn before a poll; the clients behind more sockets want the processors
+POLLS_JUDGED: Final = 32  # polls between two decisions
 MAX_MISSES: Final = 4  # polls without input among these; each miss costs POLL_TIME of the processor
 FIRST_REST: Final = 64  # turns without polls after too many misses; doubled each time
 MAX_REST: Final = 8_192  # turns; a client that begins to wait for answers gets polls again within half a second
 
 
 class Polling:
-    """Decides after each turn whether the loop polls. One per process, in the loop's thread.
+    """Decides after each turn whether the loop polls. One per process, in the loop's thread."""
 
-    Args:
-        preemptions: returns the number of times that the system took the processor from this thread.
-    """
-
-    def __init__(self, preemptions: Callable[[], int]) -> None:
-        self._preemptions: Final = preemptions
-        self._preempted = preemptions()
+    def __init__(self) -> None:
         self._is_active = False
         self._until = 0.0
         self._polls = 0
@@ -34,14 +28,21 @@ class Polling:
         self._rest = FIRST_REST
         self._resting = 0  # turns left
 
-    def begins(self, now: float) -> bool:
-        """Note the end of a turn with input. Return True if the loop should poll. ``now`` is in monotonic seconds."""
+    def begins(self, now: float, sockets: int) -> bool:
+        """Note the end of a turn with input. Return True if the loop should poll.
+
+        Args:
+            now: the time in monotonic seconds.
+            sockets: the number of sockets that were flushed in this turn.
+        """
         if self._is_active:
             self._judge(0)
         elif self._resting:
             self._resting -= 1
         else:
             self._is_active = True
+        if sockets > MAX_SOCKETS:
+            self._is_active = False
         self._until = now + POLL_TIME
         return self._is_active
 
@@ -56,18 +57,11 @@ class Polling:
         self._polls += 1
         self._misses += misses
         if self._misses > MAX_MISSES:
-            self._begin_rest()
-        elif self._polls >= POLLS_JUDGED:
-            preempted = self._preemptions()
-            if preempted > self._preempted:
-                self._preempted = preempted
-                self._begin_rest()
-            else:
-                self._rest = FIRST_REST
-                self._polls = self._misses = 0
-
-    def _begin_rest(self) -> None:
-        self._is_active = False
-        self._resting = self._rest
-        self._rest = min(2 * self._rest, MAX_REST)
+            self._is_active = False
+            self._resting = self._rest
+            self._rest = min(2 * self._rest, MAX_REST)
+        elif self._polls < POLLS_JUDGED:
+            return
+        else:
+            self._rest = FIRST_REST
         self._polls = self._misses = 0

@@ -64,6 +64,7 @@ class Turn:
         self._stopped = False
         self._polling: Final = polling
         self._is_polling = False
+        self._flushed = 0  # sockets in this turn
 
     def start(self) -> None:
         """Start the timers."""
@@ -141,6 +142,7 @@ class Turn:
             return
         now = self.clock.now()
         active = len(self._touched)
+        self._flushed = 0
         self._flush(now)
         store = self._store
         if store is not None:
@@ -152,9 +154,10 @@ class Turn:
                 self._was_behind = is_behind
                 self._rationing.set_disk_behind(is_behind, now)
         self._arm(now)
-        if active and self._polling is not None and self._polling.begins(now.monotonic) and not self._is_polling:
-            self._is_polling = True
-            self.loop.call_soon(self._poll)
+        if active and self._polling is not None and self._polling.begins(now.monotonic, self._flushed):
+            if not self._is_polling:
+                self._is_polling = True
+                self.loop.call_soon(self._poll)
 
     def _poll(self) -> None:
         """Keep the loop awake: with a callback due it looks for input, but does not sleep."""
@@ -190,6 +193,7 @@ class Turn:
             self._touched = touched[left:]  # of too many sockets for one turn the oldest are flushed
             del touched[left:]
             left -= len(touched)
+            self._flushed += len(touched)
             for socket in touched:
                 socket.touched = False
                 socket.flush(now)
