@@ -7,6 +7,7 @@ from typing import Final
 
 from spanwire.broker.admin.administration import Administration
 from spanwire.broker.admin.broker_overview import Overview
+from spanwire.broker.admin.published_statuses import PublishedStatuses
 from spanwire.broker.admin.queue_operations import Operations
 from spanwire.broker.advisories.advisory_topics import Advisories
 from spanwire.broker.connection_cleanup import ConnectionCleanup
@@ -156,6 +157,7 @@ class BrokerAssembly:
             )  # fmt: skip
         self.cursors = Cursors(context, self.map, self.destinations, access, unsynced, self.flow)
         self.sinks = Sinks(context, access, self.flow, unsynced, CONTROL)
+        self.statuses = PublishedStatuses(context, access, CONTROL)
         self.producer_registry = ProducerRegistry(self.map, self.destinations, access, self.advisories)
         self.consumer_registry = ConsumerRegistry(
             context, self.map, self.destinations, self._policies, access, self._values, self.advisories,
@@ -214,8 +216,8 @@ class BrokerAssembly:
         self.flow.sender = self.router
         self.router.delayed = self.scheduler
         self.router.control = Control(
-            self.context, self.cursors, self.sinks, self.map, self.destinations, self.router, self._formats,
-            self.access, self.unsynced, self.usage, self._ids,
+            self.context, self.cursors, self.sinks, self.statuses, self.map, self.destinations, self.router,
+            self._formats, self.access, self.unsynced, self.usage, self._ids,
         )  # fmt: skip
         self.local_transactions.owner = self.connection_cleanup
         self.local_transactions.end = self.xa

@@ -1,4 +1,4 @@
-"""The queue for requests about cursors and sinks (`spanwire.broker.exactly_once.requests`)."""
+"""The queue for requests about cursors, sinks and pipelines (`spanwire.broker.exactly_once.requests`)."""
 
 from __future__ import annotations
 

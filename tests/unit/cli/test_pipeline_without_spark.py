@@ -32,7 +32,9 @@ def test_dead_letters_are_shown_without_packages_of_the_extra() -> None:
     assert "Connection refused" in done.stderr and "installed" not in done.stderr
 
 
-@pytest.mark.parametrize("command", ["run", "archive", "replay", "redrive", "report", "cursors", "sinks"])
+@pytest.mark.parametrize(
+    "command", ["run", "archive", "replay", "redrive", "report", "status", "stop", "cursors", "sinks"]
+)
 def test_help_is_shown_without_packages_of_the_extra(command: str) -> None:
     done = run(command, "--help")
     assert (done.returncode, done.stderr) == (0, "")

@@ -1,6 +1,6 @@
 """Requests to the control destination ``ActiveMQ.Spanwire.Control``.
 
-Exactly-once programs use cursors and sinks by such requests.
+Exactly-once programs use cursors and sinks by such requests, and pipelines publish their status.
 
 ``docs/reference/control-destination.md`` describes requests and answers. A request goes to no consumer. The answer is
 sent once the store has all reported changes.
@@ -12,6 +12,7 @@ import json
 from collections import deque
 from typing import Final
 
+from spanwire.broker.admin.published_statuses import PublishedStatuses
 from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.connections.transaction import LocalTransaction, Transaction
 from spanwire.broker.destinations.destination_map import DestinationMap
@@ -51,7 +52,7 @@ MAX_DEFERRED: Final = 64  # waiting requests about one sink, while it is closed
 MAX_POSTPONED: Final = 64  # waiting requests of one connection, while the disk is behind
 POLL_SECONDS: Final = 0.05  # seconds between two checks whether the disk has caught up
 URGENT: Final = ("acknowledge", "release")  # actions that make room: no wait for the disk if they write little
-QUIET: Final = ("cursors", "sinks")  # actions without a write
+QUIET: Final = ("cursors", "sinks", "publish", "pipelines", "stop")  # actions without a write
 
 Answer = dict[str, PropertyValue]
 
@@ -155,6 +156,7 @@ class Control(ControlTaker, CommitFollower, RemovalFollower):
         context: BrokerContext,
         cursors: Cursors,
         sinks: Sinks,
+        statuses: PublishedStatuses,
         destination_map: DestinationMap,
         destinations: Destinations,
         router: MessageRouter,
@@ -167,6 +169,7 @@ class Control(ControlTaker, CommitFollower, RemovalFollower):
         self._context: Final[BrokerContext] = context
         self._cursors: Final[Cursors] = cursors
         self._sinks: Final[Sinks] = sinks
+        self._statuses: Final[PublishedStatuses] = statuses
         self._map: Final[DestinationMap] = destination_map
         self._destinations: Final[Destinations] = destinations
         self._router: Final[MessageRouter] = router
@@ -248,6 +251,8 @@ class Control(ControlTaker, CommitFollower, RemovalFollower):
             return self._about_cursor(request, action)
         if action in ("begin", "commit", "abort", "forget", "sinks"):
             return self._about_sink(request, action)
+        if action in ("publish", "pipelines", "stop"):
+            return self._about_pipeline(request, action)
         if action == "stage":
             raise refusal(MALFORMED, "stage belongs into the transaction whose messages are to be staged")
         raise refusal(MALFORMED, f"there is no action {action[:40]!r}")
@@ -315,6 +320,19 @@ class Control(ControlTaker, CommitFollower, RemovalFollower):
         if action == "abort":
             return self._remove(request, abort_of(self, self._sinks, sink, self._context, batch))
         return self._commit(request, sink, batch)
+
+    def _about_pipeline(self, request: Request, action: str) -> Answer:
+        state = request.state
+        if action == "pipelines":
+            request.body = json.dumps(self._statuses.rows(state)).encode("ascii")
+            return {}
+        run = request.name("run")
+        if action == "stop":
+            self._statuses.stop(state, run)
+            return {}
+        pipeline, has_ended = request.name("pipeline"), request.flag("ended")
+        must_stop = self._statuses.publish(state, pipeline, run, has_ended, request.view.body)
+        return {"stop": (BOOLEAN_VALUE, must_stop)}
 
     def _remove(self, request: Request, removal: PartRemoval) -> Answer | None:
         self._removals[removal] = request

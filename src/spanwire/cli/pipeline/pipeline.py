@@ -1,7 +1,7 @@
 """The command ``spanwire pipeline``: moves, filters, archives and replays messages with Spark.
 
-Code with PySpark, PyArrow or PyYAML is imported when used, so a missing package is an error of one line. Help, cursors,
-sinks and dead letters need no such package.
+Code with PySpark, PyArrow or PyYAML is imported when used, so a missing package is an error of one line. Help, status,
+stop, cursors, sinks and dead letters need no such package.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from spanwire.cli.arguments import Parser
 from spanwire.cli.pipeline.pipeline_cursors import run_cursors, run_forget, run_release, run_sinks
 from spanwire.cli.pipeline.pipeline_progress import progress
 from spanwire.cli.pipeline.pipeline_report import run_report
+from spanwire.cli.pipeline.pipeline_status import run_status, run_stop
 from spanwire.cli.spark_parts import load
 from spanwire.documents.spelling import suggestion
 from spanwire.model.errors import ConfigurationError
@@ -302,6 +303,8 @@ COMMANDS: Final[dict[str, tuple[Callable[[Sequence[str]], int], str]]] = {
     "replay": (run_replay, "send messages of an archive again"),
     "redrive": (run_redrive, "show dead letters by cause, or send them back"),
     "report": (run_report, "rates, times, who sends to whom, lost and doubled messages, from archives"),
+    "status": (run_status, "show running pipelines: routes, batches, lag, errors; cursors and sinks"),
+    "stop": (run_stop, "stop a pipeline after its current batch"),
     "cursors": (run_cursors, "list cursors and their reserved messages"),
     "release": (run_release, "end the cursor of a program that will not return"),
     "sinks": (run_sinks, "list sinks with their last batches and staged messages"),

@@ -29,17 +29,17 @@ NO_EPOCH: Final = -1
 def run_cursors(arguments: Sequence[str]) -> int:
     """List cursors and reservations."""
     options = _parse_listing(arguments, "cursors", "List the broker's cursors and their reserved messages.")
-    with _connect(options) as connection:
+    with connect_to(options) as connection:
         views = sorted(Control(connection).cursors(), key=lambda view: view.name)
-    return _show("cursors", [(asdict(view), _cursor_text(view)) for view in views], options.json)
+    return _show("cursors", [(asdict(view), cursor_text(view)) for view in views], options.json)
 
 
 def run_sinks(arguments: Sequence[str]) -> int:
     """List sinks with the last committed batch and staged messages."""
     options = _parse_listing(arguments, "sinks", "List the broker's sinks: the programs that commit batches there.")
-    with _connect(options) as connection:
+    with connect_to(options) as connection:
         views = sorted(Control(connection).sinks(), key=lambda view: view.query)
-    return _show("sinks", [(asdict(view), _sink_text(view)) for view in views], options.json)
+    return _show("sinks", [(asdict(view), sink_text(view)) for view in views], options.json)
 
 
 def run_release(arguments: Sequence[str]) -> int:
@@ -51,14 +51,14 @@ def run_release(arguments: Sequence[str]) -> int:
         "End the cursor of a program that will not return; its reserved messages go back to the queue.\n"
         "Without --epoch it shows the cursor and asks for its epoch, so that nobody ends a newer run by mistake.",
     )
-    with _connect(options) as connection:
+    with connect_to(options) as connection:
         control = Control(connection)
         view = next((view for view in control.cursors() if view.name == options.name), None)
         if view is None:
             raise _not_found("cursor", options.name)
         if view.released:
             raise JmsError(f"cursor {view.name} was released already, at epoch {view.epoch - 1}")
-        if not _is_confirmed("release", f"cursor {view.name}", options.epoch, view.epoch, _cursor_text(view)):
+        if not _is_confirmed("release", f"cursor {view.name}", options.epoch, view.epoch, cursor_text(view)):
             return FAILURE
         count = control.release(view.name, view.epoch)
     sys.stdout.write(f"release: cursor {view.name} of {view.destination} is ended, {count} messages went back\n")
@@ -75,12 +75,12 @@ def run_forget(arguments: Sequence[str]) -> int:
         "returns nevertheless, its last batch may be duplicated. Without --epoch the command shows the sink and\n"
         "asks for its epoch.",
     )
-    with _connect(options) as connection:
+    with connect_to(options) as connection:
         control = Control(connection)
         view = next((view for view in control.sinks() if view.query == options.name), None)
         if view is None:
             raise _not_found("sink", options.name)
-        if not _is_confirmed("forget", f"sink {view.query}", options.epoch, view.epoch, _sink_text(view)):
+        if not _is_confirmed("forget", f"sink {view.query}", options.epoch, view.epoch, sink_text(view)):
             return FAILURE
         count = control.forget(view.query, view.epoch)
     sys.stdout.write(f"forget: sink {view.query} is forgotten, {count} staged messages are dropped\n")
@@ -89,7 +89,7 @@ def run_forget(arguments: Sequence[str]) -> int:
 
 def _parse_listing(arguments: Sequence[str], command: str, description: str) -> argparse.Namespace:
     parser = Parser(prog=f"spanwire pipeline {command}", description=description)
-    _broker_options(parser)
+    name_broker(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object per line")
     return parser.parse(arguments)
 
@@ -105,7 +105,7 @@ def _show(command: str, rows: list[tuple[dict[str, object], str]], as_json: bool
 def _parse_ending(arguments: Sequence[str], command: str, kind: str, description: str) -> argparse.Namespace:
     parser = Parser(prog=f"spanwire pipeline {command}", description=description)
     parser.add_argument("name", metavar="NAME", help=f"the {kind}, as spanwire pipeline {kind}s shows it")
-    _broker_options(parser)
+    name_broker(parser)
     parser.whole_number("epoch", f"the present epoch of the {kind}; do not ask", NO_EPOCH)
     return parser.parse(arguments)
 
@@ -137,7 +137,8 @@ def _ask_epoch(command: str, epoch: int, text: str) -> int:
     return int(answer) if answer.isascii() and answer.isdecimal() and len(answer) < 19 else NO_EPOCH
 
 
-def _cursor_text(view: CursorView) -> str:
+def cursor_text(view: CursorView) -> str:
+    """Return a cursor as a line."""
     reserved = view.end - view.start
     state = f"holds {reserved} messages, {view.start} to {view.end}" if reserved else "holds none"
     state = "released" if view.released else state
@@ -147,7 +148,8 @@ def _cursor_text(view: CursorView) -> str:
     )
 
 
-def _sink_text(view: SinkView) -> str:
+def sink_text(view: SinkView) -> str:
+    """Return a sink as a line."""
     last = f"batch {view.batch} is committed" if view.batch >= 0 else "no batch is committed"
     staged = f", staged messages: {view.staged}" if view.staged else ""
     return printable(f"{view.query}: epoch {view.epoch}, {last}{staged}, {_who(view.run, view.user)}")
@@ -157,10 +159,12 @@ def _who(run: str, user: str) -> str:
     return f"run {run} of {user}"
 
 
-def _broker_options(parser: Parser) -> None:
+def name_broker(parser: Parser) -> None:
+    """Add the options that name a broker."""
     parser.option("url", "the broker", DEFAULT_URL, metavar="URL")
     parser.option("user", f"the user; the password is taken from the variable {PASSWORD}")
 
 
-def _connect(options: argparse.Namespace) -> blocking.Connection:
+def connect_to(options: argparse.Namespace) -> blocking.Connection:
+    """Connect to the broker of the options."""
     return blocking.connect(options.url, user_name=options.user, password=os.environ.get(PASSWORD))

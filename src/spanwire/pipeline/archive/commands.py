@@ -12,12 +12,18 @@ from spanwire.pipeline.archive.archive_query import STATE, ArchiveQuery
 from spanwire.pipeline.archive.replay import DestinationTotal, Replay, Selection, totals
 from spanwire.pipeline.archive.shared_archive import open_archive
 from spanwire.pipeline.options import read_options, write_options
-from spanwire.pipeline.routes.route_runner import session_on
+from spanwire.pipeline.parquet import PARQUET
+from spanwire.pipeline.routes.route_runner import new_board, session_on, wall_ms
 from spanwire.pipeline.routes.route_state import state_directory
-from spanwire.pipeline.routes.supervisor import RouteEvent, SupervisedRoute, run_all
+from spanwire.pipeline.routes.supervisor import RouteEvent, SupervisedRoute, failure_text, run_all
 from spanwire.pipeline.selectors.selector_evaluation import parse
 from spanwire.pipeline.spark.spark_log import NAME as SPARK_LOG
 from spanwire.pipeline.storage.location import local_path
+from spanwire.pipeline.watch.board import StatusBoard
+from spanwire.pipeline.watch.broker_status import status_links
+from spanwire.pipeline.watch.publisher import publishing
+from spanwire.pipeline.watch.route_watch import RouteWatch
+from spanwire.pipeline.watch.status import RouteStatus
 from spanwire.routes.model import Patience
 
 NAME: Final = "archive"
@@ -36,13 +42,41 @@ def archive(
     Spark writes an archive on a disk, PyArrow one on shared storage.
     """
     read_options(options)
+    board = new_board(directory)
+    board.add(RouteStatus(NAME, source=options["destination"], targets=PARQUET))
+    with publishing(board, status_links([options]), stop.set, wall_ms, failure_text):
+        return _archive(master, options, directory, trigger, tell, stop, board)
+
+
+def _archive(
+    master: str,
+    options: dict[str, str],
+    directory: str,
+    trigger: str,
+    tell: Callable[[RouteEvent], None],
+    stop: threading.Event,
+    board: StatusBoard,
+) -> bool:
+    watch = RouteWatch(board, NAME, wall_ms)
     path = local_path(directory)
     if path is None:
-        open_archive(options, directory, tell).run(trigger, stop)
+        watch.on_start()
+        open_archive(options, directory, lambda event: _tell(event, tell, watch)).run(trigger, stop)
+        if not stop.is_set():
+            watch.on_end()
         return True
     with session_on(master, "spanwire pipeline archive", log=path / STATE / SPARK_LOG) as spark:
-        query = SupervisedRoute(NAME, ArchiveQuery(spark, options, path, trigger), Patience(), tell)
+        query = SupervisedRoute(NAME, ArchiveQuery(spark, options, path, trigger), Patience(), tell, watch)
         return run_all([query], stop, time.monotonic)
+
+
+def _tell(event: RouteEvent, tell: Callable[[RouteEvent], None], watch: RouteWatch) -> None:
+    """Report an event of an archive without Spark, and note it like Spark's progress."""
+    if event.batch is not None:
+        watch.on_progress(
+            {"batchId": event.batch, "numInputRows": event.rows, "processedRowsPerSecond": event.rows_per_s}
+        )
+    tell(event)
 
 
 def replay(

@@ -34,12 +34,15 @@ MAX_RESERVED: Final = 100_000  # messages of one reservation; the broker refuses
 MAX_STAGED: Final = 10_000  # messages in one transaction of `Control.stage`; bounds the broker's memory
 SEND_DEFAULTS: Final = SendDefaults()
 NO_ANSWER: Final = "no-answer"
+MALFORMED: Final = "malformed"
+UNAUTHORIZED: Final = "unauthorized"
+UNKNOWN: Final = "unknown"
 INCOMPLETE: Final = "incomplete"
 FENCED: Final = "fenced"
 NOT_HELD: Final = "not-held"
 OTHER_TARGET: Final = "other-target"
 CODES: Final = (
-    "malformed", "unauthorized", "unknown", FENCED, NOT_HELD, OTHER_TARGET, INCOMPLETE, "limit",
+    MALFORMED, UNAUTHORIZED, UNKNOWN, FENCED, NOT_HELD, OTHER_TARGET, INCOMPLETE, "limit",
     "unavailable",
 )  # fmt: skip
 
@@ -130,6 +133,19 @@ class SinkView:
     batch: int
     staged: int
     user: str
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedView:
+    """The latest status that one run of a pipeline has published, ``age_ms`` ago; ``text`` is the status."""
+
+    pipeline: str
+    run: str
+    user: str
+    age_ms: int
+    ended: bool
+    stopping: bool
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,6 +338,32 @@ class Control:
             SinkView(row["query"], row["epoch"], row["run"], row["batch"], row["staged"], row["user"])
             for row in json.loads(str(self._ask("sinks", {}).body))
         ]
+
+    def publish(self, pipeline: str, run: str, text: str, *, has_ended: bool = False) -> bool:
+        """Publish the status of a run; return True if somebody wants the pipeline to stop.
+
+        Raises:
+            ControlError: the broker refuses the status.
+        """
+        answer = self._ask("publish", {"pipeline": pipeline, "run": run, "ended": has_ended}, text)
+        return bool(answer.properties["stop"])
+
+    def pipelines(self) -> list[PublishedView]:
+        """Return the statuses that this user may see."""
+        return [
+            PublishedView(
+                row["pipeline"], row["run"], row["user"], row["ageMs"], row["ended"], row["stopping"], row["status"]
+            )
+            for row in json.loads(str(self._ask("pipelines", {}).body))
+        ]
+
+    def stop(self, run: str) -> None:
+        """Let the next publication of a run tell the pipeline to stop.
+
+        Raises:
+            ControlError: there is no such run, or it belongs to another user.
+        """
+        self._ask("stop", {"run": run})
 
     def _ask(self, action: str, properties: Properties, body: str | None = None) -> Message:
         """Send a request and return the reply.

@@ -6,16 +6,16 @@ repeated by the next start.
 
 from __future__ import annotations
 
-import json
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 from py4j.protocol import Py4JNetworkError
 
+from spanwire.pipeline.watch.progress import has_worked, lag_of
 from spanwire.routes.masking import mask
 from spanwire.routes.model import Patience
 
@@ -40,7 +40,6 @@ WRAPPERS: Final = ("Py4JJavaError", "Py4JException", "SparkException", "Streamin
 JAVA: Final = "An error occurred while calling "  # the beginning of Py4J's error messages
 JAVA_LOST: Final = (ConnectionError, Py4JNetworkError)  # Java has ended, so no route can continue
 MAX_LINE: Final = 400  # characters of a failure that are shown
-EXECUTED: Final = "addBatch"  # key in the durations of an executed batch; an empty poll has no such key
 REPEATED: Final = "done again, of rows that were read before"
 
 
@@ -84,6 +83,45 @@ class Startable(Protocol):
         ...
 
 
+class Watch(Protocol):
+    """An observer of one route, such as `spanwire.pipeline.watch.route_watch.RouteWatch`."""
+
+    def on_start(self) -> None:
+        """Note that the route runs."""
+        ...
+
+    def on_progress(self, progress: Mapping[str, object]) -> None:
+        """Note Spark's progress, which may be that of an empty poll."""
+        ...
+
+    def on_failure(self, reason: str, is_final: bool) -> None:
+        """Note a failure."""
+        ...
+
+    def on_end(self) -> None:
+        """Note that the route has done all work."""
+        ...
+
+
+class Unwatched:
+    """Observes nothing."""
+
+    def on_start(self) -> None:
+        """Do nothing."""
+
+    def on_progress(self, progress: Mapping[str, object]) -> None:
+        """Do nothing."""
+
+    def on_failure(self, reason: str, is_final: bool) -> None:
+        """Do nothing."""
+
+    def on_end(self) -> None:
+        """Do nothing."""
+
+
+UNWATCHED: Final = Unwatched()
+
+
 @dataclass(frozen=True, slots=True)
 class RouteEvent:
     """An event of a route for the user; JSON output has the same fields."""
@@ -100,13 +138,21 @@ class RouteEvent:
 class SupervisedRoute:
     """One route under supervision."""
 
-    def __init__(self, name: str, startable: Startable, patience: Patience, tell: Callable[[RouteEvent], None]) -> None:
+    def __init__(
+        self,
+        name: str,
+        startable: Startable,
+        patience: Patience,
+        tell: Callable[[RouteEvent], None],
+        watch: Watch = UNWATCHED,
+    ) -> None:
         self.name: Final = name
         self.has_failed = False
         self.is_over = False
         self._startable: Final = startable
         self._patience: Final = patience
         self._tell: Final = tell
+        self._watch: Final = watch
         self._query: RunningQuery | None = None
         self._failures = 0
         self._start_at = 0.0
@@ -121,6 +167,7 @@ class SupervisedRoute:
             SpanwireError: the route cannot be started.
         """
         self._query = self._startable.start()
+        self._watch.on_start()
 
     def poll(self, now: float) -> None:
         """Report new batches, and restart a failed query after a pause.
@@ -141,6 +188,7 @@ class SupervisedRoute:
         failure = query.exception()
         if failure is None:
             self.is_over = True
+            self._watch.on_end()
         else:
             self._fail(failure_text(failure), now, is_permanent=is_permanent_failure(str(failure)))
 
@@ -162,6 +210,7 @@ class SupervisedRoute:
             raise
         except Exception as failure:  # noqa: BLE001 - the other routes must be stopped, too
             self.has_failed = True
+            self._watch.on_failure(failure_text(failure), is_final=True)
             self._tell(RouteEvent(self.name, failure_text(failure), is_failure=True))
 
     def _start_again(self, now: float) -> None:
@@ -177,12 +226,14 @@ class SupervisedRoute:
         retries = self._patience.retries
         if is_permanent or 0 <= retries < self._failures:
             self.has_failed = self.is_over = True
+            self._watch.on_failure(reason, is_final=True)
             self._tell(RouteEvent(self.name, reason, is_failure=True))
             return
         pause_s = self._patience.interval_ms / 1000
         if self._patience.is_growing:
             pause_s = min(pause_s * 2 ** min(self._failures - 1, 16), MAX_PAUSE_S)
         self._start_at = now + pause_s
+        self._watch.on_failure(reason, is_final=False)
         if reason != self._reported:
             self._reported = reason
             self._tell(RouteEvent(self.name, f"{reason}; starting it again", is_failure=True))
@@ -197,7 +248,10 @@ class SupervisedRoute:
         self._last_progress = seen
         # The list costs more, so it is used only if there may have been batches between two polls.
         for progress in query.recentProgress if int(last["batchId"]) > self._batch + 1 else [last]:
-            if isinstance(progress, dict) and int(progress["batchId"]) > self._batch and has_worked(progress):
+            if not isinstance(progress, dict):
+                continue
+            self._watch.on_progress(progress)
+            if int(progress["batchId"]) > self._batch and has_worked(progress):
                 self._report_batch(progress)
 
     def _report_batch(self, progress: dict[str, object]) -> None:
@@ -210,7 +264,7 @@ class SupervisedRoute:
                 self._tell(RouteEvent(self.name, REPEATED, self._batch))
             return
         speed = float(str(progress.get("processedRowsPerSecond") or 0.0))
-        self._tell(RouteEvent(self.name, f"{rows} rows", self._batch, rows, speed, delay_ms_of(progress)))
+        self._tell(RouteEvent(self.name, f"{rows} rows", self._batch, rows, speed, lag_of(progress).milliseconds))
 
 
 def run_all(routes: Sequence[SupervisedRoute], stop: threading.Event, now: Callable[[], float]) -> bool:
@@ -260,21 +314,3 @@ def _failure_line(failure: Exception) -> str:
 def is_permanent_failure(failure: str) -> bool:
     """Return True if another start would fail in the same way."""
     return SIGNATURE.match(failure) is not None or any(mark in failure for mark in PERMANENT)
-
-
-def has_worked(progress: dict[str, object]) -> bool:
-    """Return True if a batch was executed, False if there was nothing to do."""
-    durations = progress.get("durationMs")
-    return bool(progress.get("numInputRows")) or (isinstance(durations, dict) and EXECUTED in durations)
-
-
-def delay_ms_of(progress: dict[str, object]) -> int | None:
-    """Return the delay of a source in milliseconds, or ``None`` if unknown."""
-    sources = progress.get("sources")
-    if not isinstance(sources, list) or not sources:
-        return None
-    try:
-        latest = json.loads(str(sources[0]["latestOffset"]))
-        return int(latest["behindMs"])
-    except (KeyError, TypeError, ValueError):
-        return None

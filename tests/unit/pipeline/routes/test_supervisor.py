@@ -11,7 +11,6 @@ from spanwire.pipeline.routes.supervisor import (
     REPEATED,
     RouteEvent,
     SupervisedRoute,
-    delay_ms_of,
     failure_text,
     is_permanent_failure,
     run_all,
@@ -358,18 +357,3 @@ def test_a_first_batch_without_rows_is_no_repetition() -> None:
 )
 def test_of_the_causes_that_java_gives_the_first_that_says_more_than_spark_is_told(text: str, line: str) -> None:
     assert failure_text(RuntimeError(text)) == line
-
-
-@pytest.mark.parametrize(
-    ("progress", "behind"),
-    [
-        ({}, None),
-        ({"sources": []}, None),
-        ({"sources": {}}, None),
-        ({"sources": [{}]}, None),
-        ({"sources": [{"latestOffset": "7"}]}, None),
-        ({"sources": [{"latestOffset": '{"behindMs": 40}'}]}, 40),
-    ],
-)
-def test_how_far_a_source_is_behind_is_told_where_it_says_so(progress: dict[str, object], behind: int | None) -> None:
-    assert delay_ms_of(progress) == behind

@@ -1,0 +1,93 @@
+"""A listener for the queries of a program: their status as metrics, and published to a broker.
+
+    listener = PipelineListener("nightly", {"url": "tcp://127.0.0.1:61616"})
+    spark.streams.addListener(listener)
+
+``spanwire pipeline run`` needs none: it watches its routes itself.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Mapping
+from contextlib import ExitStack
+from typing import Final
+
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+
+from spanwire.pipeline.watch.board import StatusBoard
+from spanwire.pipeline.watch.broker_status import nameable, status_links
+from spanwire.pipeline.watch.metrics import prometheus_text
+from spanwire.pipeline.watch.publisher import publishing
+from spanwire.pipeline.watch.status import PipelineStatus, RouteStatus
+from spanwire.routes.masking import mask
+
+
+class PipelineListener(StreamingQueryListener):
+    """Watches all queries of a session; a query without name has its id as the name of its route."""
+
+    def __init__(self, name: str, *brokers: Mapping[str, str]) -> None:
+        """Publish the status to brokers, each with the options of the data source (``url``, ``user``, ``password``).
+
+        ``stop_requested`` is set when somebody runs ``spanwire pipeline stop NAME``; the program stops its queries.
+        """
+        self.stop_requested: Final = threading.Event()
+        self._board: Final = StatusBoard(nameable(name), uuid.uuid4().hex, socket.gethostname(), _wall_ms())
+        self._names: Final[dict[str, str]] = {}
+        self._stack: Final = ExitStack()
+        links = status_links(brokers)
+        self._stack.enter_context(publishing(self._board, links, self.stop_requested.set, _wall_ms))
+
+    def status(self) -> PipelineStatus:
+        """Return the present status."""
+        return self._board.status(_wall_ms())
+
+    def metrics(self) -> str:
+        """Return the present status in the text format of Prometheus."""
+        return prometheus_text([(self.status(), 0)])
+
+    def close(self) -> None:
+        """Publish the last status and disconnect from the brokers."""
+        self._stack.close()
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:
+        """Note the start of a query."""
+        query = str(event.id)
+        name = event.name or query
+        self._names[query] = name
+        self._board.add(RouteStatus(name))
+        self._board.on_start(name)
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
+        """Note a batch."""
+        progress = event.progress
+        self._board.on_progress(progress.name or str(progress.id), progress, _wall_ms())
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:
+        """Do nothing: a query that waits reports its progress, too."""
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
+        """Note the end of a query."""
+        query = str(event.id)
+        name = self._names.pop(query, query)
+        if event.exception is None:
+            self._board.on_end(name)
+        else:
+            self._board.on_failure(name, _first_line(event.exception), is_final=True, now_ms=_wall_ms())
+
+
+def _first_line(text: str) -> str:
+    return mask((text.splitlines() or [""])[0])
+
+
+def _wall_ms() -> int:
+    return time.time_ns() // 1_000_000

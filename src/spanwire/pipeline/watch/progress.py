@@ -1,0 +1,77 @@
+"""Reads the progress that Spark reports for each batch, and for a query that waits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+EXECUTED: Final = "addBatch"  # key in the durations of an executed batch; an empty poll has no such key
+WAITING: Final = "waiting"  # messages behind the reservation of a cursor
+BEHIND_MS: Final = "behindMs"  # age of the last received message at its reception
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """The distance of a query from the end of its sources; ``None`` if no source reports it."""
+
+    messages: int | None
+    milliseconds: int | None
+
+
+def lag_of(progress: Mapping[str, object]) -> Lag:
+    """Return the lag: the sum of the messages, the largest of the times."""
+    offsets = [_latest_offset(source) for source in _sources(progress)]
+    messages = [number for offset in offsets if (number := _number(offset.get(WAITING))) is not None]
+    times = [number for offset in offsets if (number := _number(offset.get(BEHIND_MS))) is not None]
+    return Lag(sum(messages) if messages else None, max(times) if times else None)
+
+
+def has_worked(progress: Mapping[str, object]) -> bool:
+    """Return True if a batch was executed, False if there was nothing to do."""
+    durations = progress.get("durationMs")
+    return bool(progress.get("numInputRows")) or (isinstance(durations, dict) and EXECUTED in durations)
+
+
+def batch_of(progress: Mapping[str, object]) -> int:
+    """Return the number of the batch, or -1."""
+    return _number(progress.get("batchId"), -1) or 0
+
+
+def rows_of(progress: Mapping[str, object]) -> int:
+    """Return the number of rows that were read."""
+    return _number(progress.get("numInputRows"), 0) or 0
+
+
+def speed_of(progress: Mapping[str, object]) -> float:
+    """Return the rows per second of a batch."""
+    speed = progress.get("processedRowsPerSecond")
+    return float(speed) if isinstance(speed, int | float) else 0.0
+
+
+def duration_ms_of(progress: Mapping[str, object]) -> int:
+    """Return the duration of a batch in milliseconds."""
+    durations = progress.get("durationMs")
+    total = durations.get("triggerExecution") if isinstance(durations, dict) else None
+    return _number(total, 0) or 0
+
+
+def _sources(progress: Mapping[str, object]) -> list[object]:
+    sources = progress.get("sources")
+    return list(sources) if isinstance(sources, list | tuple) else []
+
+
+def _latest_offset(source: object) -> Mapping[str, object]:
+    text = source.get("latestOffset") if isinstance(source, Mapping) else getattr(source, "latestOffset", None)
+    if isinstance(text, Mapping):
+        return text
+    try:
+        offset = json.loads(text) if isinstance(text, str) else None
+    except ValueError:
+        return {}
+    return offset if isinstance(offset, dict) else {}
+
+
+def _number(value: object, default: int | None = None) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else default
