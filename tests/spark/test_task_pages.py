@@ -33,7 +33,14 @@ class Reader:
     def __init__(self, folder: Path, replaced: dict[str, str]) -> None:
         self.folder: Final = folder
         self._replaced: Final = replaced
+        self._processes: list[subprocess.Popen[str]] = []
         self._environment: Final = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+
+    def at(self, replaced: dict[str, str]) -> Reader:
+        """The reader at another broker."""
+        other = Reader(self.folder, replaced)
+        other._processes = self._processes
+        return other
 
     def text(self, page: str, title: str) -> str:
         text = blocks(page)[title]
@@ -46,10 +53,19 @@ class Reader:
 
     def begins(self, page: str, title: str) -> subprocess.Popen[str]:
         command = [sys.executable, "-c"] if "import " in self.text(page, title) else ["bash", "-euc"]
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [*command, self.text(page, title)], cwd=self.folder, env=self._environment, start_new_session=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )  # fmt: skip
+        self._processes.append(process)
+        return process
+
+    def ends(self) -> None:
+        """Kill what a failed test has left."""
+        for process in self._processes:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
 
     def runs(self, page: str, title: str, status: int = 0) -> str:
         return ended(self.begins(page, title), status)
@@ -79,7 +95,7 @@ def far(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 
 
 @pytest.fixture(scope="module")
-def reader(tmp_path_factory: pytest.TempPathFactory, spanwire: BrokerProcess, far: BrokerProcess) -> Reader:
+def reader(tmp_path_factory: pytest.TempPathFactory, spanwire: BrokerProcess, far: BrokerProcess) -> Iterator[Reader]:
     today = datetime.now(UTC)
     replaced = {
         "tcp://127.0.0.1:61616": spanwire.openwire_uri(),
@@ -87,7 +103,9 @@ def reader(tmp_path_factory: pytest.TempPathFactory, spanwire: BrokerProcess, fa
         "2026-01-31": f"{today - timedelta(days=1):%Y-%m-%d}",
         "2026-02-01": f"{today + timedelta(days=1):%Y-%m-%d}",
     }
-    return Reader(tmp_path_factory.mktemp("reader"), replaced)
+    reading = Reader(tmp_path_factory.mktemp("reader"), replaced)
+    yield reading
+    reading.ends()
 
 
 def test_a_queue_is_archived_and_a_day_of_it_is_sent_again(reader: Reader, spanwire: BrokerProcess) -> None:
@@ -138,7 +156,7 @@ def test_a_report_knows_what_became_of_each_message(
     inside = f"<destinationPolicy><policyMap><policyEntries>{entries}</policyEntries></policyMap></destinationPolicy>"
     with BrokerProcess(spanwire_command(), tmp_path_factory.mktemp("told"), inside=inside) as broker:
         url = broker.openwire_uri()
-        asking = Reader(reader.folder, {"tcp://127.0.0.1:61616": url})
+        asking = reader.at({"tcp://127.0.0.1:61616": url})
         record = asking.begins(page, "record")
         with blocking.connect(url) as connection, connection.session() as session:
             producer = session.create_producer("queue://PROBE")  # until the record has begun, its advisory is archived
@@ -156,6 +174,6 @@ def test_a_report_knows_what_became_of_each_message(
     (row,) = [
         row
         for row in json.loads((reader.folder / "report/report.json").read_text("utf-8"))["tables"]["ledger"]["rows"]
-        if row["destination"] == "queue://ORDERS"
+        if row["queue"] == "queue://ORDERS"
     ]
     assert (row["sent"], row["delivered"], row["pending"]) == (20, 15, 5)

@@ -11,10 +11,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spanwire.cli.main import main
-from spanwire.pipeline.routes.route_runner import new_board, route_status, run_routes, wall_ms
-from spanwire.pipeline.watch.broker_status import status_links
+from spanwire.pipeline.routes.route_runner import run_routes
+from spanwire.pipeline.routes.route_watching import watching
 from spanwire.pipeline.watch.listener import PipelineListener
-from spanwire.pipeline.watch.publisher import publishing
 from spanwire.pipeline.watch.status import RUNNING, STOPPED
 from spanwire.routes.parsing import read_routes
 from spanwire.routes.placeholders import Placeholders
@@ -39,23 +38,22 @@ def test_a_route_is_shown_with_its_batches_and_stopped_through_the_broker(
     url = spanwire.openwire_uri()
     send(url, "WATCHED", numbered(25))
     file = read_routes(ROUTE.encode(), "watched.yaml", Placeholders({"url": url}, {}))
-    board, stop = new_board(file.file), threading.Event()
-    board.add(route_status(file.routes[0]))
+    stop = threading.Event()
     listener = PipelineListener("program", {"url": url})
     spark.streams.addListener(listener)
     statuses: list[int] = []
 
     def operate() -> None:
         end = time.monotonic() + END_S
-        while board.status(0).routes[0].rows < 25 and time.monotonic() < end and not stop.is_set():
+        while not any(route.rows == 25 for route in listener.status().routes) and time.monotonic() < end:
             time.sleep(0.1)
         statuses.append(main(["pipeline", "stop", "watched.yaml", "--url", url]))
 
     operator = threading.Thread(target=operate)
     operator.start()
     try:
-        with publishing(board, status_links([{"url": url}]), stop.set, wall_ms):
-            assert run_routes(spark, file, tmp_path, "200 milliseconds", {}, lambda _: None, stop, board)
+        with watching(file, stop) as watch_of:
+            assert run_routes(spark, file, tmp_path, "200 milliseconds", {}, lambda _: None, stop, watch_of)
     finally:
         stop.set()
         operator.join(END_S)

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from spanwire.cli.main import main
+from spanwire.cli.pipeline.pipeline_status import FRESH_MS, find_running
 from spanwire.client import blocking
-from spanwire.pipeline.link.control_client import Control
+from spanwire.pipeline.link.control_client import Control, PublishedView
 from spanwire.pipeline.watch.status import FAILED, RUNNING, STOPPED, PipelineStatus, RouteStatus, encode
 from spanwire.testing.broker import Broker
 
@@ -125,3 +126,13 @@ def test_a_stop_needs_one_running_pipeline_of_that_name(
     publish(control, ORDERS, run="run-2")
     assert main(["pipeline", "stop", "routes.yaml", "--url", broker.url]) == 1
     assert "several pipelines are named 'routes.yaml'; name the run: run-1, run-2" in capsys.readouterr().err
+
+
+def test_the_successor_of_a_killed_run_is_found() -> None:
+    killed, successor, ended = (
+        PublishedView("routes.yaml", run, "u", age_ms, run == "ended", False, "")
+        for run, age_ms in (("killed", FRESH_MS + 1), ("successor", 0), ("ended", 0))
+    )
+    assert find_running([killed, successor, ended], "routes.yaml") == successor
+    assert find_running([killed, ended], "routes.yaml") == killed
+    assert find_running([ended], "routes.yaml") == ended

@@ -30,6 +30,7 @@ from spanwire.pipeline.watch.status import PipelineStatus, RouteStatus, StatusEr
 HAS_PROBLEMS: Final = 3  # exit status
 FAILURE: Final = 1
 DEFAULT_WAIT_S: Final = 90  # seconds; a pipeline lets its batch end, which takes a minute at most
+FRESH_MS: Final = 12_000  # milliseconds; a pipeline publishes every 5 seconds
 POLL_S: Final = 0.5  # seconds between two requests of a stop
 
 
@@ -77,7 +78,7 @@ def run_stop(arguments: Sequence[str]) -> int:
     options = parser.parse(arguments)
     with connect_to(options) as connection:
         control = Control(connection)
-        view = _find(control, options.name)
+        view = find_running(control.pipelines(), options.name)
         end = time.monotonic() + options.wait
         while not _has_ended(control.pipelines(), view):
             if time.monotonic() >= end:
@@ -93,20 +94,21 @@ def run_stop(arguments: Sequence[str]) -> int:
     return FAILURE
 
 
-def _find(control: Control, name: str) -> PublishedView:
-    """Return the running pipeline of that name or run.
+def find_running(views: list[PublishedView], name: str) -> PublishedView:
+    """Return the running pipeline of that name or run; a run that was just killed is not mistaken for its successor.
 
     Raises:
         JmsError: there is none, or several.
     """
-    views = [view for view in control.pipelines() if name in (view.pipeline, view.run)]
-    running = [view for view in views if not view.ended]
+    named = [view for view in views if name in (view.pipeline, view.run)]
+    if not named:
+        raise JmsError(f"there is no pipeline {name[:60]!r}; spanwire pipeline status lists them")
+    running = [view for view in named if not view.ended]
+    running = [view for view in running if view.age_ms <= FRESH_MS] or running
     if len(running) > 1:
         runs = ", ".join(view.run for view in running)
         raise JmsError(f"several pipelines are named {name[:60]!r}; name the run: {runs}")
-    if not views:
-        raise JmsError(f"there is no pipeline {name[:60]!r}; spanwire pipeline status lists them")
-    return (running or views)[0]
+    return (running or named)[0]
 
 
 def _has_ended(views: list[PublishedView], searched: PublishedView) -> bool:

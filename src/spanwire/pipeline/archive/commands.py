@@ -13,8 +13,9 @@ from spanwire.pipeline.archive.replay import DestinationTotal, Replay, Selection
 from spanwire.pipeline.archive.shared_archive import open_archive
 from spanwire.pipeline.options import read_options, write_options
 from spanwire.pipeline.parquet import PARQUET
-from spanwire.pipeline.routes.route_runner import new_board, session_on, wall_ms
+from spanwire.pipeline.routes.route_runner import session_on
 from spanwire.pipeline.routes.route_state import state_directory
+from spanwire.pipeline.routes.route_watching import new_board, wall_ms
 from spanwire.pipeline.routes.supervisor import RouteEvent, SupervisedRoute, failure_text, run_all
 from spanwire.pipeline.selectors.selector_evaluation import parse
 from spanwire.pipeline.spark.spark_log import NAME as SPARK_LOG

@@ -27,6 +27,7 @@ import pyarrow as pa
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.arrow.schema import arrow_schema
 from spanwire.pipeline.columns.column_decoder import source_key
+from spanwire.pipeline.storage.state_format import FORMAT, KEY, check_format
 
 LOCK_TIMEOUT_S: Final = 15.0  # seconds; the reader of a killed driver ends within its receive timeout
 LOCK_PAUSE_S: Final = 0.1
@@ -125,7 +126,7 @@ class StagingDirectory:
             recorded = json.loads(note.read_text(encoding="utf-8"))
         except FileNotFoundError:
             temporary = self.path / ".source.tmp"
-            temporary.write_text(json.dumps(source), encoding="utf-8")
+            temporary.write_text(json.dumps({KEY: FORMAT, **source}), encoding="utf-8")
             temporary.rename(note)
             sync(self.path)
             return
@@ -133,6 +134,7 @@ class StagingDirectory:
             raise ConfigurationError(
                 f"spanwire: {note} is damaged; it names the source of the staged messages"
             ) from None
+        check_format(recorded, f"the stagingDirectory {self.path}")
         for key, value in source.items():
             if recorded.get(key) != value:
                 raise ConfigurationError(

@@ -5,11 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import re
-import socket
 import subprocess
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -25,16 +23,19 @@ from spanwire.pipeline.executors import prepare_executors
 from spanwire.pipeline.routes.functions import TextFunction, load_functions
 from spanwire.pipeline.routes.query import AVAILABLE_NOW, RouteQuery
 from spanwire.pipeline.routes.route_state import open_state, state_directory
-from spanwire.pipeline.routes.supervisor import JAVA_LOST, RouteEvent, SupervisedRoute, failure_text, run_all
+from spanwire.pipeline.routes.route_watching import watching
+from spanwire.pipeline.routes.supervisor import (
+    JAVA_LOST,
+    UNWATCHED,
+    RouteEvent,
+    SupervisedRoute,
+    Watch,
+    failure_text,
+    run_all,
+)
 from spanwire.pipeline.session import local_session, machine_cores, prepare_cluster_environment, start_session
 from spanwire.pipeline.spark.spark_log import NAME, log_of_commands
-from spanwire.pipeline.watch.board import StatusBoard
-from spanwire.pipeline.watch.broker_status import nameable, status_links
-from spanwire.pipeline.watch.publisher import publishing
-from spanwire.pipeline.watch.route_watch import RouteWatch
-from spanwire.pipeline.watch.status import RouteStatus
-from spanwire.routes.masking import without_secrets
-from spanwire.routes.model import BROKER, Endpoint, Route, endpoints_of
+from spanwire.routes.model import Route
 from spanwire.routes.parsing import RouteFile
 
 MORE_MEMORY: Final = "4g"  # Spark's default is 1g; several messages of 99 MiB fit into 4g
@@ -151,7 +152,7 @@ def run_routes(
     functions: Mapping[tuple[str, str], TextFunction],
     tell: Callable[[RouteEvent], None],
     stop: threading.Event,
-    board: StatusBoard | None = None,
+    watch_of: Callable[[Route], Watch] = lambda _: UNWATCHED,
 ) -> bool:
     """Run all routes until they have ended or ``stop`` is set; return True if none has failed for good.
 
@@ -160,50 +161,17 @@ def run_routes(
     """
     if trigger == AVAILABLE_NOW:
         check_durable(file)
-    board = board or new_board(file.file)
     routes = [
         SupervisedRoute(
             route.name,
             RouteQuery(spark, route, open_state(state, route), functions, trigger),
             route.patience,
             tell,
-            RouteWatch(board, route.name, wall_ms),
+            watch_of(route),
         )
         for route in file.routes
     ]
     return run_all(routes, stop, time.monotonic)
-
-
-def new_board(name: str) -> StatusBoard:
-    """Return an empty board of a new run, with the name of a file or command."""
-    return StatusBoard(nameable(Path(name).name), uuid.uuid4().hex, socket.gethostname(), wall_ms())
-
-
-def route_status(route: Route) -> RouteStatus:
-    """Return the status of a route that has not started."""
-    targets = [endpoint for endpoint in route_endpoints(route) if endpoint is not route.source]
-    return RouteStatus(
-        route.name,
-        source=endpoint_text(route.source),
-        targets=", ".join(dict.fromkeys(map(endpoint_text, targets))),
-        cursor=route.source.options.get("cursor", ""),
-    )
-
-
-def route_endpoints(route: Route) -> list[Endpoint]:
-    """Return source, targets and the endpoint of dead letters."""
-    dead_letters = [] if route.dead_letters is None else [route.dead_letters]
-    return [route.source, *endpoints_of(route.steps), *dead_letters]
-
-
-def endpoint_text(endpoint: Endpoint) -> str:
-    """Return the destination at a broker, or the format, without options and secrets."""
-    return without_secrets(endpoint.destination) if endpoint.kind == BROKER else endpoint.format
-
-
-def wall_ms() -> int:
-    """Return the wall time in milliseconds."""
-    return time.time_ns() // 1_000_000
 
 
 def check_durable(file: RouteFile) -> None:
@@ -236,16 +204,11 @@ def run(
     """
     loaded = load_functions(file.functions(), functions)  # report errors before the slow start of Spark
     directory = state_directory(state)
-    board = new_board(file.file)
-    for route in file.routes:
-        board.add(route_status(route))
-    endpoints = [endpoint for route in file.routes for endpoint in route_endpoints(route) if endpoint.kind == BROKER]
-    links = status_links(endpoint.options for endpoint in endpoints)
     try:
         with (
-            publishing(board, links, stop.set, wall_ms, failure_text),
+            watching(file, stop) as watch_of,
             session_on(master, f"spanwire pipeline {Path(file.file).name}", log=directory / NAME) as spark,
         ):
-            return run_routes(spark, file, directory, trigger, loaded, tell, stop, board)
+            return run_routes(spark, file, directory, trigger, loaded, tell, stop, watch_of)
     except (PySparkException, Py4JError) as error:
         raise ConfigurationError(f"Spark on {master}: {failure_text(error)}") from None

@@ -18,6 +18,7 @@ from typing import Final
 
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.storage.location import local_path, parse
+from spanwire.pipeline.storage.state_format import FORMAT, KEY, check_format
 from spanwire.routes.model import BROKER, Route
 
 RUN_DIGITS: Final = 12  # hexadecimal digits of the name of a run
@@ -121,9 +122,9 @@ def open_state(states: Path, route: Route) -> RouteState:
     try:
         states.mkdir(parents=True, exist_ok=True, mode=0o700)
         if note.exists():
-            record = json.loads(note.read_text(encoding="utf-8"))
+            record: dict[str, object] = json.loads(note.read_text(encoding="utf-8"))
         else:
-            record = {"source": source, "run": uuid.uuid4().hex[:RUN_DIGITS]}
+            record = {KEY: FORMAT, "source": source, "run": uuid.uuid4().hex[:RUN_DIGITS]}
             write_note(note, record)
         recorded, _ = str(record["source"]), str(record["run"])
     except OSError as error:
@@ -132,6 +133,7 @@ def open_state(states: Path, route: Route) -> RouteState:
         raise route.location.error(
             f"{note} is damaged; it names the source of the state; choose another --state"
         ) from None
+    check_format(record, f"the state of the route in {states}")
     if recorded != source:
         raise route.location.error(
             f"the state in {states} belongs to the source {recorded!r}, not {source!r}; choose another --state"

@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from typing import Final
 
 from spanwire.model.errors import ConfigurationError
+from spanwire.pipeline.storage.state_format import check_format
 
 SEGMENT: Final = "segment"
 CURSOR: Final = "cursor"
 NUMBER: Final = "number"
 SOURCES: Final = "sources"
+CHECKPOINT: Final = "the checkpoint"
 
 
 def offset(segment: int) -> dict[str, int]:
@@ -24,6 +26,7 @@ def segment_of(value: Mapping[str, object]) -> int:
     Raises:
         ConfigurationError: the offset belongs to another source.
     """
+    check_format(value, CHECKPOINT)
     number = value.get(SEGMENT)
     if not isinstance(number, int) or number < 0:
         raise ConfigurationError(
@@ -53,6 +56,7 @@ def number_of(value: Mapping[str, object], cursor: str) -> int:
     Raises:
         ConfigurationError: the offset belongs to another source.
     """
+    check_format(value, CHECKPOINT)
     number = value.get(NUMBER)
     if not isinstance(number, int) or number < 0 or value.get(CURSOR) != cursor:
         owner = "another source" if value.get(CURSOR) is None else f"the cursor {value.get(CURSOR)!r}"
@@ -80,6 +84,7 @@ def numbers_of(value: Mapping[str, object]) -> dict[str, int]:
     Raises:
         ConfigurationError: the offset belongs to a query with one source.
     """
+    check_format(value, CHECKPOINT)
     numbers = value.get(SOURCES)
     if not isinstance(numbers, dict) or not all(isinstance(number, int) for number in numbers.values()):
         raise ConfigurationError(

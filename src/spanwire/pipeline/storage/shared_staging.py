@@ -32,6 +32,7 @@ from spanwire.pipeline.storage.ownership import (
 )
 from spanwire.pipeline.storage.segment_blocks import SegmentSpool, StoredSegment
 from spanwire.pipeline.storage.shared_files import SharedFiles, SharedStorageError, seal
+from spanwire.pipeline.storage.state_format import check_format
 
 DATA: Final = ".arrow"
 SETTLED: Final = ".settled"
@@ -219,6 +220,7 @@ def check_source(files: SharedFiles, recorded: object, source: dict[str, str]) -
         ConfigurationError: the segments belong to another source.
     """
     assert isinstance(recorded, dict)
+    check_format(recorded, f"the stagingDirectory {files.address()}")
     for key, value in source.items():
         if recorded.get(key) != value:
             raise ConfigurationError(

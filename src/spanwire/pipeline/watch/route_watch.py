@@ -1,4 +1,4 @@
-"""Connects the supervisor of one route, or a listener, to the board."""
+"""Connects the supervisor of one route to the board and to a receiver of OpenLineage events."""
 
 from __future__ import annotations
 
@@ -6,15 +6,28 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from spanwire.pipeline.watch.board import StatusBoard
+from spanwire.pipeline.watch.lineage import Job, LineageSender, batch_event
+from spanwire.pipeline.watch.progress import batch_of
 
 
 class RouteWatch:
     """Notes the events of one route on a board, with the time."""
 
-    def __init__(self, board: StatusBoard, route: str, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        board: StatusBoard,
+        route: str,
+        now_ms: Callable[[], int],
+        sender: LineageSender | None = None,
+        job: Job | None = None,
+    ) -> None:
+        """Send an event of ``job`` for each batch with ``sender``, if there is one."""
         self._board: Final = board
         self._route: Final = route
         self._now_ms: Final = now_ms
+        self._sender: Final = sender
+        self._job: Final = job
+        self._batch = -1
 
     def on_start(self) -> None:
         """Note that the route runs."""
@@ -22,7 +35,14 @@ class RouteWatch:
 
     def on_progress(self, progress: Mapping[str, object]) -> None:
         """Note Spark's progress."""
-        self._board.on_progress(self._route, progress, self._now_ms())
+        now_ms = self._now_ms()
+        self._board.on_progress(self._route, progress, now_ms)
+        if self._sender is None or self._job is None or batch_of(progress) <= self._batch:
+            return
+        event = batch_event(self._job, progress, now_ms)
+        if event is not None:
+            self._batch = batch_of(progress)
+            self._sender.send(event)
 
     def on_failure(self, reason: str, is_final: bool) -> None:
         """Note a failure."""

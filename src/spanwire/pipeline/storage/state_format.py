@@ -1,0 +1,29 @@
+"""The version of the format of checkpoints: offsets, ``route.json``, and staged messages with their ``source.json``.
+
+A record without version has format 1. A change that an older Spanwire would misread raises `FORMAT`, and every format
+that was ever released stays readable: ``tests/vectors/checkpoints`` has a checkpoint of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from spanwire.model.errors import ConfigurationError
+
+FORMAT: Final = 1
+KEY: Final = "format"
+
+
+def check_format(record: Mapping[str, object], where: object) -> None:
+    """Refuse a record that a newer Spanwire has written.
+
+    Raises:
+        ConfigurationError: the format is newer than `FORMAT`.
+    """
+    version = record.get(KEY, FORMAT)
+    if not isinstance(version, int) or version > FORMAT:
+        raise ConfigurationError(
+            f"spanwire: {where} has the format {str(version)[:20]!r} of a newer Spanwire, and this one reads "
+            f"the formats 1 to {FORMAT}; use the newer one, or a new directory"
+        )

@@ -1,0 +1,80 @@
+"""Checkpoints of every released format are read, and those of a newer Spanwire refused."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from spanwire.model.errors import ConfigurationError
+from spanwire.pipeline.arrow.segments import StagingDirectory, read_rows, row_count
+from spanwire.pipeline.routes.route_state import open_state
+from spanwire.pipeline.source.offsets import CURSOR, NUMBER, SEGMENT, number_of, segment_of, segments_between
+from spanwire.pipeline.storage.state_format import FORMAT, KEY
+from spanwire.routes.parsing import read_routes
+from spanwire.routes.placeholders import Placeholders
+
+CHECKPOINTS = Path(__file__).resolve().parents[2] / "vectors/checkpoints"
+ROUTE = b'[{route: {id: kept, from: {uri: "activemq:queue:KEPT", steps: [{to: "activemq:queue:KEPT.OUT"}]}}}]'
+NEWER = {KEY: FORMAT + 1}
+
+
+def restored(number: int, folder: Path) -> Path:
+    with tarfile.open(CHECKPOINTS / f"format-{number}.tar.xz") as archive:
+        archive.extractall(folder, filter="data")
+    return folder
+
+
+def offsets_of(checkpoint: Path, batch: int) -> dict[str, object]:
+    """The offset of the source in a file of Spark's: version, metadata, one line for each source."""
+    found: dict[str, object] = json.loads((checkpoint / f"offsets/{batch}").read_text("utf-8").splitlines()[2])
+    return found
+
+
+def test_there_is_a_checkpoint_of_each_format() -> None:
+    formats = range(1, FORMAT + 1)
+    assert sorted(path.name for path in CHECKPOINTS.glob("*.xz")) == [f"format-{number}.tar.xz" for number in formats]
+
+
+@pytest.mark.parametrize("number", range(1, FORMAT + 1))
+def test_a_checkpoint_of_each_format_is_read(number: int, tmp_path: Path) -> None:
+    (route,) = read_routes(ROUTE, "kept.yaml", Placeholders({}, {})).routes
+    state = open_state(restored(number, tmp_path), route)
+    checkpoint, staging = Path(state.checkpoint), Path(state.staging)
+    query = json.loads((checkpoint / "metadata").read_text("utf-8"))["id"]
+    ids = json.loads((CHECKPOINTS / f"format-{number}.json").read_text("utf-8"))
+    assert all(identifier.startswith(f"{query}/") for identifier in ids.values())
+    (segment,) = segments_between(offsets_of(checkpoint, 0), offsets_of(checkpoint, 1))
+    directory = StagingDirectory(staging, {"destination": "queue://KEPT", "selector": ""})
+    assert segment in directory.numbers() and directory.is_settled(segment)
+    directory.close()
+    rows = [row for part in read_rows(staging, segment, 0, row_count(staging, segment)) for row in part.to_pylist()]
+    assert [row["text"] for row in rows] == [f"kept {n}" for n in range(5, 10)]
+
+
+def test_offsets_of_today_are_read() -> None:
+    assert segment_of(json.loads('{"segment": 12}')) == 12
+    assert number_of(json.loads('{"cursor": "nightly", "number": 7}'), "nightly") == 7
+
+
+def test_what_a_newer_spanwire_has_written_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="the checkpoint has the format '2' of a newer Spanwire"):
+        segment_of({SEGMENT: 1, **NEWER})
+    with pytest.raises(ConfigurationError, match="of a newer Spanwire"):
+        number_of({CURSOR: "c", NUMBER: 1, **NEWER}, "c")
+    (route,) = read_routes(ROUTE, "kept.yaml", Placeholders({}, {})).routes
+    note = tmp_path / "kept/route.json"
+    open_state(tmp_path, route)
+    assert json.loads(note.read_text("utf-8"))[KEY] == FORMAT
+    note.write_text(json.dumps({**json.loads(note.read_text("utf-8")), **NEWER}), "utf-8")
+    with pytest.raises(ConfigurationError, match=r"the state of the route in .*/kept has the format '2' of a newer"):
+        open_state(tmp_path, route)
+    source = {"destination": "queue://KEPT", "selector": ""}
+    StagingDirectory(tmp_path / "staging", source).close()
+    note = tmp_path / "staging/source.json"
+    assert json.loads(note.read_text("utf-8")) == {KEY: FORMAT, **source}
+    note.write_text(json.dumps({**source, **NEWER}), "utf-8")
+    with pytest.raises(ConfigurationError, match=r"the stagingDirectory .* has the format '2' of a newer"):
+        StagingDirectory(tmp_path / "staging", source)
