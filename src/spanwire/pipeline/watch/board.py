@@ -51,10 +51,9 @@ class StatusBoard:
 
         A batch counts once. A query that waits for messages still reports its lag.
         """
-        lag = lag_of(progress)
-        route = replace(
-            self._route(name), state=RUNNING, lag_messages=lag.messages, lag_ms=lag.milliseconds, progress_at_ms=now_ms
-        )
+        route = self._route(name)
+        lag = lag_of(progress, bool(route.cursor))
+        route = replace(route, state=RUNNING, lag_messages=lag.messages, lag_ms=lag.milliseconds, progress_at_ms=now_ms)
         if not has_worked(progress):
             route = replace(route, rows_per_s=0.0)
         elif batch_of(progress) > route.batch:

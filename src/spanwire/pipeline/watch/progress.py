@@ -9,6 +9,7 @@ from typing import Final
 
 EXECUTED: Final = "addBatch"  # key in the durations of an executed batch; an empty poll has no such key
 WAITING: Final = "waiting"  # messages behind the reservation of a cursor
+LAGS: Final = "lag"  # lag by source of a stream of several: messages behind a cursor, else such an age
 BEHIND_MS: Final = "behindMs"  # age of the last received message at its reception
 
 
@@ -20,11 +21,20 @@ class Lag:
     milliseconds: int | None
 
 
-def lag_of(progress: Mapping[str, object]) -> Lag:
-    """Return the lag: the sum of the messages, the largest of the times."""
-    offsets = [_latest_offset(source) for source in _sources(progress)]
-    messages = [number for offset in offsets if (number := _number(offset.get(WAITING))) is not None]
-    times = [number for offset in offsets if (number := _number(offset.get(BEHIND_MS))) is not None]
+def lag_of(progress: Mapping[str, object], has_cursor: bool = False) -> Lag:
+    """Return the lag: the sum of the messages, the largest of the times.
+
+    ``has_cursor`` tells the unit of a stream of several sources.
+    """
+    messages: list[int] = []
+    times: list[int] = []
+    for source in _sources(progress):
+        offset = _latest_offset(source)
+        messages += _numbers([offset.get(WAITING)])
+        times += _numbers([offset.get(BEHIND_MS)])
+        lags = offset.get(LAGS)
+        if isinstance(lags, dict):
+            (messages if has_cursor else times).extend(_numbers(list(lags.values())))
     return Lag(sum(messages) if messages else None, max(times) if times else None)
 
 
@@ -71,6 +81,10 @@ def _latest_offset(source: object) -> Mapping[str, object]:
     except ValueError:
         return {}
     return offset if isinstance(offset, dict) else {}
+
+
+def _numbers(values: list[object]) -> list[int]:
+    return [number for value in values if (number := _number(value)) is not None]
 
 
 def _number(value: object, default: int | None = None) -> int | None:

@@ -26,6 +26,12 @@ def test_the_lag_is_read_from_the_offsets_of_sources(progress: dict[str, object]
     assert lag_of(progress) == lag
 
 
+def test_the_lag_of_several_sources_has_the_unit_of_their_kind() -> None:
+    progress: dict[str, object] = {"sources": [{"latestOffset": '{"sources": {"a": 1}, "lag": {"a": 3, "b": 40}}'}]}
+    assert lag_of(progress, has_cursor=True) == Lag(43, None)
+    assert lag_of(progress) == Lag(None, 40)
+
+
 def test_numbers_of_a_batch_are_read_and_nonsense_is_nothing() -> None:
     progress: dict[str, object] = {
         "batchId": 4, "numInputRows": 10, "processedRowsPerSecond": 2.5,
