@@ -89,7 +89,7 @@ def test_what_cannot_be_known_is_said(report: Report) -> None:
 
 
 def test_hops_and_ways_have_their_times(report: Report) -> None:
-    found = rows(report, "hops", "from", "to", "messages", "least", "half are below", "most")
+    found = rows(report, "hops", "from", "to", "messages", "least", "median", "most")
     real = {row[:3] for row in found if "real" in str(row[1])}
     assert real == {("(sender)", "real-a", 12), ("real-a", "real-b", 12)}
     assert [row for row in found if "real" not in str(row[1])] == [
@@ -98,7 +98,7 @@ def test_hops_and_ways_have_their_times(report: Report) -> None:
         ("B", "C", 4, 100.0, 100.0, 100.0),
         ("(sender)", "B", 1, 0.0, 0.0, 0.0),
     ]
-    ways = {row[:2]: row[2:] for row in rows(report, "ways", "way", "destination", "messages", "most")}
+    ways = {row[:2]: row[2:] for row in rows(report, "routes", "route", "destination", "messages", "most")}
     assert ways["A → archive received", "queue://ORDERS"] == (37, None)
     assert ways["A → B → archive received", "queue://FAR"] == (4, None)
     assert ways["archive received", "queue://OTHER"] == (3, 25.0)

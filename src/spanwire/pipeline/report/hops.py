@@ -26,15 +26,15 @@ MEDIAN: Final = "median"
 PERCENTILE: Final = "95th percentile"
 TIMES: Final = (
     Column("least", Kind.MILLIS),
-    Column("half are below", Kind.MILLIS, MEDIAN),
-    Column("95 % are below", Kind.MILLIS, PERCENTILE),
+    Column(MEDIAN, Kind.MILLIS),
+    Column(PERCENTILE, Kind.MILLIS),
     Column("most", Kind.MILLIS),
 )
 HOP_COLUMNS: Final = (Column("from"), Column("to"), Column("messages", Kind.COUNT), *TIMES)
 HOP_ABOUT: Final = (
     "From the arrival at one broker to the arrival at the next, with the time spent waiting in the first."
 )
-WAY_COLUMNS: Final = (Column("way", label="route"), Column("destination"), Column("messages", Kind.COUNT), *TIMES)
+WAY_COLUMNS: Final = (Column("route"), Column("destination"), Column("messages", Kind.COUNT), *TIMES)
 WAY_ABOUT: Final = (
     "The brokers that forwarded the archived messages, and where they were archived; times are from the sender to the "
     "last broker, where that notes them."
@@ -91,7 +91,7 @@ def route_table(messages: DataFrame, names: Mapping[str, str]) -> Table:
         )
         for row in records
     ]  # fmt: skip
-    return limit_rows("ways", "Routes", WAY_ABOUT, WAY_COLUMNS, rows)
+    return limit_rows("routes", "Routes", WAY_ABOUT, WAY_COLUMNS, rows)
 
 
 def _times(start: str, end: str) -> list[SparkColumn]:

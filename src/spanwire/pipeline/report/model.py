@@ -40,16 +40,10 @@ class Tone(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column of a table; ``name`` is its key in JSON, ``label`` its heading, by default the name."""
+    """One column of a table; ``name`` is its heading and its key in JSON."""
 
     name: str
     kind: Kind = Kind.TEXT
-    label: str = ""
-
-    @property
-    def head(self) -> str:
-        """Return the heading."""
-        return self.label or self.name
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,7 @@ def page(report: Report, title: str) -> str:
     sections = [
         _section("The ledger", [tables.get("ledger"), tables.get("ids")], []),
         _section("Traffic", [tables.get("destinations")], [charts.get("rates")]),
-        _section("From broker to broker", [tables.get("hops"), tables.get("ways")], [charts.get("hops")]),
+        _section("From broker to broker", [tables.get("hops"), tables.get("routes")], [charts.get("hops")]),
         _section("Who sends to whom", [tables.get("senders"), tables.get("receivers")], [charts.get("parties")]),
         _section("What the brokers count", [tables.get("counters")], [charts.get("sizes")]),
     ]
@@ -120,7 +120,7 @@ def _chart(chart: Chart, above: str) -> str:
 
 def _table(table: Table, above: str) -> str:
     title = "" if table.title in (above, "Ledger") else f"<h3>{_safe(table.title)}</h3>"
-    heads = "".join(f"<th{_class(column)}>{_safe(column.head)}</th>" for column in table.columns)
+    heads = "".join(f"<th{_class(column)}>{_safe(column.name)}</th>" for column in table.columns)
     rows = "".join(
         f"<tr>{''.join(_cell(value, column) for value, column in zip(row, table.columns, strict=True))}</tr>"
         for row in table.rows

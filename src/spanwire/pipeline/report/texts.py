@@ -55,7 +55,7 @@ def is_number(kind: Kind) -> bool:
 
 def table_text(table: Table) -> str:
     """Return a table for a terminal."""
-    heads = [column.head for column in table.columns]
+    heads = [column.name for column in table.columns]
     kinds = [column.kind for column in table.columns]
     cells = [[short(text_of(value, kind)) for value, kind in zip(row, kinds, strict=True)] for row in table.rows]
     widths = [max(len(cells_of_row[index]) for cells_of_row in [heads, *cells]) for index in range(len(heads))]

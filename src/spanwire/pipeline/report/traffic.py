@@ -28,7 +28,7 @@ COLUMNS: Final = (
     Column("per second", Kind.RATE),
     Column("bytes", Kind.BYTES),
     Column("mean size", Kind.BYTES),
-    Column("95 %", Kind.BYTES, "95th percentile"),
+    Column("95th percentile", Kind.BYTES),
     Column("largest", Kind.BYTES),
     Column("redelivered", Kind.COUNT),
     Column("first", Kind.TIME),

@@ -140,5 +140,5 @@ def test_times_have_usual_names_for_people_and_keep_their_keys_in_json() -> None
         assert "No record of what was sent" in text
     (row,) = json_of(report)["tables"]["hops"]["rows"]  # type: ignore[index]
     assert row == {
-        "from": "A", "to": "B", "messages": 3, "least": 1.0, "half are below": 2.0, "95 % are below": 3.0, "most": 4.0,
+        "from": "A", "to": "B", "messages": 3, "least": 1.0, "median": 2.0, "95th percentile": 3.0, "most": 4.0,
     }  # fmt: skip
