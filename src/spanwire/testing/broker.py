@@ -37,6 +37,7 @@ STOMP: Final = "stomp"
 CLIENT_SCHEMES: Final = {OPENWIRE: ("tcp", "ssl"), STOMP: ("stomp", "stomp+ssl")}  # plain, with TLS
 KILLED: Final = "the test kills the broker"
 NO_FILES: Final = ("lock", "control.sock")  # files of a running broker, without messages
+MAX_COPIES: Final = 10  # attempts to copy a journal; its writer removes few segments in a row
 CLOSING_GRACE: Final = 0.5  # seconds until the broker has noticed closed clients
 
 BRIDGE: Final = "network"  # protocol of the local end of a bridge
@@ -317,6 +318,16 @@ def _is_bridge(view: ConnectionView) -> bool:
 
 
 def _break_off(broker: EmbeddedBroker, journal: Path, copy: Path) -> None:
-    """Copy the journal as it is on the disk, then break all connections; runs in the broker's loop."""
-    shutil.copytree(journal, copy, ignore=shutil.ignore_patterns(*NO_FILES))
+    """Copy the journal as it is on the disk, then break all connections; runs in the broker's loop.
+
+    The writer's thread may remove a segment meanwhile, so a copy that lacks a file is made again.
+    """
+    for attempt in range(MAX_COPIES):
+        try:
+            shutil.copytree(journal, copy, ignore=shutil.ignore_patterns(*NO_FILES))
+            break
+        except shutil.Error:
+            if attempt + 1 == MAX_COPIES:
+                raise
+            shutil.rmtree(copy)
     broker.service.break_connections(KILLED)

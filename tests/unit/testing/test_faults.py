@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from pathlib import Path
 from typing import Final
@@ -15,6 +16,7 @@ from spanwire.testing.report import describe
 
 PATIENCE: Final = 30.0
 HOUR: Final = 3600.0
+COPY: Final = shutil.copytree
 
 
 def sent(url: str, *bodies: str, **options: object) -> None:
@@ -185,6 +187,26 @@ def test_a_killed_broker_has_what_was_acknowledged_to_its_producers_and_nothing_
         connection.close()
         with pytest.raises(IllegalStateError, match="does not run"):
             broker.kill()
+        broker.start()
+        assert [message.body for message in broker.queue("Q").messages()] == ["kept"]
+
+
+def test_a_segment_that_goes_while_a_broker_is_killed_is_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copies: list[object] = []
+
+    def copy_with_a_gap(source: Path, target: Path, *more: object, **options: object) -> object:
+        found = COPY(source, target, *more, **options)  # type: ignore[arg-type]
+        copies.append(target)
+        if len(copies) == 1:
+            raise shutil.Error([("0000000001.journal", "copy", "No such file or directory")])
+        return found
+
+    monkeypatch.setattr("spanwire.testing.broker.shutil.copytree", copy_with_a_gap)
+    with Broker(directory=tmp_path) as broker:
+        sent(broker.url, "kept")
+        broker.kill()
         broker.start()
         assert [message.body for message in broker.queue("Q").messages()] == ["kept"]
 
