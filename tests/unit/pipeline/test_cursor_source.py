@@ -102,6 +102,41 @@ def test_a_kill_before_or_after_any_request_loses_nothing_and_doubles_nothing(er
             assert broker.cursors["c"].messages == [], (point, second)
 
 
+def run_into_two(broker: FakeControl, targets: list[FakeControl], checkpoint: Checkpoint, run: str) -> None:
+    """One life of a query whose batches go to two brokers, one write after the other, as in `foreachBatch`."""
+    source = reading(broker, run)
+    while True:
+        if checkpoint.done == len(checkpoint.begun):
+            start = checkpoint.begun[-1][1] if checkpoint.begun else source.begin()
+            end = source.next_end(start, ROWS)
+            if end == start:
+                return
+            checkpoint.begun.append((start, end))
+        start, end = checkpoint.begun[-1]
+        for index, target in enumerate(targets):
+            write = Batch(f"ledger{index}", f"{run}/{len(checkpoint.begun)}", len(checkpoint.begun) - 1)
+            ((low, high),) = source.ranges(start, end, 1, 1)
+            rows = [row for row in broker.read_range("c", source.epoch, low, high) if isinstance(row, int)]
+            own = bodies([row for row in rows if row % 2 == index])
+            sink(target).commit(write, [sink(target).stage(write, 0, 0, own)])
+        checkpoint.done += 1
+
+
+@pytest.mark.parametrize("killed", [0, 1])
+@pytest.mark.parametrize("error", [KilledError, JmsError])
+def test_a_batch_for_two_brokers_reaches_each_once_wherever_it_is_killed(killed: int, error: type[Exception]) -> None:
+    quiet = [FakeControl(), FakeControl()]
+    run_into_two(FakeControl(range(COUNT)), quiet, Checkpoint(), "run")
+    for point in [(step, is_done) for step in range(1, quiet[killed].steps + 1) for is_done in (False, True)]:
+        broker, targets, checkpoint = FakeControl(range(COUNT)), [FakeControl(), FakeControl()], Checkpoint()
+        targets[killed].stop = stopping({point}, error)
+        with pytest.raises(error):
+            run_into_two(broker, targets, checkpoint, "run1")
+        run_into_two(broker, targets, checkpoint, "run2")
+        delivered = [[int(str(row)) for row in target.delivered] for target in targets]
+        assert delivered == [[n for n in range(COUNT) if n % 2 == index] for index in range(2)], point
+
+
 def test_a_task_of_an_older_run_can_neither_read_nor_commit() -> None:
     broker = FakeControl(range(COUNT))
     old, new = reading(broker, "old"), reading(broker, "new")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -17,17 +17,19 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from spanwire.model.errors import ConfigurationError, JmsError
-from spanwire.pipeline.broker_list import is_group
+from spanwire.pipeline.broker_list import is_group, place_of
 from spanwire.pipeline.datasource.cursor_reader import CursorRange, read_range
 from spanwire.pipeline.datasource.partitions import MIN_PARTITION_ROWS, StagedRows, staged_partitions
 from spanwire.pipeline.link.broker_finder import BrokerFinder, find_in_group
 from spanwire.pipeline.link.control_link import ControlLink
 from spanwire.pipeline.link.queue_watch import QueueWatch
 from spanwire.pipeline.options import read_options, staging_directory
+from spanwire.pipeline.source.ended_link import EndedLink
 from spanwire.pipeline.source.named_sources import (
     NamedSource,
     name_of_staging,
     named_source,
+    source_of_name,
     sources_of,
     staging_of,
 )
@@ -81,6 +83,7 @@ class SourcesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         rows = min(rows, limit.max_rows) if isinstance(limit, ReadMaxRows) else rows
         self._add_found(self._finder.found())
         self._add_matched()
+        self._add_ended(numbers)
         self._last = group.next_end(numbers, rows)
         while self._last == numbers and self._add_matched():
             self._last = group.next_end(numbers, rows)
@@ -198,6 +201,28 @@ class SourcesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for name in filter(None, map(name_of_staging, names)):
             if name not in self._sources:
                 group.add(name, LeftLink(staging_of(directory, name)))
+
+    def _add_ended(self, numbers: Mapping[str, int]) -> None:
+        """Add the cursors of sources that the query reads no more, unless a pattern or group may still find them."""
+        options, group = self._options, self._opened()
+        if options.cursor is None or any(is_group(url) for url in options.brokers):
+            return
+        for name in numbers:
+            source = source_of_name(options, name)
+            if group.link(name) is not None or source is None or self._is_matched(source):
+                continue
+            if source.is_pattern:
+                continue  # it has no cursor
+            group.add(name, EndedLink(source.options, self._run, ControlLink(source.options.login)))
+
+    def _is_matched(self, source: NamedSource) -> bool:
+        """Return True if a pattern at the broker of a source matches its queue."""
+        place = place_of(source.options.login.url)
+        for name in self._patterns:
+            pattern = self._sources[name].options
+            if place_of(pattern.login.url) == place and pattern.destination.matches(source.options.destination):
+                return True
+        return False
 
     def _cursor_ranges(self, name: str, first: int, last: int) -> list[InputPartition]:
         """Return the ranges of a source; after a restart wait for its broker.

@@ -108,15 +108,7 @@ class CursorSource:
         return [(first, min(first + size, end)) for first in range(start, end, size)]
 
     def _open(self) -> Reservation:
-        control, options = self._connect(), self._options
-        destination = options.destination
-        if destination.is_queue:
-            reservation = control.open_cursor(self._name, destination.name, self._run, exclusive=options.exclusive)
-        else:
-            assert options.login.client_id is not None and options.subscription is not None
-            reservation = control.open_subscription_cursor(
-                self._name, options.login.client_id, options.subscription, self._run, exclusive=options.exclusive
-            )
+        reservation = open_cursor(self._connect(), self._options, self._run)
         if 0 <= self.epoch != reservation.epoch:
             raise self._fenced_error(FencedError("fenced", f"epoch {self.epoch}, now it is {reservation.epoch}"))
         self.epoch = reservation.epoch
@@ -139,6 +131,22 @@ class CursorSource:
             f"spanwire: another query has taken over the cursor {self._name!r}, or it was released; give each query a "
             f"cursor of its own ({error})"
         )
+
+
+def open_cursor(control: CursorControl, options: ReadOptions, run: str) -> Reservation:
+    """Create or take over the cursor of the options.
+
+    Raises:
+        JmsError: the broker is lost or refuses the request.
+    """
+    name, destination = options.cursor, options.destination
+    assert name is not None
+    if destination.is_queue:
+        return control.open_cursor(name, destination.name, run, exclusive=options.exclusive)
+    assert options.login.client_id is not None and options.subscription is not None
+    return control.open_subscription_cursor(
+        name, options.login.client_id, options.subscription, run, exclusive=options.exclusive
+    )
 
 
 def record_batches(options: ReadOptions, portions: Iterable[Sequence[RawMessage]]) -> Iterator[pa.RecordBatch]:

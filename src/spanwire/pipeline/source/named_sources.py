@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote, unquote
 
-from spanwire.model.destination import Destination
+from spanwire.model.destination import Destination, parse_destination
+from spanwire.model.errors import InvalidDestinationError
 from spanwire.pipeline.broker_list import place_of
 from spanwire.pipeline.options import ReadOptions
 from spanwire.pipeline.storage.location import child, is_uri
@@ -42,6 +43,16 @@ class NamedSource:
 def sources_of(options: ReadOptions, url: str) -> list[NamedSource]:
     """Return a source for each destination of the options at the broker ``url``."""
     return [named_source(options, url, part) for part in options.destination.parts()]
+
+
+def source_of_name(options: ReadOptions, name: str) -> NamedSource | None:
+    """Return the source of a name in a checkpoint, or ``None`` for a name that was cut; the URL has no options."""
+    url, _, destination = name.rpartition(" ")
+    try:
+        source = named_source(options, url, parse_destination(destination))
+    except InvalidDestinationError:
+        return None
+    return source if source.name == name else None
 
 
 def source_name(url: str, destination: Destination) -> str:

@@ -207,6 +207,37 @@ def test_a_broker_joins_a_query_and_leaves_it_and_what_it_has_staged_is_read(
     query.reader.stop()
 
 
+def test_the_cursor_of_a_broker_that_leaves_gives_up_what_is_committed_and_returns_the_rest(
+    brokers: list[Broker],
+) -> None:
+    staying, leaving = brokers
+    fill(brokers, "A")
+    query = Query(brokers=listed(brokers), destination="A", cursor="c", maxRowsPerBatch="20")
+    query.run_until(40)
+    query.reader.latestOffset(query.begun[-1][1], ReadAllAvailable())  # reserved, and not noted in the checkpoint
+    query.restart(brokers=staying.url)
+    query.run_to_the_end()
+    read = [n for n in query.numbers() if n >= COUNT]
+    left = take_all(leaving.url, "A")
+    assert 0 < len(read) < COUNT
+    assert sorted([*read, *(int(str(message.properties["n"])) for message in left)]) == list(range(COUNT, 2 * COUNT))
+    assert sorted(n for n in query.numbers() if n < COUNT) == list(range(COUNT))
+    query.reader.stop()
+
+
+def test_a_broker_that_has_left_and_is_gone_stops_no_query(brokers: list[Broker]) -> None:
+    staying, leaving = brokers
+    fill(brokers, "A")
+    query = Query(brokers=listed(brokers), destination="A", cursor="c")
+    query.run_until(2 * COUNT)
+    leaving.stop()
+    query.restart(brokers=staying.url)
+    send(staying.url, "A", numbered(COUNT, 2 * COUNT))
+    query.run_to_the_end()
+    assert sorted(query.numbers()) == list(range(3 * COUNT))
+    query.reader.stop()
+
+
 @pytest.mark.parametrize("victim", ["A", "B", "C"])
 def test_a_network_of_three_brokers_is_drained_once_whichever_is_killed(victim: str, tmp_path: Path) -> None:
     """The broker falls in each batch, and the query in every second one; both come back."""
