@@ -18,14 +18,14 @@ from typing import Final
 
 from spanwire.pipeline.options import AT_MOST_ONCE, DUPLICATES_OK, MAX_BATCH_MS, MAX_ROWS, WRITE_QUALITIES
 from spanwire.routes.endpoints import EndpointReader
-from spanwire.routes.model import SQL, Expression, Patience, Route, SetHeader, Step, To
+from spanwire.routes.model import APPENDED_IDS, ID_LIST, SQL, Expression, Patience, Route, SetHeader, Step, To
 from spanwire.routes.nodes import Location, Mapping, Word, mapping_of, text_of
 from spanwire.routes.steps import ENDPOINT_WORDS, REMARKS, parameters_of
 
 MODE: Final = "qualityOfServiceMode"  # parameter of the bridge and option of the data source
-ID_LIST: Final = "ACTIVEMQ_BRIDGE_MSG_ID_LIST"
 WORDS: Final = (
     "name",
+    "engine",
     "source",
     "target",
     "sourceUsername",
@@ -47,7 +47,6 @@ WORDS: Final = (
 )
 FOREVER: Final = -1
 MAX_INTERVAL_MS: Final = 3_600_000
-APPENDED_IDS: Final = f"concat_ws(',', try_variant_get(properties['{ID_LIST}'], '$', 'string'), JMSMessageID)"
 
 
 def bridge_route(words: Mapping, endpoints: EndpointReader, default_name: str) -> Route:

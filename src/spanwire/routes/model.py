@@ -17,6 +17,13 @@ SQL: Final = "sql"
 CONSTANT: Final = "constant"
 LANGUAGES: Final = (SELECTOR, SQL, CONSTANT)
 
+SPARK: Final = "spark"  # engines: rows in batches on Spark,
+EMBEDDED: Final = "embedded"  # or messages in a process beside the broker
+ENGINES: Final = (SPARK, EMBEDDED)
+
+ID_LIST: Final = "ACTIVEMQ_BRIDGE_MSG_ID_LIST"  # property of the JMS bridge's addMessageIDInHeader
+APPENDED_IDS: Final = f"concat_ws(',', try_variant_get(properties['{ID_LIST}'], '$', 'string'), JMSMessageID)"
+
 TIME: Final = "JMSTimestamp"  # event time, unless a step names another column
 
 BROKER: Final = "broker"  # a queue or topic of a broker that speaks OpenWire
@@ -189,7 +196,7 @@ class Patience:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One query with one checkpoint."""
+    """One query with one checkpoint, or with the engine `EMBEDDED` one bridge."""
 
     location: Location
     name: str
@@ -197,6 +204,7 @@ class Route:
     steps: list[Step]
     dead_letters: Endpoint | None
     patience: Patience
+    engine: str = SPARK
 
 
 def is_branching(step: Step) -> bool:

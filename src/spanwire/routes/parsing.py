@@ -21,6 +21,9 @@ from spanwire.routes.jms_bridge import bridge_route
 from spanwire.routes.masking import shown_name
 from spanwire.routes.model import (
     BROKER,
+    EMBEDDED,
+    ENGINES,
+    SPARK,
     Aggregate,
     CallFunction,
     Deduplicate,
@@ -40,9 +43,10 @@ from spanwire.routes.yaml_file import read_yaml
 MAX_ROUTES: Final = 100  # routes of a file; each is a query with its own workers
 ROUTE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")  # also the name of a directory
 TOP_WORDS: Final = ("route", "from", "jmsBridge", "brokers", "beans", "errorHandler")
-ROUTE_WORDS: Final = ("id", "from", "errorHandler", "deadLetter", "autoStartup", "description")
+ROUTE_WORDS: Final = ("id", "engine", "from", "errorHandler", "deadLetter", "autoStartup", "description")
 FROM_WORDS: Final = ("uri", "parameters", "steps", *REMARKS)
 XML_SUFFIX: Final = ".xml"
+COMMANDS: Final = {SPARK: "spanwire pipeline run", EMBEDDED: "spanwire bridge run"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,29 @@ class RouteFile:
     file: str
     routes: list[Route]
     warnings: list[str]
+
+    def only(self, engine: str) -> RouteFile:
+        """Return the routes of one engine, with a warning for each other route.
+
+        Raises:
+            ConfigurationError: no route has the engine.
+        """
+        chosen = [route for route in self.routes if route.engine == engine]
+        if not chosen:
+            first = self.routes[0]
+            raise first.location.error(
+                f"there is no route with engine: {engine}; run them with {COMMANDS[first.engine]}"
+            )
+        others = [
+            str(
+                route.location.error(
+                    f"the route {route.name} has engine: {route.engine}, so {COMMANDS[route.engine]} runs it"
+                )
+            )
+            for route in self.routes
+            if route.engine != engine
+        ]
+        return RouteFile(self.file, chosen, [*self.warnings, *others])
 
     def functions(self) -> list[CallFunction]:
         """Return all Python functions that routes call."""
@@ -157,11 +184,12 @@ class _Parser:
         source = mapping.node("from")
         if source is None:
             raise mapping.location.error("a route needs from")
-        return self._from(source, mapping.text("id") or default, self._dead_letters(mapping, dead_letters))
+        route = self._from(source, mapping.text("id") or default, self._dead_letters(mapping, dead_letters))
+        return replace(route, engine=_engine(mapping))
 
     def _bridge(self, words: Mapping, default: str, dead_letters: Endpoint | None) -> Route:
         route = bridge_route(words, self._endpoints, default)
-        return replace(route, dead_letters=self._dead_letters(words, dead_letters))
+        return replace(route, dead_letters=self._dead_letters(words, dead_letters), engine=_engine(words))
 
     def _dead_letters(self, mapping: Mapping, default: Endpoint | None) -> Endpoint | None:
         """Return the dead-letter endpoint of the route, or else of the file."""
@@ -178,6 +206,13 @@ class _Parser:
         name = mapping.text("id") or name
         source = self._endpoints.source(mapping.require("uri", "from"), parameters_of(mapping), mapping.location, name)
         return Route(mapping.location, name, source, self._steps.steps(mapping.node("steps")), dead_letters, Patience())
+
+
+def _engine(words: Mapping) -> str:
+    engine = words.text("engine") or SPARK
+    if engine not in ENGINES:
+        raise words.entries["engine"].location.unknown("engine", engine, ENGINES)
+    return engine
 
 
 def _check(route: Route, names: set[str]) -> None:

@@ -10,23 +10,39 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol, cast
 
 from spanwire.bridges.engine.counters import BridgeStatus
 from spanwire.bridges.files.bridge_file import read_bridges
+from spanwire.bridges.files.route_bridges import bridges_of
 from spanwire.bridges.model.definition import BridgeDefinition
 from spanwire.bridges.model.diagram import diagram
 from spanwire.bridges.running.process import BridgeProcess, check_bridge
 from spanwire.cli.arguments import Parser
 from spanwire.cli.log_lines import START, begin_log
 from spanwire.cli.pipeline.pipeline import content_of, pair
+from spanwire.cli.spark_parts import load
 from spanwire.documents.spelling import suggestion
+from spanwire.routes.model import EMBEDDED, Route
 from spanwire.routes.placeholders import Placeholders
 
 FAILURE: Final = 1
 USAGE_ERROR: Final = 2
+TOML_SUFFIX: Final = ".toml"
+READ_ROUTES: Final = "spanwire.routes.parsing:read_routes"  # loads PyYAML
 LEVELS: Final = ("debug", "info", "warning", "error")
 STOPPING: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+class RouteFile(Protocol):
+    """The part of a route file that the command uses."""
+
+    routes: list[Route]
+    warnings: list[str]
+
+    def only(self, engine: str) -> RouteFile:
+        """Return the routes of one engine."""
+        ...
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -47,7 +63,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def run_bridges(arguments: Sequence[str]) -> int:
     """Run the bridges of a file until Ctrl-C or SIGTERM, or until all bridges have ended."""
-    parser = Parser(prog="spanwire bridge run", description="Run the bridges of a TOML file.")
+    parser = Parser(prog="spanwire bridge run", description="Run the bridges of a file.")
     _file_options(parser)
     parser.flag("untilEmpty", "end as soon as the sources have had no message for a second")
     parser.flag("dryRun", "show the bridges as diagrams, and do nothing")
@@ -64,7 +80,7 @@ def run_bridges(arguments: Sequence[str]) -> int:
 
 def check(arguments: Sequence[str]) -> int:
     """Check the bridges of a file without connecting, and show diagrams of the bridges."""
-    parser = Parser(prog="spanwire bridge check", description="Check the bridges of a TOML file; connect to nothing.")
+    parser = Parser(prog="spanwire bridge check", description="Check the bridges of a file; connect to nothing.")
     _file_options(parser)
     return _show(_definitions(parser.parse(arguments)))
 
@@ -98,7 +114,17 @@ def _summary(status: BridgeStatus) -> str:
 
 
 def _file_options(parser: Parser) -> None:
-    parser.add_argument("file", metavar="FILE", type=Path, help="the bridges, in TOML")
+    parser.add_argument(
+        "file", metavar="FILE", type=Path, help="bridges in TOML, or a route file with routes of engine: embedded"
+    )
+    parser.add_argument(
+        "--broker",
+        action="append",
+        default=[],
+        type=pair,
+        metavar="NAME=URL",
+        help="the broker behind a URI scheme of a route file",
+    )
     parser.add_argument(
         "-D", action="append", default=[], type=pair, dest="definitions", metavar="NAME=VALUE", help="for {{NAME}}"
     )
@@ -106,7 +132,13 @@ def _file_options(parser: Parser) -> None:
 
 def _definitions(options: argparse.Namespace) -> list[BridgeDefinition]:
     placeholders = Placeholders(dict(options.definitions), os.environ)
-    return read_bridges(content_of(options.file), str(options.file), placeholders)
+    content, name = content_of(options.file), str(options.file)
+    if options.file.suffix == TOML_SUFFIX:
+        return read_bridges(content, name, placeholders)
+    file = cast(RouteFile, load(READ_ROUTES)(content, name, placeholders, dict(options.broker))).only(EMBEDDED)
+    for warning in file.warnings:
+        sys.stderr.write(f"spanwire bridge: {warning}\n")
+    return bridges_of(file.routes)
 
 
 def _show(definitions: list[BridgeDefinition]) -> int:

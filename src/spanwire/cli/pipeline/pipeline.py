@@ -35,6 +35,7 @@ DEFAULT_INTERVAL: Final = "1 second"
 STOPPING: Final = (signal.SIGINT, signal.SIGTERM)
 MAX_FILE_BYTES: Final = 2 * MIB  # bytes; the readers of route files have a smaller limit
 
+SPARK: Final = "spark"  # engine of the routes that this command runs
 READ_ROUTES: Final = "spanwire.routes.parsing:read_routes"
 PLACEHOLDERS: Final = "spanwire.routes.placeholders:Placeholders"
 PLAN: Final = "spanwire.routes.plan:plan_of"
@@ -52,9 +53,13 @@ PASSWORD: Final = "SPANWIRE_PASSWORD"
 
 
 class RouteFile(Protocol):
-    """The part of a route file that the command shows before routes run."""
+    """The part of a route file that the command uses before routes run."""
 
     warnings: list[str]
+
+    def only(self, engine: str) -> RouteFile:
+        """Return the routes of one engine."""
+        ...
 
 
 class Group(Protocol):
@@ -99,7 +104,7 @@ def run_routes(arguments: Sequence[str]) -> int:
     options = parser.parse(arguments)
     placeholders = load(PLACEHOLDERS)(dict(options.definitions), os.environ)
     routes = load(READ_ROUTES)(content_of(options.file), str(options.file), placeholders, dict(options.broker))
-    file = cast(RouteFile, routes)
+    file = cast(RouteFile, routes).only(SPARK)
     for warning in file.warnings:
         sys.stderr.write(f"spanwire pipeline: {warning}\n")
     if options.dry_run:

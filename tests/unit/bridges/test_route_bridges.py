@@ -1,0 +1,126 @@
+"""Route files whose routes name the engine ``embedded``."""
+
+from __future__ import annotations
+
+import pytest
+
+from spanwire.bridges.files.bridge_file import read_bridges
+from spanwire.bridges.files.route_bridges import bridges_of
+from spanwire.bridges.model.definition import BatchLimits, BridgeDefinition, Quality, RetryPolicy
+from spanwire.bridges.model.steps import AppendMessageId, DropTemporaryReplyTo
+from spanwire.model.errors import ConfigurationError
+from spanwire.routes.model import EMBEDDED, SPARK
+from spanwire.routes.parsing import RouteFile, read_routes
+from spanwire.routes.placeholders import Placeholders
+
+BRIDGE = """\
+- jmsBridge:
+    name: orders
+    engine: embedded
+    source: {uri: "near:queue:A"}
+    target: {uri: "far:queue:B"}
+    sourceUsername: u
+    sourcePassword: p
+    selector: n > 1
+    qualityOfServiceMode: AT_MOST_ONCE
+    maxBatchSize: 50
+    maxBatchTime: 5000
+    failureRetryInterval: 2000
+    maxRetries: 3
+    addMessageIDInHeader: true
+"""
+SAME = """\
+[connectionFactories.near]
+url = "tcp://near:61616"
+[bridges.orders]
+sourceConnectionFactory = "near"
+sourceDestination = "queue://A"
+targetConnectionFactory = "tcp://far:61616"
+targetDestination = "queue://B"
+sourceUsername = "u"
+sourcePassword = "p"
+selector = "n > 1"
+qualityOfServiceMode = "AT_MOST_ONCE"
+maxBatchSize = 50
+maxBatchTime = 5000
+failureRetryInterval = 2000
+maxRetries = 3
+addMessageIDInHeader = true
+"""
+BROKERS = {"near": "tcp://near:61616", "far": "tcp://far:61616"}
+NOTHING = Placeholders({}, {})
+
+
+def read(text: str) -> RouteFile:
+    return read_routes(text.encode(), "r.yaml", NOTHING, BROKERS)
+
+
+def one(text: str) -> BridgeDefinition:
+    (definition,) = bridges_of(read(text).only(EMBEDDED).routes)
+    return definition
+
+
+def test_a_jms_bridge_of_a_route_file_is_the_bridge_of_a_toml_file() -> None:
+    assert [one(BRIDGE)] == read_bridges(SAME.encode(), "b.toml", NOTHING)
+
+
+def test_a_route_from_one_destination_to_another_is_a_bridge() -> None:
+    definition = one(
+        """\
+- route:
+    id: prices
+    engine: embedded
+    from:
+      uri: "near:topic:PRICES?subscription=s&clientId=c"
+      steps: [{to: "far:queue:PRICES?qualityOfServiceMode=DUPLICATES_OK"}]
+"""
+    )
+    assert (str(definition.source.destination), str(definition.target.destination)) == (
+        "topic://PRICES",
+        "queue://PRICES",
+    )
+    assert (definition.source.subscription, definition.source.client_id) == ("s", "c")
+    assert definition.quality is Quality.DUPLICATES_OK
+    assert (definition.batch, definition.retry) == (BatchLimits(), RetryPolicy(10, -1))
+    assert definition.steps == (DropTemporaryReplyTo(),)
+
+
+def test_the_ids_are_appended_within_one_broker_without_dropping_replies() -> None:
+    assert one(BRIDGE.replace("far:", "near:").replace("    sourceUsername: u\n    sourcePassword: p\n", "")).steps == (
+        AppendMessageId(),
+    )
+
+
+ROUTE = "- route: {id: r, engine: embedded, from: {uri: 'near:queue:A', steps: [%s]}}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (ROUTE % "{to: 'parquet:/x'}", "the engine embedded reaches brokers alone, not parquet"),
+        (
+            ROUTE % "{filter: {selector: 'n > 1'}}, {to: 'far:queue:B'}",
+            "the route r has a step that the engine embedded does not have yet: Filter; run it with engine: spark",
+        ),
+        (ROUTE % "{wireTap: 'far:queue:B'}", "the route r does not end with to"),
+        (ROUTE % "{to: 'far:queue:B?priority=7'}", "the engine embedded has no option priority"),
+        (BRIDGE + "    deadLetter: 'near:queue:D'\n", "the route orders has a dead letter endpoint"),
+        (BRIDGE.replace("embedded", "embeded"), "there is no engine 'embeded'; did you mean embedded?"),
+        (
+            BRIDGE.replace("embedded", "spark"),
+            "there is no route with engine: embedded; run them with spanwire pipeline",
+        ),
+    ],
+)
+def test_a_route_that_no_bridge_can_be_is_refused_by_name(text: str, expected: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        one(text)
+    assert str(caught.value).startswith("r.yaml:") and expected in str(caught.value)
+
+
+def test_each_engine_leaves_the_routes_of_the_other_alone() -> None:
+    file = read(BRIDGE + ROUTE.replace("embedded", "spark") % "{to: 'parquet:/x'}")
+    embedded, spark = file.only(EMBEDDED), file.only(SPARK)
+    assert ([route.name for route in embedded.routes], [route.name for route in spark.routes]) == (["orders"], ["r"])
+    assert "the route r has engine: spark, so spanwire pipeline run runs it" in embedded.warnings[-1]
+    assert "the route orders has engine: embedded, so spanwire bridge run runs it" in spark.warnings[-1]
