@@ -117,6 +117,21 @@ def test_a_list_shows_what_the_broker_has(port: int) -> None:
     assert json.loads(fetched(port, "/api/v1/broker", "vera:v-4711")[1])["pending"] >= 1
 
 
+def test_jolokia_shows_the_count_of_the_tutorial(port: int) -> None:
+    bean = "org.apache.activemq:type=Broker,brokerName=tested,destinationType=Queue,destinationName=ORDERS"
+    status, text = fetched(port, f"/api/jolokia/read/{bean}/EnqueueCount", "vera:v-4711")
+    assert (status, json.loads(text)["value"]) == (200, 1)
+
+
+def test_s24_clients_that_send_half_a_head_delay_nobody(port: int) -> None:
+    slow = [socket.create_connection(("127.0.0.1", port), TIMEOUT_S) for _ in range(200)]
+    for client in slow:
+        client.sendall(b"GET /health/live HTTP/1.1\r\nHost: ")
+    assert fetched(port, "/health/live")[0] == 200
+    for client in slow:
+        client.close()
+
+
 def raw(port: int, request: bytes) -> bytes:
     """What the port answers to some bytes, to the end of the connection or of a first line."""
     with socket.create_connection(("127.0.0.1", port), TIMEOUT_S) as client:

@@ -1,4 +1,4 @@
-"""The web process: metrics, health checks and the management API over HTTP, beside a running broker.
+"""The web process: metrics, health checks, management API and Jolokia over HTTP, beside a running broker.
 
 The process talks to the broker through the control socket, with the handle of each caller
 (`spanwire.management.handles`), and has neither a store nor rights. Needs the extra ``web``: Starlette, uvicorn and

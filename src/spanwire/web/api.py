@@ -43,7 +43,12 @@ async def list_view(view: ViewTable, call: Call) -> Response:
 
 
 async def broker(call: Call) -> Response:
-    """Answer with the broker and the totals."""
+    """Answer with the broker and its totals."""
+    return JSONResponse(await broker_with_totals(call))
+
+
+async def broker_with_totals(call: Call) -> dict[str, object]:
+    """Return the row of the broker; the totals over destinations are added up here."""
     destinations = [*await _rows(QUEUES, call), *await _rows(TOPICS, call)]
     totals: dict[str, object] = {
         name: sum(_count(row.get(name)) for row in destinations)
@@ -53,7 +58,7 @@ async def broker(call: Call) -> Response:
     wild = [row for row in await _rows(SUBSCRIPTIONS, call) if set(str(row["topic"])) & set(WILDCARDS)]
     totals["pending"] = _count(totals["pending"]) + sum(_count(row.get("pending")) for row in wild)
     row = {**broker_row(await call.status()), **totals, "destinations": len(destinations)}
-    return JSONResponse(rows_of(BROKER, row)[0])
+    return rows_of(BROKER, row)[0]
 
 
 async def one_destination(view: ViewTable, call: Call) -> Response:

@@ -49,13 +49,8 @@ def _operation(route: RouteRow, path: str) -> Node:
         },
     }
     if route.method == "POST":
-        arguments = next(one.arguments for one in OPERATIONS if PREFIX + one.path == path)
-        schema: Node = {
-            "type": OBJECT,
-            "additionalProperties": False,
-            "properties": {argument.name: _argument(argument) for argument in arguments},
-            "required": [argument.name for argument in arguments if argument.required],
-        }
+        arguments = next((one.arguments for one in OPERATIONS if PREFIX + one.path == path), None)
+        schema: Node = {} if arguments is None else _arguments(arguments)
         node["requestBody"] = {"content": {"application/json": {"schema": schema}}}
     return node
 
@@ -93,7 +88,7 @@ def _query(name: str, schema: Node, meaning: str) -> Node:
 
 def _answer(path: str, route: RouteRow) -> Node:
     """Return the schema of the answer of a route."""
-    if route.method == "POST":
+    if route.method == "POST" and path.startswith(PREFIX):
         return {"type": OBJECT, "properties": {"result": {}}, "required": ["result"]}
     if path == f"{PREFIX}/broker":
         return _reference(BROKER)
@@ -131,6 +126,15 @@ def _attribute(attribute: Attribute) -> Node:
     kind: object = [attribute.type, "null"] if attribute.nullable else attribute.type
     unit: Node = {"x-unit": attribute.unit} if attribute.unit else {}
     return {"type": kind, "description": attribute.meaning, **unit}
+
+
+def _arguments(arguments: Sequence[Argument]) -> Node:
+    return {
+        "type": OBJECT,
+        "additionalProperties": False,
+        "properties": {argument.name: _argument(argument) for argument in arguments},
+        "required": [argument.name for argument in arguments if argument.required],
+    }
 
 
 def _argument(argument: Argument) -> Node:

@@ -22,6 +22,7 @@ from spanwire.web.access import NOBODY, Access
 from spanwire.web.api import API_ROUTES
 from spanwire.web.calls import Call, RouteRow
 from spanwire.web.guard import Guard
+from spanwire.web.jolokia import JOLOKIA_ROUTES
 from spanwire.web.link import Link, Snapshots
 from spanwire.web.openapi import document
 from spanwire.web.problems import ProblemError, problem, problem_of
@@ -38,6 +39,7 @@ ROUTES: Final[tuple[RouteRow, ...]] = (
     RouteRow("GET", "/health/ready", Role.NONE, monitoring.ready, "whether the broker can serve clients"),
     RouteRow("GET", "/api/v1/openapi.json", Role.VIEW, described, "this description"),
     *API_ROUTES,
+    *JOLOKIA_ROUTES,
 )
 
 

@@ -19,7 +19,12 @@ def client_of(link: FakeBrokerLink) -> TestClient:
 
 
 def path_of(path: str) -> str:
-    return path.replace("{name:path}", "A").replace("{client_id}", "c").replace("{name}", "A")
+    return (
+        path.replace("jolokia/{name:path}", "jolokia/version")
+        .replace("{name:path}", "A")
+        .replace("{client_id}", "c")
+        .replace("{name}", "A")
+    )
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")

@@ -1,0 +1,111 @@
+"""Connections that send the head of a request slowly, or never."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import cast
+
+import h11
+import uvicorn
+from starlette.types import Receive, Scope, Send
+from uvicorn.server import ServerState
+
+from spanwire.web.deadline import HEAD_S, DeadlineProtocol
+
+HEAD = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+
+
+class Timer:
+    def __init__(self, seconds: float, callback: Callable[[], None]) -> None:
+        self.seconds = seconds
+        self.callback = callback
+        self.cancelled = False
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+class Loop:
+    """Duck-typed to the part of an event loop that a connection uses; time passes by hand."""
+
+    def __init__(self) -> None:
+        self.timers: list[Timer] = []
+
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
+        self.timers.append(Timer(seconds, callback))
+        return self.timers[-1]
+
+    def create_task(self, work: Coroutine[object, object, object], **_: object) -> asyncio.Future[None]:
+        work.close()
+        return asyncio.Future(loop=asyncio.new_event_loop())
+
+    def deadlines(self) -> list[Timer]:
+        """The deadlines of heads that have not passed."""
+        return [timer for timer in self.timers if timer.seconds == HEAD_S and not timer.cancelled]
+
+
+class Transport:
+    def __init__(self) -> None:
+        self.closed = False
+
+    def close(self) -> None:
+        self.closed = True
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def get_extra_info(self, name: str) -> object:
+        return None
+
+    def write(self, data: bytes) -> None:
+        pass
+
+
+async def application(scope: Scope, receive: Receive, send: Send) -> None:
+    raise AssertionError("nothing runs")
+
+
+def connected() -> tuple[DeadlineProtocol, Loop, Transport]:
+    config = uvicorn.Config(application, ws="none", lifespan="off", log_config=None)
+    config.load()
+    loop, transport = Loop(), Transport()
+    protocol = DeadlineProtocol(config, ServerState(), {}, cast(asyncio.AbstractEventLoop, loop))
+    protocol.connection_made(cast(asyncio.Transport, transport))
+    return protocol, loop, transport
+
+
+def test_s24_a_client_that_sends_no_head_is_closed() -> None:
+    for begun in (b"", HEAD[:-1]):
+        protocol, loop, transport = connected()
+        if begun:
+            protocol.data_received(begun)
+        (deadline,) = loop.deadlines()
+        deadline.callback()
+        assert transport.closed
+
+
+def test_s24_bytes_of_a_slow_head_do_not_move_its_deadline() -> None:
+    protocol, loop, _ = connected()
+    for index in range(len(HEAD) - 1):
+        protocol.data_received(HEAD[index : index + 1])
+    assert len(loop.deadlines()) == 1
+
+
+def test_a_complete_head_ends_the_deadline() -> None:
+    protocol, loop, transport = connected()
+    protocol.data_received(HEAD)
+    assert loop.deadlines() == []
+    assert not transport.closed
+
+
+def test_the_next_head_of_a_connection_has_a_deadline_too() -> None:
+    protocol, loop, _ = connected()
+    protocol.data_received(HEAD)
+    assert protocol.cycle is not None
+    protocol.cycle.response_complete = True
+    protocol.conn = h11.Connection(h11.SERVER)  # as after the answer
+    protocol.data_received(HEAD[:5])
+    assert len(loop.deadlines()) == 1
+    protocol.connection_lost(None)
+    assert loop.deadlines() == []

@@ -1,0 +1,177 @@
+"""Jolokia: ActiveMQ's beans by name, and a closed list of operations."""
+
+from __future__ import annotations
+
+import json
+from urllib.parse import quote
+
+import pytest
+from starlette.testclient import TestClient
+
+from spanwire.web.jolokia import EXECUTABLE, MAX_REQUESTS, split_path
+from spanwire.web.routes import application
+from tests.support.fake_broker_link import FakeBrokerLink, destination
+
+ANNA, OTTO, VERA = ("anna", "a-word"), ("otto", "o-word"), ("vera", "v-word")
+BROKER = "org.apache.activemq:type=Broker,brokerName=orders"
+QUEUE = f"{BROKER},destinationType=Queue,destinationName=A"
+
+
+def client_of(link: FakeBrokerLink) -> TestClient:
+    return TestClient(application(link, is_loopback=True), base_url="http://127.0.0.1:8161")
+
+
+def posted(request: object, user: tuple[str, str] = VERA, link: FakeBrokerLink | None = None) -> dict[str, object]:
+    answer = client_of(link or FakeBrokerLink()).post("/api/jolokia", json=request, auth=user)
+    assert answer.status_code == 200
+    content: dict[str, object] = answer.json()
+    return content
+
+
+def fetched(path: str) -> dict[str, object]:
+    answer = client_of(FakeBrokerLink()).get(f"/api/jolokia/{path}", auth=VERA)
+    assert answer.status_code == 200
+    content: dict[str, object] = answer.json()
+    return content
+
+
+def test_an_attribute_of_a_queue_has_activemqs_name() -> None:
+    answer = posted({"type": "read", "mbean": QUEUE, "attribute": "EnqueueCount"})
+    assert (answer["value"], answer["status"]) == (10, 200)
+    assert answer["request"] == {"type": "read", "mbean": QUEUE, "attribute": "EnqueueCount"}
+    assert fetched(f"read/{QUEUE}/EnqueueCount")["value"] == 10
+    assert fetched(f"read/{QUEUE}/QueueSize,DequeueCount")["value"] == {"QueueSize": 3, "DequeueCount": 7}
+
+
+def test_a_bean_without_named_attributes_shows_all() -> None:
+    value = posted({"type": "read", "mbean": QUEUE})["value"]
+    assert isinstance(value, dict)
+    assert (value["Name"], value["QueueSize"], value["ConsumerCount"]) == ("A", 3, 1)
+    broker = posted({"type": "read", "mbean": BROKER})["value"]
+    assert isinstance(broker, dict)
+    assert (broker["BrokerName"], broker["TotalEnqueueCount"], broker["MemoryPercentUsage"]) == ("orders", 14, 20)
+
+
+def test_the_order_of_a_names_properties_has_no_meaning() -> None:
+    name = "org.apache.activemq:destinationName=A,destinationType=Queue,brokerName=orders,type=Broker"
+    assert posted({"type": "read", "mbean": name, "attribute": "QueueSize"})["value"] == 3
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("org.apache.activemq:type=Broker,brokerName=*", 1),
+        ("org.apache.activemq:type=Broker,brokerName=*,destinationType=Queue,destinationName=*", 1),
+        ("org.apache.activemq:type=Broker,*", 4),
+        ("org.apache.*:type=Broker,brokerName=orders,destinationType=*,destinationName=?", 2),
+        ("java.lang:type=Memory", 0),
+        ("*:*", 4),
+    ],
+)
+def test_a_search_finds_beans_by_pattern(pattern: str, found: int) -> None:
+    value = posted({"type": "search", "mbean": pattern})["value"]
+    assert isinstance(value, list)
+    assert len(value) == found
+
+
+def test_a_read_with_a_pattern_shows_each_bean() -> None:
+    pattern = f"{BROKER},destinationType=*,destinationName=*"
+    value = posted({"type": "read", "mbean": pattern, "attribute": "EnqueueCount"})["value"]
+    assert value == {
+        QUEUE: {"EnqueueCount": 10},
+        QUEUE.replace("Queue,", "Topic,").replace("=A", "=T"): {"EnqueueCount": 4},
+    }
+
+
+def test_version_and_list_tell_what_there_is() -> None:
+    assert isinstance(fetched("version")["value"], dict)
+    assert isinstance(fetched("")["value"], dict)
+    listed = fetched("list")["value"]
+    assert isinstance(listed, dict)
+    bean = listed["org.apache.activemq"][QUEUE.partition(":")[2]]
+    assert set(bean["op"]) == set(EXECUTABLE)
+    assert bean["attr"]["QueueSize"]["rw"] is False
+
+
+def test_several_requests_come_in_one_list() -> None:
+    requests = [{"type": "version"}, {"type": "read", "mbean": "x:y=z"}, 7, {}]
+    answers = client_of(FakeBrokerLink()).post("/api/jolokia", json=requests, auth=VERA).json()
+    assert [answer["status"] for answer in answers] == [200, 404, 400, 400]
+    many = client_of(FakeBrokerLink()).post("/api/jolokia", json=[{}] * (MAX_REQUESTS + 1), auth=VERA)
+    assert many.status_code == 400
+
+
+def test_an_operation_runs_with_the_handle_of_its_caller() -> None:
+    link = FakeBrokerLink()
+    assert posted({"type": "exec", "mbean": QUEUE, "operation": "purge()"}, OTTO, link)["status"] == 200
+    command, arguments = link.asked[-1]
+    assert (command, arguments["destinations"]) == ("purge", ["queue://A"])
+    link.answers["retry"] = [{"destination": "queue://A", "retried": 2, "left": 0}]
+    assert posted({"type": "exec", "mbean": QUEUE, "operation": "retryMessages"}, OTTO, link)["value"] == 2
+
+
+def test_s19_an_operation_needs_its_role() -> None:
+    link = FakeBrokerLink()
+    answer = posted({"type": "exec", "mbean": QUEUE, "operation": "purge"}, VERA, link)
+    assert (answer["status"], answer["error_type"]) == (403, "java.lang.SecurityException")
+    assert link.count("purge") == 0
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        {"type": "exec", "mbean": QUEUE, "operation": "addConnector(java.lang.String)", "arguments": ["vm://x"]},
+        {"type": "exec", "mbean": BROKER, "operation": "purge"},
+        {"type": "exec", "mbean": BROKER, "operation": "addNetworkConnector", "arguments": ["static:(vm://a?b)"]},
+        {"type": "exec", "mbean": QUEUE, "operation": "__class__"},
+        {"type": "exec", "mbean": QUEUE},
+        {"type": "exec", "mbean": "java.lang:type=Runtime", "operation": "exec", "arguments": ["id"]},
+        {"type": "write", "mbean": QUEUE, "attribute": "MemoryLimit", "value": 1},
+        {"type": "notification", "mbean": QUEUE},
+        {"type": "read", "mbean": QUEUE, "attribute": "__dict__"},
+        {"type": "read", "mbean": 1},
+        {"type": "read", "mbean": QUEUE, "attribute": {"a": 1}},
+        {"type": "search", "mbean": "*" * 50},
+        {"type": "exec", "mbean": QUEUE, "operation": "purge", "arguments": [1]},
+    ],
+)
+def test_s20_nothing_generic_is_executed_read_or_written(request_: dict[str, object]) -> None:
+    link = FakeBrokerLink()
+    assert posted(request_, ANNA, link)["status"] in (400, 403, 404)
+    assert {command for command, _ in link.asked} <= {"login", "summary", "destinations", "subscriptions"}
+
+
+def test_s23_a_get_executes_nothing() -> None:
+    link = FakeBrokerLink()
+    answer = client_of(link).get(f"/api/jolokia/exec/{quote(QUEUE)}/purge", auth=ANNA)
+    assert answer.status_code == 405
+    assert link.count("purge") == 0
+
+
+@pytest.mark.parametrize(("body", "status"), [(b"{", 400), (b"[" * 9_000, 400), (b"\xff", 400)])
+def test_s24_a_wrong_body_is_refused(body: bytes, status: int) -> None:
+    client = client_of(FakeBrokerLink())
+    headers = {"Content-Type": "application/json"}
+    assert client.post("/api/jolokia", content=body, headers=headers, auth=VERA).status_code == status
+    plain = client.post("/api/jolokia", content=b"{}", headers={"Content-Type": "text/plain"}, auth=VERA)
+    assert plain.status_code == 415
+
+
+def test_two_queues_that_share_a_beans_name_are_not_confused() -> None:
+    link = FakeBrokerLink()
+    link.answers["destinations"] = [destination("queue://A:1"), destination("queue://A,1")]
+    name = f"{BROKER},destinationType=Queue,destinationName=A_1"
+    assert posted({"type": "exec", "mbean": name, "operation": "purge"}, ANNA, link)["status"] == 400
+    assert link.count("purge") == 0
+
+
+def test_names_are_quoted_as_activemq_does() -> None:
+    link = FakeBrokerLink()
+    link.answers["destinations"] = [destination("queue://a=b*c?d'e")]
+    value = json.dumps(posted({"type": "search", "mbean": "*:destinationType=*,*"}, VERA, link)["value"])
+    assert "destinationName=a&equals;b&asterisk;c&qmark;d_e" in value
+
+
+def test_a_path_has_escapes() -> None:
+    assert split_path("read/a!/b!!c/d") == ["read", "a/b!c", "d"]
+    assert split_path("") == [""]
