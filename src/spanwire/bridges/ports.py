@@ -1,8 +1,8 @@
 """Ports of the providers.
 
-A source receives, a target sends, and a `LocalTransaction` does both in one transaction of one broker. Their methods
+A source receives, a target sends, and a `LocalTransaction` does both in one transaction of one broker. All methods
 raise `JmsError` for a lost connection or a refusal. After an error the object is closed and never used again.
-`spanwire.bridges.providers` implements them; one conformance suite tests every provider.
+`spanwire.bridges.providers` implements the ports; one conformance suite tests every provider.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from spanwire.model.errors import JmsError
 class MessageRefusedError(JmsError):
     """The target can never take the message ``index`` of a batch.
 
-    Nothing of the batch is stored, and the target can be used further.
+    No message of the batch is stored, and the target can be used further.
     """
 
     def __init__(self, index: int, reason: str) -> None:
@@ -27,13 +27,13 @@ class MessageRefusedError(JmsError):
 
 
 class MessageSource(Protocol):
-    """A consumer whose messages stay at the broker until `acknowledge`."""
+    """A consumer; the messages stay at the broker until `acknowledge`."""
 
     async def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
-        """Wait for the first message, then take all messages that have arrived.
+        """Wait for the first message, then take all messages at hand.
 
-        The arguments are the credit: at most ``max_messages``, until they have ``max_bytes``. The list is empty after
-        ``wait_s`` seconds. A cancelled call takes no message.
+        ``max_messages`` and ``max_bytes`` bound the result. The list is empty after ``wait_s`` seconds without a
+        message. A cancelled call takes no message.
         """
         ...
 
@@ -50,7 +50,7 @@ class MessageSource(Protocol):
         ...
 
     async def close(self) -> None:
-        """Close; unacknowledged messages return to the broker. Raises nothing."""
+        """Close, without raising. Unacknowledged messages return to the broker."""
         ...
 
 
@@ -60,7 +60,7 @@ class MessageTarget(Protocol):
     async def send(self, messages: list[BridgeMessage]) -> None:
         """Send messages, and wait until the broker has stored all of them.
 
-        After an error the broker has stored all of them or none; the caller does not know which. Raises
+        After an error the broker has stored either all messages or no message, and the caller cannot know. Raises
         `MessageRefusedError` if one of the messages is at fault.
         """
         ...
@@ -70,7 +70,7 @@ class MessageTarget(Protocol):
         ...
 
     async def close(self) -> None:
-        """Close. Raises nothing."""
+        """Close, without raising."""
         ...
 
 
@@ -90,7 +90,7 @@ class LocalTransaction(Protocol):
         ...
 
     async def commit(self) -> None:
-        """Acknowledge and send all at once. After an error the transaction is committed as a whole or not at all."""
+        """Acknowledge and send all at once. After an error all is committed, or nothing."""
         ...
 
     def check(self) -> None:
@@ -98,7 +98,7 @@ class LocalTransaction(Protocol):
         ...
 
     async def close(self) -> None:
-        """Close and roll back. Raises nothing."""
+        """Close and roll back, without raising."""
         ...
 
 
@@ -106,19 +106,19 @@ class Provider(Protocol):
     """A way to reach brokers."""
 
     def describe(self) -> ProviderDescription:
-        """Return the promises of this provider."""
+        """Return the promises of the provider."""
         ...
 
     def check_source(self, source: Source) -> None:
-        """Raise `ConfigurationError` for a source that no attempt could open."""
+        """Raise `ConfigurationError` for a source that can never be opened."""
         ...
 
     def check_target(self, target: Target) -> None:
-        """Raise `ConfigurationError` for a target that no attempt could open."""
+        """Raise `ConfigurationError` for a target that can never be opened."""
         ...
 
     async def open_source(self, source: Source, credit: int) -> MessageSource:
-        """Connect and consume. The broker may dispatch ``credit`` messages ahead of their acknowledgement."""
+        """Connect and consume. The broker may dispatch ``credit`` messages before an acknowledgement."""
         ...
 
     async def open_target(self, target: Target) -> MessageTarget:

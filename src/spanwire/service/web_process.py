@@ -1,6 +1,6 @@
-"""The web process as a child of the broker: started with it, started again when it ends, stopped with it.
+"""The web process as a child of the broker: started, restarted and stopped by the broker.
 
-The child is ``spanwire web``. It ends with its standard input, so it does not outlive a broker that is killed.
+The child is ``spanwire web``, and ends at the end of standard input. So the child does not outlive a killed broker.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class WebProcess:
                 await process.wait()
 
     async def _run(self) -> str:
-        """Run the child to its end. Returns its last words, or its exit status."""
+        """Run the child to the end. Returns the child's last words, or the exit status."""
         try:
             process = await asyncio.create_subprocess_exec(
                 *self._command,

@@ -1,8 +1,8 @@
-"""Events that a bridge takes, and actions that it wants performed.
+"""Events for the state machine of a bridge, and the actions that the machine requests.
 
 One action of input or output is under way at a time: `Connect`, `Receive`, `Acknowledge`, `Send`, `Commit`,
-`DeadLetter`, `Disconnect` or `Wait`. Each ends with its own event, or with `Failed`. `Interrupt` asks to end a
-`Connect`, `Receive` or `Wait` early, which is answered by the event of that action or by `Interrupted`.
+`DeadLetter`, `Disconnect` or `Wait`. An action ends with the corresponding event, or with `Failed`. `Interrupt` asks
+for an early end of a `Connect`, `Receive` or `Wait`. The answer is the event of the action, or `Interrupted`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Connected:
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """Messages have arrived; an empty list if none came in time."""
+    """Messages have arrived; the list is empty if no message came in time."""
 
     messages: list[BridgeMessage]
 
@@ -46,7 +46,7 @@ class Acknowledged:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """The target has stored the batch, or holds it in its transaction."""
+    """The target has stored the batch, or the transaction holds the batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class Interrupted:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """An action has failed, perhaps after it took effect; ``is_without_effect`` if certainly before."""
+    """An action has failed. With ``is_without_effect`` the action certainly had no effect."""
 
     reason: str
     is_without_effect: bool = False
@@ -114,7 +114,7 @@ class Connect:
 
 @dataclass(frozen=True, slots=True)
 class Receive:
-    """Receive at most so many messages, until they have so many octets; wait so many seconds for the first."""
+    """Receive up to ``max_messages`` or ``max_bytes``; wait ``wait_s`` seconds for the first message."""
 
     max_messages: int
     max_bytes: int
@@ -159,7 +159,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Interrupt:
-    """End the `Connect`, `Receive` or `Wait` that is under way."""
+    """End the `Connect`, `Receive` or `Wait` under way."""
 
 
 Action = Connect | Receive | Acknowledge | Send | DeadLetter | Commit | Disconnect | Wait | Interrupt

@@ -12,7 +12,7 @@ MAX_CREDIT: Final = 1_000  # messages that the source's broker dispatches ahead;
 
 
 class Link(Protocol):
-    """A source and a target that are open. Methods raise `JmsError`, but for `close`."""
+    """An open source and an open target. Methods raise `JmsError`, except for `close`."""
 
     async def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
         """Receive from the source."""
@@ -35,7 +35,7 @@ class Link(Protocol):
         ...
 
     def check(self) -> None:
-        """Raise `JmsError` if one of the connections is lost."""
+        """Raise `JmsError` if a connection is lost."""
         ...
 
     async def close(self) -> None:
@@ -71,12 +71,12 @@ class PairLink:
         await self._source.dead_letter(cause)
 
     def check(self) -> None:
-        """Raise `JmsError` if one of the connections is lost."""
+        """Raise `JmsError` if a connection is lost."""
         self._target.check()
         self._source.check()
 
     async def close(self) -> None:
-        """Close the source first, so that its messages return to the broker soon."""
+        """Close the source first, so that the messages return to the broker soon."""
         await self._source.close()
         await self._target.close()
 
@@ -117,7 +117,7 @@ class TransactionLink:
 
 
 async def open_link(definition: BridgeDefinition, source: Provider, target: Provider) -> Link:
-    """Connect to the target first, so that no message waits at the bridge for a target that is down.
+    """Connect to the target first, so that no message waits at the bridge for an unreachable target.
 
     Raises:
         JmsError: a broker is not reachable, or refuses.

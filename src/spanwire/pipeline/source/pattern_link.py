@@ -1,4 +1,4 @@
-"""A pattern of queues at one broker, for cursors: a source without rows that finds queues, which become sources."""
+"""A pattern of queues at one broker, for cursors: a source without rows that finds further sources."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Queues(Protocol):
     """Tells of the queues of a broker."""
 
     def take(self) -> list[Destination]:
-        """Return the queues that are new since the last call; after a connection all that exist.
+        """Return the queues announced since the last call; the first call of a connection returns all queues.
 
         Raises:
             JmsError: the broker is lost.

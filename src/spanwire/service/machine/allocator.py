@@ -1,9 +1,9 @@
 """Settings of the system's allocator for the broker's own process.
 
-A broker allocates and frees buffers of up to a frame's size all the time. glibc returns freed memory at the top of its
-heap to the system and requests it again page by page, and the kernel clears each page. With messages of 1 MiB this
-costs a tenth of all CPU time, with messages of 95 MiB half of it. The default settings adapt only to earlier frees.
-Larger blocks than glibc keeps in its heap, such as a message of more than 32 MiB, are still new memory each time.
+A broker allocates and frees buffers of up to a frame's size all the time. glibc returns freed memory at the top of the
+heap to the system and requests the memory again page by page, and the kernel clears each page. The clearing costs a
+tenth of all CPU time with messages of 1 MiB, and half with messages of 95 MiB. The default settings adapt only to
+earlier frees. Blocks too large for glibc's heap, such as a message of more than 32 MiB, are still new memory each time.
 """
 
 from __future__ import annotations

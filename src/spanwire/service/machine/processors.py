@@ -1,4 +1,4 @@
-"""The processors of the machine, as far as polling for input depends on them."""
+"""The number of processors of the machine, for the decision about polling for input."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from spanwire.transports.loop.polling import Polling
 
 
 def machine_polling() -> Polling | None:
-    """Return the polling of a broker in its own process; None with a single processor, which the clients need."""
+    """Return the polling of a broker in a separate process, or None on a machine with one processor.
+
+    Clients need the processor while the broker waits for input.
+    """
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return Polling() if processors > 1 else None

@@ -18,7 +18,7 @@ from spanwire.model.errors import JmsError, MessageFormatError, ResourceAllocati
 
 
 class OpenWireSource:
-    """A consumer under client acknowledgement, with a connection of its own."""
+    """A consumer under client acknowledgement, with a separate connection."""
 
     def __init__(self, connection: Connection, consumer: Consumer) -> None:
         self._connection: Final[Connection] = connection
@@ -26,11 +26,11 @@ class OpenWireSource:
         consumer.core.discard_delivered()  # the broker alone redelivers
 
     async def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
-        """Receive messages that stay unacknowledged."""
+        """Receive messages without an acknowledgement."""
         return await receive(self._connection, self._consumer, max_messages, max_bytes, wait_s)
 
     async def acknowledge(self) -> None:
-        """Acknowledge all received messages and wait until the broker has stored that."""
+        """Acknowledge all received messages, and wait until the broker has stored the acknowledgement."""
         request = self._consumer.core.acknowledge_stored()
         if request is None:
             raise JmsError("the connection to the source was lost before the acknowledgement")
@@ -51,7 +51,7 @@ class OpenWireSource:
 
 
 class OpenWireTarget:
-    """A producer in a transacted session, with a connection of its own. Each call commits its messages."""
+    """A producer in a transacted session, with a separate connection. Each call commits the messages."""
 
     def __init__(self, connection: Connection, session: Session, producer: Producer) -> None:
         self._connection: Final[Connection] = connection
@@ -59,7 +59,7 @@ class OpenWireTarget:
         self._producer: Final[Producer] = producer
 
     async def send(self, messages: list[BridgeMessage]) -> None:
-        """Send messages and commit them."""
+        """Send and commit messages."""
         try:
             await send(self._connection, self._producer, messages)
         except MessageRefusedError:
@@ -120,7 +120,7 @@ async def consume(session: Session, source: Source, credit: int) -> Consumer:
 async def receive(
     connection: Connection, consumer: Consumer, max_messages: int, max_bytes: int, wait_s: float
 ) -> list[BridgeMessage]:
-    """Wait for the first message, then take what has arrived. Nothing is awaited after the first message."""
+    """Wait for the first message, then take all messages at hand, without a further wait."""
     first = await consumer.receive(wait_s)
     if first is None:
         return []
