@@ -19,8 +19,8 @@ from tests.support.groups import WITH_PEERS, group_scheduling, rank_of
 
 # No deadlines: the same test runs interpreted and compiled, alone and beside others, and must not depend on speed.
 # A run of the suite tries the same examples each time; `make fuzz` and the profile `random` look for new ones. The
-# interpreted build, several times slower, tries the first half of what the compiled one tries of the same source.
-EXAMPLES: Final = 100 if COMPILED else 50
+# interpreted build, several times slower, tries the first quarter of what the compiled one tries of the same source.
+EXAMPLES: Final = 100 if COMPILED else 25
 settings.register_profile("default", deadline=None, print_blob=True, derandomize=True, max_examples=EXAMPLES)
 settings.register_profile("random", deadline=None, print_blob=True)
 settings.register_profile(

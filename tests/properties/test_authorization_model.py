@@ -21,6 +21,7 @@ from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.errors import AuthorizationError
 from spanwire.model.info import ConnectionInfo
 from tests.support.dialogue.broker_dialogue import Stage
+from tests.support.seeds import share
 
 ACTIONS: Final = (READ, WRITE, ADMIN)
 LETTERS: Final = ("a", "b", "", "z")  # z stands in no pattern
@@ -137,7 +138,7 @@ reading = st.builds(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=share(200))
 @given(st.lists(reading, min_size=1, max_size=4), st.none(), st.just(frozenset({"g"})), wildcard, st.just("queue"))
 @example(
     [AuthorizationEntry(Destination(TOPIC, "a.*"), AccessList(read=frozenset({"*"})))],
@@ -170,7 +171,7 @@ def test_a_wildcard_consumer_gets_what_it_may_read_and_nothing_else(
     assert sorted(listener.takes()) == sorted(name for name in LIVE_NAMES if name in set(readable))
 
 
-@settings(max_examples=60)
+@settings(max_examples=share(60))
 @given(entries, default, groups, st.lists(pattern, min_size=1, max_size=3))
 def test_a_send_reaches_all_it_names_or_nothing(
     listed: list[AuthorizationEntry], default_list: AccessList | None, who: frozenset[str], parts: list[str]

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from spanwire.broker.policy.policy_entry import PolicyEntry, QueuePolicy
 from tests.support.dialogue.broker_dialogue import Listener, Stage, destination
+from tests.support.seeds import share
 
 QUEUE = "queue://Q"
 STEPS = st.lists(
@@ -54,7 +55,7 @@ class Play:
             self.there.add(text)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=share(60), deadline=None)
 @given(STEPS, STEPS, st.integers(1, 30), st.booleans())
 def test_a_browser_shows_what_is_there_from_its_beginning_to_its_end(
     before: list[tuple[str, int]], meanwhile: list[tuple[str, int]], window: int, prioritized: bool

@@ -8,6 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from tests.support.control_dialogue import Program
 from tests.support.dialogue.broker_dialogue import Stage
+from tests.support.seeds import share
 
 Q = "queue://Q"
 NAMES = ("c", "d")
@@ -154,4 +155,4 @@ class CursorMachine(RuleBasedStateMachine):
 
 
 TestCursors = CursorMachine.TestCase
-TestCursors.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TestCursors.settings = settings(max_examples=share(40), stateful_step_count=30, deadline=None)

@@ -12,6 +12,7 @@ from spanwire.broker.metadata import SUBSCRIPTIONS, XA_BRANCHES, MetadataRecord
 from spanwire.stores.journal.segments.record import HEADER_SIZE, MESSAGE, encode_header, read_record, record_size
 from tests.simulation.disk import PowerCutError
 from tests.support.journal_model import NAMES, CheckedJournal
+from tests.support.seeds import share
 
 names = st.sampled_from(NAMES)
 sizes = st.sampled_from((0, 1, 7, 8, 100, 1000, 5000))
@@ -163,7 +164,7 @@ class JournalMachine(RuleBasedStateMachine):
 
 
 TestJournalMachine = JournalMachine.TestCase
-TestJournalMachine.settings = settings(max_examples=80, stateful_step_count=60, deadline=None)
+TestJournalMachine.settings = settings(max_examples=share(80), stateful_step_count=60, deadline=None)
 
 
 @given(

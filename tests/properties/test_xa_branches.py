@@ -14,6 +14,7 @@ from spanwire.broker.transactions.xa_transactions import LATER
 from spanwire.model.acks import INDIVIDUAL_ACK, MessageAck
 from spanwire.model.ids import XaTransactionId
 from tests.support.dialogue.broker_dialogue import Listener, Peer, Stage
+from tests.support.seeds import share
 
 IN = "queue://IN"
 OUT = "queue://OUT"
@@ -132,7 +133,7 @@ ACTIONS = ("take", "take", "send", "send", "prepare", "prepare", "commit", "roll
 STEPS = st.lists(st.tuples(st.integers(0, BRANCHES - 1), st.sampled_from(ACTIONS)), min_size=4, max_size=30)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=share(200), deadline=None)
 @given(steps=STEPS, back=st.integers(0, 6), commits=st.booleans())
 def test_a_power_cut_leaves_each_branch_done_undone_or_in_doubt(
     steps: list[tuple[int, str]], back: int, commits: bool

@@ -14,9 +14,10 @@ import pytest
 from spanwire.model.errors import StoreError
 from tests.simulation.crash_points import explore, outcomes
 from tests.simulation.full_journal import LINES, FullJournal, work
+from tests.support.seeds import SHORT
 
 CALLS = int(os.environ.get("SPANWIRE_CRASH_CALLS", "150"))
-EACH = int(os.environ.get("SPANWIRE_CRASH_EACH", "16"))
+EACH = int(os.environ.get("SPANWIRE_CRASH_EACH", "8" if SHORT else "16"))
 DEEP = 23
 
 

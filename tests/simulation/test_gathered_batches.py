@@ -7,14 +7,13 @@ from random import Random
 
 import pytest
 
-from spanwire._build import COMPILED
 from tests.simulation.disk import PowerCutError
 from tests.simulation.gathering_journal import GatheringJournal, gather_and_work
 from tests.support.journal_driver import JournalDriver, recovered_state
-from tests.support.seeds import SEEDS
+from tests.support.seeds import SEEDS, SHORT
 
 CALLS = 400
-STEP = 2 if COMPILED else 4  # steps from cut to cut
+STEP = 13 if SHORT else 2  # steps from cut to cut
 CALLS_BEFORE_EACH_CUT = 130  # made again for every step, where the seeds make each call once
 
 

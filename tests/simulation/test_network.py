@@ -1,11 +1,12 @@
 """Networks of two to four brokers under faults, over many seeds: nothing granted is lost, no message goes in circles.
 
-SPANWIRE_SEEDS sets how many (100 unless told, 50 by the interpreted build).
+SPANWIRE_SEEDS sets how many (100 unless told, 20 by the interpreted build).
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from functools import cache
 
 import pytest
 
@@ -13,10 +14,20 @@ from tests.simulation.network_world import TOPOLOGIES, NetworkWorld
 from tests.support.seeds import SEEDS
 
 STEPS = 600
+REACHED = 12  # worlds in which all must happen that the seeds are for
 
 
 def play(seed: int, one_way: bool = False, may_crash: bool = True) -> NetworkWorld:
-    """One seed: a wild time and a calm end."""
+    """One seed: a wild time and a calm end. What is asked for again is played once."""
+    return played_once(seed, one_way, may_crash) if seed < REACHED else played(seed, one_way, may_crash)
+
+
+@cache
+def played_once(seed: int, one_way: bool, may_crash: bool) -> NetworkWorld:
+    return played(seed, one_way, may_crash)
+
+
+def played(seed: int, one_way: bool, may_crash: bool) -> NetworkWorld:
     world = NetworkWorld(seed, one_way, may_crash)
     for _ in range(STEPS):
         world.step()
@@ -56,14 +67,14 @@ def test_what_was_acknowledged_for_good_never_comes_again_down_a_chain_whose_bro
 
 
 def test_the_seeds_reach_what_they_are_for() -> None:
-    worlds = [play(seed) for seed in range(12)]
+    worlds = [play(seed) for seed in range(REACHED)]
     assert {world.topology for world in worlds} == set(TOPOLOGIES)
     assert {(world.duplex, world.suppressed) for world in worlds} == {(a, b) for a in (0, 1) for b in (0, 1)}
     assert sum(world.crashes for world in worlds) > 30
     assert sum(world.breaks for world in worlds) > 30
     hops = Counter(len(path) for world in worlds for path in world.paths)
     assert hops[1] > 0 and hops[2] > 0
-    calm = [play(seed, one_way=True, may_crash=False) for seed in range(12)]
+    calm = [play(seed, one_way=True, may_crash=False) for seed in range(REACHED)]
     duplicates = sum(site.broker.assembly.producer_audit.duplicates for world in calm for site in world.sites)
     assert duplicates > 30, "no answer was lost on a link"
     assert any(any(flags) for world in worlds for flags in world.deliveries.values())

@@ -42,6 +42,7 @@ def test_from_spanwire_to_classic_with_a_cursor_and_a_ledger(tmp_path: Path) -> 
     assert outcome.zombies == 1, outcome.told()
 
 
+@pytest.mark.long
 @pytest.mark.timeout(2 * TIMEOUT_S)
 def test_the_counting_finds_what_a_sink_doubles_that_sends_at_once(spanwire: BrokerProcess, tmp_path: Path) -> None:
     brokers = {"in": spanwire, "out": spanwire}

@@ -1,5 +1,5 @@
 """The seeds of the simulations: a hundred in every test run, as many as SPANWIRE_SEEDS says in `make soak`. The
-interpreted build, several times slower, plays the first half of what the compiled one plays of the same source.
+interpreted build, several times slower, plays the first fifth of what the compiled one plays of the same source.
 
 SPANWIRE_FIRST_SEED begins elsewhere; with SPANWIRE_SEEDS=1 that plays one seed again.
 """
@@ -11,6 +11,14 @@ from typing import Final
 
 from spanwire._build import COMPILED
 
-COUNT: Final = 100 if COMPILED else 50
+COUNT: Final = 100 if COMPILED else 20
+SHORT: Final = not COMPILED and "SPANWIRE_SEEDS" not in os.environ  # no soak
 _FIRST = int(os.environ.get("SPANWIRE_FIRST_SEED", "0"))
+
+
+def share(count: int) -> int:
+    """The examples that this build tries where the compiled one tries ``count``: a quarter, but all in `make fuzz`."""
+    return count if COMPILED or "HYPOTHESIS_PROFILE" in os.environ else max(1, count // 4)
+
+
 SEEDS = range(_FIRST, _FIRST + int(os.environ.get("SPANWIRE_SEEDS", str(COUNT))))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Final
 
 import pytest
@@ -41,11 +42,19 @@ def commit_of(stage: Stage) -> SinkCommit | None:
     return None
 
 
-def under_way(*texts: str, to: str = OUT, persistent: bool = True) -> tuple[Stage, Program]:
-    """A large batch whose commit has begun; its first slice is done."""
+@cache
+def staged_batch(count: int, persistent: bool) -> Stage:
+    """A large batch that is staged. Tests begin with a restart of it, which costs less than to stage it each time."""
     stage, program = begun()
-    program.stages(0, 0, *(texts or TEXTS), to=to, persistent=persistent)
+    program.stages(0, 0, *TEXTS[:count], to=OUT, persistent=persistent)
     settles(stage)
+    return stage
+
+
+def under_way(*texts: str, persistent: bool = True) -> tuple[Stage, Program]:
+    """A large batch whose commit has begun; its first slice is done."""
+    stage = staged_batch(len(texts) or MANY, persistent).restarts(clean=True)
+    program = Program(stage)
     program.begins_to_ask("commit", body=f"0 0 {len(texts) or MANY}", query="q", epoch=1, batch=0)
     return stage, program
 
@@ -204,7 +213,7 @@ def test_parts_of_this_batch_are_refused_meanwhile_and_those_of_the_next_one_are
     program.begins_to_ask("commit", body=NAMES, query="q", epoch=1, batch=3)
     late = Program(stage, "late")
     for batch in (2, 3):
-        with pytest.raises(ControlRefusal, match="batch 3 of sink q is being committed"):
+        with pytest.raises(ControlRefusal, match="batch 3 of sink q is being committed: stage for a later batch"):
             late.stages(batch, 0, "late", transaction=batch)
     late.stages(4, 0, "next", transaction=9)
     assert hears(program) == {"messages": MANY, "repeated": False}

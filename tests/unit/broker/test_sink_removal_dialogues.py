@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import cache
 
 import pytest
 
@@ -31,12 +32,19 @@ UNDER_WAY = {
 }  # fmt: skip
 
 
-def many_parts(count: int = PARTS) -> tuple[Stage, Program]:
+@cache
+def staged_parts(count: int) -> Stage:
+    """Many parts that are staged. Tests begin with a restart, which costs less than to stage them each time."""
     stage, program = begun()
     for part in range(count):
         program.stages(0, part, f"{part}", transaction=part + 1)
     settles(stage)
-    return stage, program
+    return stage
+
+
+def many_parts(count: int = PARTS) -> tuple[Stage, Program]:
+    stage = staged_parts(count).restarts(clean=True)
+    return stage, Program(stage)
 
 
 def asks(program: Program, action: str) -> None:
