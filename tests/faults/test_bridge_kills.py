@@ -17,7 +17,7 @@ from tests.faults.broker import FragileBroker
 from tests.support.announcing_process import AnnouncingProcess
 from tests.support.broker_process import COMMAND
 
-COUNT: Final = 600
+COUNT: Final = 1_000
 BATCH: Final = 5  # small, so that every kill meets work
 WAIT_S: Final = 60.0
 QUIET_S: Final = 0.5  # seconds without a message, after which a queue is empty
