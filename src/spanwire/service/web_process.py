@@ -23,6 +23,7 @@ MAX_PAUSE_S: Final = 60.0  # seconds; a port that is free again is found within 
 SETTLED_S: Final = 60.0  # seconds that a child has to run for its end to be news again
 STOP_S: Final = 5.0  # seconds for the child to answer open requests at the end
 MAX_TEXT: Final = 500  # bytes of the child's last words in the log
+MAX_CHUNK: Final = 16 * 1024  # bytes of its errors in one record of the log; a traceback has less
 EXTRA: Final = "web"
 NEEDED: Final = ("prometheus_client", "starlette", "uvicorn")
 COMMAND: Final = (sys.executable, "-P", "-m", "spanwire", "web", "--ends-with-parent")
@@ -88,6 +89,7 @@ class WebProcess:
         self._command: Final = [*command, *options, *(["--allow-anonymous"] if allow_anonymous else [])]
         self._process: asyncio.subprocess.Process | None = None
         self._task: asyncio.Task[None] | None = None
+        self._is_listening = False  # the child has opened its port
 
     def start(self) -> None:
         """Start the child; without the extra, or without a control socket, log a warning instead."""
@@ -132,22 +134,27 @@ class WebProcess:
         self._process = process
         assert process.stdout is not None
         assert process.stderr is not None
-        _, words = await asyncio.gather(_report(process.stdout), _last_line(process.stderr))
+        self._is_listening = False
+        _, words = await asyncio.gather(self._report(process.stdout), self._last_line(process.stderr))
         status = await process.wait()
         return words or f"exit status {status}"
 
+    async def _report(self, stream: asyncio.StreamReader) -> None:
+        """Log the lines of the child's start."""
+        while chunk := await stream.read(MAX_TEXT):
+            self._is_listening = True
+            for line in chunk.decode("utf-8", "replace").splitlines():
+                logger.info("%s", line)
 
-async def _report(stream: asyncio.StreamReader) -> None:
-    """Log the lines of the child's start."""
-    while chunk := await stream.read(MAX_TEXT):
-        for line in chunk.decode("utf-8", "replace").splitlines():
-            logger.info("%s", line)
+    async def _last_line(self, stream: asyncio.StreamReader) -> str:
+        """Return the last line of the child's errors at their end.
 
-
-async def _last_line(stream: asyncio.StreamReader) -> str:
-    """Return the last line of a stream, at the end of the stream."""
-    tail = b""
-    while chunk := await stream.read(65536):
-        tail = (tail + chunk)[-MAX_TEXT:]
-    lines = tail.decode("utf-8", "replace").strip().splitlines()
-    return lines[-1] if lines else ""
+        A child that listens has its errors logged. The errors of one that cannot start are the reason of its end.
+        """
+        tail = b""
+        while chunk := await stream.read(MAX_CHUNK):
+            tail = (tail + chunk)[-MAX_TEXT:]
+            if self._is_listening:
+                logger.error("the web process: %s", chunk.decode("utf-8", "replace").rstrip())
+        lines = tail.decode("utf-8", "replace").strip().splitlines()
+        return lines[-1] if lines else ""

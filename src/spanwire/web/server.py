@@ -95,6 +95,7 @@ async def _serve(directory: Path, listener: socket.socket, is_loopback: bool, en
             loop="asyncio",
             lifespan="off",
             log_config=None,
+            log_level="error",  # a request that is no HTTP is no news
             access_log=False,
             server_header=False,
             proxy_headers=False,

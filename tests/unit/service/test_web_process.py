@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import sys
 from pathlib import Path
 
@@ -113,6 +114,35 @@ def test_the_last_words_of_a_child_are_the_reason_and_its_lines_are_logged(
     messages = [record.getMessage() for record in caplog.records]
     assert "Listening" in messages
     assert any("has ended: the port is taken;" in message for message in messages)
+
+
+def test_errors_of_a_child_that_listens_are_logged(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"  # the child goes on when the other end is opened
+    os.mkfifo(pipe)
+    program = (
+        f"import sys; print('Listening', flush=True); open({str(pipe)!r}).close(); "
+        "print('a fault', file=sys.stderr, flush=True); sys.stdin.read()"
+    )
+    quiet = "import sys; print('a fault', file=sys.stderr, flush=True); sys.exit(1)"
+
+    async def dialogue() -> None:
+        process = child(program, tmp_path)
+        lines, fault = Lines("Listening"), Lines("the web process: a fault")
+        for handler in (lines, fault):
+            logging.getLogger().addHandler(handler)
+        process.start()
+        await asyncio.wait_for(lines.is_there.wait(), 60)
+        await asyncio.to_thread(lambda: pipe.open("w").close())
+        await asyncio.wait_for(fault.is_there.wait(), 60)
+        await process.stop()
+        for handler in (lines, fault):
+            logging.getLogger().removeHandler(handler)
+
+    with caplog.at_level(logging.INFO):
+        asyncio.run(dialogue())
+        caplog.clear()
+        asyncio.run(served_until("has ended: a fault", child(quiet, tmp_path)))
+    assert not any("the web process: a fault" in record.getMessage() for record in caplog.records)
 
 
 def test_a_running_child_ends_with_its_broker(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
