@@ -1,6 +1,6 @@
 """The commands ``spanwire pipeline cursors``, ``release``, ``sinks`` and ``forget``.
 
-They list the cursors and sinks of programs at a broker, or end the cursor or sink of a program that will not return.
+The commands list the cursors and sinks of programs at a broker, or end the cursor or sink of an abandoned program.
 Neither Spark nor Java is needed.
 """
 

@@ -1,6 +1,6 @@
 """The commands ``spanwire pipeline status`` and ``stop``.
 
-They ask a broker for the pipelines that have published their status there. Neither Spark nor Java is needed.
+The commands ask a broker for published statuses of pipelines. Neither Spark nor Java is needed.
 """
 
 from __future__ import annotations
@@ -95,10 +95,12 @@ def run_stop(arguments: Sequence[str]) -> int:
 
 
 def find_running(views: list[PublishedView], name: str) -> PublishedView:
-    """Return the running pipeline of that name or run; a run that was just killed is not mistaken for its successor.
+    """Return the pipeline with a name or run.
+
+    Running pipelines with a recent status come first, so that a killed run does not hide a newer run.
 
     Raises:
-        JmsError: there is none, or several.
+        JmsError: there is no such pipeline, or there are several.
     """
     named = [view for view in views if name in (view.pipeline, view.run)]
     if not named:
@@ -112,7 +114,7 @@ def find_running(views: list[PublishedView], name: str) -> PublishedView:
 
 
 def _has_ended(views: list[PublishedView], searched: PublishedView) -> bool:
-    """Return True if a run has ended; one that another run has replaced is not listed."""
+    """Return True if a run has ended. A run replaced by another run is not listed."""
     own = next((view for view in views if view.run == searched.run), None)
     return own.ended if own is not None else any(view.pipeline == searched.pipeline for view in views)
 

@@ -1,4 +1,4 @@
-"""Watches the routes of a file: their status for brokers, and OpenLineage events of their batches."""
+"""Watches the routes of a file: publishes the status, and sends OpenLineage events of batches."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FILES: Final = "file"
 
 @contextmanager
 def watching(file: RouteFile, stop: threading.Event) -> Iterator[Callable[[Route], Watch]]:
-    """Publish the status of the routes to their brokers inside the context; an operator may set ``stop``.
+    """Publish the status of the routes inside the context; an operator may set ``stop``.
 
     Raises:
         ConfigurationError: the variables name no receiver of OpenLineage events.
@@ -50,7 +50,7 @@ def new_board(name: str, run: uuid.UUID | None = None) -> StatusBoard:
 
 
 def route_status(route: Route) -> RouteStatus:
-    """Return the status of a route that has not started."""
+    """Return the status of a route before the start."""
     targets = [endpoint for endpoint in route_endpoints(route) if endpoint is not route.source]
     return RouteStatus(
         route.name,

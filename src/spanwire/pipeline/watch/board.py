@@ -1,6 +1,6 @@
-"""The board of a running pipeline: makes its status from the events of its routes.
+"""The board of a running pipeline: makes the pipeline's status from the events of routes.
 
-Several threads may call it: each event replaces one frozen `RouteStatus`.
+Several threads may use a board, because each event replaces one frozen `RouteStatus`.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ class StatusBoard:
         self._routes: Final[dict[str, RouteStatus]] = {}
 
     def add(self, route: RouteStatus) -> None:
-        """Add a route, or replace its status."""
+        """Add a route, or replace the status of a route."""
         self._make_room(route.route)
         self._routes[route.route] = route
 
     def on_start(self, name: str) -> None:
-        """Note that a route runs; its last error stays visible."""
+        """Note the start of a route. The last error of the route stays visible."""
         self.add(replace(self._route(name), state=RUNNING))
 
     def on_progress(self, name: str, progress: Mapping[str, object], now_ms: int) -> None:
         """Note Spark's progress of a route.
 
-        A batch counts once. A query that waits for messages still reports its lag.
+        A batch counts once. A query without new messages still reports the lag.
         """
         route = self._route(name)
         lag = lag_of(progress, bool(route.cursor))
@@ -86,13 +86,13 @@ class StatusBoard:
         self.add(replace(self._route(name), state=ENDED, rows_per_s=0.0))
 
     def on_stop(self) -> None:
-        """Note that the program ends: routes that still ran are stopped."""
+        """Note the end of the program: running routes become stopped."""
         for route in list(self._routes.values()):
             if route.state not in OVER:
                 self.add(replace(route, state=STOPPED, rows_per_s=0.0))
 
     def on_fault(self, reason: str, now_ms: int) -> None:
-        """Note an error that ends the program: it is the last error of all routes that still ran."""
+        """Note the error that ended the program, as the last error of all running routes."""
         for route in list(self._routes.values()):
             if route.state not in OVER:
                 self.on_failure(route.route, reason, is_final=True, now_ms=now_ms)
@@ -106,7 +106,7 @@ class StatusBoard:
         return self._routes.get(name) or RouteStatus(name)
 
     def _make_room(self, name: str) -> None:
-        """Forget a route that is over if there are too many, or the oldest."""
+        """Forget a finished route if there are too many routes, or the oldest if all are running."""
         if name in self._routes or len(self._routes) < MAX_BOARD_ROUTES:
             return
         over = next((other for other, route in self._routes.items() if route.state in OVER), next(iter(self._routes)))

@@ -1,4 +1,4 @@
-"""Connections over which the status of a pipeline is published, and the names that brokers accept."""
+"""Connections for publishing the status of a pipeline, and valid names of pipelines."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class BrokerStatusLink:
 
 
 def connect_status(login: Login) -> StatusLink | None:
-    """Connect to a broker; return ``None`` if it is no Spanwire.
+    """Connect to a broker; return ``None`` if the broker is not Spanwire.
 
     Raises:
         JmsError: the broker is lost or refuses the login.
@@ -74,5 +74,5 @@ def status_links(endpoints: Iterable[Mapping[str, str]]) -> list[Callable[[], St
 
 
 def nameable(text: str) -> str:
-    """Return a text as a name that a broker accepts."""
+    """Return a text as a valid name of a pipeline."""
     return UNNAMEABLE.sub("_", text)[:MAX_NAME] or "_"

@@ -1,7 +1,7 @@
-"""An OpenLineage event for each batch: job, run, and the destinations that the batch read and wrote.
+"""An OpenLineage event for each batch: job, run, and the destinations of input and output.
 
-The event is the ``RunEvent`` of https://openlineage.io/spec/2-0-2/OpenLineage.json. Each batch is a run of its own,
-whose parent is the run of the pipeline. The id of a batch is the same when it is repeated, so a receiver counts it
+The event is the ``RunEvent`` of https://openlineage.io/spec/2-0-2/OpenLineage.json. Each batch is a separate run; the
+parent is the run of the pipeline. A repeated batch has the id of the first attempt, so that a receiver counts the batch
 once.
 """
 
@@ -64,7 +64,7 @@ class Job:
 
 
 def batch_event(job: Job, progress: Mapping[str, object], now_ms: int) -> dict[str, object] | None:
-    """Return the event of a batch, or ``None`` if there was nothing to do."""
+    """Return the event of a batch, or ``None`` for a poll without new messages."""
     if not has_worked(progress):
         return None
     batch = batch_of(progress)
@@ -95,7 +95,7 @@ def batch_event(job: Job, progress: Mapping[str, object], now_ms: int) -> dict[s
 
 
 class LineageSender:
-    """Sends events in a thread of its own; a receiver that is slow or away disturbs no route."""
+    """Sends events in a separate thread, so that a slow or unreachable receiver disturbs no route."""
 
     def __init__(self, post: Callable[[bytes], None]) -> None:
         """Send each event with ``post``, which raises `OSError` or `HTTPException`."""
@@ -105,7 +105,7 @@ class LineageSender:
         self._has_failed = False
 
     def send(self, event: Mapping[str, object]) -> None:
-        """Send an event soon; drop it if too many wait."""
+        """Send an event soon, or drop the event if too many events wait."""
         try:
             self._waiting.put_nowait(json.dumps(event).encode())
         except queue.Full:
@@ -120,7 +120,7 @@ class LineageSender:
                 self._note_dropped(str(error))
 
     def end(self) -> None:
-        """Let `run` return behind the events that wait."""
+        """Let `run` return after the waiting events."""
         try:
             self._waiting.put(None, timeout=END_S)
         except queue.Full:
@@ -137,7 +137,7 @@ def http_post(environ: Mapping[str, str]) -> Callable[[bytes], None] | None:
     """Return a function that posts an event to the receiver of the variables, or ``None`` without `URL`.
 
     Raises:
-        ConfigurationError: the address is no ``http:`` or ``https:``.
+        ConfigurationError: the address does not begin with ``http:`` or ``https:``.
     """
     base = environ.get(URL, "")
     if not base:

@@ -1,9 +1,9 @@
-"""A listener for the queries of a program: their status as metrics, and published to a broker.
+"""A listener for the queries of a program: makes metrics, and publishes the status to brokers.
 
     listener = PipelineListener("nightly", {"url": "tcp://127.0.0.1:61616"})
     spark.streams.addListener(listener)
 
-``spanwire pipeline run`` needs none: it watches its routes itself.
+``spanwire pipeline run`` needs no listener, because the command watches all routes.
 """
 
 from __future__ import annotations
@@ -33,12 +33,13 @@ from spanwire.routes.masking import mask
 
 
 class PipelineListener(StreamingQueryListener):
-    """Watches all queries of a session; a query without name has its id as the name of its route."""
+    """Watches all queries of a session; a query without a name becomes a route named by the query id."""
 
     def __init__(self, name: str, *brokers: Mapping[str, str]) -> None:
-        """Publish the status to brokers, each with the options of the data source (``url``, ``user``, ``password``).
+        """Publish the status to brokers.
 
-        ``stop_requested`` is set when somebody runs ``spanwire pipeline stop NAME``; the program stops its queries.
+        Each broker is given by options of the data source (``url``, ``user``, ``password``). The command
+        ``spanwire pipeline stop NAME`` sets ``stop_requested``; the program must then stop the queries.
         """
         self.stop_requested: Final = threading.Event()
         self._board: Final = StatusBoard(nameable(name), uuid.uuid4().hex, socket.gethostname(), _wall_ms())
@@ -73,7 +74,7 @@ class PipelineListener(StreamingQueryListener):
         self._board.on_progress(progress.name or str(progress.id), progress, _wall_ms())
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
-        """Do nothing: a query that waits reports its progress, too."""
+        """Do nothing, because idle queries report progress, too."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         """Note the end of a query."""

@@ -11,7 +11,7 @@ from spanwire.pipeline.watch.status import ORDER, PipelineStatus, RouteStatus
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A metric of a route; ``value`` returns ``None`` if it is unknown."""
+    """A metric of a route; ``value`` returns ``None`` for an unknown value."""
 
     name: str
     kind: str

@@ -1,4 +1,4 @@
-"""Problems of a pipeline: reasons to wake somebody."""
+"""Problems of a pipeline: reasons to alert an operator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads the progress that Spark reports for each batch, and for a query that waits."""
+"""Reads Spark's progress reports, for batches and for idle queries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BEHIND_MS: Final = "behindMs"  # age of the last received message at its recepti
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """The distance of a query from the end of its sources; ``None`` if no source reports it."""
+    """The distance of a query from the end of the sources; ``None`` if no source reports a distance."""
 
     messages: int | None
     milliseconds: int | None
@@ -39,7 +39,7 @@ def lag_of(progress: Mapping[str, object], has_cursor: bool = False) -> Lag:
 
 
 def has_worked(progress: Mapping[str, object]) -> bool:
-    """Return True if a batch was executed, False if there was nothing to do."""
+    """Return True if a batch was executed, False for a poll without new messages."""
     durations = progress.get("durationMs")
     return bool(progress.get("numInputRows")) or (isinstance(durations, dict) and EXECUTED in durations)
 
@@ -50,7 +50,7 @@ def batch_of(progress: Mapping[str, object]) -> int:
 
 
 def rows_of(progress: Mapping[str, object]) -> int:
-    """Return the number of rows that were read."""
+    """Return the number of read rows."""
     return _number(progress.get("numInputRows"), 0) or 0
 
 

@@ -1,7 +1,7 @@
-"""Publishes the status of a board to brokers, each in a thread of its own.
+"""Publishes the status of a board to brokers, with one thread for each broker.
 
-A broker that is away, is no Spanwire or refuses the status disturbs no route. The reply to a publication says whether
-the pipeline must stop.
+Unreachable brokers, brokers other than Spanwire and refusals disturb no route. The reply to a publication has the flag
+for stopping the pipeline.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def publishing(
     now_ms: Callable[[], int],
     fault_text: Callable[[Exception], str] = str,
 ) -> Iterator[None]:
-    """Publish the board to each broker inside the context, and its last status at the end."""
+    """Publish the board to each broker inside the context, and the last status at the end."""
     end = threading.Event()
     threads = [
         threading.Thread(

@@ -86,7 +86,7 @@ def encode(status: PipelineStatus) -> str:
 
 
 def decode(text: str) -> PipelineStatus:
-    """Return the status of a text, which another program has written.
+    """Return the status of a text from another program.
 
     Raises:
         StatusError: the text is no status.
@@ -121,7 +121,7 @@ def _text(status: PipelineStatus, routes: tuple[RouteStatus, ...]) -> str:
 
 
 def _row(route: RouteStatus) -> dict[str, object]:
-    """Return the fields that differ from their defaults."""
+    """Return the fields with values other than the defaults."""
     row = asdict(route)
     return {
         item.name: _cut(item.name, row[item.name]) for item in fields(RouteStatus) if row[item.name] != item.default
