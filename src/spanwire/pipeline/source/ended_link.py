@@ -1,4 +1,4 @@
-"""A source with a cursor that the query has no more: its committed batch is acknowledged, its cursor released."""
+"""A former source of a query: acknowledges the committed batch, and releases the cursor."""
 
 from __future__ import annotations
 

@@ -46,7 +46,11 @@ def sources_of(options: ReadOptions, url: str) -> list[NamedSource]:
 
 
 def source_of_name(options: ReadOptions, name: str) -> NamedSource | None:
-    """Return the source of a name in a checkpoint, or ``None`` for a name that was cut; the URL has no options."""
+    """Return the source of a name in a checkpoint, with a URL without options.
+
+    Returns:
+        ``None`` for a shortened name.
+    """
     url, _, destination = name.rpartition(" ")
     try:
         source = named_source(options, url, parse_destination(destination))

@@ -1,4 +1,4 @@
-"""The version of the format of checkpoints: offsets, ``route.json``, and staged messages with their ``source.json``.
+"""The version of the format of checkpoints: offsets, ``route.json``, staged messages, ``source.json``.
 
 A record without version has format 1. A change that an older Spanwire would misread raises `FORMAT`, and every format
 that was ever released stays readable: ``tests/vectors/checkpoints`` has a checkpoint of each.
