@@ -17,6 +17,7 @@ from typing import Final
 import pytest
 
 from spanwire.client import blocking
+from spanwire.pipeline.link.control_client import Control
 from tests.support.broker_process import BrokerProcess, spanwire_command
 from tests.support.queues import Sent, numbered, send, take, take_all
 from tests.support.task_pages import blocks
@@ -135,6 +136,9 @@ def test_two_brokers_are_bridged_over_a_kill(reader: Reader, spanwire: BrokerPro
     assert "bridge.yaml has ended" in reader.runs(page, "stop")
     ended(bridge)
     found += take_all(far.openwire_uri(), "ORDERS")
+    with blocking.connect(url) as connection:
+        (cursor,) = Control(connection).cursors()
+        assert Control(connection).release(cursor.name, cursor.epoch) == 0  # other pages read the queue
     assert Counter(message.properties["n"] for message in found) == Counter(range(2 * COUNT))
 
 
