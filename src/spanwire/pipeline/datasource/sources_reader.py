@@ -1,8 +1,8 @@
-"""Stream reader of several sources: brokers of a list or a discovery group, each with one or more destinations.
+"""Stream reader of several sources: each broker of a list or discovery group, with each destination.
 
-Each source keeps its batches as it would alone: in its own directory below the stagingDirectory, or under a cursor at
-its broker. The offset has a number for each source. Spark calls `latestOffset` with the end of a batch only after it
-has committed that batch.
+Each source keeps batches like a stream of one source: in a directory below the stagingDirectory, or under a cursor at
+the broker of the source. The offset has a number for each source. Spark commits a batch before `latestOffset` is called
+with the end of the batch.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ AWAY: Final = "away"
 
 
 class SourcesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads several sources in batches of what is ready; copies in tasks only read their partition."""
+    """Reads several sources in batches of the messages at hand; a copy in a task reads one partition."""
 
     def __init__(self, option_map: dict[str, str]) -> None:
         self._option_map = option_map
@@ -94,7 +94,7 @@ class SourcesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._opened().stop_at_current_end()
 
     def reportLatestOffset(self) -> dict[str, object]:
-        """Return the last numbers, the lag of each source and the brokers that are away, for the progress report."""
+        """Return the last numbers, the lag of each source and the absent brokers, for the progress report."""
         group = self._group
         if group is None:
             return sources_offset(self._last)
@@ -203,7 +203,7 @@ class SourcesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 group.add(name, LeftLink(staging_of(directory, name)))
 
     def _add_ended(self, numbers: Mapping[str, int]) -> None:
-        """Add the cursors of sources that the query reads no more, unless a pattern or group may still find them."""
+        """Add the cursors of removed sources, unless a pattern or group may still find these sources."""
         options, group = self._options, self._opened()
         if options.cursor is None or any(is_group(url) for url in options.brokers):
             return
@@ -212,7 +212,7 @@ class SourcesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if group.link(name) is not None or source is None or self._is_matched(source):
                 continue
             if source.is_pattern:
-                continue  # it has no cursor
+                continue  # a pattern has no cursor
             group.add(name, EndedLink(source.options, self._run, ControlLink(source.options.login)))
 
     def _is_matched(self, source: NamedSource) -> bool:

@@ -21,6 +21,7 @@ from spanwire.protocols.openwire.messages.identities import destination_of
 
 TOPIC: Final = "topic://ActiveMQ.Advisory.Queue"
 FIRST_WAIT_S: Final = 1.0  # seconds; a busy broker announces many queues in several turns
+REMOVE_OPERATION: Final = 1  # of a DestinationInfo
 MAX_RECEIVED: Final = 1000  # advisories taken at once
 
 
@@ -47,7 +48,8 @@ class QueueWatch:
         assert self._consumer is not None
         queues: dict[Destination, None] = {}
         while messages := self._consumer.receive_many(MAX_RECEIVED, wait_s):
-            queues.update((queue, None) for message in messages if (queue := self._queue_of(message)) is not None)
+            for message in messages:
+                self._note(message, queues)
         if not self._connection.shared.core.is_online:
             raise JmsError("the broker is not connected, so its queues are unknown")
         return list(queues)
@@ -59,13 +61,16 @@ class QueueWatch:
             with contextlib.suppress(JmsError):
                 connection.close()
 
-    def _queue_of(self, message: Message) -> Destination | None:
-        """Return the queue of an advisory, or None for another queue and for the control destination."""
+    def _note(self, message: Message, queues: dict[Destination, None]) -> None:
+        """Add the queue of an advisory, or take out the queue of an advisory about a removal."""
         info = decode_message(message.raw, message.version).data_structure
         if not isinstance(info, wire.DestinationInfo) or info.destination is None:
-            return None
+            return
         try:
             queue = destination_of(info.destination)
         except InvalidDestinationError:
-            return None
-        return queue if self._pattern.matches(queue) and queue != CONTROL else None
+            return
+        if info.operation_type == REMOVE_OPERATION:
+            queues.pop(queue, None)
+        elif self._pattern.matches(queue) and queue != CONTROL:
+            queues[queue] = None
