@@ -29,7 +29,7 @@ SOURCES := $(shell find src -name '*.py')
 CODE := src tests tools $(wildcard examples)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv client-conformance compiled spark peers lint format docs test test-all test-pure test-compiled demo bench bench-client bench-floors bench-instructions bench-network bench-rights bench-scale bench-selectors bench-spark bench-start flame-graph soak soak-load soak-spark fuzz measure lock clean
+.PHONY: help venv client-conformance compiled environments spark peers lint format docs test test-all test-pure test-compiled demo bench bench-client bench-floors bench-instructions bench-network bench-rights bench-scale bench-selectors bench-spark bench-start flame-graph soak soak-load soak-spark fuzz measure lock clean
 
 help:  ## say what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -96,6 +96,9 @@ $(COMPILED)/.spark: $(COMPILED)/.ready $(SPARK)/.ready
 	$(COMPILED)/bin/python tools/link_environment.py $(SPARK)
 	@touch $@
 
+# Each step takes one processor: `make -j 2 lint environments` does them beside lint, whose longest step takes one, too.
+environments: peers $(VENV)/.spark-classes $(COMPILED)/.spark  ## all that the tests of both builds need, but for the compiled build itself
+
 peers:  ## the brokers and clients that tests talk to; root installs them with apt
 	@test -n "$(PYTHON)"
 	@bash tools/peers.sh "$(PYTHON)"
@@ -123,12 +126,13 @@ format: venv  ## rewrite the code as ruff formats it
 
 # Foreign programs and Spark see the same of both builds, and take longest: on the pure build a few such tests will do.
 # Tests of tools run on the pure build alone: they see no build. tools/run_tests.sh has the two lists.
-# The tests on the pure build leave a third of two processors while they wait for sockets, processes and timers; the
-# compiler takes that.
+# The tests on the pure build wait for sockets, processes and timers, and the compiler takes what they leave. It is a
+# little less nice than usual: with the usual 10 it was not done when the tests were, and its last steps take one
+# processor alone.
 test: peers venv  ## all tests on the compiled build; all on the pure one, too, but of those with foreign peers or Spark a few
 	@if reason=$$(sh tools/find_compiler.sh $(BIN)/python); then \
 	    echo "tests on the pure build, few with foreign peers or Spark (make test-all: all); it is compiled meanwhile" \
-	    && mkdir -p out && { nice $(MAKE) --no-print-directory compiled > out/compile.log 2>&1 & compiling=$$!; } \
+	    && mkdir -p out && { nice -n 5 $(MAKE) --no-print-directory compiled > out/compile.log 2>&1 & compiling=$$!; } \
 	    && { $(MAKE) --no-print-directory test-pure PURE=--smoke || { wait $$compiling; exit 1; }; } \
 	    && { wait $$compiling || { cat out/compile.log; exit 1; }; } \
 	    && echo "tests on the compiled build" \
@@ -219,7 +223,8 @@ soak: venv  ## every fault with large counts, a million inputs for each codec an
 soak-spark: peers $(VENV)/.spark $(VENV)/.pipelines  ## 200 kills of everything that takes part in moving messages with Spark; histories in out/soak
 	SPANWIRE_SPARK_POINTS=all $(BIN)/python -m pytest --timeout 0 -rs tests/spark/test_exactly_once_kills.py \
 	    tests/spark/test_route_kill.py tests/spark/test_route_database.py tests/spark/test_route_jars.py \
-	    tests/spark/test_network_kills.py tests/spark/test_large_messages.py tests/spark/test_example_processes.py tests/spark/test_s3_faults.py
+	    tests/spark/test_network_kills.py tests/spark/test_large_messages.py tests/spark/test_example_processes.py \
+	    tests/spark/test_s3_faults.py tests/spark/test_pairing.py tests/spark/test_connect.py tests/spark/test_example_jars.py
 	$(BIN)/python -m tests.soak.spark_kills --kills $(SOAK_SPARK_KILLS) $(SOAK_ARGS)
 
 soak-load: venv  ## a million pending messages, a kill and a drain; how long one turn takes; synchronous sends; large messages; 10,000 idle connections; 1,000 clients that come back

@@ -1,6 +1,6 @@
 """``make bench-scale``: what a message costs the broker as one thing at a time grows, in one picture.
 
-    python -m tests.bench.scale [--only NAME] [--most 10000000] [--output DIRECTORY]
+    python -m tests.bench.scale [--only NAME] [--most 100000000] [--rounds 3] [--output DIRECTORY]
 
 Connections, destinations, consumers of a queue and of a topic, pending messages, and the size of a message grow, each
 with a broker of its own; all else stays at one producer and one consumer of a queue with messages of 100 bytes. STOMP,
@@ -17,6 +17,7 @@ import re
 import resource
 import select
 import shutil
+import statistics
 import sys
 import tempfile
 import threading
@@ -33,6 +34,7 @@ from tests.bench.reports.origin import ROOT, commit
 from tests.bench.selectors import RECEIVE_BYTES, STALL_SECONDS, Link
 
 SIZE: Final = 100  # bytes of a body
+ROUNDS: Final = 3
 COUNT: Final = 50_000  # messages of one point, more where there are more than a tenth as many senders or receivers
 WARM_UP: Final = 2_000
 WINDOW: Final = 1_000  # messages on their way at most
@@ -54,7 +56,9 @@ class Point:
     axis: str
     value: int
     messages: int
-    cpu_us: float
+    cpu_us: float  # the median of all rounds
+    least_us: float
+    most_us: float
     resident_mib: float
 
 
@@ -241,21 +245,30 @@ AXES: Final[dict[str, Axis]] = {
 }
 
 
-def points(axis: str, python: Path, most: int, work: Path) -> list[Point]:
-    """Measure the points of one axis, each at a broker of its own."""
-    measure, values = AXES[axis]
-    found: list[Point] = []
-    for value in values:
-        if value > most:
-            break
+def point(axis: str, value: int, python: Path, rounds: int, work: Path) -> Point:
+    """Measure one point some times, each time at a broker of its own."""
+    measure, _ = AXES[axis]
+    figures: list[float] = []
+    for _ in range(rounds):
         directory = Path(tempfile.mkdtemp(dir=work))
         broker = spanwire("compiled", python, directory / "broker")
         try:
             messages, cpu_us = measure(broker, value)
-            found.append(Point(axis, value, messages, cpu_us, broker.resident_mib()))
+            resident_mib = broker.resident_mib()
         finally:
             broker.stop()
             shutil.rmtree(directory, ignore_errors=True)
+        figures.append(cpu_us)
+    return Point(axis, value, messages, statistics.median(figures), min(figures), max(figures), resident_mib)
+
+
+def points(axis: str, python: Path, rounds: int, most: int, work: Path) -> list[Point]:
+    """Measure the points of one axis."""
+    found: list[Point] = []
+    for value in AXES[axis][1]:
+        if value > most:
+            break
+        found.append(point(axis, value, python, rounds, work))
         print(json.dumps(asdict(found[-1])), flush=True)
     return found
 
@@ -267,7 +280,8 @@ def main() -> None:
         "--python", type=interpreter, default=Path(sys.executable), help="interpreter of the build to measure"
     )
     parser.add_argument("--only", default="", help="only what has this in its name")
-    parser.add_argument("--most", type=int, default=10_000_000, help="leave out larger values")
+    parser.add_argument("--most", type=int, default=100_000_000, help="leave out larger values")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="measurements of each point; the median counts")
     parser.add_argument("--output", type=Path, default=ROOT / "out")
     options = parser.parse_args()
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -277,7 +291,7 @@ def main() -> None:
     try:
         for axis in AXES:
             if options.only in axis:
-                found = points(axis, options.python, options.most, work)
+                found = points(axis, options.python, options.rounds, options.most, work)
                 curves[axis] = [(point.value, point.cpu_us) for point in found]
     finally:
         shutil.rmtree(work, ignore_errors=True)

@@ -181,6 +181,7 @@ def run(count: int, directory: Path) -> float:
     world.feeds(taker, b"BEGIN\ntransaction:u\n\n\0" + sends.replace(b"transaction:t", b"transaction:u"))
     found.append(world.phase("loss of a connection", lambda: gone(world, taker)))
     found += drops_parts(world, min(count, MAX_STAGED_PARTS))
+    found += commits_batch(world, 10 * count)
     found += browses(world, count)
     found += loses(world, count // 20)
     world.store.stop()
@@ -203,6 +204,28 @@ def drops_parts(world: World, parts: int) -> list[float]:
         world.phase(f"stage {parts} parts", lambda stages=stages: world.feeds(program, stages))  # type: ignore[misc]
         request = f"{ask}action:{action}\nepoch:{number}\n{more}\n\0".encode()
         found.append(world.phase(action, lambda request=request: ended(world, program, request)))  # type: ignore[misc]
+    return found
+
+
+def commits_batch(world: World, count: int) -> list[float]:
+    """The longest turn of the commit, and of the abort, of a staged batch of so many messages."""
+    program = world.client("large")
+    ask = f"SEND\ndestination:{CONTROL}\nreply-to:/temp-queue/answers\nquery:large\nepoch:1\nreceipt:sent\n"
+    ended(world, program, f"{ask}action:begin\nrun:r0\n\n\0".encode())
+    send = b"SEND\ndestination:/queue/LARGE\npersistent:true\ntransaction:t\n\n%0100d\0"
+    many = min(count, 10_000)
+    piece = b"BEGIN\ntransaction:t\n\n\0" + b"".join(send % number for number in range(many))
+    part = "query:large\nepoch:1\npartition:0\nattempt:0\n"
+    stage = f"SEND\ndestination:{CONTROL}\ntransaction:t\naction:stage\n{part}"
+    found = []
+    for batch, action in enumerate(("commit", "abort")):
+        request = f"{stage}batch:{batch}\n\n\0COMMIT\ntransaction:t\nreceipt:sent\n\n\0".encode()
+        for _ in range(count // many):
+            world.feeds(program, piece)
+            ended(world, program, request)
+        request = f"{ask}action:{action}\nbatch:{batch}\n\n0 0 {count // many * many}\0".encode()
+        name = f"{action} of a batch of {count}"
+        found.append(world.phase(name, lambda request=request: ended(world, program, request)))  # type: ignore[misc]
     return found
 
 

@@ -15,10 +15,10 @@ from xdist.scheduler import LoadScopeScheduling
 # Their drivers are processes of their own: they do not use the session that the others of the folder share.
 OWN_DRIVERS: Final = frozenset(
     {
-        "test_cluster.py", "test_cluster_kills.py", "test_cluster_page.py", "test_exactly_once_kills.py",
-        "test_example_processes.py", "test_kill.py", "test_ledger_link.py", "test_link.py", "test_network_kills.py",
-        "test_redriving.py",
-        "test_s3_faults.py",
+        "test_cluster.py", "test_cluster_kills.py", "test_cluster_page.py", "test_connect.py",
+        "test_exactly_once_kills.py", "test_example_jars.py", "test_example_processes.py", "test_kill.py",
+        "test_ledger_link.py",
+        "test_link.py", "test_network_kills.py", "test_project.py", "test_redriving.py", "test_s3_faults.py",
     }
 )  # fmt: skip
 
