@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import logging
 import re
+from pathlib import Path
 
 import pytest
 
-from spanwire.cli.log_lines import START, JsonFormatter, LineFormatter, begin_log
+from spanwire.logs.lines import JSON, START, JsonFormatter, LineFormatter, begin_log
 
 
 def record(message: str, exception: BaseException | None = None) -> logging.LogRecord:
@@ -30,10 +31,34 @@ def test_a_json_line_is_one_object_also_with_an_exception() -> None:
 
 
 def test_the_start_is_told_at_every_level_on_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
-    begin_log("error", as_json=True)
+    begin_log("error", JSON)
     logging.getLogger(START).info("started")
     logging.getLogger("spanwire").warning("not told")
     logging.getLogger("spanwire").error("told")
     told = capsys.readouterr()
     assert json.loads(told.out)["message"] == "started"
     assert [json.loads(line)["message"] for line in told.err.splitlines()] == ["told"]
+
+
+def fault() -> logging.LogRecord:
+    text = "the disk is full: no message is taken until there is room, consumers go on"
+    return logging.LogRecord("spanwire.stores.driver.journal_store", logging.ERROR, "", 1, text, (), None)
+
+
+def test_a_fault_has_its_event_in_both_forms() -> None:
+    assert LineFormatter().format(fault()).endswith("consumers go on [disk-full]")
+    assert json.loads(JsonFormatter().format(fault()))["event"] == "disk-full"
+
+
+def test_a_record_without_a_row_has_no_event() -> None:
+    assert "event" not in json.loads(JsonFormatter().format(record("refused")))
+
+
+def test_a_log_in_a_file_has_the_start_as_well(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "log"
+    begin_log("info", JSON, file)
+    logging.getLogger(START).info("started")
+    logging.getLogger("spanwire").info("told")
+    told = capsys.readouterr()
+    assert (json.loads(told.out)["message"], told.err) == ("started", "")
+    assert [json.loads(line)["message"] for line in file.read_text().splitlines()] == ["started", "told"]

@@ -1,0 +1,348 @@
+"""The table of event names: one name for each fault in a log, whatever the values in its text.
+
+A record is recognised by its logger and its text before the arguments are filled in, so a call of a logger needs no
+name of its own. `tools/generate_log_reference.py` compares the table with the calls in the sources, and `make lint`
+fails for a call without a row and for a row without a call. Names never change; texts may.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+PACKAGE: Final = "spanwire."
+
+# Logger without "spanwire.", then text, then event.
+# fmt: off
+EVENTS: Final[dict[str, dict[str, str]]] = {
+    "bridges.engine.machine": {
+        "bridge %s: %s; the message is lost": "bridge-message-lost",
+        "bridge %s: %s; the message becomes a dead letter": "bridge-message-dead",
+        "bridge %s: heuristic outcome: %s": "bridge-heuristic-outcome",
+    },
+    "bridges.running.announcing": {
+        "bridge %s: retrying after a failure: %s": "bridge-retry",
+        "bridge %s: failed, %s: %s": "bridge-failed",
+    },
+    "bridges.running.process": {
+        "some bridges do not end within %g s; their links are closed": "bridge-slow-end",
+    },
+    "bridges.running.replies": {
+        "the reply %s to %s is lost: %s": "bridge-reply-lost",
+    },
+    "broker.advisories.advisory_topics": {
+        "connection %s is ended: %s": "connection-ended",
+    },
+    "broker.connections.connections": {
+        "client id %s: taken over by the connection from %s, that from %s is closed": "client-id-taken-over",
+    },
+    "broker.destinations.destinations": {
+        "connection %s is ended: %s": "connection-ended",
+    },
+    "broker.dispatch.slow_consumer_strategy": {
+        "connection %s is ended: %s": "connection-ended",
+        "slow consumer is ended: %s": "slow-consumer-ended",
+    },
+    "broker.exactly_once.cursors": {
+        "cursor %s: a message is missing in the store; its number is empty": "cursor-message-missing",
+        "cursor %s: %s is missing in the store; the cursor is ended": "cursor-lost",
+    },
+    "broker.exactly_once.sinks": {
+        "part %s of a batch is damaged in the store: a commit of it is refused": "sink-part-damaged",
+        "part %s of a batch has lost its messages in the store: stage it again": "sink-part-lost",
+        "%s holds %d staged messages that nothing describes; they stay in the store: stop the broker and "
+        "run spanwire store check":
+            "sink-undescribed-messages",
+    },
+    "broker.plugins.redelivery_plugin": {
+        "a message of %s is not redelivered: %s": "redelivery-refused",
+    },
+    "broker.queue.pending_messages": {
+        "message %d of %s is missing in the store; it is skipped": "message-missing",
+    },
+    "broker.routing.dead_letters": {
+        "the disk of the store has no room for dead letters: messages that expired or were given up stay "
+        "in their queues until there is; make room":
+            "dead-letters-no-room",
+        "%d messages wait to become dead letters; further ones stay in the store until the next start":
+            "dead-letters-waiting",
+    },
+    "broker.routing.flow_control": {
+        "producer flow control: sends to %s wait: %s; connection %s of %s holds %d of %d connections' "
+        "sends":
+            "producer-blocked",
+    },
+    "broker.routing.unscheduled": {
+        "producer %s sends messages to %s that ask for a delay, and this broker has no scheduler: they "
+        'are delivered at once; write schedulerSupport="true" at <broker>':
+            "no-scheduler",
+    },
+    "broker.scheduler.scheduler": {
+        "scheduled job %s is tried again in %d ms: %s": "scheduled-job-retry",
+        "the message of scheduled job %s cannot be read: it is not delivered": "scheduled-job-unreadable",
+        "scheduled job %s to %s is not delivered: %s": "scheduled-job-not-delivered",
+        "scheduled job %s begins no series: %s": "scheduled-job-no-series",
+        "scheduled job %s has no message in the store: it is forgotten": "scheduled-job-lost",
+        "%d scheduled messages wait in the store and are not delivered: set schedulerSupport of <broker> "
+        "to true":
+            "scheduled-messages-waiting",
+    },
+    "audit": {
+        "%d more refusals were not written": "access-refused-more",
+        "refused: user %s at %s (%s) may not %s": "access-refused",
+        "control socket, %s: %s refused: %s": "operation-refused",
+    },
+    "broker.security.unfinished_logins": {
+        "%s connection of %s closed: %s%s": "login-timeout",
+    },
+    "broker.topic.policy_topic": {
+        "%s: more messages wait for a slow consumer than its policy allows; some are discarded, as it "
+        "says":
+            "slow-consumer-discards",
+    },
+    "broker.topic.subscription_recovery": {
+        "what topics keep for consumers to come takes %d %% of memoryUsage: %s gives up its oldest "
+        "messages; raise memoryUsage or keep less (subscriptionRecoveryPolicy)":
+            "topic-recovery-shortened",
+    },
+    "broker.transactions.xa_recovery": {
+        "%s holds %d messages of a prepared transaction that nothing describes; they stay in the store: "
+        "stop the broker and run spanwire store check":
+            "xa-undescribed-messages",
+        "message %d of %s is missing in the store; it is skipped": "message-missing",
+    },
+    "client.addressing.reconnect_policy": {
+        "%s: backup has no effect: no connection is kept in reserve": "client-backup-unsupported",
+    },
+    "client.aio.listener": {
+        "a listener has stopped: %s": "client-listener-stopped",
+        "a listener failed": "client-listener-failed",
+    },
+    "client.aio.shared.fanout_transport": {
+        "fanout ended unexpectedly": "client-fanout-failed",
+        "connection to %s lost: %s; reconnecting": "client-connection-lost",
+        "fanout: %s refuses the login: %s": "client-login-refused",
+        "fanout: no further attempt to connect to %s: %s": "client-fanout-given-up",
+    },
+    "client.blocking.listener": {
+        "a listener has stopped: %s": "client-listener-stopped",
+        "a listener failed": "client-listener-failed",
+    },
+    "client.protocol.connection": {
+        "connection to %s lost: %s; reconnecting": "client-connection-lost",
+    },
+    "client.protocol.error_mapping": {
+        "the broker at %s reports: %s": "client-broker-error",
+    },
+    "client.protocol.transport.failover": {
+        "no broker answers, retrying: %s": "client-reconnecting",
+        "no connection after %d attempts: %s; retrying": "client-reconnecting",
+    },
+    "client.protocol.transport.fanout": {
+        "the broker at %s reports: %s": "client-broker-error",
+    },
+    "cli.process.start": {
+        "%s": "configuration-warning",
+    },
+    "discovery.agents.fabric": {
+        "fabric: no connection to the registry at %s; is ZooKeeper running? Connecting is repeated":
+            "discovery-registry-unreachable",
+        "fabric: a connector cannot be registered: %s": "discovery-registration-failed",
+        "fabric: %s cannot be watched: %s": "discovery-group-unwatched",
+        "fabric: %s/%s cannot be read: %s": "discovery-entry-unreadable",
+    },
+    "discovery.agents.multicast": {
+        "discovery: %s:%d cannot be reached: %s": "discovery-unreachable",
+    },
+    "discovery.agents.zeroconf": {
+        "zeroconf: %s cannot be announced": "discovery-announcement-failed",
+    },
+    "discovery.groups.sightings": {
+        "%d brokers were discovered, the limit; others are ignored": "discovery-limit",
+    },
+    "management.control": {
+        "the control command %s failed": "control-command-failed",
+    },
+    "management.tasks": {
+        "the task %s failed": "task-failed",
+    },
+    "management.running_brokers": {
+        "%s: %s; spanwire list does not show this broker: name it with --data-directory": "broker-not-listed",
+    },
+    "network.bridge.bridge": {
+        "network connector %s: broker %s has announced no consumer in %g s: it has none, or it has "
+        'advisorySupport="false"; then only static destinations are forwarded':
+            "link-no-demand",
+    },
+    "network.bridge.duplex_bridge": {
+        "network connector %s of broker %s: %s": "duplex-link-failed",
+        "duplex link %s is replaced by a newer one": "duplex-link-replaced",
+    },
+    "network.bridge.forwarder": {
+        "broker %s refused message %s, which is tried again: %s%s": "forward-retry",
+        "message %s cannot be forwarded to %s: %s": "forward-failed",
+    },
+    "network.bridge.inbound_bridge": {
+        "a request of broker %s is refused: %s": "link-request-refused",
+    },
+    "network.bridge.local_demand": {
+        "network connector %s: %s is static and excluded, so it is not forwarded": "static-destination-excluded",
+        "demand of broker %s is not served: %s": "demand-not-served",
+    },
+    "network.connector.discovered_links": {
+        "network connector %s: discovered %s: %s": "discovered-broker-unusable",
+        "network connector %s: discovered %s is not used: %s%s": "discovered-broker-unusable",
+    },
+    "network.connector.link": {
+        "network connector %s: %s: %s; next try in %g s": "link-failed",
+        "network connector %s: %s: %s; gave up after %d tries": "link-given-up",
+    },
+    "network.connector.network_connector": {
+        'network connector %s: this broker has advisorySupport="false", so other brokers learn of no '
+        "consumers here; remove the attribute, or set staticBridge":
+            "link-no-advisories",
+    },
+    "network.demand.remote_registry": {
+        "the broker of brokerId %s has no brokerName, like another one that is linked, and is called %s "
+        "here: after a restart their durable subscriptions may be mixed up; give each broker a "
+        "brokerName of its own":
+            "remote-broker-unnamed",
+    },
+    "pipeline.source.ended_link": {
+        "%s: the cursor %s, which the query has no more, cannot be ended: %s": "pipeline-cursor-not-ended",
+    },
+    "pipeline.source.prefetch": {
+        "reading ahead: %s": "pipeline-prefetch-failed",
+    },
+    "pipeline.source.retry_window": {
+        "%s; trying again for %d s": "pipeline-retry",
+    },
+    "pipeline.source.source_group": {
+        "%s is back": "pipeline-source-back",
+        "%s is away: %s": "pipeline-source-away",
+    },
+    "pipeline.source.staging": {
+        "segment %d is staged but not acknowledged: %s": "pipeline-segment-unacknowledged",
+        "segment %d: the broker has not redelivered its messages; their ids are dropped":
+            "pipeline-segment-not-redelivered",
+    },
+    "pipeline.storage.arrow_files": {
+        "%s is not %s (%s); again in %g s": "pipeline-storage-retry",
+    },
+    "pipeline.watch.lineage": {
+        "an OpenLineage event was not sent, and further ones may follow: %s": "pipeline-lineage-not-sent",
+    },
+    "pipeline.watch.publisher": {
+        "the status of the pipeline is not published: %s": "pipeline-status-not-published",
+    },
+    "protocols.openwire.acknowledgements": {
+        "message %s could not be put aside: %s": "dead-letter-failed",
+    },
+    "protocols.openwire.broker_connection": {
+        "OpenWire connection of %s closed: %s": "connection-protocol-error",
+    },
+    "protocols.openwire.consumer": {
+        "message %s cannot be written for consumer %s: %s": "message-unwritable",
+    },
+    "protocols.openwire.refusals": {
+        "%s of %s refused: %s": "request-refused",
+    },
+    "service.children.bridge_process": {
+        "%s": "bridges-without-connector",
+        "the process of the bridges: %s": "bridge-process-error",
+    },
+    "service.children.paused_bridges": {
+        "%s cannot be read, so no bridge is paused: %s": "paused-bridges-unreadable",
+    },
+    "service.children.supervision": {
+        "%s has ended: %s; it is started again in %g s, then after growing pauses without a further line":
+            "child-process-ended",
+    },
+    "service.embedding.broker_thread": {
+        "broker %s ended unexpectedly": "embedded-broker-failed",
+        "broker %s cannot start: %s": "embedded-broker-not-started",
+    },
+    "service.embedding.vm_url": {
+        "%s": "embedded-broker-warning",
+    },
+    "service.runtime_configuration": {
+        "the configuration stays as it was: %s": "reload-refused",
+        "%s": "configuration-warning",
+    },
+    "service.security": {
+        "users stay as they were: %s": "users-unreadable",
+    },
+    "service.service": {
+        "runtimeConfigurationPlugin has no effect in this process: its file is never reloaded": "reload-impossible",
+    },
+    "service.usage": {
+        "%s is %d bytes, but the file system of %s has %d; sends wait when it is full": "usage-above-disk",
+    },
+    "service.web_process": {
+        "nothing is served over HTTP: the extra web is not installed: %s": "web-extra-missing",
+        "nothing is served over HTTP: this broker has no data directory, so no control socket":
+            "web-no-control-socket",
+        "the web process: %s": "web-process-error",
+    },
+    "stores.directory": {
+        "%s cannot be written: %s; nobody can tell who uses the directory": "lock-file-unwritable",
+        "%s %s belongs to user %d; what this broker makes there belongs to root": "directory-of-another-user",
+        "%s %s can be written by its group (mode %o): run chmod g-w %s": "directory-group-writable",
+    },
+    "stores.driver.answers": {
+        "%s": "message-damaged",
+    },
+    "stores.driver.journal_store": {
+        "journal %s: %s": "journal-damage-found",
+        "journal %s: the disk is nearly full, make room": "disk-nearly-full",
+        "journal %s: disk syncs are off, a power cut loses %s that were acknowledged": "journal-without-syncs",
+        "the disk is full: messages that were not acknowledged yet are not kept": "disk-full-lost-messages",
+        "%s": "journal-warning",
+        "there is room on the disk again: messages are taken": "disk-has-room",
+        "the disk is full: no message is taken until there is room, consumers go on": "disk-full",
+        "%s is damaged at byte %d: what lies behind it stays there; stop the broker and run `spanwire "
+        "store repair DIRECTORY`":
+            "journal-damaged",
+    },
+    "stores.driver.writer": {
+        "%s": "journal-warning",
+    },
+    "transports.connector": {
+        "connection of %s refused: unexpected error": "connection-refused-fault",
+        "%d connection(s) refused, the last one from %s: %s": "connection-refused",
+    },
+    "transports.loop.pump": {
+        "connection of %s closed: unexpected error": "connection-fault",
+        "connection of %s closed: %s": "connection-closed",
+        "a closed connection could not be removed": "connection-fault",
+    },
+    "transports.loop.system_clock": {
+        "the system clock jumped %.1f s forward; message times and expiry follow it": "clock-forward",
+        "the system clock was set back %.1f s; message times and expiry follow it": "clock-back",
+    },
+    "transports.loop.turn": {
+        "the broker's timers failed; they run again in %s s": "timers-failed",
+    },
+    "transports.vm": {
+        "a connection to %s is refused: %s": "connection-refused",
+        "a connection to %s is refused: unexpected error": "connection-refused-fault",
+    },
+    "web.listening": {
+        "the keys of the web port stay as they were: %s": "web-keys-unreadable",
+    },
+}
+# fmt: on
+
+
+def event_of(record: logging.LogRecord) -> str:
+    """Return the event of a record, or "" for a record that reports no fault of the table.
+
+    Records that come from another process bring the event as an attribute.
+    """
+    event = getattr(record, "event", None)
+    if isinstance(event, str):
+        return event
+    rows = EVENTS.get(record.name.removeprefix(PACKAGE))
+    if rows is None or record.levelno < logging.WARNING or not isinstance(record.msg, str):
+        return ""
+    return rows.get(record.msg, "")
