@@ -45,16 +45,17 @@ class SequenceRun:
 
     The numbers are those of the producer or of the dispatches. Numbers at equal distances, as one consumer of a queue
     or each of several in turn gets them, are stored as a range: a list takes 180 instructions for each acknowledgement.
-    Numbers that follow at other distances are in a list.
+    Numbers that follow at other distances are in a list. The first ``ranged`` numbers begin with ``first`` and have the
+    distance ``step``.
     """
 
-    __slots__ = ("_first", "_others", "_ranged", "_step", "size")
+    __slots__ = ("_others", "first", "ranged", "size", "step")
 
     def __init__(self, first: i64) -> None:
         self.size: i64 = 1
-        self._first: Final[i64] = first
-        self._step: i64 = 0
-        self._ranged: i64 = 1
+        self.first: Final[i64] = first
+        self.step: i64 = 0
+        self.ranged: i64 = 1
         self._others: list[int] | None = None
 
     def append(self, sequence: i64) -> None:
@@ -65,24 +66,24 @@ class SequenceRun:
         if others is not None:
             others.append(sequence)
         elif size == 1:
-            self._step = sequence - self._first
-            self._ranged = 2
-        elif sequence == self._first + self._step * size:
-            self._ranged = size + 1
+            self.step = sequence - self.first
+            self.ranged = 2
+        elif sequence == self.first + self.step * size:
+            self.ranged = size + 1
         else:
             self._others = [sequence]
 
     @property
     def is_consecutive(self) -> bool:
         """Return True if each number is one above the number before."""
-        return self._others is None and (self.size == 1 or self._step == 1)
+        return self._others is None and (self.size == 1 or self.step == 1)
 
     def at(self, index: i64) -> i64:
         """Return the number at ``index``."""
         others = self._others
-        if others is None or index < self._ranged:
-            return self._first + self._step * index
-        return others[index - self._ranged]
+        if others is None or index < self.ranged:
+            return self.first + self.step * index
+        return others[index - self.ranged]
 
     def after(self, count: int) -> list[int]:
         """Return the numbers behind the first ``count``."""

@@ -39,12 +39,21 @@ class SessionId:
 class ProducerId:
     """Producer id ``connection_id:session_id:value``."""
 
-    __slots__ = ("connection_id", "session_id", "value")
+    __slots__ = ("_octets", "connection_id", "session_id", "value")
 
     def __init__(self, connection_id: str, session_id: int, value: int) -> None:
         self.connection_id: Final[str] = connection_id
         self.session_id: Final[int] = session_id
         self.value: Final[int] = value
+        self._octets: bytes | None = None
+
+    def octets(self) -> bytes:
+        """Return the text in UTF-8, made once: the journal writes it for each message that was consumed at once."""
+        made = self._octets
+        if made is None:
+            made = str(self).encode("utf-8", "surrogatepass")
+            self._octets = made
+        return made
 
     def __str__(self) -> str:
         return f"{self.connection_id}:{self.session_id}:{self.value}"

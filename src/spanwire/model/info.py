@@ -34,6 +34,7 @@ class ConnectionInfo:
     - ``max_consumers`` and ``max_producers``
     - ``encrypted``: True if the connection is inside TLS
     - ``audit_makers``: True if duplicates of a bridge of another kind of broker are detected by original producer
+    - ``connector``: the name of the connector, "" for connections inside of the process
     - ``steals_links``: True if the connection takes its client id over from an older connection (``allowLinkStealing``)
     """
 
@@ -53,6 +54,7 @@ class ConnectionInfo:
     steals_links: bool = False
     is_bridge: bool = False
     unnamed_broker_id: str = ""
+    connector: str = ""
 
 
 @dataclass(frozen=True)

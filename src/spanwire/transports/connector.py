@@ -39,6 +39,8 @@ class TransportConnector:
     def __init__(self, settings: ConnectorSettings, admission: Admission) -> None:
         self.settings: Final = settings
         self.connection_count = 0
+        self.accepted = 0  # connections since the start
+        self.refused = 0  # connections over a limit since the start
         self._factories: dict[str, ConnectionFactory] = {}
         self._context: ssl.SSLContext | None = None
         self._admission: Final = admission
@@ -61,6 +63,11 @@ class TransportConnector:
         return self.settings.name
 
     @property
+    def is_started(self) -> bool:
+        """True while connections are accepted."""
+        return self._server is not None
+
+    @property
     def uri(self) -> str:
         """The URI for clients, with the real port once bound."""
         return self.settings.uri(self._port)
@@ -78,6 +85,21 @@ class TransportConnector:
         """
         return all(is_loopback(host) for _, host in await tcp.resolve(self.settings))
 
+    def read_keys(self) -> ssl.SSLContext | None:
+        """Read the key store again. Blocks.
+
+        Raises:
+            ConfigurationError: the key store cannot be used
+        """
+        if self.settings.tls is None:
+            return None
+        make = cast("Callable[[TlsSettings], ssl.SSLContext]", registry.load(registry.SERVER_CONTEXT))
+        return make(self.settings.tls)
+
+    def use_keys(self, context: ssl.SSLContext | None) -> None:
+        """Use the result of `read_keys` for new connections; open ones stay."""
+        self._context = context
+
     async def bind(self) -> None:
         """Open the key store and take the port.
 
@@ -85,9 +107,7 @@ class TransportConnector:
             ConfigurationError: the key store cannot be used
             TransportError: the host is unknown, or the port cannot be taken
         """
-        if self.settings.tls is not None:
-            make = cast("Callable[[TlsSettings], ssl.SSLContext]", registry.load(registry.SERVER_CONTEXT))
-            self._context = make(self.settings.tls)
+        self.use_keys(self.read_keys())
         family, host = (await tcp.resolve(self.settings))[0]
         self._listener = tcp.bind(self.settings, family, host)
         self._port = int(self._listener.getsockname()[1])
@@ -132,9 +152,11 @@ class TransportConnector:
         host = str(peer[0])
         reason = self._over_limit(host)
         if reason is not None:
+            self.refused += 1
             self._log_refusal(host, reason, now)
             return None
         self.connection_count += 1
+        self.accepted += 1
         self._hosts[transport] = host
         accepted = transport.get_extra_info("socket")
         if accepted is not None:

@@ -33,6 +33,11 @@ class Producer(Sender):
         """Destination of all messages, or None if each send names a destination."""
         return self.core.destination
 
+    @property
+    def last_message_id(self) -> str | None:
+        """JMSMessageID of the message that the last send has sent, or None before the first one."""
+        return self.core.last_message_id
+
     def close(self) -> None:
         """Close the producer."""
         shared = self._shared

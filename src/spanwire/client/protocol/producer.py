@@ -126,6 +126,13 @@ class ClientProducer:
         request = self._announced
         return request is not None and request.error is not None
 
+    @property
+    def last_message_id(self) -> str | None:
+        """JMS message id of the last message, or None before the first one."""
+        if self._sent == 0:
+            return None
+        return f"{self._id.connection_id}:{self._id.session_id}:{self._id.value}:{self._sent}"
+
     def post(
         self,
         body: object,

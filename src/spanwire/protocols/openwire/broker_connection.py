@@ -83,11 +83,12 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
             return
         if self._monitor is not None:
             self._monitor.received(now.monotonic)
-        if self.holds_requests and not data:
-            return
-        while self.holds_requests:  # the transport did not wait for `go_on`
-            self._hurry()
-            self.go_on(now)
+        if self.holds_requests:
+            if not data:
+                return
+            while self.holds_requests:  # the transport did not wait for `go_on`
+                self._hurry()
+                self.go_on(now)
         self._hurries = False
         try:
             self._commands = self._decoder.feed(data)
@@ -110,7 +111,10 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
     @property
     def holds_requests(self) -> bool:
         """Return True while commands wait for the next turn, or for a commit or rollback over several turns."""
-        return (self._next_command < len(self._commands) or self._is_busy()) and not self._is_ending
+        if self._next_command < len(self._commands):
+            return not self._is_ending
+        client = self._client
+        return client is not None and client.state.job is not None and not self._is_ending
 
     def _is_busy(self) -> bool:
         """Return True while a broker job of the client is unfinished; other requests of the client wait."""
@@ -140,7 +144,7 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
             self._handle_decoded(end, now)
             if self._is_paused or self._next_command < len(self._commands):
                 break
-            self._commands = self._decoder.feed(b"")
+            self._commands = [] if self._decoder.is_drained else self._decoder.feed(b"")
             self._next_command = 0
             if not self._commands:
                 break
@@ -154,13 +158,18 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
 
     def _handle_decoded(self, end: int, now: Time) -> None:
         """Process decoded commands until the broker has done ``end`` steps or the connection is paused."""
-        broker = self._broker
+        context = self._broker.assembly.context
         commands = self._commands
         count: i64 = len(commands)
         index: i64 = self._next_command
-        while index < count and broker.steps < end and not self._is_paused:
+        while index < count and context.steps < end and not self._is_paused:
             command = commands[index]
-            if self._working is None and self._is_held(command):
+            working = self._working
+            if working is not None and isinstance(command, wire.MessageFrame):  # `_handle` does the same
+                index += 1
+                self._take_message(working, command, now)
+                continue
+            if working is None and self._is_held(command):
                 break
             index += 1
             self._handle(command, now)

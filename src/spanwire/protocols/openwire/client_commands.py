@@ -22,6 +22,7 @@ from spanwire.model.errors import (
     MessageFormatError,
 )
 from spanwire.model.ids import AnyTransactionId, TransactionId, XaTransactionId
+from spanwire.model.message import Message
 from spanwire.model.routing import UNLIMITED_TTL, NetworkFilter
 from spanwire.protocols.openwire.acknowledgements import Acknowledgements
 from spanwire.protocols.openwire.announcements import consumer_info_of, producer_info_of
@@ -37,7 +38,12 @@ from spanwire.protocols.openwire.messages.identities import (
     session_id_of,
     transaction_id_of,
 )
-from spanwire.protocols.openwire.messages.message_format import MessageReader, OpenWireMessageFormat
+from spanwire.protocols.openwire.messages.message_format import (
+    SUSPECT_OCTETS,
+    TRANSACTED,
+    MessageReader,
+    OpenWireMessageFormat,
+)
 from spanwire.protocols.openwire.output import UNSIGNED, OutputBuffer, token_of
 from spanwire.protocols.openwire.producers import AnnouncedProducers, delivered_before, transaction_of, window_size_of
 from spanwire.protocols.openwire.xa_commands import BEGIN, COMMIT_ONE_PHASE, END, RECOVER, ROLLBACK, XaCommands
@@ -117,11 +123,15 @@ class ClientCommands(wire.CommandVisitor):
         if reader is None:
             reader = self._message_format.new_reader()
             self._reader = reader
-        message = self._message_format.received(command, reader)
+        message_format = self._message_format
+        if command.version == message_format.version:
+            message = message_format.indexed(command.raw, reader)
+        else:
+            message = message_format.received(command, reader)
         producer = self._producers.sender(message.raw, message, reader.scanner.front)
         if self._serves_bridge:
-            message.redelivery_count = delivered_before(self._message_format, message)
-        transaction_id = transaction_of(message, producer)
+            message.redelivery_count = delivered_before(message_format, message)
+        transaction_id = transaction_of(message, producer) if message.format_index & TRANSACTED else None
         if isinstance(transaction_id, TransactionId):
             self._check_own(transaction_id.connection_id)
         token = NO_TOKEN
@@ -130,10 +140,8 @@ class ClientCommands(wire.CommandVisitor):
         elif producer.window_size > 0:
             token = producer.number << WINDOW_SHIFT | window_size_of(message)
             self._in_window = token
-        try:
-            self._message_format.check_properties(message)
-        except MessageFormatError as error:
-            self._broker.refuse_message(self.state, transaction_id, error)
+        if message.tail_start - message.properties_start > SUSPECT_OCTETS:
+            self._check_properties(message, transaction_id)
         done = self._broker.send(self.state, message, transaction_id, token, self.now)
         if token == NO_TOKEN:
             return
@@ -141,6 +149,12 @@ class ClientCommands(wire.CommandVisitor):
         self.withheld = True
         if done:
             self.answer(token)
+
+    def _check_properties(self, message: Message, transaction_id: AnyTransactionId | None) -> None:
+        try:
+            self._message_format.check_properties(message)
+        except MessageFormatError as error:
+            self._broker.refuse_message(self.state, transaction_id, error)
 
     def answer(self, token: int) -> None:
         """Send the response for ``token``: a Response, or a ProducerAck for a producer window."""

@@ -101,6 +101,7 @@ class Login:
             encrypted=self._settings.encrypted,
             audit_makers=self._settings.audit_makers,
             steals_links=self._settings.steals_links,
+            connector=self._settings.connector_name,
             is_bridge=is_bridge,
             unnamed_broker_id=unnamed_id(introduced) if is_bridge and introduced is not None else "",
         )

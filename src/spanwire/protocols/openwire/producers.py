@@ -19,7 +19,7 @@ from spanwire.protocols.openwire.codec import _marshallers as wire
 from spanwire.protocols.openwire.codec.loose import LooseReader, LooseWriter
 from spanwire.protocols.openwire.codec.schema import LATEST_VERSION
 from spanwire.protocols.openwire.messages.identities import transaction_id_of, wire_producer_id
-from spanwire.protocols.openwire.messages.message_format import TRANSACTED, OpenWireMessageFormat
+from spanwire.protocols.openwire.messages.message_format import OpenWireMessageFormat
 
 PRODUCER_OFFSET: Final = 6
 MINIMUM_MESSAGE_SIZE: Final = 1024  # bytes of a message in a producer's window beside content and properties
@@ -122,9 +122,7 @@ class AnnouncedProducers:
 
 
 def transaction_of(message: Message, producer: AnnouncedProducer) -> AnyTransactionId | None:
-    """Return the transaction of a message, or None."""
-    if not message.format_index & TRANSACTED:
-        return None
+    """Return the transaction of a message with the flag `TRANSACTED`."""
     raw = message.raw
     position = PRODUCER_OFFSET + len(producer.octets)
     if raw[position] == 0:

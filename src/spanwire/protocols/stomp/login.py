@@ -41,6 +41,7 @@ class Login:
             max_consumers=settings.max_consumers,
             max_producers=settings.max_producers,
             steals_links=settings.steals_links,
+            connector=settings.connector_name,
         )
 
     def answer(self, connection_id: str) -> bytes:

@@ -181,6 +181,16 @@ class JournalStore:
         """Bytes not yet written."""
         return self._journal.backlog_bytes
 
+    @property
+    def segment_count(self) -> int:
+        """Number of segments of the journal."""
+        return self._journal.segment_count
+
+    @property
+    def moved_bytes(self) -> int:
+        """Bytes that compaction has written in this run."""
+        return self._journal.moved_bytes
+
     def start(self) -> None:
         """Start both threads."""
         self._journal.space_changed(0, True)

@@ -219,6 +219,11 @@ class Journal(MessageStore, UnitStore, MetadataStore, StoreUsage):
         return self._index.segments.used_bytes + max(0, self._space.spare_bytes)
 
     @property
+    def segment_count(self) -> int:
+        """Number of segments."""
+        return len(self._index.segments.by_number)
+
+    @property
     def moved_bytes(self) -> int:
         """Bytes that compaction has written in this run."""
         return self._compaction.moved_bytes

@@ -378,8 +378,7 @@ def cancellation(message: Message) -> bytes:
     """
     if message.link_number < 0:
         return _PRODUCER_SEQUENCE.pack(message.link_number)
-    message_id = message.message_id
-    return _PRODUCER_SEQUENCE.pack(message_id.sequence) + str(message_id.producer_id).encode("utf-8", "surrogatepass")
+    return _PRODUCER_SEQUENCE.pack(message.sequence) + message.producer_id.octets()
 
 
 def check_unit(

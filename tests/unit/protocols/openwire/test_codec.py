@@ -207,7 +207,7 @@ class Recorder(CommandVisitor):
 def test_a_command_visits_the_method_of_its_name_and_all_others_are_refused() -> None:
     recorder = Recorder()
     MessageAck().visit(recorder)
-    MessageFrame(28, 12).visit(recorder)
+    MessageFrame(28, 12, bytes(6)).visit(recorder)
     assert recorder.seen == ["ack", "message"]
     for command in (FlushCommand(), ProducerInfo(), text_message()):
         with pytest.raises(OpenWireProtocolError, match="is not expected here"):

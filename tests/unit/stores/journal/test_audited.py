@@ -35,7 +35,7 @@ class Audited:
         """One message of the one producer; gives its sequence."""
         message = plain_message(Q, number, body)
         sequence = self.journal.append(Q, message)
-        self.audit.stored(None, message.message_id)
+        self.audit.stored(None, message.producer_id, message.sequence)
         return sequence
 
     def writes(self) -> None:

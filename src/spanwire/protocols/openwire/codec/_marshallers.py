@@ -151,27 +151,20 @@ class MessageFrame(Command):
     ``version`` is the wire format version of the layout. Fields after the first two are unchecked.
     """
 
-    def __init__(self, type_id: int, version: int) -> None:
+    def __init__(self, type_id: int, version: int, raw: bytes) -> None:
+        if len(raw) < 6:
+            raise OpenWireProtocolError("a message ends inside its first fields")
         self._type_id: Final[int] = type_id
         self.version: Final[int] = version
-        self.command_id = 0
-        self.response_required = False
-        self.raw = b""
+        self.raw: Final[bytes] = raw
+        self.command_id: Final[int] = read_i32_be(raw, 1)
+        self.response_required: Final[bool] = raw[5] != 0
 
     def type_id(self) -> int:
         return self._type_id
 
-    def take(self, raw: bytes) -> None:
-        """Take the octets of a whole frame from the type id on."""
-        if len(raw) < 6:
-            raise OpenWireProtocolError("a message ends inside its first fields")
-        self.raw = raw
-        self.command_id = read_i32_be(raw, 1)
-        self.response_required = raw[5] != 0
-
     def read(self, r: FieldReader) -> None:
-        self.take(r.data[r.position - 1 : r.end])
-        r.position = r.end
+        raise OpenWireProtocolError("a message frame is not read field by field")
 
     def write(self, w: FieldWriter) -> None:
         w.write_octets(self.raw[1:])

@@ -14,12 +14,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from librt.strings import BytesWriter, write_i32_be
+from librt.strings import BytesWriter, read_i32_be, write_i32_be
 from mypy_extensions import i64
 
 from spanwire.protocols.base import MAX_FRAME_SIZE, MAX_INTRODUCTION, MAX_OPENWIRE_FRAME_BEFORE_LOGIN
 from spanwire.protocols.octets import patch_int
 from spanwire.protocols.openwire.codec._marshallers import (
+    ACTIVE_MQ_BLOB_MESSAGE,
+    ACTIVE_MQ_MESSAGE,
     MESSAGE_ACK,
     WIRE_FORMAT_INFO,
     Command,
@@ -99,6 +101,7 @@ class FrameDecoder:
         self._version = LATEST_VERSION
         self._is_negotiated = False
         self._failure: OpenWireProtocolError | None = None
+        self.is_drained = True  # nothing more can be decoded before the next read
 
     @property
     def pending_bytes(self) -> int:
@@ -131,7 +134,7 @@ class FrameDecoder:
 
         Such a point is a WireFormatInfo, because the rest is in the negotiated encoding, or an undecodable frame,
         because the commands before it are valid. Handle the commands, then call ``feed(b"")`` until the result is
-        empty.
+        empty or ``is_drained`` is set.
 
         Raises:
             OpenWireProtocolError: the next frame cannot be decoded; raised by all further calls as well.
@@ -140,24 +143,37 @@ class FrameDecoder:
         if self._failure is not None:
             raise self._failure
         frames = self._frames
+        acks = None if self.gathers_answers else self._acks
         octets = data
         position: i64 = 0
+        self.is_drained = False
         try:
             if frames.is_inside_frame:
                 frame = frames.complete_frame(data)
                 if not frame:
+                    self.is_drained = True
                     return commands
                 position = frames.used
                 self._take(commands, frame, 0, len(frame))
             elif frames.buffered > 0:
                 octets = frames.take_buffered(data)
+            end: i64 = len(octets)
             while self._is_negotiated or not commands:
-                size = frames.size_at(octets, position)
-                if size == INCOMPLETE:
-                    break
                 start: i64 = position + SIZE_OCTETS
-                self._take(commands, octets, start, start + size)
-                position = start + size
+                announced: int = read_i32_be(octets, position) if start <= end else 0
+                size: i64 = announced
+                is_whole = 0 < size <= end - start and size <= frames.limit  # no call for each of thousands of frames
+                if not is_whole and frames.size_at(octets, position) == INCOMPLETE:
+                    self.is_drained = True
+                    break
+                following: i64 = start + size
+                type_id: int = octets[start]
+                if acks is not None and ACTIVE_MQ_MESSAGE <= type_id <= ACTIVE_MQ_BLOB_MESSAGE:  # as in `_take`
+                    acks.run = None
+                    commands.append(MessageFrame(type_id, self._version, octets[start:following]))
+                else:
+                    self._take(commands, octets, start, following)
+                position = following  # not before: a frame that cannot be decoded is read again
         except OpenWireProtocolError as error:
             if not commands:
                 self._failure = error
@@ -174,22 +190,29 @@ class FrameDecoder:
 
     def _take(self, commands: list[Command], octets: bytes, start: i64, end: i64) -> None:
         acks = self._acks
-        if acks is None or octets[start] != MESSAGE_ACK:
-            if acks is not None:
-                acks.run = None
-                if self.gathers_answers and add_answer(commands, octets, start, end):
-                    return
-                if is_message(octets[start]):  # with ``acks`` messages pass as they are
-                    commands.append(self._decode_message(octets[start], octets, start, end))
-                    return
-            command = self._decode(octets, start, end)
-            if command is not None:
-                commands.append(command)
-        elif not acks.add(commands, octets, start, end):
-            acknowledgement = self._decode(octets, start, end)
-            if isinstance(acknowledgement, MessageAck):
-                commands.append(acknowledgement)
-                acks.learn(acknowledgement, octets, start, end)
+        type_id: int = octets[start]
+        if acks is not None:
+            if type_id == MESSAGE_ACK:
+                if not acks.add(commands, octets, start, end):
+                    self._learn_ack(acks, commands, octets, start, end)
+                return
+            acks.run = None
+            if self.gathers_answers and add_answer(commands, octets, start, end):
+                return
+            if ACTIVE_MQ_MESSAGE <= type_id <= ACTIVE_MQ_BLOB_MESSAGE:  # with ``acks`` messages pass as they are
+                raw = octets if end - start == len(octets) else octets[start:end]
+                commands.append(MessageFrame(type_id, self._version, raw))
+                return
+        command = self._decode(octets, start, end)
+        if command is not None:
+            commands.append(command)
+
+    def _learn_ack(self, acks: AckReader, commands: list[Command], octets: bytes, start: i64, end: i64) -> None:
+        """Decode an acknowledgement in full, as the pattern of the next ones."""
+        acknowledgement = self._decode(octets, start, end)
+        if isinstance(acknowledgement, MessageAck):
+            commands.append(acknowledgement)
+            acks.learn(acknowledgement, octets, start, end)
 
     def _decode(self, octets: bytes, start: i64, end: i64) -> Command | None:
         type_id: int = octets[start]
@@ -206,18 +229,15 @@ class FrameDecoder:
 
     def _decode_message(self, type_id: int, octets: bytes, start: i64, end: i64) -> MessageFrame:
         converter = self._converter
-        frame = MessageFrame(type_id, self._version)
         if converter is None:
-            frame.take(octets if end - start == len(octets) else octets[start:end])
-            return frame
+            return MessageFrame(type_id, self._version, octets if end - start == len(octets) else octets[start:end])
         message = self._structures.decode(octets, start, end)
         out = BytesWriter()
         out.append(type_id)
         converter.begin(out)
         if message is not None:
             message.write(converter)
-        frame.take(out.getvalue())
-        return frame
+        return MessageFrame(type_id, self._version, out.getvalue())
 
 
 class FrameEncoder:

@@ -117,11 +117,13 @@ class OpenWireMessageFormat(MessageFormat):
             OpenWireProtocolError: the octets are not exactly one message of this layout.
             InvalidDestinationError: the message has no valid destination.
         """
-        return self._index(raw, self._reader)
+        return self.indexed(raw, self._reader)
 
-    def _index(self, raw: bytes, reader: MessageReader) -> Message:
+    def indexed(self, raw: bytes, reader: MessageReader) -> Message:
+        """Create a message from its octets with the reader of its connection; raises the errors of `index`."""
         scanner = reader.scanner
-        scanner.scan(raw)
+        if not scanner.scan_like_last(raw):
+            scanner.scan_anew(raw)
         flags = CARRYING if scanner.carries_structure else 0
         if scanner.original_destination_start - scanner.transaction_start > 1:
             flags |= TRANSACTED
@@ -172,13 +174,15 @@ class OpenWireMessageFormat(MessageFormat):
         if reader is None:
             reader = self._reader
         if frame.version == self.version:
-            return self._index(frame.raw, reader)
+            return self.indexed(frame.raw, reader)
         return self._index_of_version(frame.raw, frame.version, reader)
 
     def check_properties(self, message: Message) -> None:
-        """Raise `MessageFormatError` if a message announces more properties than the broker would decode."""
-        if message.tail_start - message.properties_start > SUSPECT_OCTETS:
-            check_map_count(octets_between(message.raw, message.properties_start, message.tail_start))
+        """Raise `MessageFormatError` if a message announces more properties than the broker would decode.
+
+        Only a message with more than `SUSPECT_OCTETS` of properties can.
+        """
+        check_map_count(octets_between(message.raw, message.properties_start, message.tail_start))
 
     def properties(self, message: Message) -> dict[str, PropertyValue]:
         """Return all properties with their types; raises `MessageFormatError`."""
@@ -310,8 +314,8 @@ class OpenWireMessageFormat(MessageFormat):
         scanner = MessageScanner(version)
         scanner.scan(raw)
         if not scanner.carries_structure:
-            return self._index(raw, reader)
-        return self._index(self.octets_of(decode_message(raw, version)), reader)
+            return self.indexed(raw, reader)
+        return self.indexed(self.octets_of(decode_message(raw, version)), reader)
 
     def _destination(self, raw: bytes, start: i64, end: i64) -> Destination:
         octets = raw[start:end]

@@ -111,8 +111,11 @@ class MessageScanner(OctetReader):
 
     def scan(self, raw: bytes) -> None:
         """Scan the whole message ``raw``."""
-        if self._scan_like_last(raw):
-            return
+        if not self.scan_like_last(raw):
+            self.scan_anew(raw)
+
+    def scan_anew(self, raw: bytes) -> None:
+        """Scan a message that `scan_like_last` did not scan."""
         self.front = b""
         self.data = raw
         self.position = 0
@@ -131,7 +134,7 @@ class MessageScanner(OctetReader):
             self.front = self._route + self._id_octets
             self._type_id = type_id
 
-    def _scan_like_last(self, raw: bytes) -> bool:
+    def scan_like_last(self, raw: bytes) -> bool:
         """Scan a message that differs from the last in numbers, content and properties alone, as most do.
 
         One comparison and no calls: 700 instructions less for each message than part by part.
@@ -172,7 +175,12 @@ class MessageScanner(OctetReader):
         self.sequence = read_i64_be(raw, sequence)
         self.sequence_start = sequence + NUMBER_OCTETS
         self.broker_sequence = read_i64_be(raw, sequence + NUMBER_OCTETS)
-        self._take_plain(raw, plain)
+        self.group_id = None  # from here on as in `_take_plain`, without the call
+        self.persistent = raw[plain + 7] != 0
+        self.expiration_ms = read_i64_be(raw, plain + 8)
+        priority: int = raw[plain + 16]
+        self.priority = priority if priority < 128 else priority - 256
+        self.timestamp_ms = read_i64_be(raw, plain + 18)
         self.content_start = content
         self.properties_start = properties
         self.tail_start = tail
