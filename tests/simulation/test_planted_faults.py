@@ -40,6 +40,9 @@ class FaultyStore:
         if not self._goes_wrong("remove"):
             self._journal.remove(destination, sequence)
 
+    def remove_all(self, destination: Destination, sequences: list[int]) -> None:
+        self._journal.remove_all(destination, [one for one in sequences if not self._goes_wrong("remove")])
+
     def _goes_wrong(self, what: str) -> bool:
         self._calls += what == self._forgets
         return what == self._forgets and self._calls % RARELY == RARELY // 2

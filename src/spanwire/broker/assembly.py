@@ -7,6 +7,7 @@ from typing import Final
 
 from spanwire.broker.admin.administration import Administration
 from spanwire.broker.admin.broker_overview import Overview
+from spanwire.broker.admin.operator_actions import OperatorActions
 from spanwire.broker.admin.published_statuses import PublishedStatuses
 from spanwire.broker.admin.queue_operations import Operations
 from spanwire.broker.advisories.advisory_topics import Advisories
@@ -189,9 +190,17 @@ class BrokerAssembly:
         )  # fmt: skip
         self.sessions = Sessions(self.connection_cleanup)
         self.administration = Administration(
-            context, self.connections, self.connection_cleanup, self.destinations, self.durables, self.flow, self.logins
-        )
-        self.overview = Overview(context, self.map, self.connections, self.usage, self._limits, self.flow, self.xa)
+            context, self.connections, self.connection_cleanup, self.destinations, self.durables, self.flow,
+            self.logins, self.map,
+        )  # fmt: skip
+        self.operator_actions = OperatorActions(
+            context, self.usage, self.access, self.router, self.flow, self.map, self.durables, self.connections,
+            self.xa, self._ids,
+        )  # fmt: skip
+        self.overview = Overview(
+            context, self.map, self.connections, self.usage, self._limits, self.flow, self.xa, self.scheduler,
+            self._policies,
+        )  # fmt: skip
         self.timers = Timers(
             context, self.map, self.destinations, self.durables, self.consumer_registry, self.flow, self.scheduler,
             self._policies, self._settings.upkeep,

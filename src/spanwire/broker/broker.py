@@ -95,6 +95,7 @@ class Broker:
             self.remove_connection(predecessor, now)
             complete(predecessor)
         state = self.assembly.connections.enter(connection, info, principal)
+        state.connected_ms = now.wall_ms
         if self.advisories is not None:
             self.advisories.connection_added(info)
         return state

@@ -29,6 +29,18 @@ class AdministeredBroker(Protocol):
         """Close connections. Returns their ids."""
         ...
 
+    def create_destination(self, destination: Destination, now: Time) -> bool:
+        """Create a queue or topic. Returns False if it existed before."""
+        ...
+
+    def switch_statistics(self, destination: Destination, enabled: bool, now: Time) -> None:
+        """Measure the messages of a queue, or no longer."""
+        ...
+
+    def reset_statistics(self, destination: Destination, now: Time) -> None:
+        """Set the counters of a queue or topic to 0."""
+        ...
+
 
 class BrokerAdministration:
     """Checks the arguments of requests, and calls the broker."""
@@ -64,19 +76,59 @@ class BrokerAdministration:
             ConfigurationError: a name is invalid
             JmsError: the broker refuses
         """
-        names = arguments.get("destinations")
-        if not isinstance(names, list) or not 0 < len(names) <= MAX_NAMES:
-            raise ConfigurationError(f"destinations is no list of 1 to {MAX_NAMES} names")
-        destinations = [parse_destination(str(name), QUEUE) for name in names]
-        for destination in destinations:
-            if destination.is_pattern or destination.is_composite:
-                raise ConfigurationError(f"{destination.qualified_name[:80]} is a pattern: name one destination")
+        destinations = _destinations(arguments)
         removed_views: list[View] = []
         for destination in destinations:
             self._broker.remove_destination(destination, self._clock.now())
             removed_views.append({"destination": destination.qualified_name})
         self._wake()
         return removed_views
+
+    async def create(self, arguments: Mapping[str, object]) -> list[View]:
+        """Create the ``destinations``, names of queues or topics without patterns.
+
+        Returns:
+            ``destination`` and ``created`` for each; those that exist stay as they are.
+
+        Raises:
+            ConfigurationError: a name is invalid
+            JmsError: the broker refuses
+        """
+        views: list[View] = []
+        for destination in _destinations(arguments):
+            created = self._broker.create_destination(destination, self._clock.now())
+            views.append({"destination": destination.qualified_name, "created": created})
+        self._wake()
+        return views
+
+    async def statistics(self, arguments: Mapping[str, object]) -> list[View]:
+        """Measure sizes and times of the messages of the queues ``destinations`` if ``enabled``, else no longer.
+
+        Raises:
+            ConfigurationError: an argument is invalid
+            JmsError: there is no such queue
+        """
+        enabled = arguments.get("enabled")
+        if not isinstance(enabled, bool):
+            raise ConfigurationError("enabled is true or false")
+        views: list[View] = []
+        for destination in _destinations(arguments):
+            self._broker.switch_statistics(destination, enabled, self._clock.now())
+            views.append({"destination": destination.qualified_name, "statistics_enabled": enabled})
+        return views
+
+    async def reset_statistics(self, arguments: Mapping[str, object]) -> list[View]:
+        """Set the counters of the ``destinations`` to 0.
+
+        Raises:
+            ConfigurationError: a name is invalid
+            JmsError: there is no such destination
+        """
+        views: list[View] = []
+        for destination in _destinations(arguments):
+            self._broker.reset_statistics(destination, self._clock.now())
+            views.append({"destination": destination.qualified_name})
+        return views
 
     async def disconnect(self, arguments: Mapping[str, object]) -> list[View]:
         """Close the connections of ``client``: a client id, a connection id or a remote address.
@@ -97,3 +149,15 @@ class BrokerAdministration:
             )
         self._wake()
         return [{"connection_id": connection_id} for connection_id in closed]
+
+
+def _destinations(arguments: Mapping[str, object]) -> list[Destination]:
+    """Return the named destinations. Raises `ConfigurationError`."""
+    names = arguments.get("destinations")
+    if not isinstance(names, list) or not 0 < len(names) <= MAX_NAMES:
+        raise ConfigurationError(f"destinations is no list of 1 to {MAX_NAMES} names")
+    destinations = [parse_destination(str(name), QUEUE) for name in names]
+    for destination in destinations:
+        if destination.is_pattern or destination.is_composite:
+            raise ConfigurationError(f"{destination.qualified_name[:80]} is a pattern: name one destination")
+    return destinations

@@ -27,7 +27,7 @@ from typing import Final, cast
 
 from spanwire.broker.security.audit_log import printable
 from spanwire.management.control_client import MAX_REQUEST_BYTES, SOCKET_NAME, ControlError, ShortPath
-from spanwire.management.handles import Handles, Operator, code_of
+from spanwire.management.handles import OPERATOR, Handles, Operator, code_of
 from spanwire.model.errors import SpanwireError
 
 logger = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ ENTRIES_PER_TURN: Final = 100  # entries of a list made in one turn; each takes 
 
 FAILURE: Final = "the control command %s failed"
 HANDLE: Final = "handle"
-LOGIN: Final = "login"
+NOT_NOTED: Final = ("login", "destination")  # a login a minute and user, and reading, are not audited
 NOT_AUDITED: Final = ("command", HANDLE, "password")  # arguments that never stand in the log
 
 Command = Callable[[], object]
@@ -126,10 +126,14 @@ class ControlServer:
         if arguments is None or operation is None:
             answer = self.answer(request)
             result = answer.get("result")
-            if not isinstance(result, Iterator):
+            loop = asyncio.get_running_loop()
+            if isinstance(result, Iterator):
+                task = loop.create_task(self._list(str(name), result, client))
+            elif isinstance(result, Awaitable):
+                task = loop.create_task(self._await(str(name), result, client))
+            else:
                 _write(client, answer)
                 return
-            task = asyncio.get_running_loop().create_task(self._list(str(name), result, client))
         else:
             task = asyncio.get_running_loop().create_task(
                 self._operate(str(name), operation, arguments, client, operator)
@@ -144,7 +148,10 @@ class ControlServer:
         return self._handles.checked(arguments[HANDLE], command)
 
     def answer(self, request: bytes) -> dict[str, object]:
-        """Return the answer to a command; the result of a listing command is an iterator."""
+        """Return the answer to a command.
+
+        The result of a listing command is an iterator, that of a command over several turns is awaitable.
+        """
         arguments = _read(request)
         if arguments is None:
             return {"ok": False, "error": "the request is no JSON object"}
@@ -160,6 +167,16 @@ class ControlServer:
         except Exception:
             logger.exception(FAILURE, name)
             return _failure_answer(name)
+
+    async def _await(self, name: str, result: Awaitable[object], client: asyncio.Transport) -> None:
+        """Answer with a value that is made over several turns."""
+        try:
+            answer: dict[str, object] = {"ok": True, "result": await result}
+        except Exception:
+            logger.exception(FAILURE, name)
+            answer = _failure_answer(name)
+        if not client.is_closing():
+            _write(client, answer)
 
     async def _list(self, name: str, entries: Iterator[object], client: asyncio.Transport) -> None:
         """Answer with a list over several turns."""
@@ -187,13 +204,13 @@ class ControlServer:
         operator: Operator | None,
     ) -> None:
         try:
-            answer: dict[str, object] = {"ok": True, "result": await operation(arguments)}
+            answer: dict[str, object] = {"ok": True, "result": await operation({**arguments, OPERATOR: operator})}
         except SpanwireError as error:
             answer = _refusal(error)
         except Exception:
             logger.exception(FAILURE, name)
             answer = _failure_answer(name)
-        if name != LOGIN or not answer["ok"]:  # a login a minute and user is no news
+        if name not in NOT_NOTED or not answer["ok"]:
             outcome = "done" if answer["ok"] else f"refused: {printable(str(answer['error']))}"
             text = json.dumps({key: value for key, value in arguments.items() if key not in NOT_AUDITED})
             source = _peer(client) if operator is None else f"{_peer(client)} for {_named(operator)}"

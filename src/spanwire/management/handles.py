@@ -22,6 +22,7 @@ LIFETIME_S: Final = 60  # seconds; a changed password or group counts after this
 MAX_HANDLES: Final = 1_000  # handles; the oldest one ends when there are more
 HANDLE_BYTES: Final = 32  # random bytes of a handle
 PROTOCOL: Final = "http"
+OPERATOR: Final = "operator"  # the argument in which operations find the holder of the handle
 ANONYMOUS: Final = "anonymous"
 
 
@@ -58,6 +59,7 @@ class Operator:
     address: str
     role: Role
     ends: float
+    groups: frozenset[str] = frozenset()
 
 
 class Handles:
@@ -92,7 +94,7 @@ class Handles:
             raise ConfigurationError("user, password and address are texts")
         now = self._clock.now()
         if self._is_open():
-            name, role = ANONYMOUS, Role.VIEW
+            name, role, groups = ANONYMOUS, Role.VIEW, frozenset[str]()
         else:
             info = ConnectionInfo(
                 "",
@@ -102,13 +104,13 @@ class Handles:
                 protocol=PROTOCOL,
             )
             principal = self._broker.log_in(info, now)
-            name, role = principal.name, role_of(principal.groups)
+            name, role, groups = principal.name, role_of(principal.groups), principal.groups
         if role is Role.NONE:
             raise ForbiddenError(f"user {name[:80]} is in no group with a role: {', '.join(GROUP_ROLES)}")
         while len(self._operators) >= MAX_HANDLES:
             del self._operators[next(iter(self._operators))]
         handle = self._new_token()
-        self._operators[handle] = Operator(name, str(address or ""), role, now.monotonic + LIFETIME_S)
+        self._operators[handle] = Operator(name, str(address or ""), role, now.monotonic + LIFETIME_S, groups)
         return {"handle": handle, "role": role.name.lower(), "user": name, "lifetime_s": LIFETIME_S}
 
     def checked(self, handle: object, command: str) -> Operator:

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from spanwire.management.view_table import CONNECTORS, LINKS, broker_row, rows_of
+from spanwire.management.view_table import BRIDGES, CONNECTORS, LINKS, broker_row, rows_of
 
 MEMORY_WARNING: Final = 70  # percent; producers of a topic with slow consumers begin to wait soon
 MEMORY_CRITICAL: Final = 95  # percent; producer flow control stops sends at 100
 STORE_WARNING: Final = 80  # percent; time to enlarge the disk or to consume
 STORE_CRITICAL: Final = 95  # percent; persistent sends wait at 100
 UP: Final = ("running", "stopped")  # a link that an operator has stopped is no fault
+AT_WORK: Final = ("running", "paused")  # a bridge that an operator has paused is no fault
 MAX_NAMED: Final = 5  # links named in the text of a check
 
 
@@ -40,6 +41,7 @@ class Check:
 def broker_checks(status: Mapping[str, object]) -> list[Check]:
     """Return the checks of a broker that has answered ``summary``."""
     broker = broker_row(status)
+    bridges = rows_of(BRIDGES, status)
     return [
         _share("memory", broker.get("memory_percent"), MEMORY_WARNING, MEMORY_CRITICAL),
         _share("store", broker.get("store_percent"), STORE_WARNING, STORE_CRITICAL),
@@ -47,7 +49,24 @@ def broker_checks(status: Mapping[str, object]) -> list[Check]:
         _parked(broker.get("parked_sends")),
         _connectors(rows_of(CONNECTORS, status)),
         _links(rows_of(LINKS, status)),
+        *([_bridges(bridges)] if bridges else []),
     ]
+
+
+def _bridges(bridges: list[dict[str, object]]) -> Check:
+    """Return the check of the bridges of a broker that has some."""
+    gave_up = [str(bridge.get("name")) for bridge in bridges if bridge.get("gave_up")]
+    if gave_up:
+        shown = ", ".join(gave_up[:MAX_NAMED])
+        return Check("bridges", Level.CRITICAL, f"{len(gave_up)} of {len(bridges)} have used up all retries: {shown}")
+    down = [
+        f"{bridge.get('name')} is {bridge.get('state')}" for bridge in bridges if bridge.get("state") not in AT_WORK
+    ]
+    if down:
+        return Check(
+            "bridges", Level.WARNING, f"{len(down)} of {len(bridges)} forward nothing: {', '.join(down[:MAX_NAMED])}"
+        )
+    return Check("bridges", Level.OK, f"{len(bridges)} at work or paused")
 
 
 def queue_check(queues: Iterable[Mapping[str, object]], most_pending: int) -> Check:

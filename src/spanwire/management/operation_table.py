@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from spanwire.management.view_table import INTEGER, LIST, TEXT, VIEWS
+from spanwire.management.attributes import BOOLEAN, INTEGER, LIST, OBJECT, TEXT
+from spanwire.management.view_table import VIEWS
 
 
 class Role(IntEnum):
@@ -54,14 +55,44 @@ class Operation:
 
 SELECTOR: Final = Argument("selector", TEXT, "a selector; without one all messages")
 CONNECTORS: Final = (Argument("connectors", LIST, "names of network connectors", required=True),)
+BRIDGES: Final = (Argument("bridges", LIST, "names of bridges", required=True),)
+MOST: Final = Argument("limit", INTEGER, "most messages", least=0)
+LATER: Final = Argument("as_task", BOOLEAN, "true for an answer at once, with the id of a task")
+TARGET: Final = Argument("target", TEXT, "queue or topic that gets the messages", required=True)
+XID: Final = Argument("xid", TEXT, "id of the branch", required=True)
+SENDS: Final = "send a text message with the rights of the user"
+MESSAGE: Final = (
+    Argument("body", TEXT, "the text", required=True),
+    Argument("properties", OBJECT, "properties: texts, numbers, true and false"),
+    Argument("persistent", BOOLEAN, "false for a message that a restart may lose"),
+    Argument("priority", INTEGER, "0 to 9, 4 by default", least=0),
+    Argument("lifetime_ms", INTEGER, "milliseconds after which the message expires; 0 for never", least=0),
+    Argument("correlation_id", TEXT, "correlation id"),
+    Argument("type", TEXT, "JMS type"),
+    Argument("group", TEXT, "message group"),
+    Argument("reply_to", TEXT, "queue or topic for answers"),
+)
 OPERATIONS: Final = (
     Operation("/queues/{name}/browse", "browse", Role.OPERATE, "show pending messages and leave them in the queue",
               (SELECTOR, Argument("limit", INTEGER, "most messages, 400 at most", least=1)), QUEUE),
-    Operation("/queues/{name}/purge", "purge", Role.OPERATE, "remove pending messages", (SELECTOR,), QUEUE),
+    Operation("/queues/{name}/purge", "purge", Role.OPERATE, "remove pending messages", (SELECTOR, MOST, LATER), QUEUE),
+    Operation("/queues/{name}/move", "move", Role.OPERATE, "move pending messages to another queue or topic",
+              (TARGET, SELECTOR, MOST, LATER), QUEUE),
+    Operation("/queues/{name}/copy", "copy", Role.OPERATE, "copy pending messages to another queue or topic",
+              (TARGET, SELECTOR, MOST, LATER), QUEUE),
+    Operation("/queues/{name}/send", "send", Role.OPERATE, SENDS, MESSAGE, QUEUE),
+    Operation("/topics/{name}/send", "send", Role.OPERATE, SENDS, MESSAGE, TOPIC),
     Operation("/queues/{name}/retry", "retry", Role.OPERATE, "send dead letters back to their destinations",
-              (SELECTOR, Argument("limit", INTEGER, "most messages", least=0)), QUEUE),
+              (SELECTOR, MOST, LATER), QUEUE),
     Operation("/queues/{name}/pause", "pause", Role.OPERATE, "stop the dispatch", subject=QUEUE),
     Operation("/queues/{name}/resume", "resume", Role.OPERATE, "dispatch again", subject=QUEUE),
+    Operation("/queues/{name}/create", "create", Role.ADMIN, "create a queue", subject=QUEUE),
+    Operation("/topics/{name}/create", "create", Role.ADMIN, "create a topic", subject=TOPIC),
+    Operation("/queues/{name}/statistics", "statistics", Role.OPERATE,
+              "measure sizes and times of messages from now on, or no longer",
+              (Argument("enabled", BOOLEAN, "true to measure", required=True),), QUEUE),
+    Operation("/queues/{name}/reset", "reset-statistics", Role.OPERATE, "set the counters to 0", subject=QUEUE),
+    Operation("/topics/{name}/reset", "reset-statistics", Role.OPERATE, "set the counters to 0", subject=TOPIC),
     Operation("/queues/{name}/delete", "delete", Role.ADMIN, "remove an empty queue that is not in use",
               subject=QUEUE),
     Operation("/topics/{name}/delete", "delete", Role.ADMIN, "remove a topic that is not in use", subject=TOPIC),
@@ -69,12 +100,35 @@ OPERATIONS: Final = (
               "remove a durable subscription without a subscriber, and its messages",
               (Argument("client_id", TEXT, "its client id", required=True),
                Argument("name", TEXT, "its name", required=True))),
+    Operation("/subscriptions/create", "create-subscription", Role.ADMIN,
+              "create a durable subscription without a subscriber, with the rights of the user",
+              (Argument("client_id", TEXT, "its client id", required=True),
+               Argument("name", TEXT, "its name", required=True),
+               Argument("topic", TEXT, "topic, wildcards or several names", required=True),
+               Argument("selector", TEXT, "a selector; without one all messages"))),
+    Operation("/branches/commit", "commit-branch", Role.ADMIN,
+              "commit a prepared XA branch whose transaction manager is gone", (XID,)),
+    Operation("/branches/rollback", "roll-back-branch", Role.ADMIN,
+              "roll back a prepared XA branch whose transaction manager is gone", (XID,)),
+    Operation("/consumers/end", "end-consumer", Role.ADMIN, "end a consumer; its connection stays",
+              (Argument("consumer_id", TEXT, "id of the consumer", required=True),)),
     Operation("/connections/disconnect", "disconnect", Role.ADMIN, "close connections",
               (Argument("client", TEXT, "a client id, a connection id or a remote address", required=True),)),
+    Operation("/tasks/cancel", "task-cancel", Role.OPERATE, "end a task; what it has done stays",
+              (Argument("id", TEXT, "id of the task", required=True),)),
     Operation("/links/start", "network-start", Role.ADMIN, "start network connectors", CONNECTORS),
+    Operation("/log/level", "log-level", Role.ADMIN,
+              "set the level of a logger, and show the loggers with a level of their own",
+              (Argument("logger", TEXT, "the name of a logger, or root"),
+               Argument("level", TEXT, "debug, info, warning, error or inherited"))),
     Operation("/links/stop", "network-stop", Role.ADMIN, "stop network connectors", CONNECTORS),
+    Operation("/bridges/pause", "bridge-pause", Role.OPERATE, "pause bridges, also over a restart of the broker",
+              BRIDGES),
+    Operation("/bridges/resume", "bridge-resume", Role.OPERATE, "start paused bridges", BRIDGES),
+    Operation("/bridges/restart", "bridge-restart", Role.OPERATE, "start bridges anew, also failed and paused ones",
+              BRIDGES),
 )  # fmt: skip
-READING: Final = ("status", "summary", *(view.command for view in VIEWS))
+READING: Final = ("status", "summary", "destination", *(view.command for view in VIEWS))
 # Commands of the control socket for the holder of a handle. A command that is not listed is refused.
 COMMAND_ROLES: Final[dict[str, Role]] = {
     **dict.fromkeys(READING, Role.VIEW),

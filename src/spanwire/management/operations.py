@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
 from spanwire.broker.admin.queue_operations import OperationObserver
-from spanwire.model.destination import Destination
+from spanwire.management.tasks import PROGRESS, Progress
+from spanwire.model.destination import QUEUE, Destination, parse_destination
 from spanwire.model.environment import Time
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.written_destination import written_destination
@@ -35,6 +36,19 @@ class OperatedQueues(Protocol):
         self, destination: Destination, selector: str | None, observer: OperationObserver, limit: int, now: Time
     ) -> None:
         """Send dead letters back to their destinations."""
+        ...
+
+    def transfer(
+        self,
+        destination: Destination,
+        target: Destination,
+        keeps: bool,
+        selector: str | None,
+        observer: OperationObserver,
+        limit: int,
+        now: Time,
+    ) -> None:
+        """Move messages that match the selector to a target, or copy them."""
         ...
 
     def pause(self, destination: Destination, pause: bool, now: Time) -> int:
@@ -86,6 +100,41 @@ class QueueOperations:
             for queue, count, skipped in await self._all(arguments, self._queues.retry)
         ]
 
+    async def move(self, arguments: Mapping[str, object]) -> list[View]:
+        """Move at most ``limit`` messages of the queues ``destinations`` that match ``selector`` to ``target``.
+
+        Returns:
+            ``destination``, ``moved`` and ``left`` for each queue; ``left`` counts matching messages that had no room.
+
+        Raises:
+            ConfigurationError: an argument is invalid, or there is no such queue
+            JmsError: the broker refuses
+        """
+        return [
+            {"destination": queue.qualified_name, "moved": count, "left": skipped}
+            for queue, count, skipped in await self._all(arguments, self._transfer(arguments, keeps=False))
+        ]
+
+    async def copy(self, arguments: Mapping[str, object]) -> list[View]:
+        """Copy messages as `move` moves them; the result has ``copied`` in place of ``moved``."""
+        return [
+            {"destination": queue.qualified_name, "copied": count, "left": skipped}
+            for queue, count, skipped in await self._all(arguments, self._transfer(arguments, keeps=True))
+        ]
+
+    def _transfer(self, arguments: Mapping[str, object], *, keeps: bool) -> Operate:
+        name = arguments.get("target")
+        if not isinstance(name, str) or not name:
+            raise ConfigurationError("target is the queue or topic that gets the messages")
+        target = parse_destination(name, QUEUE)
+
+        def operate(
+            queue: Destination, selector: str | None, observer: OperationObserver, most: int, now: Time
+        ) -> None:
+            self._queues.transfer(queue, target, keeps, selector, observer, most, now)
+
+        return operate
+
     async def pause(self, arguments: Mapping[str, object]) -> list[View]:
         """Pause the dispatch of the queues ``destinations``.
 
@@ -113,13 +162,16 @@ class QueueOperations:
             raise ConfigurationError("the selector is no text")
         if not isinstance(limit, int) or isinstance(limit, bool) or limit < 0:
             raise ConfigurationError("the limit is no whole number from 0 on")
+        progress = arguments.get(PROGRESS)
         results: list[tuple[Destination, int, int]] = []
         for queue in self._queues_named(arguments.get("destinations")):
-            result = _OperationResult()
+            result = _OperationResult(progress if isinstance(progress, Progress) else Progress())
             operate(queue, selector, result, limit, self._clock.now())
             self._wake()
             count, skipped = await result.answer
             results.append((queue, count, skipped))
+            if isinstance(progress, Progress) and progress.is_cancelled:
+                break
         return results
 
     def _queues_named(self, names: object) -> list[Destination]:
@@ -142,9 +194,16 @@ class QueueOperations:
 class _OperationResult:
     """The result of an operation, set by the broker at its end."""
 
-    def __init__(self) -> None:
+    def __init__(self, progress: Progress) -> None:
+        self._progress: Final = progress
+        self._before: Final = progress.processed
         self.answer: Final[asyncio.Future[tuple[int, int]]] = asyncio.get_running_loop().create_future()
 
+    def may_go_on(self, count: int) -> bool:
+        self._progress.processed = self._before + count
+        return not self._progress.is_cancelled
+
     def on_finished(self, count: int, skipped: int) -> None:
+        self._progress.processed = self._before + count
         if not self.answer.done():
             self.answer.set_result((count, skipped))

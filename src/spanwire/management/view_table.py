@@ -7,97 +7,34 @@ reference of metrics read names from this table alone, so a new attribute appear
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
-# types of JSON Schema
-INTEGER: Final = "integer"
-NUMBER: Final = "number"
-TEXT: Final = "string"
-BOOLEAN: Final = "boolean"
-LIST: Final = "array"
-OBJECT: Final = "object"
+from spanwire.management.attributes import (
+    BOOLEAN,
+    BYTES,
+    COUNTER,
+    GAUGE,
+    INTEGER,
+    MESSAGES,
+    MILLISECONDS,
+    NO_METRIC,
+    NUMBER,
+    OBJECT,
+    PERCENT,
+    SECONDS,
+    TEXT,
+    Attribute,
+    ViewTable,
+    detail,
+    flag,
+    integer,
+    messages,
+    text,
+)
+from spanwire.management.work_tables import BRANCHES, JOBS, TASKS
 
-COUNTER: Final = "counter"  # only grows, until the broker starts again
-GAUGE: Final = "gauge"
-NO_METRIC: Final = ""
-
-MESSAGES: Final = "messages"
-BYTES: Final = "bytes"
-SECONDS: Final = "seconds"
-PERCENT: Final = "percent"
-
-METRIC_PREFIX: Final = "spanwire"
 RUNNING: Final = "running"  # the state of a link that forwards
 ADVISORY_TOPICS: Final = "topic://ActiveMQ.Advisory."
-
-
-@dataclass(frozen=True, slots=True)
-class Attribute:
-    """One attribute of a view; ``bean`` is the name in ActiveMQ's beans, "" without one."""
-
-    name: str
-    type: str
-    meaning: str
-    bean: str = ""
-    unit: str = ""
-    metric: str = NO_METRIC
-    nullable: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ViewTable:
-    """One kind of objects.
-
-    ``command`` of the control socket lists them. ``keys`` identify a row. Metrics of a row have the labels ``labels``:
-    pairs of label and attribute.
-    """
-
-    name: str
-    meaning: str
-    command: str
-    keys: tuple[str, ...]
-    attributes: tuple[Attribute, ...]
-    metric_prefix: str = ""
-    labels: tuple[tuple[str, str], ...] = ()
-
-    def metrics(self) -> list[Attribute]:
-        """Return the attributes that are metrics."""
-        return [attribute for attribute in self.attributes if attribute.metric]
-
-    def beans(self) -> list[tuple[str, str]]:
-        """Return pairs of ActiveMQ's name and the key of a row."""
-        return [(attribute.bean, attribute.name) for attribute in self.attributes if attribute.bean]
-
-    def metric_name(self, attribute: Attribute) -> str:
-        """Return the name of a metric, without the ``_total`` of counters."""
-        stem, unit = attribute.name, attribute.unit
-        if unit == SECONDS:
-            stem = f"{stem.removesuffix('_s')}_seconds"
-        elif unit == MESSAGES:
-            stem = f"{stem}_messages"
-        return f"{METRIC_PREFIX}_{self.metric_prefix}_{stem}"
-
-
-def integer(name: str, meaning: str, bean: str = "", unit: str = "", metric: str = NO_METRIC) -> Attribute:
-    """Return an attribute that is a whole number."""
-    return Attribute(name, INTEGER, meaning, bean, unit, metric)
-
-
-def messages(name: str, meaning: str, bean: str = "", metric: str = GAUGE) -> Attribute:
-    """Return an attribute that counts messages."""
-    return Attribute(name, INTEGER, meaning, bean, MESSAGES, metric)
-
-
-def text(name: str, meaning: str, bean: str = "", nullable: bool = False) -> Attribute:
-    """Return an attribute that is a text."""
-    return Attribute(name, TEXT, meaning, bean, nullable=nullable)
-
-
-def flag(name: str, meaning: str, bean: str = "", metric: str = NO_METRIC) -> Attribute:
-    """Return an attribute that is true or false; as a metric 1 or 0."""
-    return Attribute(name, BOOLEAN, meaning, bean, metric=metric)
-
 
 BROKER: Final = ViewTable(
     "broker",
@@ -105,11 +42,15 @@ BROKER: Final = ViewTable(
     "status",
     ("name",),
     (
-        text("name", "name of the broker"),
-        text("id", "id of the broker, also in its messages"),
-        text("version", "version of Spanwire"),
+        text("name", "name of the broker", "BrokerName"),
+        text("id", "id of the broker, also in its messages", "BrokerId"),
+        text("version", "version of Spanwire", "BrokerVersion"),
+        flag("persistent", "messages survive a restart", "Persistent"),
+        text("data_directory", "directory of store and control socket", "DataDirectory"),
+        text("configuration", "file of the configuration", nullable=True),
         Attribute("uptime_s", NUMBER, "time since the start", unit=SECONDS, metric=GAUGE),
         integer("connections", "open client connections", "CurrentConnectionsCount", metric=GAUGE),
+        integer("connections_ever", "client connections since the start", "TotalConnectionsCount", metric=COUNTER),
         integer("destinations", "queues and topics, with advisory topics"),
         messages("enqueued", "messages sent to destinations that exist", "TotalEnqueueCount", NO_METRIC),
         messages("dequeued", "acknowledged messages of destinations that exist", "TotalDequeueCount", NO_METRIC),
@@ -123,6 +64,7 @@ BROKER: Final = ViewTable(
         messages("durable_pending", "messages that wait for durable subscriptions", "DurablePendingCount"),
         integer("prepared_transactions", "XA branches that wait for their transaction manager",
                 "PreparedTransactionCount", metric=GAUGE),
+        integer("scheduled_messages", "messages that wait for their time", "ScheduledMessageCount", metric=GAUGE),
         integer("parked_sends", "sends that wait for memory or disk", "ParkedSendCount", metric=GAUGE),
         integer("memory_bytes", "memory of pending messages", "MemoryUsageByteCount", BYTES, GAUGE),
         integer("memory_limit_bytes", "limit of that memory", "MemoryLimit", BYTES, GAUGE),
@@ -147,8 +89,20 @@ CONNECTORS: Final = ViewTable(
     ("name",),
     (
         text("name", "name in the configuration", "Name"),
-        text("uri", "address", "Uri"),
+        text("uri", "address", "URI"),
         integer("connections", "open connections", "ConnectionCount", metric=GAUGE),
+        flag("started", "the connector accepts connections", "Started", GAUGE),
+        integer("connections_ever", "connections since the start", metric=COUNTER),
+        integer("refused", "connections refused at a limit", "MaxConnectionExceededCount", metric=COUNTER),
+        integer("maximum_connections", "most open connections"),
+        integer("maximum_producers", "most producers of a connection", "MaximumProducersAllowedPerConnection"),
+        integer("maximum_consumers", "most consumers of a connection", "MaximumConsumersAllowedPerConnection"),
+        flag("link_stealing", "a new connection takes its client id over", "AllowLinkStealingEnabled"),
+        flag("updates_clients", "clients learn of other brokers", "UpdateClusterClients"),
+        flag("rebalances_clients", "clients are spread over brokers", "RebalanceClusterClients"),
+        flag("updates_on_remove", "clients learn of brokers that leave", "UpdateClusterClientsOnRemove"),
+        flag("audits_producers", "repeated messages of other brokers are found", "AuditNetworkProducers"),
+        text("discovery_uri", "group in which the connector is announced", "DiscoveryURI"),
     ),
     "connector",
     (("connector", "name"),),
@@ -159,14 +113,37 @@ CONNECTIONS: Final = ViewTable(
     "connections",
     ("connection_id",),
     (
-        text("connection_id", "id of the connection"),
+        text("connection_id", "id of the connection", "ConnectionId"),
         text("client_id", "client id", "ClientId", nullable=True),
         text("user_name", "user", "UserName"),
         text("remote_address", "address of the client", "RemoteAddress"),
+        text("connector", "name of the connector; empty inside of the broker's process"),
         text("protocol", "protocol of the client", "Protocol"),
+        Attribute("connected_ms", INTEGER, "time of the login, since 1970", "ConnectedTimestamp", MILLISECONDS),
+        integer("sessions", "sessions of the connection"),
         integer("consumers", "consumers of the connection", "Consumers"),
         integer("producers", "producers of the connection", "Producers"),
+        integer("transactions", "open transactions and XA branches", "ActiveTransactionCount"),
+        messages("in_flight", "dispatched and not acknowledged", "", NO_METRIC),
+        integer("unsent_bytes", "bytes that the client has not read", "", BYTES),
+        integer("waiting_sends", "sends that wait for memory or disk"),
+        flag("blocked", "the broker reads no further bytes until sends have room", "Blocked"),
         flag("slow", "the client does not read its bytes", "Slow"),
+        flag("network", "another broker is connected", "NetworkConnection"),
+        flag("fault_tolerant", "the client connects again after a break", "FaultTolerantConnection"),
+    ),
+)
+SESSIONS: Final = ViewTable(
+    "sessions",
+    "sessions of connected clients",
+    "sessions",
+    ("connection_id", "session"),
+    (
+        text("connection_id", "id of the connection", "ConnectionId"),
+        integer("session", "number of the session; -1 is that of the client's own advisories", "SessionId"),
+        text("client_id", "client id", "ClientId", nullable=True),
+        integer("consumers", "consumers of the session"),
+        integer("producers", "producers of the session"),
     ),
 )
 CONSUMERS: Final = ViewTable(
@@ -187,6 +164,22 @@ CONSUMERS: Final = ViewTable(
         messages("dispatched", "dispatched since the consumer exists", "DispatchedCounter", NO_METRIC),
         messages("dequeued", "acknowledged since the consumer exists", "DequeueCounter", NO_METRIC),
         flag("browser", "a browser, which removes no message", "Browser"),
+        text("connection_id", "id of the connection", "ConnectionId"),
+        integer("session", "number of the session", "SessionId"),
+        integer("number", "number of the consumer in its session", "SubscriptionId"),
+        messages("pending", "messages of topics that wait for the consumer", "PendingQueueSize", NO_METRIC),
+        flag("slow", "messages wait, and the consumer has as many as it may", "SlowConsumer"),
+        flag("network", "a bridge of another broker", "Network"),
+        flag("exclusive", "no other consumer of the queue gets messages meanwhile", "Exclusive"),
+        flag("retroactive", "asked for earlier messages of the topic", "Retroactive"),
+        flag("no_local", "messages of its own connection are left out", "NoLocal"),
+        integer("priority", "priority among the consumers of a queue", "Priority"),
+        integer(
+            "most_pending",
+            "pending messages before some are discarded, as the client asked; 0 for the policy's",
+            "MaximumPendingMessageLimit",
+            MESSAGES,
+        ),
     ),
 )
 PRODUCERS: Final = ViewTable(
@@ -201,6 +194,10 @@ PRODUCERS: Final = ViewTable(
         text("remote_address", "address of the client", "RemoteAddress"),
         text("destination", "queue or topic; none if each message names its own", "DestinationName", nullable=True),
         integer("window_bytes", "bytes that may be unanswered; 0 for no such limit", "ProducerWindowSize", BYTES),
+        text("connection_id", "id of the connection", "ConnectionId"),
+        integer("session", "number of the session", "SessionId"),
+        integer("waiting_sends", "sends that wait for memory or disk"),
+        flag("blocked", "a send waits for memory or disk", "ProducerBlocked"),
     ),
 )
 DESTINATION_ATTRIBUTES: Final = (
@@ -218,6 +215,34 @@ DESTINATION_ATTRIBUTES: Final = (
     integer("memory_limit_bytes", "limit of that memory; 0 for the broker's", "MemoryLimit", BYTES, GAUGE),
     flag("paused", "an operator has paused the dispatch", "Paused", GAUGE),
     integer("durable_subscriptions", "durable subscriptions", "DurableSubscriptions"),
+    messages("cached", "pending messages in memory", "MessagesCachedCount", NO_METRIC),
+    integer("memory_percent", "used part of the memory limit", "MemoryPercentUsage", PERCENT),
+    integer("blocked_sends", "sends that waited for memory or disk since the broker started", "BlockedSends",
+            metric=COUNTER),
+    integer("blocked_ms", "time that they waited, all together", "TotalBlockedTime", MILLISECONDS),
+    Attribute("average_blocked_ms", NUMBER, "time that each waited, on average", "AverageBlockedTime", MILLISECONDS),
+    flag("dead_letters", "a policy sends dead letters here", "DLQ"),
+    detail("statistics_enabled", BOOLEAN, "messages are measured", "StatisticsEnabled"),
+    detail("average_size_bytes", INTEGER, "average size of messages, measured", "AverageMessageSize", BYTES, True),
+    detail("least_size_bytes", INTEGER, "smallest message, measured", "MinMessageSize", BYTES, True),
+    detail("greatest_size_bytes", INTEGER, "largest message, measured", "MaxMessageSize", BYTES, True),
+    detail("average_held_ms", NUMBER, "average time from the send to the removal, measured", "AverageEnqueueTime",
+           MILLISECONDS, True),
+    detail("least_held_ms", INTEGER, "shortest such time", "MinEnqueueTime", MILLISECONDS, True),
+    detail("greatest_held_ms", INTEGER, "longest such time", "MaxEnqueueTime", MILLISECONDS, True),
+    detail("producer_flow_control", BOOLEAN, "sends wait at the memory limit", "ProducerFlowControl"),
+    detail("prioritized_messages", BOOLEAN, "messages are dispatched by priority", "PrioritizedMessages"),
+    detail("always_retroactive", BOOLEAN, "each consumer of the topic gets earlier messages", "AlwaysRetroactive"),
+    detail("audits_copies", BOOLEAN, "a topic takes copies over several routes once", "EnableAudit"),
+    detail("blocked_warning_ms", INTEGER, "pause between two warnings of waiting sends",
+           "BlockedProducerWarningInterval", MILLISECONDS),
+    detail("expiry_period_ms", INTEGER, "pause between two scans for expired messages; 0 for none", "", MILLISECONDS),
+    detail("cursor_full", BOOLEAN, "further persistent messages of the queue stay on the disk", "CursorFull"),
+    detail("groups", OBJECT, "message groups of the queue with their consumers, 1,000 at most", "MessageGroups"),
+    detail("group_map", TEXT, "kind of the map of message groups", "MessageGroupType"),
+    detail("dead_letter_destination", TEXT, "destination of its dead letters; none if they are dropped, or if it takes "
+           "dead letters itself", "", "", True),
+    detail("policy", TEXT, "pattern of the policy entry"),
 )  # fmt: skip
 DESTINATION_LABELS: Final = (("type", "type"), ("destination", "name"))
 # Attributes of destinations of which the broker's metrics have sums; memory has a figure of its own.
@@ -258,7 +283,53 @@ SUBSCRIPTIONS: Final = ViewTable(
         messages("enqueued", "received since the broker started", "EnqueueCounter", NO_METRIC),
         messages("dequeued", "acknowledged since the broker started", "DequeueCounter", NO_METRIC),
         messages("dispatched", "dispatched since the broker started", "DispatchedCounter", NO_METRIC),
+        messages("expired", "expired since the broker started", "", NO_METRIC),
+        messages("cached", "pending messages in memory", "", NO_METRIC),
+        integer("memory_bytes", "memory of its messages", "CursorMemoryUsage", BYTES),
+        text("user_name", "user who subscribed last", "UserName", nullable=True),
     ),
+)
+NETWORK_CONNECTORS: Final = ViewTable(
+    "network_connectors",
+    "settings of network connectors, also of duplex connectors of other brokers that are linked",
+    "status",
+    ("name", "uri"),
+    (
+        text("name", "name of the network connector", "Name"),
+        text("uri", "addresses of remote brokers", "Uri"),
+        Attribute("autoStart", BOOLEAN, "started with the broker; none for those of other brokers", "AutoStart",
+                  nullable=True),
+        integer("messageTTL", "brokers that a message passes at most", "MessageTTL"),
+        integer("consumerTTL", "brokers over which consumers are known", "ConsumerTTL"),
+        integer("prefetchSize", "messages that the bridge may have unacknowledged", "PrefetchSize", MESSAGES),
+        flag("duplex", "links forward in both directions", "Duplex"),
+        flag("dynamicOnly", "durable subscriptions without a subscriber create no demand", "DynamicOnly"),
+        flag("conduitSubscriptions", "many consumers of a broker count as one", "ConduitSubscriptions"),
+        flag("decreaseNetworkConsumerPriority", "nearer consumers are preferred", "DecreaseNetworkConsumerPriority"),
+        flag("bridgeTempDestinations", "temporary destinations are bridged", "BridgeTempDestinations"),
+        flag("suppressDuplicateQueueSubscriptions", "one route serves a queue's consumer",
+             "SuppressDuplicateQueueSubscriptions"),
+        flag("suppressDuplicateTopicSubscriptions", "one route serves a topic's consumer",
+             "SuppressDuplicateTopicSubscriptions"),
+        text("userName", "user at this broker", "UserName", nullable=True),
+        text("remoteUserName", "user at the remote broker", "RemoteUserName", nullable=True),
+    ),
+)  # fmt: skip
+STORES: Final = ViewTable(
+    "stores",
+    "the store of the broker, none without persistence",
+    "status",
+    ("name",),
+    (
+        text("name", "directory of the store", "Name"),
+        text("directory", "directory of the store", "Data"),
+        integer("size_bytes", "size of the store's files", "Size", BYTES),
+        integer("segments", "files of the journal"),
+        integer("segment_bytes", "size of a full segment", "", BYTES),
+        integer("moved_bytes", "bytes that compaction has written since the start", "", BYTES, COUNTER),
+        flag("synced", "acknowledged messages survive a power cut"),
+    ),
+    "journal",
 )
 LINKS: Final = ViewTable(
     "links",
@@ -285,7 +356,46 @@ LINKS: Final = ViewTable(
     "link",
     (("link", "name"), ("remote", "remote"), ("uri", "uri")),
 )
-VIEWS: Final = (BROKER, CONNECTORS, CONNECTIONS, CONSUMERS, PRODUCERS, QUEUES, TOPICS, SUBSCRIPTIONS, LINKS)
+BRIDGES: Final = ViewTable(
+    "bridges",
+    "bridges of <jmsBridgeConnectors>, which run in a process beside the broker",
+    "status",
+    ("name",),
+    (
+        text("name", "id of the bridge, or connector, direction and destination"),
+        text("source", "destination and broker of the source"),
+        text("target", "destination and broker of the target"),
+        text("quality", "quality of service"),
+        text("state", "starting, running, retrying, paused, failed or stopped"),
+        flag("up", "the state is running", metric=GAUGE),
+        flag("gave_up", "all retries are used up, and the bridge waits for an operator", metric=GAUGE),
+        Attribute("since_s", NUMBER, "age of the state", unit=SECONDS),
+        messages("received", "received from the source", "", COUNTER),
+        messages("forwarded", "stored by the target and acknowledged at the source", "", COUNTER),
+        integer("batches", "batches forwarded", metric=COUNTER),
+        integer("retries", "attempts after a failure", metric=COUNTER),
+        messages("dead_letters", "handed to the source's broker as dead letters", "", COUNTER),
+        messages("redelivered", "received that the source had delivered before", "", COUNTER),
+        messages("perhaps_lost", "acknowledged at the source and perhaps not stored by the target", "", COUNTER),
+        Attribute("lag_s", NUMBER, "age of the newest message of the last batch at its end", unit=SECONDS,
+                  metric=GAUGE),
+        text("last_error", "last failure", nullable=True),
+    ),
+    "bridge",
+    (("bridge", "name"),),
+)  # fmt: skip
+VIEWS: Final = (
+    BROKER, CONNECTORS, CONNECTIONS, SESSIONS, CONSUMERS, PRODUCERS, QUEUES, TOPICS, SUBSCRIPTIONS, NETWORK_CONNECTORS,
+    LINKS, BRIDGES, JOBS, BRANCHES, TASKS, STORES,
+)  # fmt: skip
+# Views that are parts of the answer to ``status`` or ``summary``.
+STATUS_PARTS: Final = {
+    CONNECTORS.name: "connectors",
+    LINKS.name: "network_connectors",
+    BRIDGES.name: "bridges",
+    NETWORK_CONNECTORS.name: "network_settings",
+    STORES.name: "stores",
+}
 
 Row = Mapping[str, object]
 
@@ -299,14 +409,28 @@ def rows_of(view: ViewTable, answer: object) -> list[dict[str, object]]:
 def _raw_rows(view: ViewTable, answer: object) -> list[Row]:
     if view is BROKER:
         return [broker_row(answer)] if isinstance(answer, dict) else []
-    if view is CONNECTORS or view is LINKS:
-        part = "connectors" if view is CONNECTORS else "network_connectors"
-        rows = _rows(answer.get(part)) if isinstance(answer, dict) else []
-        return rows if view is CONNECTORS else [{**row, "up": row.get("state") == RUNNING} for row in rows]
+    if view.name in STATUS_PARTS:
+        rows = _rows(answer.get(STATUS_PARTS[view.name])) if isinstance(answer, dict) else []
+        return [{**row, "up": row.get("state") == RUNNING} for row in rows] if view is LINKS else rows
     if view is QUEUES or view is TOPICS:
         scheme = "queue" if view is QUEUES else "topic"
-        return [row for row in _rows(answer) if type_of(row).removeprefix("temp-") == scheme]
+        return [with_averages(row) for row in _rows(answer) if type_of(row).removeprefix("temp-") == scheme]
+    if view is PRODUCERS:
+        return [{**row, "blocked": _number(row.get("waiting_sends")) > 0} for row in _rows(answer)]
     return _rows(answer)
+
+
+def with_averages(row: Row) -> dict[str, object]:
+    """Return the row of a destination with the figures that follow from others.
+
+    They are made here, not in the broker's turn.
+    """
+    limit, blocked = _number(row.get("memory_limit_bytes")), _number(row.get("blocked_sends"))
+    return {
+        **row,
+        "memory_percent": _number(row.get("memory_bytes")) * 100 // limit if limit > 0 else 0,
+        "average_blocked_ms": round(_number(row.get("blocked_ms")) / blocked, 3) if blocked > 0 else 0,
+    }
 
 
 def type_of(row: Row) -> str:
@@ -331,3 +455,7 @@ def broker_row(status: Row) -> dict[str, object]:
 
 def _rows(answer: object) -> list[Row]:
     return [row for row in answer if isinstance(row, Mapping)] if isinstance(answer, list) else []
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else 0

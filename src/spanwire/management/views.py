@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
+from itertools import islice
 from pathlib import Path
 from typing import Final, Protocol
 
 from spanwire import __version__
 from spanwire._build import COMPILED
+from spanwire.broker.admin.destination_details import DestinationDetails
+from spanwire.broker.admin.totals import Totals
 from spanwire.broker.admin.views import (
     BrokerStatistics,
     ConnectionView,
@@ -18,14 +22,28 @@ from spanwire.broker.admin.views import (
     DestinationView,
     DurableView,
     ProducerView,
+    SessionView,
 )
+from spanwire.broker.admin.work_views import BranchView, JobView
+from spanwire.broker.connections.connection_state import ConnectionState
+from spanwire.broker.connections.xa_branch import Branch
 from spanwire.broker.dispatch.destination import BrokerDestination
-from spanwire.transports.base import Clock
+from spanwire.broker.dispatch.subscription import Subscription
+from spanwire.broker.scheduler.schedule import Job
+from spanwire.broker.topic.durable_subscription import DurableSubscription
+from spanwire.model.destination import QUEUE, Destination, parse_destination
+from spanwire.model.errors import ConfigurationError
+from spanwire.model.info import ProducerInfo
+from spanwire.transports.base import Clock, ConnectorSettings
 
 View = dict[str, object]
 # Totals over destinations: `summary` leaves them out.
 TOTALS: Final = ("destinations", "enqueued", "dequeued", "dispatched", "expired", "pending")
+MAX_CONSUMERS: Final = 50_000  # consumers in one answer, so that the answer fits the control socket
+MAX_PRODUCERS: Final = 50_000  # producers in one answer, for the same reason
+MAX_SESSIONS: Final = 50_000  # sessions in one answer, for the same reason
 DESTINATION_FIELDS: Final = tuple(field.name for field in fields(DestinationView))
+DETAIL_FIELDS: Final = tuple(field.name for field in fields(DestinationDetails))
 
 
 class ViewedBroker(Protocol):
@@ -41,6 +59,10 @@ class ViewedBroker(Protocol):
         """The broker's id."""
         ...
 
+    def find_destination(self, destination: Destination) -> BrokerDestination | None:
+        """Return the queue or topic of a name."""
+        ...
+
 
 class OverviewSource(Protocol):
     """The broker's views of its objects (``broker/admin/broker_overview.py``)."""
@@ -53,24 +75,68 @@ class OverviewSource(Protocol):
         """Return the view of a queue or topic."""
         ...
 
-    def durable_views(self, monotonic: float) -> list[DurableView]:
-        """Return a view per durable subscription."""
+    def durables(self) -> list[DurableSubscription]:
+        """Return all durable subscriptions by client id and name."""
         ...
 
-    def connection_views(self) -> list[ConnectionView]:
-        """Return a view per client connection."""
+    def durable_view(self, durable: DurableSubscription, monotonic: float) -> DurableView:
+        """Return the view of a durable subscription."""
         ...
 
-    def consumer_views(self) -> list[ConsumerView]:
-        """Return a view per consumer."""
+    def connections(self) -> list[ConnectionState]:
+        """Return all connections by id."""
         ...
 
-    def producer_views(self) -> list[ProducerView]:
-        """Return a view per producer."""
+    def connection_view(self, state: ConnectionState) -> ConnectionView:
+        """Return the view of a connection."""
         ...
 
-    def statistics(self, with_totals: bool = True) -> BrokerStatistics:
-        """Return the totals, or all but those over destinations."""
+    def consumers(self, state: ConnectionState) -> list[Subscription]:
+        """Return the consumers of a connection."""
+        ...
+
+    def consumer_view(self, state: ConnectionState, consumer: Subscription) -> ConsumerView:
+        """Return the view of a consumer."""
+        ...
+
+    def producers(self, state: ConnectionState) -> list[ProducerInfo]:
+        """Return the producers of a connection."""
+        ...
+
+    def producer_view(self, state: ConnectionState, producer: ProducerInfo) -> ProducerView:
+        """Return the view of a producer."""
+        ...
+
+    def sessions(self, state: ConnectionState) -> list[SessionView]:
+        """Return the views of a connection's sessions."""
+        ...
+
+    def jobs(self) -> list[Job]:
+        """Return the scheduled messages."""
+        ...
+
+    def job_view(self, job: Job) -> JobView:
+        """Return the view of a scheduled message."""
+        ...
+
+    def branches(self) -> list[Branch]:
+        """Return the prepared XA branches."""
+        ...
+
+    def branch_view(self, branch: Branch) -> BranchView:
+        """Return the view of a prepared XA branch."""
+        ...
+
+    def destination_details(self, destination: BrokerDestination) -> DestinationDetails:
+        """Return what a list leaves out of a queue or topic."""
+        ...
+
+    def totals(self, with_destinations: bool = True) -> Totals:
+        """Return sums over durable subscriptions and, if asked, destinations, to be added up in slices."""
+        ...
+
+    def statistics_of(self, totals: Totals) -> BrokerStatistics:
+        """Return the statistics with totals that were added up before."""
         ...
 
 
@@ -78,6 +144,18 @@ class ViewedConnector(Protocol):
     """The part of a transport connector used here."""
 
     connection_count: int
+    accepted: int
+    refused: int
+
+    @property
+    def settings(self) -> ConnectorSettings:
+        """The settings."""
+        ...
+
+    @property
+    def is_started(self) -> bool:
+        """True while connections are accepted."""
+        ...
 
     @property
     def name(self) -> str:
@@ -99,10 +177,13 @@ class BrokerView:
         overview: OverviewSource,
         connectors: Sequence[ViewedConnector],
         clock: Clock,
-        facts: dict[str, object],
+        facts: Callable[[], View],
         store_directory: Path | None = None,
     ) -> None:
-        """Take the sources of the views; ``store_directory`` is None without a store."""
+        """Take the sources of the views.
+
+        ``facts`` are the parts of the status that others know; ``store_directory`` is None without a store.
+        """
         self._broker: Final = broker
         self._overview: Final = overview
         self._store_directory: Final = store_directory
@@ -111,16 +192,23 @@ class BrokerView:
         self._started: Final = clock.now().monotonic
         self._facts: Final = facts
 
-    def status(self) -> View:
-        """Return name, process, uptime, connectors, usage and totals."""
-        return self._status(self._overview.statistics())
+    async def status(self) -> View:
+        """Return name, process, uptime, connectors, usage and totals, which are added up over several turns."""
+        return self._status(self._overview.statistics_of(await self._totals(with_destinations=True)))
 
-    def summary(self) -> View:
+    async def _totals(self, *, with_destinations: bool) -> Totals:
+        totals = self._overview.totals(with_destinations)
+        while totals.add():
+            await asyncio.sleep(0)
+        return totals
+
+    async def summary(self) -> View:
         """Return the status without totals over destinations.
 
-        A monitor that lists the destinations anyway adds them up, so that no turn of the loop has to look at all.
+        A monitor that lists the destinations anyway adds them up itself.
         """
-        status = self._status(self._overview.statistics(with_totals=False))
+        totals = await self._totals(with_destinations=False)
+        status = self._status(self._overview.statistics_of(totals))
         statistics = status["statistics"]
         assert isinstance(statistics, dict)
         return {**status, "statistics": {name: value for name, value in statistics.items() if name not in TOTALS}}
@@ -133,13 +221,10 @@ class BrokerView:
             "version": __version__,
             "compiled": COMPILED,
             "uptime_s": round(self._clock.now().monotonic - self._started, 1),
-            "connectors": [
-                {"name": connector.name, "uri": connector.uri, "connections": connector.connection_count}
-                for connector in self._connectors
-            ],
+            "connectors": [connector_row(connector) for connector in self._connectors],
             "statistics": asdict(statistics),
             "usage": self._usage(statistics),
-            **self._facts,
+            **self._facts(),
         }
 
     def _usage(self, statistics: BrokerStatistics) -> View:
@@ -160,6 +245,34 @@ class BrokerView:
             "disk_full": statistics.disk_full,
         }
 
+    async def destination(self, arguments: Mapping[str, object]) -> View:
+        """Return the counters and details of the queue or topic ``destination``.
+
+        Raises:
+            ConfigurationError: there is no such destination
+        """
+        name = arguments.get("destination")
+        parsed = parse_destination(name, QUEUE) if isinstance(name, str) and name else None
+        found = None if parsed is None else self._broker.find_destination(parsed)
+        if found is None or found.removed:
+            raise ConfigurationError(f"there is no destination {str(name)[:80]}; spanwire dstat lists them")
+        counters = row_of(self._overview.destination_view(found), DESTINATION_FIELDS)
+        return {**counters, **row_of(self._overview.destination_details(found), DETAIL_FIELDS)}
+
+    def sessions(self) -> Iterator[View]:
+        """Yield the sessions, `MAX_SESSIONS` at most, by connection and number."""
+        return islice(self._all_sessions(), MAX_SESSIONS)
+
+    def jobs(self) -> Iterator[View]:
+        """Yield the scheduled messages, oldest job first."""
+        for job in self._overview.jobs():
+            yield asdict(self._overview.job_view(job))
+
+    def branches(self) -> Iterator[View]:
+        """Yield the prepared XA branches, oldest first."""
+        for branch in self._overview.branches():
+            yield asdict(self._overview.branch_view(branch))
+
     def destinations(self) -> Iterator[View]:
         """Yield the counters of every destination, by name.
 
@@ -171,24 +284,58 @@ class BrokerView:
 
     def subscriptions(self) -> Iterator[View]:
         """Yield every durable subscription, by client id and name."""
-        views = self._overview.durable_views(self._clock.now().monotonic)
-        for view in sorted(views, key=lambda view: (view.client_id, view.name)):
-            yield asdict(view)
+        for durable in self._overview.durables():
+            yield asdict(self._overview.durable_view(durable, self._clock.now().monotonic))
 
     def connections(self) -> Iterator[View]:
         """Yield every client connection, by id."""
-        for view in sorted(self._overview.connection_views(), key=lambda view: view.connection_id):
-            yield asdict(view)
+        for state in self._overview.connections():
+            yield asdict(self._overview.connection_view(state))
 
     def consumers(self) -> Iterator[View]:
-        """Yield every consumer, by id."""
-        for view in sorted(self._overview.consumer_views(), key=lambda view: view.consumer_id):
-            yield asdict(view)
+        """Yield the consumers, `MAX_CONSUMERS` at most, by connection and age."""
+        return islice(self._all_consumers(), MAX_CONSUMERS)
 
     def producers(self) -> Iterator[View]:
-        """Yield every producer, by id."""
-        for view in sorted(self._overview.producer_views(), key=lambda view: view.producer_id):
-            yield asdict(view)
+        """Yield the producers, `MAX_PRODUCERS` at most, by connection and age."""
+        return islice(self._all_producers(), MAX_PRODUCERS)
+
+    def _all_sessions(self) -> Iterator[View]:
+        for state in self._overview.connections():
+            for session in self._overview.sessions(state):
+                yield asdict(session)
+
+    def _all_consumers(self) -> Iterator[View]:
+        for state in self._overview.connections():
+            for consumer in self._overview.consumers(state):
+                yield asdict(self._overview.consumer_view(state, consumer))
+
+    def _all_producers(self) -> Iterator[View]:
+        for state in self._overview.connections():
+            for producer in self._overview.producers(state):
+                yield asdict(self._overview.producer_view(state, producer))
+
+
+def connector_row(connector: ViewedConnector) -> View:
+    """Return a connector as a row."""
+    settings = connector.settings
+    return {
+        "name": connector.name,
+        "uri": connector.uri,
+        "connections": connector.connection_count,
+        "started": connector.is_started,
+        "connections_ever": connector.accepted,
+        "refused": connector.refused,
+        "maximum_connections": settings.maximum_connections,
+        "maximum_producers": settings.max_producers,
+        "maximum_consumers": settings.max_consumers,
+        "link_stealing": settings.steals_links,
+        "updates_clients": settings.updates_clients,
+        "rebalances_clients": settings.rebalances_clients,
+        "updates_on_remove": settings.updates_on_remove,
+        "audits_producers": settings.audit_makers,
+        "discovery_uri": settings.discovery_uri,
+    }
 
 
 def row_of(view: object, names: tuple[str, ...]) -> View:

@@ -20,8 +20,9 @@ def away(stage: Stage, client_id: str, name: str, topic: str = MESSAGE_ADVISORIE
 
 
 def durable(stage: Stage, name: str) -> DurableView:
-    (found,) = [view for view in stage.broker.overview.durable_views(stage.now.monotonic) if view.name == name]
-    return found
+    overview = stage.broker.overview
+    (found,) = [durable for durable in overview.durables() if durable.terms.name == name]
+    return overview.durable_view(found, stage.now.monotonic)
 
 
 def test_messages_for_absent_durable_subscribers_are_counted() -> None:
@@ -60,7 +61,10 @@ def test_consumers_are_listed_with_their_clients() -> None:
     stage = Stage()
     stage.peer("c", "app").consumes("queue://Q", selector="a = 1")
     stage.peer("p").sends("queue://Q", "1", properties={"a": 1})
-    (view,) = stage.broker.overview.consumer_views()
+    overview = stage.broker.overview
+    (view,) = [
+        overview.consumer_view(state, one) for state in overview.connections() for one in overview.consumers(state)
+    ]
     assert isinstance(view, ConsumerView)
     assert (view.client_id, view.destination, view.selector, view.in_flight) == ("app", "queue://Q", "a = 1", 1)
 
@@ -70,7 +74,9 @@ def test_producers_are_listed_with_their_clients() -> None:
     peer = stage.peer("p", "app")
     peer.producer("queue://Q", 1)
     peer.producer(None, 2)
-    views = {view.destination: view for view in stage.broker.overview.producer_views()}
+    overview = stage.broker.overview
+    (state,) = overview.connections()
+    views = {one.destination: one for one in [overview.producer_view(state, one) for one in overview.producers(state)]}
     assert views.keys() == {"queue://Q", None}
     assert (views["queue://Q"].client_id, views["queue://Q"].window_bytes) == ("app", 0)
 
@@ -78,8 +84,12 @@ def test_producers_are_listed_with_their_clients() -> None:
 def test_totals_over_destinations_are_left_out_on_request() -> None:
     stage = Stage()
     stage.peer("p").sends("queue://Q", "1")
-    with_totals = stage.broker.overview.statistics()
-    without = stage.broker.overview.statistics(with_totals=False)
+    overview = stage.broker.overview
+    with_totals = overview.statistics()
+    totals = overview.totals(with_destinations=False)
+    while totals.add():
+        pass
+    without = overview.statistics_of(totals)
     assert (with_totals.enqueued, with_totals.pending) == (1, 1)
     assert (without.enqueued, without.pending, without.connections) == (0, 0, with_totals.connections)
 

@@ -69,7 +69,7 @@ class Condition:
         message = text_message(Destination(QUEUE, name), number)
         message.broker_path = ("B",)
         if name in self._arrivals:
-            self._arrivals[name].note_arrival(0, self.context.last_order() + 1, self.context.monotonic)
+            self._arrivals[name].note_arrival(0, self.context.order + 1, self.context.monotonic)
         return MessageReference(self._destinations[name], message, 0, self.context.next_order(), 0)
 
     def destination(self, name: str) -> Queue:

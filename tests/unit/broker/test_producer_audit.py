@@ -22,7 +22,7 @@ def sends(audit: ProducerAudit, number: int, *sequences: int) -> None:
     known: AuditedProducer | None = None
     maker = producer(number)
     for sequence in sequences:
-        known = audit.stored(known, MessageId(maker, sequence))
+        known = audit.stored(known, maker, sequence)
 
 
 def knows(audit: ProducerAudit, number: int, sequence: int) -> bool:
@@ -50,8 +50,8 @@ def test_two_producers_of_one_connection_keep_their_own_windows() -> None:
     first, second = ProducerId("ID:c", 1, 1), ProducerId("ID:c", 1, 2)
     known: AuditedProducer | None = None
     for sequence in (1, 2, 3):
-        known = audit.stored(known, MessageId(first, sequence))
-        known = audit.stored(known, MessageId(second, sequence * 10))
+        known = audit.stored(known, first, sequence)
+        known = audit.stored(known, second, sequence * 10)
     assert audit.is_stored(MessageId(ProducerId("ID:c", 1, 1), 3))
     assert audit.is_stored(MessageId(ProducerId("ID:c", 1, 2), 30))
     assert not audit.is_stored(MessageId(ProducerId("ID:c", 1, 1), 30))
@@ -59,10 +59,10 @@ def test_two_producers_of_one_connection_keep_their_own_windows() -> None:
 
 def test_the_producer_that_was_quiet_for_longest_is_forgotten_first() -> None:
     audit = ProducerAudit(max_producers=3)
-    known = audit.stored(None, MessageId(producer(1), 1))
+    known = audit.stored(None, producer(1), 1)
     sends(audit, 2, 1)
     sends(audit, 3, 1)
-    audit.stored(known, MessageId(known.producer_id, 2))
+    audit.stored(known, known.producer_id, 2)
     sends(audit, 4, 1)
     assert [knows(audit, number, 1) for number in (1, 2, 3, 4)] == [True, False, True, True]
 
@@ -70,10 +70,10 @@ def test_the_producer_that_was_quiet_for_longest_is_forgotten_first() -> None:
 def test_a_producer_that_was_forgotten_while_it_is_connected_is_known_again_with_its_next_send() -> None:
     audit = ProducerAudit(max_producers=1)
     maker = producer(1)
-    known = audit.stored(None, MessageId(maker, 1))
+    known = audit.stored(None, maker, 1)
     sends(audit, 2, 1)
     assert not audit.is_stored(MessageId(maker, 1))
-    known = audit.stored(known, MessageId(maker, 2))
+    known = audit.stored(known, maker, 2)
     assert audit.is_stored(MessageId(maker, 2)) and not audit.is_stored(MessageId(maker, 1))
 
 

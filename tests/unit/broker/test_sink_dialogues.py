@@ -13,7 +13,6 @@ from spanwire.model.destination import TRANSACTION, Destination
 from spanwire.model.errors import ResourceAllocationError, StoreError, XaError
 from tests.support.control_dialogue import ASK, Program, Refused, again, answered
 from tests.support.dialogue.broker_dialogue import Stage
-from tests.unit.broker.test_commit_dialogues import settles
 
 OUT = "queue://OUT"
 SCHEDULED_MESSAGES = Destination(TRANSACTION, "staged-0")
@@ -452,23 +451,6 @@ def test_a_transaction_that_stages_acknowledges_nothing() -> None:
     with pytest.raises(ControlRefusal, match="acknowledges nothing"):
         program.peer.commits(1)
     assert listener.subscription.dispatched_count == 1
-
-
-def test_a_batch_has_a_limit() -> None:
-    stage, program = begun()
-    peers = [program, Program(stage, "other")]
-    same = program.peer.message(OUT, "a")
-    for partition, peer in enumerate(peers):
-        peer.peer.begins(1)
-        for _ in range(50_001):
-            peer.peer.sends_message(same, 1)
-        token = peer.stages(0, partition, "a")
-        settles(stage)
-    error = peers[1].peer.answers[token]
-    assert isinstance(error, ControlRefusal)
-    assert "limit: batch 0 of sink q has 100004 messages" in str(error)
-    assert "make smaller batches" in str(error)
-    assert stage.memory() == 0
 
 
 def counts(stage: Stage) -> list[tuple[int, int, int]]:

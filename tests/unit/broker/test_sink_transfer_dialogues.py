@@ -162,18 +162,20 @@ def test_groups_and_selectors_hold() -> None:
     assert sorted(found) == [["x0", "x1", "x2", "x3"], ["y0", "y1", "y2", "y3"]]
 
 
-@pytest.mark.parametrize("count", [30, 50])
-def test_targets_take_turns_within_a_part_and_each_keeps_its_order(count: int) -> None:
+@pytest.mark.parametrize(("queues", "count"), [(2, 50), (100, 9)])
+def test_targets_take_turns_within_a_part_and_each_keeps_its_order(queues: int, count: int) -> None:
     stage, program = begun()
-    stages(program, 0, *[out(f"{name}{number}", to=f"queue://{name}") for number in range(count) for name in "AB"])
-    program.begins_to_ask("commit", body=f"0 0 {2 * count}", query="q", epoch=1, batch=0)
-    assert reads_of(stage.store) == (count > 30)  # the store does not remember where each of many messages went
+    names = [f"Q{number}" for number in range(queues)]
+    stages(program, 0, *[out(f"{name} {number}", to=f"queue://{name}") for number in range(count) for name in names])
+    stage.settle()
+    program.begins_to_ask("commit", body=f"0 0 {queues * count}", query="q", epoch=1, batch=0)
+    assert reads_of(stage.store) == (queues > 2)  # the store does not remember where each of many messages went
     stage.settle()
     stage.syncs()
-    assert program.hears() == {"messages": 2 * count, "repeated": False}
-    for name in "AB":
+    assert program.hears() == {"messages": queues * count, "repeated": False}
+    for name in names[:2]:
         listener = stage.peer(name).consumes(f"queue://{name}")
-        assert all_of(stage, listener) == [f"{name}{number}" for number in range(count)]
+        assert all_of(stage, listener) == [f"{name} {number}" for number in range(count)]
 
 
 def test_a_cursor_and_a_browser_see_them() -> None:

@@ -60,3 +60,18 @@ def test_the_deepest_queue_is_named_first() -> None:
         "2 queues have more than 10 messages: queue://B has 12, queue://A has 11",
     )
     assert queue_check(rows, 12).level is Level.OK
+
+
+@pytest.mark.parametrize(
+    ("states", "level", "words"),
+    [
+        (["running", "paused"], Level.OK, "2 at work or paused"),
+        (["running", "retrying"], Level.WARNING, "1 of 2 forward nothing: b1 is retrying"),
+        (["failed", "retrying"], Level.CRITICAL, "1 of 2 have used up all retries: b0"),
+    ],
+)
+def test_bridges_that_forward_nothing_are_told(states: list[str], level: Level, words: str) -> None:
+    rows = [{"name": f"b{n}", "state": state, "gave_up": state == "failed"} for n, state in enumerate(states)]
+    (check,) = [check for check in broker_checks({"bridges": rows}) if check.name == "bridges"]
+    assert (check.level, check.text) == (level, words)
+    assert not [check for check in broker_checks({"bridges": []}) if check.name == "bridges"]

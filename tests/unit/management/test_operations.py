@@ -44,6 +44,19 @@ class Queues:
         observer.on_finished(2, 1)
         observer.on_finished(9, 9)  # only the first word counts
 
+    def transfer(
+        self,
+        destination: Destination,
+        target: Destination,
+        keeps: bool,
+        selector: str | None,
+        observer: OperationObserver,
+        limit: int,
+        now: Time,
+    ) -> None:
+        self.asked.append((f"{'copy' if keeps else 'move'} to {target.name}", destination.name, selector, limit))
+        observer.on_finished(4, 1)
+
     def pause(self, destination: Destination, pause: bool, now: Time) -> int:
         self.asked.append(("pause" if pause else "resume", destination.name, None, 0))
         return 7
@@ -134,3 +147,14 @@ def test_a_queue_that_is_named_in_another_form_is_told_how() -> None:
     with pytest.raises(InvalidDestinationError, match="did you mean queue://B"):
         stage.purges(destinations=["/queue/B"])
     assert stage.queues.asked == []
+
+
+@pytest.mark.parametrize(("what", "key"), [("move", "moved"), ("copy", "copied")])
+def test_messages_are_moved_and_copied_to_a_target(what: str, key: str) -> None:
+    stage = Stage()
+    arguments: dict[str, object] = {"destinations": ["A.>"], "target": "C", "selector": "n = 1", "limit": 9}
+    rows = asyncio.run(stage._run(what, arguments))
+    assert rows == [{"destination": f"queue://A.{number}", key: 4, "left": 1} for number in (1, 2)]
+    assert stage.queues.asked == [(f"{what} to C", f"A.{number}", "n = 1", 9) for number in (1, 2)]
+    with pytest.raises(ConfigurationError, match="target is the queue or topic"):
+        asyncio.run(stage._run(what, {"destinations": ["B"]}))

@@ -6,6 +6,7 @@ from dataclasses import fields
 
 import pytest
 
+from spanwire.broker.admin.destination_details import DestinationDetails
 from spanwire.broker.admin.views import (
     BrokerStatistics,
     ConnectionView,
@@ -13,23 +14,44 @@ from spanwire.broker.admin.views import (
     DestinationView,
     DurableView,
     ProducerView,
+    SessionView,
 )
+from spanwire.broker.admin.work_views import BranchView, JobView
+from spanwire.management.attributes import ViewTable
 from spanwire.management.view_table import (
     BROKER,
     CONNECTIONS,
+    CONNECTORS,
     CONSUMERS,
     LINKS,
+    NETWORK_CONNECTORS,
     PRODUCERS,
     QUEUES,
+    SESSIONS,
     SUBSCRIPTIONS,
     SUMMED,
     TOPICS,
     VIEWS,
-    ViewTable,
     rows_of,
+    with_averages,
 )
+from spanwire.management.views import connector_row
+from spanwire.management.work_tables import BRANCHES, JOBS
 from spanwire.network.connector.link import LinkView
+from spanwire.network.demand.bridge_settings import BridgeSettings
+from spanwire.service.connector_views import bridge_view
+from spanwire.transports.base import ConnectorSettings
 from tests.support.fake_broker_link import SUMMARY, destination
+
+
+class Connector:
+    """Duck-typed to `spanwire.management.views.ViewedConnector`."""
+
+    name = "stomp"
+    uri = "stomp://127.0.0.1:61613"
+    connection_count = accepted = refused = 0
+    is_started = True
+    settings = ConnectorSettings("stomp", "stomp", "127.0.0.1", 61613, "stomp")
 
 
 @pytest.mark.parametrize(
@@ -41,10 +63,35 @@ from tests.support.fake_broker_link import SUMMARY, destination
         (QUEUES, DestinationView),
         (TOPICS, DestinationView),
         (SUBSCRIPTIONS, DurableView),
+        (SESSIONS, SessionView),
+        (JOBS, JobView),
+        (BRANCHES, BranchView),
     ],
 )
 def test_the_table_has_every_field_of_a_view(view: ViewTable, model: type) -> None:
-    assert {attribute.name for attribute in view.attributes} == {field.name for field in fields(model)}
+    listed = {attribute.name for attribute in view.attributes if not attribute.detail}
+    made = {field.name for field in fields(model)}
+    assert made <= listed
+    assert listed - made <= {"memory_percent", "average_blocked_ms", "blocked"}  # made by `rows_of`
+
+
+@pytest.mark.parametrize("view", [QUEUES, TOPICS])
+def test_the_table_has_every_detail_of_a_destination(view: ViewTable) -> None:
+    details = {attribute.name for attribute in view.attributes if attribute.detail}
+    assert details == {field.name for field in fields(DestinationDetails)}
+
+
+def test_the_table_has_what_connectors_show() -> None:
+    assert {attribute.name for attribute in CONNECTORS.attributes} == connector_row(Connector()).keys()
+    shown = {attribute.name for attribute in NETWORK_CONNECTORS.attributes}
+    assert shown <= bridge_view(BridgeSettings("to-b")).keys() | {"uri", "autoStart"}
+
+
+def test_a_share_of_no_limit_is_no_share() -> None:
+    row = destination("queue://A") | {"memory_bytes": 50, "memory_limit_bytes": 200}
+    assert with_averages(row)["memory_percent"] == 25
+    assert with_averages(row)["average_blocked_ms"] == 15.0
+    assert with_averages(row | {"memory_limit_bytes": 0, "blocked_sends": 0})["memory_percent"] == 0
 
 
 def test_the_table_has_the_totals_of_the_broker_and_plain_fields_of_links() -> None:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from spanwire.broker.admin.destination_details import statistics_of, switch_statistics
 from spanwire.broker.connection_cleanup import ConnectionCleanup
 from spanwire.broker.connections.connections import Connections
+from spanwire.broker.destinations.destination_map import DestinationMap
 from spanwire.broker.destinations.destinations import Destinations
 from spanwire.broker.destinations.durable_subscriptions import DurableSubscriptions
 from spanwire.broker.dispatch.broker_context import BrokerContext
@@ -35,6 +37,7 @@ class Administration:
         durables: DurableSubscriptions,
         flow: FlowControl,
         logins: Logins,
+        destination_map: DestinationMap,
     ) -> None:
         self._context: Final[BrokerContext] = context
         self._connections: Final[Connections] = connections
@@ -43,6 +46,7 @@ class Administration:
         self._durables: Final[DurableSubscriptions] = durables
         self._flow: Final[FlowControl] = flow
         self._logins: Final[Logins] = logins
+        self._map: Final[DestinationMap] = destination_map
 
     def log_in(self, info: ConnectionInfo, now: Time) -> Principal:
         """Return the principal of an operator without a connection.
@@ -79,6 +83,50 @@ class Administration:
         if not self._destinations.remove_own(destination):
             raise InvalidDestinationError(f"there is no {destination.qualified_name}")
         self._flow.unpark()
+
+    def create_destination(self, destination: Destination, now: Time) -> bool:
+        """Create a queue or topic. Return False if it existed before.
+
+        Raises:
+            JmsError: the destination is temporary, or an advisory topic.
+        """
+        self._context.begin_request(now)
+        if destination.is_temporary or destination.is_advisory:
+            raise JmsError(f"{destination.qualified_name} comes with those who use it and cannot be created")
+        if self._map.find(destination) is not None:
+            return False
+        self._destinations.ensure_own(destination)
+        return True
+
+    def switch_statistics(self, destination: Destination, enabled: bool, now: Time) -> None:
+        """Measure sizes and times of the messages of a queue from now on, or no longer.
+
+        Raises:
+            InvalidDestinationError: there is no such queue.
+        """
+        self._context.begin_request(now)
+        queue = self._map.queue(destination)
+        if queue is None:
+            raise InvalidDestinationError(f"there is no {destination.qualified_name}")
+        switch_statistics(queue, enabled, self._context)
+
+    def reset_statistics(self, destination: Destination, now: Time) -> None:
+        """Set the counters of a queue or topic to 0. Counts of present things, such as consumers, stay.
+
+        Raises:
+            InvalidDestinationError: there is no such destination.
+        """
+        self._context.begin_request(now)
+        found = self._map.find(destination)
+        if found is None:
+            raise InvalidDestinationError(f"there is no {destination.qualified_name}")
+        found.enqueued = found.dequeued = found.dispatched = found.expired = found.blocked_sends = 0
+        found.blocked_seconds = 0.0
+        found.resets += 1  # a browser that waits compares the counters
+        found.visits += 1  # the removal of unused destinations compares them too
+        statistics = statistics_of(found)
+        if statistics is not None:
+            statistics.reset()
 
     def disconnect(self, name: str, now: Time) -> list[str]:
         """Close the connections with a connection id, client id or remote address.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from spanwire.broker.admin.destination_details import DestinationDetails, destination_details
+from spanwire.broker.admin.totals import Totals
 from spanwire.broker.admin.views import (
     BrokerStatistics,
     ConnectionView,
@@ -11,22 +13,30 @@ from spanwire.broker.admin.views import (
     DestinationView,
     DurableView,
     ProducerView,
+    SessionView,
     connection_view,
     consumer_view,
     destination_view,
     durable_view,
     producer_view,
+    session_views,
 )
+from spanwire.broker.admin.work_views import BranchView, JobView, branch_view, job_view
+from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.connections.connections import Connections
+from spanwire.broker.connections.xa_branch import Branch
 from spanwire.broker.destinations.destination_map import DestinationMap
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.memory_usage import MemoryUsage, UsageLimits
+from spanwire.broker.dispatch.subscription import Subscription
+from spanwire.broker.policy.policy_map import PolicyMap
 from spanwire.broker.routing.flow_control import FlowControl
+from spanwire.broker.scheduler.schedule import Job
+from spanwire.broker.scheduler.scheduler import Scheduler
+from spanwire.broker.topic.durable_subscription import DurableSubscription
 from spanwire.broker.transactions.xa_transactions import XaTransactions
-
-MAX_CONSUMERS: Final = 50_000  # consumers in one answer, so that the answer fits the control socket
-MAX_PRODUCERS: Final = 50_000  # producers in one answer, for the same reason
+from spanwire.model.info import ProducerInfo
 
 
 class Overview:
@@ -41,6 +51,8 @@ class Overview:
         limits: UsageLimits,
         flow: FlowControl,
         xa: XaTransactions,
+        scheduler: Scheduler | None,
+        policies: PolicyMap,
     ) -> None:
         self._context: Final[BrokerContext] = context
         self._map: Final[DestinationMap] = destination_map
@@ -49,10 +61,12 @@ class Overview:
         self._limits: Final[UsageLimits] = limits
         self._flow: Final[FlowControl] = flow
         self._xa: Final[XaTransactions] = xa
+        self._scheduler: Final[Scheduler | None] = scheduler
+        self._policies: Final[PolicyMap] = policies
 
     def destination_views(self) -> list[DestinationView]:
         """Return all queues and topics, with advisory topics."""
-        return [destination_view(destination, destination.consumer_count) for destination in self._map.all()]
+        return [self.destination_view(destination) for destination in self._map.all()]
 
     def destinations(self) -> list[BrokerDestination]:
         """Return all queues and topics by name, for work in slices."""
@@ -60,64 +74,114 @@ class Overview:
 
     def destination_view(self, destination: BrokerDestination) -> DestinationView:
         """Return the view of a queue or topic."""
-        return destination_view(destination, destination.consumer_count)
+        dead_letters = self._policies.takes_dead_letters(destination.name)
+        return destination_view(destination, destination.consumer_count, dead_letters)
 
-    def durable_views(self, monotonic: float) -> list[DurableView]:
-        """Return all durable subscriptions."""
-        return [durable_view(durable, monotonic) for durable in self._map.durables.values()]
+    def destination_details(self, destination: BrokerDestination) -> DestinationDetails:
+        """Return what a list leaves out of a queue or topic."""
+        return destination_details(destination)
+
+    def durables(self) -> list[DurableSubscription]:
+        """Return all durable subscriptions by client id and name, for work in slices."""
+        return sorted(self._map.durables.values(), key=_client_and_name)
+
+    def durable_view(self, durable: DurableSubscription, monotonic: float) -> DurableView:
+        """Return the view of a durable subscription. ``monotonic`` is the time in seconds."""
+        return durable_view(durable, monotonic)
+
+    def connections(self) -> list[ConnectionState]:
+        """Return all connections by id, for work in slices."""
+        return sorted(self._connections.all(), key=_connection_id)
 
     def connection_views(self) -> list[ConnectionView]:
         """Return all connections."""
         return [connection_view(state) for state in self._connections.all()]
 
-    def consumer_views(self) -> list[ConsumerView]:
-        """Return the consumers of all connections, `MAX_CONSUMERS` at most."""
-        views: list[ConsumerView] = []
-        for state in self._connections.all():
-            for subscription in list(state.consumers.values())[: MAX_CONSUMERS - len(views)]:
-                views.append(consumer_view(state, subscription))
-        return views
+    def connection_view(self, state: ConnectionState) -> ConnectionView:
+        """Return the view of a connection."""
+        return connection_view(state)
 
-    def producer_views(self) -> list[ProducerView]:
-        """Return the producers of all connections, `MAX_PRODUCERS` at most."""
-        views: list[ProducerView] = []
-        for state in self._connections.all():
-            for info in list(state.producers.values())[: MAX_PRODUCERS - len(views)]:
-                views.append(producer_view(state, info))
-        return views
+    def consumers(self, state: ConnectionState) -> list[Subscription]:
+        """Return the consumers of a connection."""
+        return list(state.consumers.values())
 
-    def statistics(self, with_totals: bool = True) -> BrokerStatistics:
-        """Return totals over all destinations and durable subscriptions.
+    def consumer_view(self, state: ConnectionState, consumer: Subscription) -> ConsumerView:
+        """Return the view of a consumer."""
+        return consumer_view(state, consumer)
 
-        Without ``with_totals`` those over destinations are 0, and the call takes no time for each of them.
-        """
-        destinations = self._map.all() if with_totals else []
-        queues = list(self._map.queues.values()) if with_totals else []
-        durables = list(self._map.durables.values())
-        waiting_durably = sum([durable.queue.waiting() + durable.queue.in_flight for durable in durables])
-        in_flight = sum([queue.in_flight for queue in queues])
+    def producers(self, state: ConnectionState) -> list[ProducerInfo]:
+        """Return the producers of a connection."""
+        return list(state.producers.values())
+
+    def producer_view(self, state: ConnectionState, producer: ProducerInfo) -> ProducerView:
+        """Return the view of a producer."""
+        return producer_view(state, producer)
+
+    def sessions(self, state: ConnectionState) -> list[SessionView]:
+        """Return the views of a connection's sessions."""
+        return session_views(state)
+
+    def jobs(self) -> list[Job]:
+        """Return the scheduled messages, for work in slices."""
+        return [] if self._scheduler is None else list(self._scheduler.schedule.jobs.values())
+
+    def job_view(self, job: Job) -> JobView:
+        """Return the view of a scheduled message."""
+        return job_view(job)
+
+    def branches(self) -> list[Branch]:
+        """Return the prepared XA branches, oldest first, for work in slices."""
+        return self._xa.prepared_branches()
+
+    def branch_view(self, branch: Branch) -> BranchView:
+        """Return the view of a prepared XA branch."""
+        return branch_view(branch)
+
+    def totals(self, with_destinations: bool = True) -> Totals:
+        """Return sums over all durable subscriptions, and over all destinations if asked, to be added up in slices."""
+        return Totals(self._map.all() if with_destinations else [], list(self._map.durables.values()))
+
+    def statistics(self) -> BrokerStatistics:
+        """Return the statistics with totals over all destinations and durable subscriptions, added up at once."""
+        totals = self.totals()
+        while totals.add():
+            pass
+        return self.statistics_of(totals)
+
+    def statistics_of(self, totals: Totals) -> BrokerStatistics:
+        """Return the statistics with totals that were added up before."""
         store_usage = self._context.store_usage
         return BrokerStatistics(
             connections=len(self._connections),
-            destinations=len(destinations),
-            enqueued=sum([destination.enqueued for destination in destinations]),
-            dequeued=sum([destination.dequeued for destination in destinations]),
-            dispatched=sum([destination.dispatched for destination in destinations]),
-            expired=sum([destination.expired for destination in destinations]),
-            pending=sum([destination.waiting() for destination in destinations]) + in_flight + waiting_durably,
+            destinations=totals.destinations,
+            enqueued=totals.enqueued,
+            dequeued=totals.dequeued,
+            dispatched=totals.dispatched,
+            expired=totals.expired,
+            pending=totals.pending,
             memory_bytes=self._usage.used_bytes,
             memory_limit_bytes=self._usage.limit_bytes,
             parked_sends=sum([len(state.parked) for state in self._flow.parked]),
-            durable_subscriptions=len(durables),
-            durable_subscriptions_away=len([durable for durable in durables if not durable.active]),
-            durable_pending=waiting_durably,
-            prepared_transactions=len(self._xa.prepared()),
+            durable_subscriptions=totals.durables,
+            durable_subscriptions_away=totals.durables_away,
+            durable_pending=totals.durable_pending,
+            prepared_transactions=len(self._xa.prepared_branches()),
             store_bytes=store_usage.used_bytes(),
             store_limit_bytes=self._limits.store_bytes,
             temporary_limit_bytes=self._limits.temporary_bytes,
             disk_full=not store_usage.has_room(),
+            connections_ever=self._connections.entered,
+            scheduled_messages=0 if self._scheduler is None else len(self._scheduler.schedule.jobs),
         )
 
 
 def _name(destination: BrokerDestination) -> str:
     return destination.name.qualified_name
+
+
+def _connection_id(state: ConnectionState) -> str:
+    return state.connection_id
+
+
+def _client_and_name(durable: DurableSubscription) -> tuple[str, str]:
+    return durable.terms.client_id, durable.terms.name

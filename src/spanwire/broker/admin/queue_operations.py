@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
+from spanwire.broker.admin.transfers import Deliveries, Disposal, Transferring, check_target
 from spanwire.broker.destinations.destination_map import DestinationMap
 from spanwire.broker.destinations.destinations import Destinations
 from spanwire.broker.dispatch.broker_context import BrokerContext
-from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.evaluation_context import MessageEvaluationContext
 from spanwire.broker.dispatch.jobs import Alarm, Job, StoreReader
 from spanwire.broker.dispatch.message_formats import MessageFormats
@@ -42,25 +42,8 @@ class OperationObserver(Protocol):
         """Take the result: ``count`` messages were processed, ``passed`` selected messages had to stay."""
         ...
 
-
-class Disposal(Protocol):
-    """Action on a selected message. A blind action needs no knowledge of the message."""
-
-    @property
-    def is_blind(self) -> bool:
-        """True if the action is the same for every message, read or unread."""
-        ...
-
-    def prepare(self, message: Message) -> Message | None:
-        """Return the message in the form for `dispose`, None if the message must stay."""
-        ...
-
-    def dispose(self, queue: Queue, reference: MessageReference, prepared: Message) -> None:
-        """Act on ``reference`` after the removal from the pending list of ``queue``."""
-        ...
-
-    def is_behind(self) -> bool:
-        """Return True if the disk must catch up first."""
+    def may_go_on(self, count: int) -> bool:
+        """Return False to end the operation before its next slice; ``count`` messages were processed so far."""
         ...
 
 
@@ -74,6 +57,11 @@ class Discarding(Disposal):
     def is_blind(self) -> bool:
         """True: messages are removed unread."""
         return True
+
+    @property
+    def keeps(self) -> bool:
+        """False: messages go."""
+        return False
 
     def prepare(self, message: Message) -> Message | None:
         """Return the message."""
@@ -94,16 +82,21 @@ class Retrying(Disposal):
     """Returns selected dead letters to the original destinations, each in one unit of the store."""
 
     def __init__(
-        self, context: BrokerContext, destinations: Destinations, formats: MessageFormats, unsynced: UnsyncedBytes
+        self, context: BrokerContext, destinations: Destinations, formats: MessageFormats, deliveries: Deliveries
     ) -> None:
         self._context: Final[BrokerContext] = context
         self._destinations: Final[Destinations] = destinations
         self._formats: Final[MessageFormats] = formats
-        self._unsynced: Final[UnsyncedBytes] = unsynced
+        self._deliveries: Final[Deliveries] = deliveries
 
     @property
     def is_blind(self) -> bool:
         """False: the first destination is a property of the message."""
+        return False
+
+    @property
+    def keeps(self) -> bool:
+        """False: dead letters go."""
         return False
 
     def prepare(self, message: Message) -> Message | None:
@@ -113,7 +106,7 @@ class Retrying(Disposal):
             None if the message is not a dead letter, if the original destination is gone or refuses messages of
             clients, and while the disk has no room.
         """
-        if not self._context.store_usage.has_room():
+        if not self._deliveries.has_room():
             return None
         message_format = self._formats.format(message.format_id)
         try:
@@ -132,50 +125,11 @@ class Retrying(Disposal):
 
     def dispose(self, queue: Queue, reference: MessageReference, prepared: Message) -> None:
         """Store and remove in one unit, then dispatch."""
-        destinations = self._find_targets(prepared)
-        copies: list[Message] = []
-        for _ in destinations:
-            copies.append(prepared if len(destinations) == 1 else prepared.twin())
-        sequences = self._store(destinations, copies, queue, reference)
-        queue.in_flight += 1
-        queue.forget(reference)
-        for index, destination in enumerate(destinations):
-            destination.accept(copies[index], sequences[index])
+        self._deliveries.deliver(prepared, queue, reference, keeps=False)
 
     def is_behind(self) -> bool:
         """Return True if the unsynced bytes are full: each message is stored again."""
-        return self._unsynced.is_full()
-
-    def _find_targets(self, prepared: Message) -> list[BrokerDestination]:
-        """Return the destination and the queues of the durable subscriptions, without virtual destinations.
-
-        The message was forwarded to virtual destinations before it became a dead letter.
-        """
-        destination = self._destinations.ensure_own(prepared.destination)
-        return [destination, *destination.durable_queues(prepared)]
-
-    def _store(
-        self, destinations: list[BrokerDestination], copies: list[Message], queue: Queue, reference: MessageReference
-    ) -> list[int]:
-        """Return the sequences of the copies, 0 for copies outside the store."""
-        sequences = [0 for _ in destinations]
-        store = self._context.store
-        if store is None:
-            return sequences
-        additions: list[tuple[Destination, Message]] = []
-        indexes: list[int] = []
-        for index, destination in enumerate(destinations):
-            if destination.persists(copies[index]):
-                additions.append((destination.name, copies[index]))
-                indexes.append(index)
-                self._unsynced.add(copies[index].size)
-        removals = [(queue.name, reference.sequence)] if reference.sequence > 0 else []
-        if additions:
-            for index, sequence in zip(indexes, self._context.units.append_unit(additions, removals, []), strict=True):
-                sequences[index] = sequence
-        elif removals:
-            store.remove(queue.name, reference.sequence)
-        return sequences
+        return self._deliveries.is_behind()
 
 
 class SelectiveWalk(Job, StoreReader, Alarm):
@@ -218,6 +172,8 @@ class SelectiveWalk(Job, StoreReader, Alarm):
         if self._disposal.is_behind() and not self._queue.removed:
             self._context.wake_at(self, self._context.monotonic + READ_POLL_SECONDS)
             return False
+        if not self._observer.may_go_on(self._count):
+            self._left = 0
         budget = SLICE_MESSAGES
         while budget > 0 and self._scans and self._left > 0 and not self._queue.removed:
             scan = self._scans[0]
@@ -268,10 +224,12 @@ class SelectiveWalk(Job, StoreReader, Alarm):
                 if made is not None:
                     references.append(item)
                     prepared.append(made)
-                    page.items[paged_index] = None
+                    if not self._disposal.keeps:
+                        page.items[paged_index] = None
             paged_index += 1
         position.offset = paged_index
-        scan.pending_list.note_removed(page, len(references))
+        if not self._disposal.keeps:
+            scan.pending_list.note_removed(page, len(references))
         for index, reference in enumerate(references):
             self._disposal.dispose(self._queue, reference, prepared[index])
         return end - start
@@ -352,7 +310,8 @@ class SelectiveWalk(Job, StoreReader, Alarm):
             pending = self._waiting(paged_out, paged_index, message)
             made = None if pending is None else self._choose(pending.message, pending.redelivery_count)
             if pending is not None and made is not None:
-                self._take(scan, page, paged_out, paged_index, pending)
+                if not self._disposal.keeps:
+                    self._take(scan, page, paged_out, paged_index, pending)
                 references.append(pending)
                 prepared.append(made)
         scan.position.offset = min(self._page_end, len(page))
@@ -405,7 +364,9 @@ class Operations:
         self._formats: Final[MessageFormats] = formats
         self._unsynced: Final[UnsyncedBytes] = unsynced
         self._discarding: Final[Discarding] = Discarding(unsynced)
-        self._retrying: Final[Retrying] = Retrying(context, destinations, formats, unsynced)
+        self._deliveries: Final[Deliveries] = Deliveries(context, destinations, unsynced)
+        self._retrying: Final[Retrying] = Retrying(context, destinations, formats, self._deliveries)
+        self._destinations: Final[Destinations] = destinations
 
     def queues(self, pattern: Destination) -> list[Destination]:
         """Return the queues for a name or pattern, sorted by name."""
@@ -463,6 +424,30 @@ class Operations:
             InvalidDestinationError: the queue does not exist.
         """
         self._scan(destination, selector, limit, self._retrying, observer, now)
+
+    def transfer(
+        self,
+        destination: Destination,
+        target: Destination,
+        keeps: bool,
+        selector: str | None,
+        observer: OperationObserver,
+        limit: int,
+        now: Time,
+    ) -> None:
+        """Move at most ``limit`` selected messages to ``target``, or copy if ``keeps``.
+
+        Raises:
+            InvalidSelectorError: the selector is invalid.
+            InvalidDestinationError: the queue does not exist.
+            JmsError: the target is refused.
+        """
+        self._context.begin_request(now)
+        check_target(destination, target)
+        if self._map.queue(destination) is not None:
+            self._destinations.ensure_own(target)
+        disposal = Transferring(self._formats, self._deliveries, target, keeps)
+        self._scan(destination, selector, limit, disposal, observer, now)
 
     def _scan(
         self,

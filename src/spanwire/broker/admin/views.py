@@ -17,7 +17,9 @@ class DestinationView:
     """A queue or topic.
 
     ``pending`` counts waiting and unacknowledged messages (ActiveMQ's queue size), for a topic including durable
-    subscriptions to the topic alone. A ``paused`` queue dispatches no messages.
+    subscriptions to the topic alone. A ``paused`` queue dispatches no messages. ``cached`` of the pending messages are
+    in memory. ``blocked_sends`` waited for memory or disk, ``blocked_ms`` is the time of all that have ended. With
+    ``dead_letters`` a policy sends dead letters here.
     """
 
     destination: str
@@ -33,6 +35,10 @@ class DestinationView:
     memory_limit_bytes: int
     paused: bool = False
     durable_subscriptions: int = 0
+    cached: int = 0
+    blocked_sends: int = 0
+    blocked_ms: int = 0
+    dead_letters: bool = False
 
 
 @dataclass(frozen=True)
@@ -55,13 +61,18 @@ class DurableView:
     enqueued: int
     dequeued: int
     dispatched: int
+    expired: int = 0
+    cached: int = 0
+    memory_bytes: int = 0
+    user_name: str | None = None
 
 
 @dataclass(frozen=True)
 class ConsumerView:
     """A consumer of a connected client.
 
-    ``in_flight`` counts unacknowledged messages, ``durable`` names the durable subscription.
+    ``in_flight`` counts unacknowledged messages, ``durable`` names the durable subscription. ``pending`` messages of
+    topics wait for the consumer; ``slow`` is True if messages wait although the consumer has as many as it may.
     """
 
     consumer_id: str
@@ -76,11 +87,25 @@ class ConsumerView:
     dispatched: int
     dequeued: int
     browser: bool
+    connection_id: str = ""
+    session: int = 0
+    number: int = 0
+    pending: int = 0
+    slow: bool = False
+    network: bool = False
+    exclusive: bool = False
+    retroactive: bool = False
+    no_local: bool = False
+    priority: int = 0
+    most_pending: int = 0
 
 
 @dataclass(frozen=True)
 class ProducerView:
-    """A producer of a connected client; ``destination`` is None if each message names its own."""
+    """A producer of a connected client; ``destination`` is None if each message names its own.
+
+    ``waiting_sends`` of the producer wait for memory or disk.
+    """
 
     producer_id: str
     client_id: str | None
@@ -88,11 +113,29 @@ class ProducerView:
     remote_address: str
     destination: str | None
     window_bytes: int
+    connection_id: str = ""
+    session: int = 0
+    waiting_sends: int = 0
+
+
+@dataclass(frozen=True)
+class SessionView:
+    """A session of a connected client."""
+
+    connection_id: str
+    session: int
+    client_id: str | None
+    consumers: int
+    producers: int
 
 
 @dataclass(frozen=True)
 class ConnectionView:
-    """A client connection; ``slow`` is True while the client does not read."""
+    """A client connection; ``slow`` is True while the client does not read.
+
+    ``waiting_sends`` wait for memory or disk; ``blocked`` is True if the broker has stopped reading meanwhile.
+    ``connected_ms`` is the time of the login in milliseconds since 1970. A ``network`` connection is another broker's.
+    """
 
     connection_id: str
     client_id: str | None
@@ -102,6 +145,16 @@ class ConnectionView:
     consumers: int
     producers: int
     slow: bool
+    connector: str = ""
+    connected_ms: int = 0
+    sessions: int = 0
+    transactions: int = 0
+    in_flight: int = 0
+    unsent_bytes: int = 0
+    waiting_sends: int = 0
+    blocked: bool = False
+    network: bool = False
+    fault_tolerant: bool = False
 
 
 @dataclass(frozen=True)
@@ -130,9 +183,11 @@ class BrokerStatistics:
     store_limit_bytes: int = 0
     temporary_limit_bytes: int = 0
     disk_full: bool = False
+    connections_ever: int = 0
+    scheduled_messages: int = 0
 
 
-def destination_view(destination: BrokerDestination, consumers: int) -> DestinationView:
+def destination_view(destination: BrokerDestination, consumers: int, dead_letters: bool = False) -> DestinationView:
     """Return the view of a queue or topic."""
     durables = destination.durables if isinstance(destination, Topic) else []
     waiting = sum(_pending(durable) for durable in durables if durable.terms.topic == destination.name)
@@ -150,6 +205,10 @@ def destination_view(destination: BrokerDestination, consumers: int) -> Destinat
         memory_limit_bytes=destination.usage.limit_bytes,
         paused=destination.paused,
         durable_subscriptions=len(durables),
+        cached=destination.paged_in(),
+        blocked_sends=destination.blocked_sends,
+        blocked_ms=int(destination.blocked_seconds * 1000),
+        dead_letters=dead_letters,
     )
 
 
@@ -170,6 +229,10 @@ def durable_view(durable: DurableSubscription, monotonic: float) -> DurableView:
         enqueued=queue.enqueued,
         dequeued=queue.dequeued,
         dispatched=queue.dispatched,
+        expired=queue.expired,
+        cached=queue.paged_in(),
+        memory_bytes=queue.usage.used_bytes,
+        user_name=None if durable.principal is None else durable.principal.name,
     )
 
 
@@ -193,7 +256,34 @@ def consumer_view(state: ConnectionState, subscription: Subscription) -> Consume
         dispatched=subscription.dispatched_total,
         dequeued=subscription.in_flight.acknowledged_total,
         browser=info.browser,
+        connection_id=state.connection_id,
+        session=info.consumer_id.session_id,
+        number=info.consumer_id.value,
+        pending=len(subscription.pending),
+        slow=_is_slow(subscription),
+        network=info.network_subscription,
+        exclusive=info.exclusive,
+        retroactive=info.retroactive,
+        no_local=info.no_local,
+        priority=info.priority,
+        most_pending=info.maximum_pending_messages,
     )
+
+
+def _is_slow(subscription: Subscription) -> bool:
+    """Return True if messages wait although the consumer has as many as it may.
+
+    A consumer of many destinations counts as slow only for messages of topics.
+    """
+    if subscription.pulls or not subscription.started or subscription.can_take():
+        return False
+    if subscription.pending:
+        return True
+    destinations = subscription.destinations
+    if len(destinations) != 1:
+        return False
+    only = next(iter(destinations))
+    return isinstance(only, BrokerDestination) and only.waiting() > 0
 
 
 def producer_view(state: ConnectionState, info: ProducerInfo) -> ProducerView:
@@ -205,7 +295,27 @@ def producer_view(state: ConnectionState, info: ProducerInfo) -> ProducerView:
         remote_address=state.info.remote_address,
         destination=None if info.destination is None else info.destination.qualified_name,
         window_bytes=info.window_size,
+        connection_id=state.connection_id,
+        session=info.producer_id.session_id,
+        waiting_sends=sum([parked.message.producer_id == info.producer_id for parked in state.parked]),
     )
+
+
+def session_views(state: ConnectionState) -> list[SessionView]:
+    """Return the sessions of a connection by number."""
+    consumers: dict[int, int] = {}
+    producers: dict[int, int] = {}
+    for subscription in state.consumers.values():
+        number = subscription.info.consumer_id.session_id
+        consumers[number] = consumers.get(number, 0) + 1
+    for info in state.producers.values():
+        number = info.producer_id.session_id
+        producers[number] = producers.get(number, 0) + 1
+    client_id = state.info.client_id
+    return [
+        SessionView(state.connection_id, number, client_id, consumers.get(number, 0), producers.get(number, 0))
+        for number in sorted(state.sessions)
+    ]
 
 
 def connection_view(state: ConnectionState) -> ConnectionView:
@@ -219,4 +329,14 @@ def connection_view(state: ConnectionState) -> ConnectionView:
         consumers=len(state.consumers),
         producers=len(state.producers),
         slow=not state.output.writable,
+        connector=state.info.connector,
+        connected_ms=state.connected_ms,
+        sessions=len(state.sessions),
+        transactions=len(state.transactions) + len(state.branches),
+        in_flight=sum([consumer.dispatched_count for consumer in state.consumers.values()]),
+        unsent_bytes=state.output.unsent_bytes,
+        waiting_sends=len(state.parked),
+        blocked=state.reading_paused,
+        network=state.forwards or state.info.is_bridge,
+        fault_tolerant=state.info.fault_tolerant,
     )

@@ -25,16 +25,20 @@ MAX_TRANSACTIONS_PER_CONNECTION: Final = 1_000  # local transactions, and as man
 class ParkedSend:
     """A send that waits for room in ``destination``.
 
-    The answer is withheld meanwhile. At ``deadline`` (monotonic seconds) the send is refused.
+    The answer is withheld meanwhile. At ``deadline`` the send is refused. ``since`` is the begin of the wait. Both are
+    in monotonic seconds.
     """
 
-    __slots__ = ("deadline", "destination", "message", "token")
+    __slots__ = ("deadline", "destination", "message", "since", "token")
 
-    def __init__(self, destination: BrokerDestination, message: Message, token: int, deadline: float) -> None:
+    def __init__(
+        self, destination: BrokerDestination, message: Message, token: int, deadline: float, since: float
+    ) -> None:
         self.destination: Final[BrokerDestination] = destination
         self.message: Final[Message] = message
         self.token: Final[int] = token
         self.deadline: Final[float] = deadline
+        self.since: Final[float] = since
 
 
 class ConnectionState:
@@ -65,6 +69,7 @@ class ConnectionState:
         self.reading_paused = False
         self.network_role = False
         self.forwards = False
+        self.connected_ms = 0  # time of the login in wall milliseconds
         self.repeats = info.reconnected
         self.audited: AuditedProducer | None = None
         self.job: Job | None = None  # unfinished work; other requests wait for the end
@@ -85,7 +90,7 @@ class ConnectionState:
         if not self.parked or self.parked[-1].token != NO_TOKEN:
             return False
         last = self.parked.pop()
-        self.parked.append(ParkedSend(last.destination, last.message, token, last.deadline))
+        self.parked.append(ParkedSend(last.destination, last.message, token, last.deadline, last.since))
         return True
 
     def may_pause_reading(self) -> bool:

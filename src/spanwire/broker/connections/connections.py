@@ -35,6 +35,7 @@ class Connections:
         self._max_uncommitted: Final[int] = max_uncommitted
         self._by_id: Final[dict[str, ConnectionState]] = {}
         self._by_client_id: Final[dict[str, ConnectionState]] = {}
+        self.entered = 0  # connections since the start
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -42,6 +43,10 @@ class Connections:
     def all(self) -> list[ConnectionState]:
         """Return all connections, oldest first."""
         return list(self._by_id.values())
+
+    def find(self, connection_id: str) -> ConnectionState | None:
+        """Return the connection of an id."""
+        return self._by_id.get(connection_id)
 
     def holders(self, info: ConnectionInfo) -> list[ConnectionState]:
         """Return the connections that hold the connection id or client id of ``info``."""
@@ -135,6 +140,7 @@ class Connections:
             ConnectionOutput(connection, self._dirty, self._usage), info, principal, self._max_uncommitted
         )
         self._by_id[info.connection_id] = state
+        self.entered += 1
         if client_id is not None:
             self._by_client_id[client_key(client_id, info)] = state
         return state

@@ -89,7 +89,7 @@ class ArrivalObserver(DestinationObserver):
     def before_accept(self, message: Message, sequence: int) -> None:
         """Record the time of a message."""
         if self._arrivals is not None:
-            self._arrivals.note_arrival(sequence, self._context.last_order() + 1, self._context.monotonic)
+            self._arrivals.note_arrival(sequence, self._context.order + 1, self._context.monotonic)
 
     def after_accept(self, message: Message, is_wanted: bool) -> None:
         """Do nothing."""

@@ -95,7 +95,7 @@ class BrokerContext:
         self.steps = 0  # work done: requests, and their immediate effects on many destinations or consumers
         self.wall_ms = 0
         self.monotonic = 0.0
-        self._order = 0
+        self.order = 0  # the last number of the dispatch order
         self._request = 0
         self._fetching: Final[dict[int, StoreReader]] = {}
         self._jobs: Final[dict[Job, None]] = {}  # in the order of their turns
@@ -116,17 +116,13 @@ class BrokerContext:
 
     def next_order(self) -> int:
         """Return the next number in the broker's dispatch order."""
-        self._order += 1
-        return self._order
-
-    def last_order(self) -> int:
-        """Return the number that the dispatch order assigned last."""
-        return self._order
+        self.order += 1
+        return self.order
 
     def reserve_orders(self, count: int) -> int:
         """Reserve the next ``count`` numbers of the dispatch order and return the first number."""
-        first = self._order + 1
-        self._order += count
+        first = self.order + 1
+        self.order += count
         return first
 
     def fetch(self, reader: StoreReader, destination: Destination, sequences: list[int]) -> int:

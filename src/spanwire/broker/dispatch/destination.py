@@ -27,7 +27,10 @@ class BrokerDestination(MessageHolder):
         self.enqueued = 0
         self.in_flight = 0  # messages of a queue, dispatched and not acknowledged
         self.producers = 0
+        self.blocked_sends = 0  # sends that waited for memory or disk
+        self.blocked_seconds = 0.0  # time that those which have ended waited
         self.visits = 0  # consumers and producers attached so far
+        self.resets = 0  # resets of the counters by operators
         self.visitors = 0  # browsers attached now
         self.withheld = 0  # messages that wait for the disk before their dispatch; no message may overtake them
         self.removed = False

@@ -103,12 +103,17 @@ class InFlight:
         start: i64 = self.first
         end: i64 = len(references)
         end = min(end, start + sequences.size)
+        ranged: i64 = start + sequences.ranged
+        sequence: i64 = sequences.first
         index = start
         while index < end:
             reference = references[index]
             message = reference.message
-            if message.sequence != sequences.at(index - start) or message.text_view is not None:
+            if index >= ranged:
+                sequence = sequences.at(index - start)
+            if message.sequence != sequence or message.text_view is not None:
                 break
+            sequence += sequences.step
             maker = message.producer_id
             if maker is not producer_id and maker != producer_id:
                 break

@@ -108,9 +108,13 @@ class MemoryUsage:
 
     def is_above(self, percent: int) -> bool:
         """Return True if ``percent`` of the limit of this level or of a parent is in use."""
-        if self.limit_bytes > 0 and _reaches(self.used_bytes, self.limit_bytes, percent):
-            return True
-        return self.parent is not None and self.parent.is_above(percent)
+        level: MemoryUsage | None = self  # a loop: each persistent message asks
+        while level is not None:
+            limit = level.limit_bytes
+            if limit > 0 and _reaches(level.used_bytes, limit, percent):
+                return True
+            level = level.parent
+        return False
 
     def full_level(self, size: int) -> MemoryUsage:
         """Return the level that refuses ``size`` bytes.

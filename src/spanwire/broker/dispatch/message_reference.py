@@ -14,8 +14,6 @@ UNREPORTED: Final = 0
 REPORTED_BUT_FIRST: Final = 1  # clients do not report the first rollback of a message's first delivery
 REPORTED: Final = 2
 
-SETTLED_TOGETHER: Final = 8  # references; below this number the check for a common destination does not pay
-
 
 class MessageHolder:
     """Holds messages for consumers: name, policy, memory usage, and the end of each delivery.
@@ -132,12 +130,15 @@ class MessageReference:
 
 
 def settle_all(references: list[MessageReference]) -> None:
-    """Settle ``references`` in order. Many references of one destination are settled together."""
-    if len(references) >= SETTLED_TOGETHER:
-        destination = references[0].destination
-        if all(reference.destination is destination for reference in references):
-            destination.settle_all(references)
-            return
+    """Settle ``references`` in order, together if all are of one destination."""
+    first = references[0].destination if references else None
+    for reference in references:
+        if reference.destination is not first:
+            first = None
+            break
+    if first is not None and len(references) > 1:
+        first.settle_all(references)
+        return
     for reference in references:
         reference.destination.settle(reference)
 

@@ -21,13 +21,15 @@ from spanwire.broker.persistence.store_unit import StoreUnit
 from spanwire.model.errors import JmsError
 
 REMOVED_IN_STEP: Final = 100  # copies that are removed with their part in the time of one step
+REMOVED_AT_ONCE: Final = 10_000  # copies of a part that are removed before the steps are counted
 FORGOTTEN_IN_STEP: Final = 4  # parts that are forgotten in the time of one step
 
 
 class EndedParts:
     """Parts that end with a unit of the store.
 
-    The ends are gathered, and the parts are forgotten behind the unit's call.
+    The ends are gathered, and the parts are forgotten behind the unit's call. ``is_gathered`` is True unless the last
+    part has more copies to remove.
     """
 
     def __init__(self, sinks: Sinks, sink: Sink) -> None:
@@ -35,23 +37,29 @@ class EndedParts:
         self._sink: Final[Sink] = sink
         self._parts: Final[list[Part]] = []
         self._forgotten = 0
+        self._removed = 0  # copies of the part that is being gathered
+        self.is_gathered = True
 
     def clear(self) -> None:
         """Begin again, with a new unit."""
         self._parts.clear()
+        self._removed = 0
 
     def gather(self, part: Part, unit: StoreUnit, with_copies: bool) -> int:
-        """Add the end of a part to the unit and return the number of steps.
+        """Add the end of a part to the unit, or the next copies of a large one, and return the number of steps.
 
         Args:
             with_copies: True if the copies are removed; False if the unit moves them elsewhere.
         """
-        unit.add_metadata(part.end())
-        self._parts.append(part)
-        if not with_copies:
-            return 1
-        unit.remove_all(staging_destination(part.number), part.sequences)
-        return 1 + len(part.sequences) // REMOVED_IN_STEP
+        start = self._removed
+        end = min(len(part.sequences), start + REMOVED_AT_ONCE) if with_copies else 0
+        unit.remove_all(staging_destination(part.number), part.sequences[start:end].tolist())
+        self.is_gathered = not with_copies or end == len(part.sequences)
+        self._removed = 0 if self.is_gathered else end
+        if self.is_gathered:
+            unit.add_metadata(part.end())
+            self._parts.append(part)
+        return 1 + (end - start) // REMOVED_IN_STEP
 
     def forget(self, at_most: int) -> int:
         """Forget more parts, once the store has the unit, in ``at_most`` steps; return the steps."""
@@ -206,9 +214,10 @@ class PartRemoval(SinkWork):
             if self.steps >= end:
                 return False
             part = self._parts[self._next]
-            self._next += 1
             self.steps += self._ended.gather(part, self._unit, True)
-            self.messages += part.messages
+            if self._ended.is_gathered:
+                self._next += 1
+                self.messages += part.messages
         records = self.records()
         if self._parts or records:
             self._sinks.take_removal(self._unit, records)

@@ -46,7 +46,7 @@ class Part:
     ``messages`` counts sent messages. A message for several destinations has several copies in the staging destination.
     For each copy, ``targets`` has the final destination, ``sequences`` the sequence, ``priorities`` the priority and
     ``dues`` the expiration (wall milliseconds, 0 for never). ``is_plain`` is True if all messages are persistent and
-    were never delivered.
+    were never delivered. A copy takes 25 bytes of memory.
     """
 
     def __init__(self, key: PartKey, epoch: int, number: int) -> None:
@@ -56,7 +56,7 @@ class Part:
         self.messages = 0
         self.draft = PartDraft()  # the record of the copies
         self.targets: Final[list[Destination]] = []
-        self.sequences: Final[list[int]] = []
+        self.sequences: Final[array[int]] = array("q")
         self.priorities: Final[array[int]] = array("B")
         self.dues: Final[array[int]] = array("q")
         self.bytes = 0
@@ -85,14 +85,18 @@ class Part:
 
 
 class StagedBatch:
-    """Counts of what is staged for one batch, all attempts together."""
+    """Counts of what is staged for one batch, all attempts together.
 
-    __slots__ = ("bytes", "copies", "parts")
+    ``is_plain`` is True if all parts are plain (`Part`).
+    """
+
+    __slots__ = ("bytes", "copies", "is_plain", "parts")
 
     def __init__(self) -> None:
         self.parts = 0
         self.copies = 0
         self.bytes = 0
+        self.is_plain = True
 
 
 class Sink:
@@ -168,12 +172,14 @@ class Sink:
         batch.parts += 1
         batch.copies += len(part.sequences)
         batch.bytes += part.bytes
+        batch.is_plain = batch.is_plain and part.is_plain
 
     def note_growth(self, part: Part, copies: int, size: int) -> None:
         """Count more copies of a part."""
         batch = self._batches[part.key.batch]
         batch.copies += copies
         batch.bytes += size
+        batch.is_plain = batch.is_plain and part.is_plain
 
     def forget_part(self, part: Part) -> None:
         """Forget a part with all that it has."""

@@ -23,7 +23,7 @@ from spanwire.broker.exactly_once.part_names import PartName, PartNames
 from spanwire.broker.exactly_once.part_removal import SinkWork
 from spanwire.broker.exactly_once.rewritten_batch import RewrittenBatch
 from spanwire.broker.exactly_once.sink import NO_BATCH, Part, PartKey, Sink, staging_destination
-from spanwire.broker.exactly_once.sinks import Sinks
+from spanwire.broker.exactly_once.sinks import Sinks, check_read
 from spanwire.broker.exactly_once.staged_transfer import StagedTransfer
 from spanwire.broker.persistence.reply_queue import PendingReply
 from spanwire.broker.persistence.store_unit import StoreUnit
@@ -112,6 +112,7 @@ class SinkCommit(SinkWork, StoreReader):
         self._named: Final[dict[str, None]] = {}
         self._messages = 0
         self._copies = 0
+        self._bytes = 0
         self._transfer: StagedTransfer | None = StagedTransfer(targets)  # None if the messages must be read
         self._rewritten = RewrittenBatch(targets, usage)
         self._unit = StoreUnit()
@@ -161,6 +162,9 @@ class SinkCommit(SinkWork, StoreReader):
         self._stage = stage
         self._part = 0
         self._next = 0
+        if stage == ENDING:
+            self._all = list(self.sink.parts.values())
+            self._ended.clear()
 
     def _find_parts(self, end: int) -> bool:
         """Find more of the named parts, and return True at the end."""
@@ -188,6 +192,7 @@ class SinkCommit(SinkWork, StoreReader):
                 self._named[key.text] = None
                 self._messages += part.messages
                 self._copies += len(part.sequences)
+                self._bytes += part.bytes
         return True
 
     def _move(self, end: int) -> bool:
@@ -202,6 +207,7 @@ class SinkCommit(SinkWork, StoreReader):
             stop = min(len(part.targets), start + COPIES_AT_ONCE)
             stretches = transfer.stretches
             if not transfer.take(part, start, stop) or not transfer.is_worth_it(self._copies):
+                check_read(self.sink, self.batch, self._copies, self._bytes)
                 self._transfer = None
                 return True
             self._check(part, start, stop)
@@ -215,7 +221,7 @@ class SinkCommit(SinkWork, StoreReader):
 
     def _check(self, part: Part, start: int, end: int) -> None:
         """Check that the store has these copies of a part. Damaged messages are found by a later read."""
-        sequences = part.sequences[start:end]
+        sequences = part.sequences[start:end].tolist()
         if 0 in self._context.store_usage.sizes(staging_destination(part.number), sequences):
             raise missing(part)
 
@@ -227,7 +233,7 @@ class SinkCommit(SinkWork, StoreReader):
         """Ask for the next messages. Return False at the end."""
         while self._part < len(self._parts):
             part = self._parts[self._part]
-            sequences = part.sequences[self._next : self._next + PAGE_MESSAGES]
+            sequences = part.sequences[self._next : self._next + PAGE_MESSAGES].tolist()
             if sequences:
                 self._next += len(sequences)
                 self._context.fetch(self, staging_destination(part.number), sequences)
@@ -269,19 +275,18 @@ class SinkCommit(SinkWork, StoreReader):
 
     def _end_parts(self, end: int) -> bool:
         """Gather the ends of more parts of this batch and of batches before, and return True at the end."""
-        if self._next == 0:
-            self._all = list(self.sink.parts.values())
-            self._ended.clear()
         while self._next < len(self._all):
             if self.steps >= end:
                 return False
             part = self._all[self._next]
-            self._next += 1
             if part.key.batch > self.batch:
                 self.steps += 1
+                self._next += 1
                 continue
             with_copies = self._transfer is None or part.key.text not in self._named
             self.steps += self._ended.gather(part, self._unit, with_copies)
+            if self._ended.is_gathered:
+                self._next += 1
         return True
 
     def _hand_over(self) -> bool:

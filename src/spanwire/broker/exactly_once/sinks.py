@@ -26,6 +26,7 @@ from spanwire.broker.exactly_once.sink import (
     decode_sink,
     staging_destination,
 )
+from spanwire.broker.exactly_once.staged_transfer import in_stretches
 from spanwire.broker.metadata import STAGED_BATCHES, MetadataRecord
 from spanwire.broker.persistence.recovered import RecoveredDestination
 from spanwire.broker.persistence.store_unit import StoreUnit
@@ -42,9 +43,10 @@ MAX_PRIORITY: Final = 9
 MAX_SINKS: Final = 1_000  # sinks of one broker
 MAX_TARGET: Final = 2_048  # characters of a target: twice the longest name of a destination
 MAX_STAGED_PARTS: Final = 10_000  # staged parts of all sinks: each part is a destination of the store
-MAX_BATCH_MESSAGES: Final = 100_000  # copies staged for one batch, all attempts together: they are committed at once
-MAX_BATCH_BYTES: Final = 256 * 1024 * 1024  # bytes staged for one batch; a commit with reads has all in memory
-MAX_STAGED: Final = 1_000_000  # copies staged for all sinks, as many as prepared transactions may hold
+MAX_BATCH_MESSAGES: Final = 2_000_000  # copies staged for one batch, all attempts together: a million rows, twice
+MAX_READ_MESSAGES: Final = 100_000  # copies of a batch that its commit reads: all of them are in memory then
+MAX_READ_BYTES: Final = 256 * 1024 * 1024  # bytes of such a batch
+MAX_STAGED: Final = 4_000_000  # copies staged for all sinks: 100 MB of memory, for two of the largest batches
 
 logger = logging.getLogger(__name__)
 
@@ -163,8 +165,8 @@ class Sinks:
         key = staging.key
         if key.batch <= sink.batch or transaction.messages == 0:
             return None
-        self._check_room(sink, key, len(transaction.sends), 0)
         part = sink.parts.get(key.text)
+        self._check_room(sink, key, len(transaction.sends), 0, part is None or part.is_plain)
         if part is None:
             staging.is_new = True
             part = Part(key, staging.epoch, self._take_number())
@@ -212,8 +214,8 @@ class Sinks:
         known = None if staging.is_new else part  # None also if the part was dropped meanwhile
         if sink.parts.get(key.text) is not known or part.draft is not staging.base:
             raise refusal(MALFORMED, f"part {key.text} was changed on another connection: stage it as another attempt")
-        self._check_room(sink, key, len(staging.targets), staging.bytes)
         is_plain = part.is_plain and staging.is_plain
+        self._check_room(sink, key, len(staging.targets), staging.bytes, is_plain)
         messages = part.messages + transaction.messages
         take_unit(
             self._context.units, staging.unit, [part.metadata_record(staging.draft, is_plain, messages), *metadata]
@@ -239,15 +241,16 @@ class Sinks:
         sink.note_part(part)
         self._parts += 1
 
-    def _check_room(self, sink: Sink, key: PartKey, count: int, size: int) -> None:
+    def _check_room(self, sink: Sink, key: PartKey, count: int, size: int, is_plain: bool) -> None:
         batch = sink.staged_batch(key.batch)
         copies = count + batch.copies
-        octets = size + batch.bytes
-        if copies > MAX_BATCH_MESSAGES or octets > MAX_BATCH_BYTES:
+        if not (is_plain and batch.is_plain):
+            check_read(sink, key.batch, copies, size + batch.bytes)
+        if copies > MAX_BATCH_MESSAGES:
             raise refusal(
                 LIMIT,
-                f"batch {key.batch} of sink {sink.query} has {copies} messages of {octets // MIB} MiB, at most "
-                f"{MAX_BATCH_MESSAGES} of {MAX_BATCH_BYTES // MIB} MiB are allowed: make smaller batches",
+                f"batch {key.batch} of sink {sink.query} has {copies} messages with all attempts, at most "
+                f"{MAX_BATCH_MESSAGES} are allowed: make smaller batches",
             )
         if self._staged + count > MAX_STAGED:
             raise refusal(
@@ -363,7 +366,8 @@ class Sinks:
             return
         if staged is not None:
             part.restore(staged)
-        part.bytes = sum(self._context.store_usage.sizes(staging_destination(part.number), part.sequences))
+        sizes = self._context.store_usage.sizes(staging_destination(part.number), part.sequences.tolist())
+        part.bytes = sum(sizes)
         self._add(sink, part)
         self._staged += len(part.sequences)
 
@@ -428,8 +432,8 @@ class Staging(Stager):
             return 0
         begin = len(self.targets)
         end = min(len(transaction.sends), begin + at_most)
-        for index in range(begin, end):
-            self._add(transaction.sends[index])
+        for send in in_stretches(transaction.sends, begin, end):
+            self._add(send)
         return end - begin
 
     def _add(self, send: TransactedSend) -> None:
@@ -453,3 +457,19 @@ class Staging(Stager):
         if self.part is not None and self.is_new:
             self._sinks.free_number(self.part)
         self.part = None
+
+
+def check_read(sink: Sink, batch: int, copies: int, octets: int) -> None:
+    """Check the size of a batch whose messages the broker must see.
+
+    Raises:
+        ControlRefusal: the batch is too large for the memory.
+    """
+    if copies > MAX_READ_MESSAGES or octets > MAX_READ_BYTES:
+        raise refusal(
+            LIMIT,
+            f"batch {batch} of sink {sink.query} has {copies} messages of {octets // MIB} MiB, at most "
+            f"{MAX_READ_MESSAGES} of {MAX_READ_BYTES // MIB} MiB are allowed where the broker must see each message "
+            f"(non-persistent ones, subscribers of a topic that are not durable, advisories of each message, hundreds "
+            f"of destinations in turn): make smaller batches",
+        )

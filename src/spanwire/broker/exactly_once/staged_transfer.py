@@ -9,13 +9,15 @@ from __future__ import annotations
 from array import array
 from typing import Final
 
+from spanwire.broker.connections.transaction import TransactedSend
 from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.exactly_once.batch_targets import BatchTargets
 from spanwire.broker.exactly_once.sink import Part, staging_destination
 from spanwire.broker.persistence.reply_queue import Arrivals, PendingReply
 from spanwire.broker.persistence.store_unit import StoreUnit, UnitTransfer
 from spanwire.broker.queue.queue import Queue
-from spanwire.model.destination import QUEUE, SUBSCRIPTION, Destination
+from spanwire.broker.topic.topic import Topic
+from spanwire.model.destination import QUEUE, SUBSCRIPTION, TOPIC, Destination
 
 LEAST_STRETCH: Final = (
     8  # average messages of a stretch (consecutive, for one queue): each stretch takes 80 bytes in the store
@@ -45,7 +47,7 @@ class StoredRun:
     def take(self, start: int, end: int) -> None:
         """Add the copies of the part from index ``start`` up to, but without, ``end``."""
         part = self.part
-        self.transfer.add(part.sequences[start:end])
+        self.transfer.add(part.sequences[start:end].tolist())
         self.priorities.extend(part.priorities[start:end])
         self.dues.extend(part.dues[start:end])
         self.size += part.bytes // len(part.sequences) * (end - start)
@@ -65,14 +67,17 @@ class StoredRun:
 class StagedTransfer(Arrivals):
     """All messages of one commit, gathered a slice at a time.
 
-    ``unit`` moves the messages, and removes those for durable subscriptions that are gone.
+    ``unit`` moves the messages, and removes those that nobody gets: for durable subscriptions that are gone, and for
+    topics without other subscribers.
     """
 
     def __init__(self, targets: BatchTargets) -> None:
         self._targets: Final[BatchTargets] = targets
         self.unit: Final[StoreUnit] = StoreUnit()
         self._runs: Final[list[StoredRun]] = []
-        self._by_name: Final[dict[str, StoredRun | None]] = {}  # None for a durable subscription that is gone
+        self._by_name: Final[dict[str, StoredRun | None]] = {}  # None if nobody gets the messages
+        self._unheard: Final[dict[Topic, int]] = {}  # with the number of messages
+        self._topic: Topic | None = None  # the target, if it is unheard
         self._part: Part | None = None
         self._staging = staging_destination(0)
         self._target: Destination | None = None
@@ -107,8 +112,11 @@ class StagedTransfer(Arrivals):
                 if not self._begin(part, target):
                     return False
             run = self._run
+            topic = self._topic
+            if topic is not None:
+                self._unheard[topic] = self._unheard.get(topic, 0) + stop - start
             if run is None:
-                self.unit.remove_all(self._staging, part.sequences[start:stop])
+                self.unit.remove_all(self._staging, part.sequences[start:stop].tolist())
             else:
                 run.take(start, stop)
             start = stop
@@ -116,6 +124,9 @@ class StagedTransfer(Arrivals):
 
     def _begin(self, part: Part, target: Destination) -> bool:
         """Begin a stretch, and return False if the queue of ``target`` must see each message."""
+        self._topic = None
+        if target.kind == TOPIC:
+            return self._begin_topic(target)
         if target.kind != QUEUE and target.kind != SUBSCRIPTION:
             return False
         name = target.qualified_name
@@ -136,15 +147,30 @@ class StagedTransfer(Arrivals):
             self._run.transfer = self.unit.transfer(self._staging, self._run.queue.name)
         return True
 
+    def _begin_topic(self, target: Destination) -> bool:
+        """Begin a stretch, and return False if somebody must see each message of a topic."""
+        topic = self._targets.resolve(target)
+        if not isinstance(topic, Topic) or not topic.is_unheard():
+            return False
+        self._target = target
+        self._topic = topic
+        self._run = None
+        return True
+
     def is_current(self) -> bool:
-        """Return True unless a queue was removed, or must see each message from now on."""
+        """Return True unless a destination was removed, or must see each message from now on."""
         for run in self._runs:
             if run.queue.removed or not run.queue.takes_stored():
+                return False
+        for topic in self._unheard:
+            if topic.removed or not topic.is_unheard():
                 return False
         return True
 
     def withhold(self, reply: PendingReply) -> None:
         """Let ``reply`` append the messages to their queues. Until then no other message may overtake them."""
+        for topic, count in self._unheard.items():
+            topic.enqueued += count
         destinations: list[BrokerDestination] = []
         for run in self._runs:
             run.queue.withheld += 1
@@ -163,3 +189,27 @@ class StagedTransfer(Arrivals):
             run.queue.withheld -= 1
             self._next_arrival += 1
         return RUN_STEPS + (run.entered - start) // ENTERED_IN_STEP
+
+
+def in_stretches(sends: list[TransactedSend], begin: int, end: int) -> list[TransactedSend]:
+    """Return sends from index ``begin`` up to, but without, ``end``, together by destination.
+
+    Long stretches for one destination let the messages stay in place on the disk (`StagedTransfer`). The messages of
+    each destination keep their order.
+    """
+    by_destination: dict[BrokerDestination, list[TransactedSend]] = {}
+    last: BrokerDestination | None = None
+    group: list[TransactedSend] = []
+    for index in range(begin, end):
+        send = sends[index]
+        if send.destination is not last:
+            last = send.destination
+            found = by_destination.get(last)
+            if found is None:
+                found = []
+                by_destination[last] = found
+            group = found
+        group.append(send)
+    if len(by_destination) == 1:
+        return group
+    return [send for sends_of_one in by_destination.values() for send in sends_of_one]

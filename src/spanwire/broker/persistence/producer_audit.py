@@ -97,26 +97,25 @@ class ProducerAudit(AuditSource):
         self.copies: Final[NetworkCopies] = NetworkCopies()
         self.duplicates = 0
 
-    def stored(self, known: AuditedProducer | None, message_id: MessageId) -> AuditedProducer:
+    def stored(self, known: AuditedProducer | None, producer_id: ProducerId, sequence: int) -> AuditedProducer:
         """Record that the store took a message.
 
         ``known`` is the result of the previous call for the same connection.
         """
-        producer_id = message_id.producer_id
         if known is None or known.producer_id is not producer_id:
             producer = self._producers.get(producer_id)
             if producer is None:
-                producer = AuditedProducer(producer_id, SequenceWindow(message_id.sequence, self._depth))
+                producer = AuditedProducer(producer_id, SequenceWindow(sequence, self._depth))
                 self._insert(producer)
                 return producer
             producer.producer_id = producer_id  # equal ids; next time the identical object
             known = producer
-        known.window.add(message_id.sequence)
+        known.window.add(sequence)
         return known
 
     def stored_run(self, known: AuditedProducer | None, first: MessageId, count: int) -> AuditedProducer:
         """Record ``count`` consecutive messages of one producer, as `stored` does."""
-        known = self.stored(known, first)
+        known = self.stored(known, first.producer_id, first.sequence)
         if count > 1:
             known.window.add_run(first.sequence + 1, first.sequence + count - 1)
         return known
@@ -275,7 +274,7 @@ class ProducerAudit(AuditSource):
             if not message.destination.is_queue:
                 self.copies.note(message)
         else:
-            self.stored(None, message.message_id)
+            self.stored(None, message.producer_id, message.sequence)
 
     def recovered_cancellation(self, producer: str, sequence: int) -> None:
         """Record a message removed before the store wrote the message.
@@ -287,7 +286,7 @@ class ProducerAudit(AuditSource):
             return
         producer_id = parsed_producer_id(producer)
         if producer_id is not None:
-            self.stored(None, MessageId(producer_id, sequence))
+            self.stored(None, producer_id, sequence)
 
     def _note_number(self, number: i64) -> None:
         upper: i64 = number >> LOW_BITS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from spanwire.broker.policy.dead_letter_strategy import DEFAULT_DEAD_LETTER_QUEUE, IndividualNames
 from spanwire.broker.policy.policy_entry import DEFAULT_STORE_MARK, PolicyEntry
 from spanwire.broker.policy.topic_policy import CLIENT_ID_FILTER
 from spanwire.model.destination import TOPIC, Destination
@@ -12,13 +13,24 @@ class PolicyMap:
 
     def __init__(self, entries: list[PolicyEntry] | None = None) -> None:
         self._entries: list[PolicyEntry] = []
+        self._letter_queues: set[str] = set()
+        self._letter_names: list[IndividualNames] = []
         self.replace(entries if entries is not None else [])
         self._queue_default = PolicyEntry(Destination(0, ">"))
         self._topic_default = PolicyEntry(Destination(TOPIC, ">"))
 
+    def takes_dead_letters(self, destination: Destination) -> bool:
+        """Return True if a strategy of an entry, or the default one, sends dead letters to ``destination``."""
+        if destination.is_queue and destination.name in self._letter_queues:
+            return True
+        return any(names.made(destination) for names in self._letter_names)
+
     def replace(self, entries: list[PolicyEntry]) -> None:
         """Replace all entries."""
         self._entries = sorted(entries, key=_wildcards_last)
+        strategies = [entry.dead_letter for entry in entries if not entry.dead_letter.discards]
+        self._letter_queues = {DEFAULT_DEAD_LETTER_QUEUE, *[strategy.queue_name for strategy in strategies]}
+        self._letter_names = [strategy.individual for strategy in strategies if strategy.individual is not None]
 
     @property
     def entry_count(self) -> int:

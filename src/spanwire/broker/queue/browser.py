@@ -152,6 +152,7 @@ class Browse(BrowserDestination):
         self._subscription: Final[Subscription] = subscription
         self._dispatched: Final[dict[Subscription, int]] = {}  # messages dispatched to each consumer so far
         self._dispatched_before = queue.dispatched
+        self._resets_before = queue.resets
         self._pending_lists: Final[list[ListBrowse]] = self._begin()
         self._ready: list[Shown] = []
         self._next_ready = 0
@@ -192,6 +193,7 @@ class Browse(BrowserDestination):
     def _note_dispatches(self) -> None:
         """Add the messages dispatched since the last turn, before the scan reached them."""
         self._dispatched_before = self._queue.dispatched
+        self._resets_before = self._queue.resets
         for subscription in self._queue.attached():
             total = subscription.dispatched_total
             new = total - self._dispatched.get(subscription, 0)
@@ -218,7 +220,7 @@ class Browse(BrowserDestination):
         subscription = self._subscription
         if self._is_complete or self._request > 0 or subscription.removed or not subscription.started:
             return
-        if self._queue.dispatched != self._dispatched_before:
+        if self._queue.dispatched != self._dispatched_before or self._queue.resets != self._resets_before:
             self._note_dispatches()
         budget = SLICE_MESSAGES
         while subscription.can_take():

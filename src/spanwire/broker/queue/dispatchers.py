@@ -103,12 +103,15 @@ class DirectDispatcher(Dispatcher):
             self._read_ahead()
             return
         queue = self._queue
-        reference = MessageReference(queue, message, sequence, self._context.next_order(), message.redelivery_count)
+        context = self._context
+        context.order += 1
+        reference = MessageReference(queue, message, sequence, context.order, message.redelivery_count)
         queue.hold(message)
         if pending_list.count == 0:
             subscription = self._consumers.next_taker()
             if subscription is not None:
-                queue.note_dispatched()
+                queue.dispatched += 1
+                queue.in_flight += 1
                 subscription.dispatch(reference)
                 return
         pending_list.append(reference)

@@ -138,7 +138,9 @@ class PendingMessages:
 
     def is_full(self) -> bool:
         """Return True if further persistent messages should be paged out."""
-        return self.loaded() >= MAX_RESIDENT_MESSAGES or self._queue.usage.is_above(self._resident_share)
+        lists = self.lists
+        loaded = lists[0].loaded if len(lists) == 1 else self.loaded()  # each persistent message asks
+        return loaded >= MAX_RESIDENT_MESSAGES or self._queue.usage.is_above(self._resident_share)
 
     def loaded(self) -> int:
         """Return the number of messages in memory."""

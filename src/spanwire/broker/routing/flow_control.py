@@ -90,7 +90,11 @@ class FlowControl:
 
     def obstacle(self, destination: BrokerDestination, message: Message) -> int:
         """Return the reason for ``message`` to wait, `ROOM` if there is no obstacle."""
-        if self._has_store and destination.persists(message):
+        return self.obstacle_before(destination, message, self._has_store and destination.persists(message))
+
+    def obstacle_before(self, destination: BrokerDestination, message: Message, is_stored: bool) -> int:
+        """Return `obstacle` for a message that the store gets if ``is_stored``."""
+        if is_stored:
             if self._store_is_tight or self._unsynced.is_full():
                 return self._store_obstacle(destination)
             return ROOM
@@ -222,7 +226,8 @@ class FlowControl:
         if not state.parked:
             self.parked.append(state)
         deadline = self._deadline(state, destination)
-        state.parked.append(ParkedSend(destination, message, token, deadline))
+        state.parked.append(ParkedSend(destination, message, token, deadline, now))
+        destination.blocked_sends += 1
         state.parked_bytes += message.size
         self._parked_bytes += message.size
         self._due = min(self._due, deadline)
@@ -312,6 +317,7 @@ class FlowControl:
     def _drop(self, state: ConnectionState, parked: ParkedSend) -> None:
         state.parked_bytes -= parked.message.size
         self._parked_bytes -= parked.message.size
+        parked.destination.blocked_seconds += self._context.monotonic - parked.since
 
     def _read_on(self, state: ConnectionState) -> None:
         if not state.reading_paused or state.parked_bytes >= MAX_PARKED_BYTES:

@@ -99,10 +99,11 @@ class MessageRouter(ParkedSender, Dispatcher):
             transaction.messages += 1
             self._gather(transaction, destination, message)
             return True
-        obstacle = self._flow.obstacle(destination, message)
+        is_stored = self._context.store is not None and destination.persists(message)
+        obstacle = self._flow.obstacle_before(destination, message, is_stored)
         if (obstacle != ROOM or state.parked_bytes > 0) and not self._passes(state, destination, message, obstacle):
             return self._flow.park(state, destination, message, token, obstacle if obstacle != ROOM else TURN)
-        return self._deliver(state, destination, message, token)
+        return self._accept(state, destination, message, token, is_stored)
 
     def _passes(self, state: ConnectionState, destination: BrokerDestination, message: Message, obstacle: int) -> bool:
         """Return True if another broker forwards ``message`` and the reserve for such messages has room."""
@@ -402,10 +403,16 @@ class MessageRouter(ParkedSender, Dispatcher):
             self.withhold(PendingReply(position, state.output, NO_TOKEN, sends))
 
     def _deliver(self, state: ConnectionState, destination: BrokerDestination, message: Message, token: int) -> bool:
+        is_stored = self._context.store is not None and destination.persists(message)
+        return self._accept(state, destination, message, token, is_stored)
+
+    def _accept(
+        self, state: ConnectionState, destination: BrokerDestination, message: Message, token: int, is_stored: bool
+    ) -> bool:
         if message.expiration_ms > 0 and message.is_expired(self._context.wall_ms):
             self._expired(destination, message)
             return not message.persistent or self.answer_when_stored(state, token)
-        if self._context.store is not None and destination.persists(message):
+        if is_stored:
             return self._store(state, destination, message, token)
         if not destination.policy.producer_flow_control and self._flow.spills(destination):
             return self._store(state, destination, message, NO_TOKEN)
@@ -474,10 +481,10 @@ class MessageRouter(ParkedSender, Dispatcher):
         if state.forwards:
             self._audit.came_over_link(message)
         else:
-            state.audited = self._audit.stored(state.audited, message.message_id)
+            state.audited = self._audit.stored(state.audited, message.producer_id, message.sequence)
         if destination.policy.dispatch_before_sync and destination.withheld == 0:
             destination.accept(message, sequence)
-            return self.answer_when_stored(state, token)
+            return token == NO_TOKEN or self.answer_when_stored(state, token)
         self.withhold(
             PendingReply(store.position(), state.output, token, [WithheldMessage(destination, message, sequence)])
         )

@@ -182,7 +182,7 @@ class Scheduler(DelayedSender):
         if state.forwards:
             self._audit.came_over_link(message)
         else:
-            state.audited = self._audit.stored(state.audited, message.message_id)
+            state.audited = self._audit.stored(state.audited, message.producer_id, message.sequence)
         self._schedule.enter(job, sequences[0], None)
         return self._router.answer_when_stored(state, token)
 

@@ -89,6 +89,10 @@ class PolicyTopic(Topic):
         if client_filter is not None:
             self.count_forms(message)
 
+    def is_unheard(self) -> bool:
+        """Return True if nobody would get or notice a message, now or later."""
+        return super().is_unheard() and self._kept is None and self.observer is None and self._client_filter is None
+
     def _distribute(self, message: Message) -> bool:
         """Retain and dispatch ``message``. Return True if a subscription got the message."""
         retained = self._kept

@@ -126,6 +126,10 @@ class Topic(BrokerDestination):
         """Return True if a consumer is attached."""
         return len(self.subscriptions) > 0
 
+    def is_unheard(self) -> bool:
+        """Return True if nobody would get or notice a message, but for the copies of durable subscriptions."""
+        return not self.subscriptions and not self._context.joins
+
     def durable_queues(self, message: Message) -> list[BrokerDestination]:
         """Return the queues of the durable subscriptions that get a copy of ``message``."""
         return [durable.queue for durable in self.durables if durable.wants(message)]

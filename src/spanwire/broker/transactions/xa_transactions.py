@@ -217,6 +217,10 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
         self._context.steps += 1 + len(self._branches) // BRANCHES_PER_STEP
         return [branch.xid for branch in self._branches.values() if branch.prepared]
 
+    def prepared_branches(self) -> list[Branch]:
+        """Return the branches in doubt for an operator, oldest first."""
+        return [branch for branch in self._branches.values() if branch.prepared]
+
     def roll_back_large(self, state: ConnectionState) -> bool:
         """Roll back the transactions of a closing connection in slices, if too large for one turn.
 

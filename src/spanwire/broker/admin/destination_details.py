@@ -1,0 +1,87 @@
+"""Details of one queue or topic: its settings, message groups and message statistics, which lists leave out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.dispatch.destination import BrokerDestination
+from spanwire.broker.dispatch.message_statistics import MessageStatistics
+from spanwire.broker.queue.queue import Queue
+
+MAX_GROUPS: Final = 1_000  # message groups with their consumers in the details of a queue; some 100 KB of JSON
+
+
+@dataclass(frozen=True)
+class DestinationDetails:
+    """Details of one queue or topic.
+
+    Figures of messages are None unless message statistics are on. ``groups`` maps at most `MAX_GROUPS` message groups
+    to their consumers. ``dead_letter_destination`` takes the dead letters of the destination.
+    """
+
+    statistics_enabled: bool
+    average_size_bytes: int | None
+    least_size_bytes: int | None
+    greatest_size_bytes: int | None
+    average_held_ms: float | None
+    least_held_ms: int | None
+    greatest_held_ms: int | None
+    producer_flow_control: bool
+    prioritized_messages: bool
+    always_retroactive: bool
+    audits_copies: bool
+    blocked_warning_ms: int
+    expiry_period_ms: int
+    cursor_full: bool
+    groups: dict[str, str]
+    group_map: str
+    dead_letter_destination: str | None
+    policy: str
+
+
+def destination_details(destination: BrokerDestination) -> DestinationDetails:
+    """Return the details of a queue or topic."""
+    policy = destination.policy
+    statistics = statistics_of(destination)
+    sizes = None if statistics is None or statistics.sizes.count == 0 else statistics.sizes
+    held = None if statistics is None or statistics.held_ms.count == 0 else statistics.held_ms
+    letters = policy.dead_letter.target(destination.name)
+    groups = destination.group_owners() if isinstance(destination, Queue) else {}
+    return DestinationDetails(
+        statistics_enabled=statistics is not None,
+        average_size_bytes=None if sizes is None else int(sizes.average()),
+        least_size_bytes=None if sizes is None else sizes.least,
+        greatest_size_bytes=None if sizes is None else sizes.greatest,
+        average_held_ms=None if held is None else held.average(),
+        least_held_ms=None if held is None else held.least,
+        greatest_held_ms=None if held is None else held.greatest,
+        producer_flow_control=policy.producer_flow_control,
+        prioritized_messages=policy.queue.prioritized_messages,
+        always_retroactive=policy.topic.always_retroactive,
+        audits_copies=policy.topic.audits_copies,
+        blocked_warning_ms=policy.blocked_producer_warning_interval_ms,
+        expiry_period_ms=policy.expire_messages_period_ms,
+        cursor_full=destination.pending.is_full() if isinstance(destination, Queue) else False,
+        groups=dict(islice(groups.items(), MAX_GROUPS)),
+        group_map=policy.queue.groups.kind,
+        dead_letter_destination=None if letters is None else letters.qualified_name,
+        policy=policy.destination.qualified_name,
+    )
+
+
+def statistics_of(destination: BrokerDestination) -> MessageStatistics | None:
+    """Return the message statistics of a queue; None if they are off, and for topics."""
+    observer = destination.observer if isinstance(destination, Queue) else None
+    return observer if isinstance(observer, MessageStatistics) else None
+
+
+def switch_statistics(queue: Queue, enabled: bool, context: BrokerContext) -> None:
+    """Switch the message statistics of a queue on or off; new ones begin empty."""
+    statistics = statistics_of(queue)
+    if statistics is None and enabled:
+        queue.observer = MessageStatistics(queue.observer, context)
+    elif statistics is not None and not enabled:
+        queue.observer = statistics.inner

@@ -1,0 +1,92 @@
+"""Statistics of the messages of a queue: sizes, and times from the send to the removal.
+
+They cost each message some steps, so an operator switches them on for a queue. A queue without them pays nothing: they
+are an observer of the queue (`spanwire.broker.dispatch.destination_events`) in front of the observer of its policy.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.dispatch.destination_events import DestinationObserver
+from spanwire.broker.dispatch.subscription import Subscription
+from spanwire.model.message import Message
+
+
+class Distribution:
+    """Count, sum, least and greatest of some whole numbers."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.total = 0
+        self.least = 0
+        self.greatest = 0
+
+    def add(self, value: int) -> None:
+        """Add a number."""
+        if self.count == 0 or value < self.least:
+            self.least = value
+        if value > self.greatest:
+            self.greatest = value
+        self.count += 1
+        self.total += value
+
+    def average(self) -> float:
+        """Return the average, 0.0 without numbers."""
+        return self.total / self.count if self.count > 0 else 0.0
+
+    def reset(self) -> None:
+        """Forget all numbers."""
+        self.count = self.total = self.least = self.greatest = 0
+
+
+class MessageStatistics(DestinationObserver):
+    """Counts the messages of one queue from now on, and passes all events on to ``inner``.
+
+    ``sizes`` are bytes as in the memory limit. ``held_ms`` are milliseconds from the message's timestamp to its
+    removal; messages without a timestamp do not count.
+    """
+
+    def __init__(self, inner: DestinationObserver | None, context: BrokerContext) -> None:
+        self.inner: Final[DestinationObserver | None] = inner
+        self._context: Final[BrokerContext] = context
+        self.sizes: Final[Distribution] = Distribution()
+        self.held_ms: Final[Distribution] = Distribution()
+
+    def reset(self) -> None:
+        """Begin anew."""
+        self.sizes.reset()
+        self.held_ms.reset()
+
+    def before_accept(self, message: Message, sequence: int) -> None:
+        """Count the size."""
+        self.sizes.add(message.size)
+        if self.inner is not None:
+            self.inner.before_accept(message, sequence)
+
+    def after_accept(self, message: Message, is_wanted: bool) -> None:
+        """Pass the event on."""
+        if self.inner is not None:
+            self.inner.after_accept(message, is_wanted)
+
+    def sees_removals(self) -> bool:
+        """Return True: the time of each message counts."""
+        return True
+
+    def message_removed(self, message: Message) -> None:
+        """Count the time since the send."""
+        if message.timestamp_ms > 0:
+            self.held_ms.add(max(0, self._context.wall_ms - message.timestamp_ms))
+        if self.inner is not None:
+            self.inner.message_removed(message)
+
+    def message_discarded(self, subscription: Subscription, message: Message) -> None:
+        """Pass the event on."""
+        if self.inner is not None:
+            self.inner.message_discarded(subscription, message)
+
+    def consumer_removed(self, subscription: Subscription) -> None:
+        """Pass the event on."""
+        if self.inner is not None:
+            self.inner.consumer_removed(subscription)

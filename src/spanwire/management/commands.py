@@ -1,0 +1,44 @@
+"""The operations of the control socket that need the broker alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from spanwire.broker.broker import Broker
+from spanwire.management.actions import BrokerActions
+from spanwire.management.administration import BrokerAdministration
+from spanwire.management.browsing import QueueBrowsing, ReadStored
+from spanwire.management.control import Operation
+from spanwire.management.operations import QueueOperations
+from spanwire.management.tasks import Tasks
+from spanwire.transports.base import Clock
+
+
+def broker_operations(
+    broker: Broker, clock: Clock, wake: Callable[[], None], read_stored: ReadStored, tasks: Tasks
+) -> dict[str, Operation]:
+    """Return the operations by their names; ``wake`` ends a turn of the loop soon."""
+    queues = QueueOperations(broker.operations, clock, wake)
+    administration = BrokerAdministration(broker.administration, clock, wake)
+    actions = BrokerActions(broker.assembly.operator_actions, broker.formats, clock, wake)
+    return {
+        "browse": QueueBrowsing(broker, read_stored).browse,
+        "purge": tasks.startable("purge", queues.purge),
+        "retry": tasks.startable("retry", queues.retry),
+        "move": tasks.startable("move", queues.move),
+        "copy": tasks.startable("copy", queues.copy),
+        "pause": queues.pause,
+        "resume": queues.resume,
+        "send": actions.send,
+        "create": administration.create,
+        "delete": administration.delete,
+        "statistics": administration.statistics,
+        "reset-statistics": administration.reset_statistics,
+        "create-subscription": actions.create_subscription,
+        "remove-subscription": administration.remove_subscription,
+        "commit-branch": actions.commit_branch,
+        "roll-back-branch": actions.roll_back_branch,
+        "end-consumer": actions.end_consumer,
+        "disconnect": administration.disconnect,
+        "task-cancel": tasks.cancel,
+    }

@@ -1,0 +1,151 @@
+"""Tasks: operations that go on after the answer to their request, with progress, result and cancel."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from typing import Final
+
+from spanwire.broker.security.audit_log import printable
+from spanwire.management.handles import OPERATOR, Operator
+from spanwire.model.errors import ConfigurationError, SpanwireError
+from spanwire.transports.base import Clock
+
+View = dict[str, object]
+Operation = Callable[[Mapping[str, object]], Awaitable[object]]
+MAX_TASKS: Final = 100  # tasks of one broker, those that have ended among them; the oldest of these makes room
+KEPT_S: Final = 3_600.0  # seconds that a task is shown after its end
+MAX_RESULT: Final = 10_000  # characters of a result as JSON
+AS_TASK: Final = "as_task"  # the argument that makes a task of an operation
+PROGRESS: Final = "progress"  # the argument in which operations find their progress
+
+RUNNING: Final = "running"
+DONE: Final = "done"
+FAILED: Final = "failed"
+CANCELLED: Final = "cancelled"
+
+logger = logging.getLogger(__name__)
+audit = logging.getLogger("spanwire.audit")
+
+
+class Progress:
+    """The count of messages that an operation has processed, and the wish to end it."""
+
+    def __init__(self) -> None:
+        self.processed = 0
+        self.is_cancelled = False
+
+
+class Task:
+    """One operation under way or at its end; times are milliseconds since 1970."""
+
+    def __init__(self, number: int, operation: str, user: str, started_ms: int) -> None:
+        self.id: Final = str(number)
+        self.operation: Final = operation
+        self.user: Final = user
+        self.started_ms: Final = started_ms
+        self.ended_ms: int | None = None
+        self.ends = 0.0  # monotonic seconds at which the ended task is forgotten
+        self.state = RUNNING
+        self.progress: Final = Progress()
+        self.result: object = None
+        self.error: str | None = None
+
+    def view(self) -> View:
+        """Return the task as a row."""
+        return {
+            "id": self.id,
+            "operation": self.operation,
+            "user_name": self.user,
+            "state": self.state,
+            "processed": self.progress.processed,
+            "started_ms": self.started_ms,
+            "ended_ms": self.ended_ms,
+            "result": self.result,
+            "error": self.error,
+        }
+
+
+class Tasks:
+    """The tasks of one broker."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock: Final = clock
+        self._tasks: Final[dict[str, Task]] = {}
+        self._running: Final[set[asyncio.Task[None]]] = set()
+        self._last = 0
+
+    def startable(self, name: str, operation: Operation) -> Operation:
+        """Return ``operation`` in a form that becomes a task if its argument `AS_TASK` is true."""
+
+        async def called(arguments: Mapping[str, object]) -> object:
+            if arguments.get(AS_TASK) is not True:
+                return await operation(arguments)
+            return self._start(name, operation, arguments)
+
+        return called
+
+    def _start(self, name: str, operation: Operation, arguments: Mapping[str, object]) -> View:
+        self._make_room()
+        self._last += 1
+        operator = arguments.get(OPERATOR)
+        user = operator.user if isinstance(operator, Operator) else ""
+        task = self._tasks[str(self._last)] = Task(self._last, name, user, self._clock.now().wall_ms)
+        running = asyncio.get_running_loop().create_task(self._run(task, operation, arguments))
+        self._running.add(running)
+        running.add_done_callback(self._running.discard)
+        return {"task": task.id}
+
+    def _make_room(self) -> None:
+        now = self._clock.now().monotonic
+        ended = [task for task in self._tasks.values() if task.state != RUNNING]
+        for task in ended:
+            if task.ends <= now:
+                del self._tasks[task.id]
+        if len(self._tasks) < MAX_TASKS:
+            return
+        oldest = next((task for task in ended if task.id in self._tasks), None)
+        if oldest is None:
+            raise ConfigurationError(f"{MAX_TASKS} tasks are running: wait for one, or cancel one")
+        del self._tasks[oldest.id]
+
+    async def _run(self, task: Task, operation: Operation, arguments: Mapping[str, object]) -> None:
+        try:
+            result = await operation({**arguments, PROGRESS: task.progress})
+            task.result = result if len(json.dumps(result)) <= MAX_RESULT else None
+            task.state = CANCELLED if task.progress.is_cancelled else DONE
+        except SpanwireError as error:
+            task.state, task.error = FAILED, str(error)
+        except Exception:
+            logger.exception("the task %s failed", task.operation)
+            task.state, task.error = FAILED, "the broker's log says why"
+        now = self._clock.now()
+        task.ended_ms, task.ends = now.wall_ms, now.monotonic + KEPT_S
+        processed = task.progress.processed
+        audit.info(
+            "task %s of user %s: %s %s, %d messages",
+            task.id, printable(task.user), task.operation, task.state, processed,
+        )  # fmt: skip
+
+    def views(self) -> Iterator[View]:
+        """Yield the tasks, the oldest first."""
+        now = self._clock.now().monotonic
+        for task in list(self._tasks.values()):
+            if task.state == RUNNING or task.ends > now:
+                yield task.view()
+
+    async def cancel(self, arguments: Mapping[str, object]) -> View:
+        """End the task ``id`` after its next slice; what it has done stays.
+
+        Raises:
+            ConfigurationError: there is no such task, or it has ended
+        """
+        task = self._tasks.get(str(arguments.get("id")))
+        if task is None:
+            raise ConfigurationError(f"there is no task {str(arguments.get('id'))[:40]}")
+        if task.state != RUNNING:
+            raise ConfigurationError(f"the task {task.id} is {task.state}")
+        task.progress.is_cancelled = True
+        return task.view()

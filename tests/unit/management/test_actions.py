@@ -1,0 +1,120 @@
+"""Sends, subscriptions and ends of branches and consumers as the control socket asks for them."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from spanwire.broker.admin.operator_actions import ActionObserver
+from spanwire.broker.ports import Principal
+from spanwire.management.actions import BrokerActions
+from spanwire.management.handles import OPERATOR, Operator
+from spanwire.management.operation_table import Role
+from spanwire.model.destination import Destination
+from spanwire.model.environment import Time
+from spanwire.model.errors import ConfigurationError, JmsError
+from spanwire.model.message import Message
+from spanwire.service.message_formats import message_formats
+
+OTTO = Operator("otto", "http://h:1", Role.OPERATE, 100.0, frozenset({"operators"}))
+FORMATS = message_formats()
+
+
+class Clock:
+    def now(self) -> Time:
+        return Time(1.0, 5_000)
+
+
+class Broker:
+    """Duck-typed to `spanwire.management.actions.ActingBroker`. Answers at once."""
+
+    connection_id = "ID:operator"
+
+    def __init__(self) -> None:
+        self.asked: list[object] = []
+        self.sent: list[Message] = []
+        self.error: JmsError | None = None
+
+    def send(self, principal: Principal, message: Message, observer: ActionObserver, now: Time) -> None:
+        self.asked.append((principal.name, principal.groups))
+        self.sent.append(message)
+        observer.on_answered(self.error)
+        observer.on_answered(None)  # only the first word counts
+
+    def create_subscription(
+        self, principal: Principal, client_id: str, name: str, topic: Destination, selector: str | None, now: Time
+    ) -> None:
+        self.asked.append((principal.name, client_id, name, topic.qualified_name, selector))
+
+    def finish_branch(self, xid: str, commit: bool, observer: ActionObserver, now: Time) -> None:
+        self.asked.append((xid, commit))
+        observer.on_answered(self.error)
+
+    def end_consumer(self, consumer_id: str, now: Time) -> None:
+        self.asked.append(consumer_id)
+
+
+def asked(broker: Broker, what: str, **arguments: object) -> dict[str, object]:
+    actions = BrokerActions(broker, FORMATS, Clock(), lambda: None)
+
+    async def scene() -> dict[str, object]:
+        answer: dict[str, object] = await getattr(actions, what)(arguments)
+        return answer
+
+    return asyncio.run(scene())
+
+
+def test_a_message_has_what_the_operator_gave_it_and_his_rights() -> None:
+    broker = Broker()
+    answer = asked(
+        broker, "send", destination="topic://T", body="Grüße", properties={"a": 1, "b": "x", "c": True, "d": 0.5},
+        priority=7, lifetime_ms=1_000, correlation_id="c", type="t", group="g", reply_to="R", persistent=False,
+        operator=OTTO,
+    )  # fmt: skip
+    assert broker.asked == [("otto", frozenset({"operators"}))]
+    view = FORMATS.view(broker.sent[0])
+    assert (view.body, view.destination.qualified_name) == ("Grüße".encode(), "topic://T")
+    assert {name: value for name, (_, value) in view.properties.items()} == {"a": 1, "b": "x", "c": True, "d": 0.5}
+    assert (view.priority, view.timestamp_ms, view.expiration_ms, view.persistent) == (7, 5_000, 6_000, False)
+    assert (view.correlation_id, view.type, view.group_id, str(view.reply_to)) == ("c", "t", "g", "queue://R")
+    assert answer == {"destination": "topic://T", "message_id": "ID:operator:1:1:1"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"body": "x", "destination": "Q", OPERATOR: None}, "needs a login"),
+        ({"body": "x", "destination": "Q", OPERATOR: {"user": "otto"}}, "needs a login"),
+        ({"body": 1, "destination": "Q", OPERATOR: OTTO}, "body is no text"),
+        ({"body": "x", OPERATOR: OTTO}, "a destination is missing"),
+        ({"body": "x", "destination": "Q", "priority": 10, OPERATOR: OTTO}, "priority is a number from 0 to 9"),
+        ({"body": "x", "destination": "Q", "lifetime_ms": -1, OPERATOR: OTTO}, "lifetime_ms is no whole number"),
+        ({"body": "x", "destination": "Q", "properties": [1], OPERATOR: OTTO}, "properties is an object"),
+        ({"body": "x", "destination": "Q", "properties": {"a": [1]}, OPERATOR: OTTO}, "the property a is no text"),
+        ({"body": "x", "destination": "Q", "properties": {"a": 1 << 70}, OPERATOR: OTTO}, "the property a is no text"),
+    ],
+)
+def test_a_bad_send_reaches_nobody(arguments: dict[str, object], words: str) -> None:
+    broker = Broker()
+    with pytest.raises(ConfigurationError, match=words):
+        asked(broker, "send", **arguments)
+    assert broker.sent == []
+
+
+def test_a_refusal_by_the_broker_is_passed_on() -> None:
+    broker = Broker()
+    broker.error = JmsError("the disk has no room")
+    with pytest.raises(JmsError, match="no room"):
+        asked(broker, "send", destination="Q", body="x", operator=OTTO)
+    with pytest.raises(JmsError, match="no room"):
+        asked(broker, "commit_branch", xid="XID:1")
+
+
+def test_subscriptions_branches_and_consumers_are_named() -> None:
+    broker = Broker()
+    asked(broker, "create_subscription", client_id="c", name="n", topic="T.>", operator=OTTO)
+    assert asked(broker, "commit_branch", xid="XID:1")["outcome"] == "committed"
+    assert asked(broker, "roll_back_branch", xid="XID:2")["outcome"] == "rolled back"
+    asked(broker, "end_consumer", consumer_id="ID:c:1:1")
+    assert broker.asked == [("otto", "c", "n", "topic://T.>", None), ("XID:1", True), ("XID:2", False), "ID:c:1:1"]
