@@ -17,6 +17,7 @@ from tests.support.spark_classes import QUICK_JAVA
 
 # They take half a minute and more each: `make soak-spark` runs them.
 LONG = [
+    "test_example_jars.py",
     "test_example_processes.py",
     "test_large_messages.py",
     "test_network_kills.py",

@@ -62,6 +62,7 @@ ALL_BODIES: Final = "all"
 NO_BODIES: Final = "none"
 AT_MOST_ONCE: Final = "AT_MOST_ONCE"  # this and the next two are modes of the JMS bridge of ActiveMQ Artemis
 DUPLICATES_OK: Final = "DUPLICATES_OK"
+QUALITY: Final = "qualityOfServiceMode"
 ONCE_AND_ONLY_ONCE: Final = "ONCE_AND_ONLY_ONCE"
 READ_QUALITIES: Final = (ONCE_AND_ONLY_ONCE, DUPLICATES_OK, AT_MOST_ONCE)
 WRITE_QUALITIES: Final = (DUPLICATES_OK, ONCE_AND_ONLY_ONCE, AT_MOST_ONCE)
@@ -459,7 +460,7 @@ class _OptionReader:
 
     def quality(self, choices: tuple[str, ...]) -> str:
         """Return a mode of the JMS bridge, by default the first of ``choices``."""
-        text = (self.text("qualityOfServiceMode") or choices[0]).upper()
+        text = (self.text(QUALITY) or choices[0]).upper()
         if text not in choices:
             raise ConfigurationError(
                 f"spanwire: the option qualityOfServiceMode is {text[:60]!r}, not {' or '.join(choices)}"

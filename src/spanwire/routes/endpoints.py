@@ -24,6 +24,9 @@ from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.options import (
     COMMON,
     DEFAULT_URL,
+    DUPLICATES_OK,
+    ONCE_AND_ONLY_ONCE,
+    QUALITY,
     READ,
     WRITE,
     ReadOptions,
@@ -144,6 +147,9 @@ class EndpointReader:
     def _jdbc(self, uri: str, parameters: AnyMapping[str, str], location: Location) -> Endpoint:
         if "dbtable" not in parameters:
             raise location.error("a jdbc endpoint needs the parameter dbtable")
+        quality = parameters.get(QUALITY, DUPLICATES_OK)
+        if quality not in (DUPLICATES_OK, ONCE_AND_ONLY_ONCE):
+            raise location.error(f"{QUALITY} of a jdbc table is {DUPLICATES_OK} or {ONCE_AND_ONLY_ONCE}")
         return Endpoint(location, f"jdbc table {parameters['dbtable']}", FORMAT, JDBC, {**parameters, "url": uri})
 
     def _broker(

@@ -16,10 +16,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.pipeline.options import AT_MOST_ONCE, DUPLICATES_OK, MAX_BATCH_MS, MAX_ROWS, WRITE_QUALITIES
+from spanwire.pipeline.options import AT_MOST_ONCE, DUPLICATES_OK, MAX_BATCH_MS, WRITE_QUALITIES
+from spanwire.routes.bridge_parameters import FOREVER, BridgeParameters, read_parameters
+from spanwire.routes.bridge_parameters import WORDS as SHARED_WORDS
 from spanwire.routes.endpoints import EndpointReader
 from spanwire.routes.model import APPENDED_IDS, ID_LIST, SQL, Expression, Patience, Route, SetHeader, Step, To
-from spanwire.routes.nodes import Location, Mapping, Word, mapping_of, text_of
+from spanwire.routes.nodes import Mapping, Word, mapping_of, text_of
 from spanwire.routes.steps import ENDPOINT_WORDS, REMARKS, parameters_of
 
 MODE: Final = "qualityOfServiceMode"  # parameter of the bridge and option of the data source
@@ -28,25 +30,11 @@ WORDS: Final = (
     "engine",
     "source",
     "target",
-    "sourceUsername",
-    "sourcePassword",
-    "targetUsername",
-    "targetPassword",
-    "selector",
-    "failureRetryInterval",
-    "maxRetries",
-    "qualityOfServiceMode",
-    "maxBatchSize",
-    "maxBatchTime",
-    "subscriptionName",
-    "clientID",
-    "addMessageIDInHeader",
+    *SHARED_WORDS,
     "errorHandler",
     "deadLetter",
     *REMARKS,
 )
-FOREVER: Final = -1
-MAX_INTERVAL_MS: Final = 3_600_000
 
 
 def bridge_route(words: Mapping, endpoints: EndpointReader, default_name: str) -> Route:
@@ -58,6 +46,7 @@ def bridge_route(words: Mapping, endpoints: EndpointReader, default_name: str) -
     words.check("parameter of jmsBridge", WORDS)
     location = words.location
     mode = _mode(words)
+    parameters = read_parameters(words)
     name = words.text("name") or words.text("id") or default_name
     source_uri, source = _side(words, "source")
     target_uri, target = _side(words, "target")
@@ -65,19 +54,19 @@ def bridge_route(words: Mapping, endpoints: EndpointReader, default_name: str) -
         "selector": words.text("selector"),
         "subscription": words.text("subscriptionName"),
         "clientId": words.text("clientID"),
-        "maxRowsPerBatch": _batch_size(words),
-        "maxBatchMs": _batch_time(words),
+        "maxRowsPerBatch": None if parameters.batch_size is None else str(parameters.batch_size),
+        "maxBatchMs": None if parameters.quiet_ms is None else str(_batch_ms(parameters.quiet_ms)),
     }
     source |= {option: value for option, value in options.items() if value is not None}
     target[MODE] = mode
     if mode == AT_MOST_ONCE:
         source[MODE] = mode
     steps: list[Step] = []
-    if (words.text("addMessageIDInHeader") or "false").lower() == "true":
+    if parameters.appends_id:
         steps.append(SetHeader(location, ID_LIST, Expression(location, SQL, APPENDED_IDS)))
     steps.append(To(endpoints.target(target_uri, target, location)))
     source_endpoint = endpoints.source(source_uri, source, location, name, is_durable=False)
-    return Route(location, name, source_endpoint, steps, None, _patience(words))
+    return Route(location, name, source_endpoint, steps, None, _patience(parameters), bridge=parameters)
 
 
 def _mode(words: Mapping) -> str:
@@ -104,39 +93,13 @@ def _side(words: Mapping, role: str) -> tuple[str, dict[str, str]]:
     return uri, parameters
 
 
-def _batch_size(words: Mapping) -> str | None:
-    size = _number(words, "maxBatchSize", None, 1, MAX_ROWS)
-    return None if size is None else str(size)
+def _batch_ms(quiet_ms: int) -> int:
+    """Return the length of a batch of Spark, which has no quiet time, for the parameter maxBatchTime."""
+    return MAX_BATCH_MS if quiet_ms == FOREVER else min(quiet_ms, MAX_BATCH_MS)
 
 
-def _batch_time(words: Mapping) -> str | None:
-    """Return maxBatchTime in milliseconds; -1 means the maximum."""
-    millis = _number(words, "maxBatchTime", None, FOREVER, MAX_BATCH_MS)
-    if millis is None:
-        return None
-    if millis == 0:
-        raise words.entries["maxBatchTime"].location.error("maxBatchTime is 0; it must be -1 or at least 1")
-    return str(MAX_BATCH_MS if millis == FOREVER else millis)
-
-
-def _patience(words: Mapping) -> Patience:
-    retries = _number(words, "maxRetries", Patience().retries, FOREVER, 1_000_000)
-    interval = _number(words, "failureRetryInterval", Patience().interval_ms, FOREVER, MAX_INTERVAL_MS)
-    assert retries is not None and interval is not None
-    if interval == 0 or (interval == FOREVER and retries not in (FOREVER, 0)):
-        raise words.location.error("failureRetryInterval must be above 0, or -1 with maxRetries -1 or 0")
-    return Patience(retries, Patience().interval_ms if interval == FOREVER else interval, is_growing=False)
-
-
-def _number(words: Mapping, name: str, default: int | None, low: int, high: int) -> int | None:
-    text = words.text(name)
-    if text is None:
-        return default
-    location: Location = words.entries[name].location
-    try:
-        value = int(text)
-    except ValueError:
-        raise location.error(f"{name} is {text[:60]!r}, not a whole number") from None
-    if not low <= value <= high:
-        raise location.error(f"{name} is {value}; it must lie between {low} and {high}")
-    return value
+def _patience(parameters: BridgeParameters) -> Patience:
+    """Return the restarts of a route. Growing pauses begin with the default of the interval."""
+    if parameters.interval_ms == FOREVER:
+        return Patience(parameters.max_retries)
+    return Patience(parameters.max_retries, parameters.interval_ms, is_growing=False)

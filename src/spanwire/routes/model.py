@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
+from spanwire.routes.bridge_parameters import BridgeParameters
 from spanwire.routes.nodes import Location
 
 SELECTOR: Final = "selector"
@@ -205,6 +206,7 @@ class Route:
     dead_letters: Endpoint | None
     patience: Patience
     engine: str = SPARK
+    bridge: BridgeParameters | None = None  # of a jmsBridge
 
 
 def is_branching(step: Step) -> bool:

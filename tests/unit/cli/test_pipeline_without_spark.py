@@ -33,7 +33,7 @@ def test_dead_letters_are_shown_without_packages_of_the_extra() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["run", "archive", "replay", "redrive", "report", "status", "stop", "cursors", "sinks"]
+    "command", ["init", "run", "archive", "replay", "redrive", "report", "status", "stop", "cursors", "sinks"]
 )
 def test_help_is_shown_without_packages_of_the_extra(command: str) -> None:
     done = run(command, "--help")

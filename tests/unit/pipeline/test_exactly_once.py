@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spanwire.client import blocking
+from spanwire.client.branch_recovery import FORMAT_ID
 from spanwire.client.messages.message_encoder import Outgoing
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import ConfigurationError
@@ -14,7 +15,7 @@ from spanwire.model.ids import XaTransactionId
 from spanwire.pipeline.options import write_options
 from spanwire.pipeline.sink.batch_sink import Batch
 from spanwire.pipeline.sink.exactly_once import batch_of_stream, commit_parts, stage_part
-from spanwire.pipeline.sink.xa_ledger_link import FORMAT_ID, branch_name_of, is_spanwire_branch, xid_of
+from spanwire.pipeline.sink.xa_ledger_link import branch_name_of, is_spanwire_branch, xid_of
 from spanwire.pipeline.sink.xa_ledger_sink import MAX_PARTS, branch_name
 from spanwire.testing.broker import Broker
 

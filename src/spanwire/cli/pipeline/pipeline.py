@@ -1,7 +1,7 @@
 """The command ``spanwire pipeline``: moves, filters, archives and replays messages with Spark.
 
-Code with PySpark, PyArrow or PyYAML is imported when used, so a missing package is an error of one line. Help, status,
-stop, cursors, sinks and dead letters need no such package.
+Code with PySpark, PyArrow or PyYAML is imported when used, so a missing package is an error of one line. Help, init,
+status, stop, cursors, sinks and dead letters need no such package.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Final, Protocol, cast
 
 from spanwire.cli.arguments import Parser
 from spanwire.cli.pipeline.pipeline_cursors import run_cursors, run_forget, run_release, run_sinks
+from spanwire.cli.pipeline.pipeline_init import run_init
 from spanwire.cli.pipeline.pipeline_progress import progress
 from spanwire.cli.pipeline.pipeline_report import run_report
 from spanwire.cli.pipeline.pipeline_status import run_status, run_stop
@@ -303,6 +304,7 @@ def stop_on_signals(stop: threading.Event) -> None:
 
 
 COMMANDS: Final[dict[str, tuple[Callable[[Sequence[str]], int], str]]] = {
+    "init": (run_init, "write a project: routes, functions, tests, settings and a Makefile"),
     "run": (run_routes, "run the routes of a file"),
     "archive": (run_archive, "remove messages from queues and keep them in Parquet files"),
     "replay": (run_replay, "send messages of an archive again"),

@@ -6,7 +6,8 @@
 | any other broker              | the duplicate ids of the messages                                         |
 | files                         | a directory of the batch (``route_run=…/route_batch=…``), overwritten     |
 | Delta                         | the table's record of an application's last batch (``txnAppId``)          |
-| jdbc, other formats           | not recognised                                                            |
+| jdbc that commits once        | the number of the batch in the ledger of the database (`write_once`)      |
+| other jdbc, other formats     | not recognised                                                            |
 
 If the steps return other rows in a second attempt, rows may go to another endpoint than before, and the first attempt
 must leave no trace. So a batch without rows for an endpoint is still written to files, over the rows of the first
@@ -22,10 +23,11 @@ from typing import Final
 
 from pyspark.sql import DataFrame
 
-from spanwire.pipeline.options import write_options
+from spanwire.pipeline.jdbc import write_once
+from spanwire.pipeline.options import DUPLICATES_OK, QUALITY, write_options
 from spanwire.pipeline.parquet import with_parquet_options
 from spanwire.pipeline.routes.format_jars import report_missing_jars
-from spanwire.routes.endpoints import FILE_FORMATS
+from spanwire.routes.endpoints import FILE_FORMATS, JDBC
 from spanwire.routes.model import BROKER, Endpoint
 
 DELTA: Final = "delta"
@@ -71,6 +73,11 @@ class BatchWriter:
             options["duplicateIdPrefix"] = f"{self._run}/{self._batch}/{self._count}"
         elif endpoint.format == DELTA:
             options |= {"txnAppId": self._ledger_name(key, nth), "txnVersion": str(self._batch)}
+        if endpoint.format == JDBC:
+            quality = options.pop(QUALITY, DUPLICATES_OK)
+            if quality != DUPLICATES_OK:
+                write_once(frame, self._batch, options, self._ledger_name(key, nth))
+                return
         with report_missing_jars(endpoint):
             frame.write.format(endpoint.format).mode(mode).options(**options).save()
 
@@ -84,9 +91,9 @@ def is_committed_once(endpoint: Endpoint) -> bool:
     """Return True if an endpoint accepts no other rows for a committed batch."""
     if endpoint.kind == BROKER:
         return write_options(endpoint.options).is_committed_once
-    return endpoint.format == DELTA
+    return endpoint.format == DELTA or endpoint.options.get(QUALITY, DUPLICATES_OK) != DUPLICATES_OK
 
 
 def _endpoint_key(endpoint: Endpoint) -> str:
-    """Return the identity of an endpoint: its URI, for Delta with the table."""
+    """Return the identity of an endpoint: its URI, for Delta with the table; that of JDBC names the table."""
     return f"{endpoint.uri}:{endpoint.destination}" if endpoint.format == DELTA else endpoint.uri

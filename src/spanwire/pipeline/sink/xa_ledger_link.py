@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from spanwire.client import blocking
+from spanwire.client.branch_recovery import FORMAT_ID
 from spanwire.client.messages.message import Message
 from spanwire.client.messages.message_encoder import Outgoing
 from spanwire.model.errors import InvalidClientIdError, JmsError
@@ -23,7 +24,6 @@ from spanwire.pipeline.link.connections import connect_for_redelivery
 from spanwire.pipeline.options import Login, WriteOptions
 from spanwire.pipeline.sink.xa_ledger_sink import BRANCH_PREFIX, BranchName, BranchSession, Entry, LedgerLink, entry_of
 
-FORMAT_ID: Final = 0x53505752  # "SPWR"; XA format of the branches of this module
 LEDGER_QUEUE: Final = "queue://SPANWIRE.LEDGER."  # prefix before the query; each queue has one message
 LOCK_TIMEOUT_S: Final = 60.0  # seconds; a broker needs 30 s to notice a dead client machine
 LOCK_PAUSE_S: Final = 0.2

@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final, Protocol
 
+from spanwire.client.branch_recovery import divide
 from spanwire.client.messages.message_encoder import Outgoing
 from spanwire.model.errors import ConfigurationError, JmsError
 from spanwire.pipeline.sink.batch_sink import NO_BRANCH, Batch, BatchSink, StagedPart, check_first
@@ -266,12 +267,11 @@ class LedgerSink(BatchSink):
 
     def _finish(self, link: LedgerLink, entry: Entry, prepared: Sequence[BranchName]) -> list[BranchName]:
         """Commit the prepared branches of the entry, in order; return the other prepared branches."""
-        prepared_names = set(prepared)
-        for branch in entry.branches:
-            if branch in prepared_names:
-                link.commit(branch)
-                prepared_names.remove(branch)
-        return [branch for branch in prepared if branch in prepared_names]
+        order = {branch: index for index, branch in enumerate(entry.branches)}
+        commits, others = divide(prepared, order.__contains__, lambda _: True)
+        for branch in sorted(commits, key=order.__getitem__):
+            link.commit(branch)
+        return others
 
     def _roll_back_others(self, link: LedgerLink, batch: Batch, prepared: Sequence[BranchName]) -> None:
         """Roll back branches of other attempts of this batch or of earlier ones.

@@ -83,6 +83,10 @@ def test_a_route_of_camels_yaml_is_read() -> None:
         (f'- from: {{uri: "jms:queue:A?maxRowsPerBatch=x", {TO}}}', "r.yaml:1: the option maxRowsPerBatch is 'x'"),
         (f'- from: {{uri: "jdbc:x", {TO}, parameters: {{dbtable: t}}}}', "a jdbc table is no source"),
         (
+            '- from: {uri: "jms:A", steps: [{to: {uri: "jdbc:x", parameters: {dbtable: t, qualityOfServiceMode: x}}}]}',
+            "qualityOfServiceMode of a jdbc table is DUPLICATES_OK or ONCE_AND_ONLY_ONCE",
+        ),
+        (
             '- from:\n    uri: "jms:A"\n    steps:\n    - fliter: {}',
             "r.yaml:4: there is no step 'fliter'; did you mean filter",
         ),
@@ -104,7 +108,7 @@ def test_a_route_of_camels_yaml_is_read() -> None:
             "there is no qualityOfServiceMode 'ONCE_AND_ONLY_ONE'; did you mean ONCE_AND_ONLY_ONCE?",
         ),
         ("- jmsBridge: {source: 'jms:A', target: 'jms:B', maxBatchsize: 3}", "did you mean maxBatchSize?"),
-        ("- jmsBridge: {source: 'jms:A', target: 'jms:B', failureRetryInterval: -1}", "with maxRetries -1 or 0"),
+        ("- jmsBridge: {source: 'jms:A', target: 'jms:B', failureRetryInterval: 0}", "with maxRetries -1 or 0"),
         ('- from: {uri: "jms:A", steps: [{transform: {function: "os;x.y"}}]}', "write module.name"),
         (
             '- from: {uri: "jms:A", steps: [{setHeader: {name: n, expression: {constnat: x}}}]}',
@@ -200,7 +204,7 @@ def test_parameters_without_a_value_are_as_if_they_were_not_there() -> None:
     words = "selector: null, clientID:, maxRetries: ~, sourceUsername:, failureRetryInterval:"
     route = only(f"- jmsBridge: {{source: {{uri: 'jms:A', parameters: {{user: }}}}, target: 'jms:B', {words}}}")
     assert route.source.options == {"url": URL, "destination": "queue://A"}
-    assert route.patience == Patience(is_growing=False)
+    assert route.patience == Patience(-1, is_growing=False)
 
 
 def test_a_bridge_has_the_error_handler_of_its_file_or_its_own() -> None:
@@ -395,9 +399,9 @@ def test_credentials_of_any_endpoint_are_in_no_plan(endpoint: str, shown: str) -
 @pytest.mark.parametrize(
     ("words", "patience"),
     [
-        ("failureRetryInterval: 1", Patience(Patience().retries, 1, is_growing=False)),
-        ("failureRetryInterval: -1, maxRetries: 0", Patience(0, Patience().interval_ms, is_growing=False)),
-        ("failureRetryInterval: -1, maxRetries: -1", Patience(-1, Patience().interval_ms, is_growing=False)),
+        ("failureRetryInterval: 1", Patience(-1, 1, is_growing=False)),
+        ("failureRetryInterval: -1, maxRetries: 0", Patience(0)),
+        ("failureRetryInterval: -1, maxRetries: -1", Patience(-1)),
         ("maxRetries: 7", Patience(7, Patience().interval_ms, is_growing=False)),
     ],
 )
@@ -407,7 +411,7 @@ def test_a_bridge_tries_again_as_often_and_as_soon_as_it_says(words: str, patien
 
 @pytest.mark.parametrize("words", ["failureRetryInterval: 0", "failureRetryInterval: -1, maxRetries: 1"])
 def test_a_bridge_that_would_try_again_at_once_or_for_ever_is_refused(words: str) -> None:
-    with pytest.raises(ConfigurationError, match="failureRetryInterval must be above 0, or -1 with maxRetries -1 or 0"):
+    with pytest.raises(ConfigurationError, match="it must be at least 1, or -1 with maxRetries -1 or 0"):
         parse(f"- jmsBridge: {{source: 'jms:A', target: 'jms:B', {words}}}")
 
 

@@ -1,0 +1,82 @@
+"""A project of `spanwire pipeline init`, used as its README says. Its own tests start a broker and a Spark."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Final
+
+import pyarrow.parquet as pq
+import pytest
+
+from spanwire.cli.main import main
+from tests.support.broker_process import BrokerProcess
+from tests.support.queues import take, take_all
+
+TIMEOUT_S: Final = 300.0
+NAME: Final = "shop"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    assert main(["pipeline", "init", str(tmp_path / NAME)]) == 0
+    return tmp_path / NAME
+
+
+def environment(broker: BrokerProcess | None) -> dict[str, str]:
+    """Without what pytest and make tell their children."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS", "PYTEST_"))}
+    return {**kept, **({} if broker is None else {"BROKER_URL": broker.openwire_uri()})}
+
+
+def make(project: Path, target: str, broker: BrokerProcess | None = None) -> str:
+    done = subprocess.run(
+        ["make", target], cwd=project, env=environment(broker), capture_output=True, text=True, timeout=TIMEOUT_S,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.timeout(2 * TIMEOUT_S)
+def test_the_tests_of_a_new_project_pass_with_its_routes_on_spark(project: Path) -> None:
+    assert f"PYTHON ?= {sys.executable}" in (project / "local.mk").read_text("utf-8")
+    assert "6 passed" in make(project, "test")
+
+
+@pytest.mark.long
+@pytest.mark.timeout(4 * TIMEOUT_S)
+def test_the_targets_of_a_new_project_do_what_they_say(project: Path, spanwire: BrokerProcess) -> None:
+    url, queue = spanwire.openwire_uri(), NAME.upper()
+    targets = re.findall(r"^  make (\w+)", make(project, "help"), re.MULTILINE)
+    assert targets == ["help", "plan", "test", "broker", "send", "drain", "run", "status", "stop"]
+    assert f"route {NAME}\n" in make(project, "plan", spanwire)
+    make(project, "send", spanwire)
+    make(project, "drain", spanwire)
+    assert len(take_all(url, f"{queue}.SMALL")) == 3
+    running = subprocess.Popen(
+        ["make", "run"], cwd=project, env=environment(spanwire), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        text=True, start_new_session=True,
+    )  # fmt: skip
+    try:
+        make(project, "send", spanwire)
+        deadline = time.monotonic() + TIMEOUT_S
+        found = 0
+        while found < 3 and running.poll() is None and time.monotonic() < deadline:  # Spark starts meanwhile
+            found += len(take(url, f"{queue}.SMALL", 3 - found))
+        assert found == 3
+        while f"{NAME}: running" not in make(project, "status", spanwire):
+            assert time.monotonic() < deadline
+            time.sleep(1)
+        assert f"{NAME}.yaml has ended" in make(project, "stop", spanwire)
+        assert running.wait(TIMEOUT_S) == 0
+    finally:
+        if running.poll() is None:
+            os.killpg(running.pid, signal.SIGKILL)
+        output, _ = running.communicate()
+    assert pq.read_table(project / f"data/{NAME}").num_rows == 6, output
