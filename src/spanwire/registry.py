@@ -84,13 +84,15 @@ SAME_DIGEST: Final = "hmac:compare_digest"  # with OpenSSL
 
 REDACTED: Final = "spanwire.client.addressing.redaction:redacted"  # shows a URL of the command line in an error
 
-# Loaded only by a broker that is started with a file, by one with a file in TOML, and by one with networkConnectors.
+# Loaded only by a broker that is started with a file, by one with a file in TOML, and by one with networkConnectors or
+# jmsBridgeConnectors.
 CONFIGURATION: Final = "spanwire.service.config.loading:load_configuration"
 CONFIGURATION_READER: Final = "spanwire.service.config.reading:ConfigurationReader"
 TOML_READER: Final = "spanwire.service.config.toml:read_toml"
+BRIDGE_INTERPRETER: Final = "spanwire.service.config.interpretation.jms_bridges:BridgeInterpreter"
 NETWORK_INTERPRETER: Final = "spanwire.service.config.interpretation.network:NetworkInterpreter"
 
-# Loaded only by a broker with network connectors, links of other brokers, announcements, TLS or plug-ins.
+# Loaded only by a broker with network connectors, links of other brokers, announcements, TLS, bridges or plug-ins.
 NETWORK_CONNECTOR: Final = "spanwire.network.connector.network_connector:NetworkConnector"
 ACCEPTED_VIEW: Final = "spanwire.network.connector.link:accepted_view"
 ANNOUNCEMENTS: Final = "spanwire.service.announcements:Announcements"
@@ -99,6 +101,7 @@ SERVER_CONTEXT: Final = "spanwire.tls.context:server_context"
 CLIENT_CONTEXT: Final = "spanwire.tls.context:client_context"
 TLS_CONNECTION: Final = "spanwire.transports.tls:TlsConnection"
 FILTERED_BROKER: Final = "spanwire.broker.plugins.filtered_broker:FilteredBroker"
+BRIDGE_CHILD: Final = "spanwire.service.children.bridge_process:BridgeChildProcess"
 PLUG_IN: Final = "spanwire.broker.plugins.plugins:plug_in"
 
 # Loaded only by `spanwire web` and `spanwire metrics`; they need the extra `web`.

@@ -14,7 +14,7 @@ import pytest
 from spanwire.bridges.model.definition import Source, Target
 from spanwire.bridges.model.message import BridgeMessage
 from spanwire.bridges.ports import LocalTransaction, MessageRefusedError, MessageSource, Provider
-from spanwire.model.destination import QUEUE, Destination
+from spanwire.model.destination import QUEUE, TEMP_QUEUE, Destination
 from spanwire.model.errors import JmsError
 from spanwire.model.message_view import BOOLEAN_VALUE, INT_VALUE, STRING_VALUE, TEXT, PropertyValue
 from tests.support.bridge_dialogue import Content
@@ -179,6 +179,36 @@ class BridgeProviderConformance:
             await target.send([neutral_message("last")])
             assert driver.pending(TARGET) == 21
             await target.close()
+
+        runs(scenario)
+
+    def test_messages_of_a_reply_queue_are_handed_over_until_it_is_closed(self, driver: ProviderDriver) -> None:
+        async def scenario() -> None:
+            replies: asyncio.Queue[BridgeMessage] = asyncio.Queue()
+            target = await driver.provider().open_target(driver.target())
+            queue, other = await target.open_reply_queue(replies.put), await target.open_reply_queue(replies.put)
+            assert queue != other and queue.is_temporary
+            await asyncio.to_thread(driver.send, queue, ["one", "two"])
+            async with asyncio.timeout(WAIT_S):
+                assert bodies([await replies.get(), await replies.get()]) == ["one", "two"]
+            await target.close_reply_queue(queue)
+            await asyncio.to_thread(driver.send, other, ["three"])
+            async with asyncio.timeout(WAIT_S):
+                assert bodies([await replies.get()]) == ["three"]
+            await target.close()
+
+        runs(scenario)
+
+    def test_a_source_sends_a_reply_to_any_destination_of_its_broker(self, driver: ProviderDriver) -> None:
+        async def scenario() -> None:
+            source = await driver.provider().open_source(driver.source(), CREDIT)
+            await source.send_reply(neutral_message("reply"), TARGET)
+            assert driver.texts(TARGET) == ["reply"]
+            with pytest.raises(JmsError):
+                await source.send_reply(neutral_message("late"), Destination(TEMP_QUEUE, "ID:gone-1-1-1:1:1"))
+            await source.send_reply(neutral_message("next"), TARGET)
+            assert driver.texts(TARGET) == ["reply", "next"]
+            await source.close()
 
         runs(scenario)
 

@@ -13,6 +13,7 @@ from typing import Final
 import pytest
 
 from spanwire import client
+from spanwire.model.ids import XaTransactionId
 from tests.faults.broker import FragileBroker
 from tests.support.announcing_process import AnnouncingProcess
 from tests.support.broker_process import COMMAND
@@ -72,6 +73,8 @@ class BridgeUnderFire:
         match = re.search(r"bridge kills: stopped, received (\d+)", "\n".join(log))
         assert match is not None and int(match[1]) > 0, f"nothing was left after the kill: {log}"
         texts: Counter[str] = Counter()
+        for broker in (self._source, self._target):
+            assert prepared_of(broker) == [], "a branch is in doubt"
         with client.connect(self._target.openwire_uri()) as connection, connection.session() as session:
             consumer = session.create_consumer(self._queues[1])
             while (message := consumer.receive(QUIET_S)) is not None:
@@ -101,6 +104,11 @@ def kill_and_start(broker: FragileBroker, process: AnnouncingProcess) -> None:
     broker.kill()
     broker.start()
     await_running(process)
+
+
+def prepared_of(broker: FragileBroker) -> list[XaTransactionId]:
+    with client.connect(broker.openwire_uri()) as connection, connection.session("xa") as session:
+        return session.xa.recover()
 
 
 def stop(process: AnnouncingProcess) -> None:
@@ -137,5 +145,20 @@ def test_a_killed_broker_keeps_a_transaction_whole(near: FragileBroker, tmp_path
     process = bridge.start()
     kill_and_start(near, process)
     stop(process)
+    texts = bridge.finish()
+    assert (len(texts), texts.total()) == (COUNT, COUNT)
+
+
+def test_kills_of_bridge_source_and_target_keep_distributed_transactions_whole(
+    near: FragileBroker, far: FragileBroker, tmp_path: Path
+) -> None:
+    bridge = BridgeUnderFire(tmp_path, near, far, "ONCE_AND_ONLY_ONCE")
+    process = bridge.start()
+    for broker in (near, far):
+        kill_and_start(broker, process)
+        time.sleep(DELAY_S)
+        process.end(signal.SIGKILL)
+        process = bridge.start()
+    process.end(signal.SIGKILL)
     texts = bridge.finish()
     assert (len(texts), texts.total()) == (COUNT, COUNT)

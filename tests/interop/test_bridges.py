@@ -5,19 +5,34 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from spanwire import client
 from spanwire.client import Byte, Double, Float, Int, Long, Message, Serialized, Short
-from tests.support.bridge_runs import forward
-from tests.support.broker_process import BrokerProcess
+from tests.support.announcing_process import AnnouncingProcess
+from tests.support.bridge_runs import forward, forward_once
+from tests.support.broker_process import COMMAND, BrokerProcess
 
 OTHERS: Final = ("classic",) + (("newest_classic", "artemis") if os.environ.get("SPANWIRE_ALL_BROKERS") == "1" else ())
 PATIENCE: Final = 40.0
 SOON: Final = 0.3
+KILLED_COUNT: Final = 600
+KILLS: Final = 2
+KILL_DELAY_S: Final = 0.05  # seconds of work before a kill
+KILLED_BRIDGE: Final = """\
+[bridges.test]
+sourceConnectionFactory = "{source}"
+sourceDestination = "{queue}"
+targetConnectionFactory = "{target}"
+targetDestination = "{queue}.FAR"
+qualityOfServiceMode = "ONCE_AND_ONLY_ONCE"
+maxBatchSize = 5
+"""
 LIFE_MS: Final = 3_600_000
 JAVA_STRING: Final = bytes.fromhex("aced000574000161")  # "a", serialized by Java
 BODIES: Final[dict[str, Any]] = {
@@ -134,3 +149,36 @@ def test_a_durable_subscription_keeps_messages_for_a_bridge_that_is_away(sides: 
         session.create_producer(topic).send("kept")
     assert forward(source, topic, target, queue, **words).forwarded == 1
     assert [message.text for message in received(target, queue, 1)] == ["kept"]
+
+
+def test_a_distributed_transaction_moves_all_kinds_of_messages(
+    sides: tuple[str, str], queue: str, tmp_path: Path
+) -> None:
+    source, target = sides
+    send_all_kinds(source, queue)
+    status = forward_once(source, queue, target, f"{queue}.FAR", tmp_path, maxBatchSize="3")
+    assert (status.forwarded, status.failures, status.heuristics) == (len(BODIES), 0, 0)
+    assert [message.properties["name"] for message in received(target, f"{queue}.FAR", len(BODIES))] == list(BODIES)
+    assert received(source, queue, 0) == []
+
+
+def test_a_killed_bridge_between_spanwire_and_classic_loses_and_doubles_nothing(
+    sides: tuple[str, str], queue: str, tmp_path: Path
+) -> None:
+    source, target = sides
+    with client.connect(source) as connection, connection.session("transacted") as session:
+        producer = session.create_producer(queue)
+        for number in range(KILLED_COUNT):
+            producer.send(str(number))
+        session.commit()
+    text = KILLED_BRIDGE.format(source=source, target=target, queue=queue)
+    (tmp_path / "bridge.toml").write_text(text, "utf-8")
+    for _ in range(KILLS):
+        process = AnnouncingProcess([*COMMAND, "bridge", "run", "bridge.toml"], tmp_path, [])
+        process.wait_until(lambda line: "bridge test: running" in line, PATIENCE)
+        time.sleep(KILL_DELAY_S)
+        process.end(signal.SIGKILL)
+    status = forward_once(source, queue, target, f"{queue}.FAR", tmp_path / "bridge.toml.transactions")
+    assert status.received > 0, "nothing was left after the kills"
+    texts = [message.text for message in received(target, f"{queue}.FAR", KILLED_COUNT)]
+    assert sorted(texts, key=int) == [str(number) for number in range(KILLED_COUNT)]

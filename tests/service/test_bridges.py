@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
 from spanwire import client
 from spanwire.bridges.files.bridge_file import read_bridges
 from spanwire.bridges.running.process import BridgeProcess
+from spanwire.bridges.xa.log_file import FILE as FILE_NAME
+from spanwire.bridges.xa.records import Decision, read_lines
+from spanwire.model.ids import XaTransactionId
 from spanwire.routes.placeholders import Placeholders
 from spanwire.testing import Broker
-from tests.support.bridge_runs import WAIT_S, forward
+from tests.support.bridge_runs import WAIT_S, forward, forward_once
 from tests.support.ports import free_port
 
 FILE = """\
@@ -83,3 +87,23 @@ def test_a_bridge_takes_nothing_while_its_target_is_down_and_resumes() -> None:
         with client.connect(source.url) as connection, connection.session() as session:
             session.create_producer("queue://A").send("one")
         asyncio.run(scenario(source, target))
+
+
+def test_a_distributed_transaction_moves_each_batch_between_two_brokers(tmp_path: Path) -> None:
+    with Broker() as source, Broker() as target:
+        with client.connect(source.url) as connection, connection.session() as session:
+            producer = session.create_producer("queue://A")
+            for number in range(25):
+                producer.send(str(number))
+        status = forward_once(source.url, "queue://A", target.url, "queue://B", tmp_path, maxBatchSize="10")
+        assert (status.forwarded, status.failures, status.heuristics) == (25, 0, 0), status
+        assert [str(message.body) for message in target.queue("B").messages()] == [str(n) for n in range(25)]
+        assert source.queue("A").pending == 0
+        assert [prepared_of(broker) for broker in (source, target)] == [[], []]
+        records = read_lines((tmp_path / FILE_NAME).read_bytes(), "log")[1]
+        assert [record.messages for record in records if isinstance(record, Decision)] == [10, 10, 5]
+
+
+def prepared_of(broker: Broker) -> list[XaTransactionId]:
+    with client.connect(broker.url) as connection, connection.session("xa") as session:
+        return session.xa.recover()

@@ -70,6 +70,12 @@ def definition(
     )
 
 
+def distributed_definition(size: int = 10, max_retries: int = -1, interval_ms: int = 1_000) -> BridgeDefinition:
+    """A bridge between two brokers that loses and doubles nothing."""
+    within = definition(Quality.ONCE_AND_ONLY_ONCE, size, max_retries=max_retries, interval_ms=interval_ms)
+    return replace(within, target=Target(ConnectionFactory("tcp://far:61616"), Destination(QUEUE, "B")))
+
+
 class BridgeDialogue:
     """A machine with a clock that the test moves."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 from spanwire.bridges.engine.counters import BridgeStatus
 from spanwire.bridges.files.bridge_file import read_bridges
@@ -14,7 +15,19 @@ WAIT_S = 60.0
 
 def forward(source_url: str, source: str, target_url: str, target: str, **words: str) -> BridgeStatus:
     """Run a bridge with these parameters, in TOML, until its source is empty. Returns its last status."""
-    lines = [
+    return _forward(_lines(source_url, source, target_url, target, words), None)
+
+
+def forward_once(
+    source_url: str, source: str, target_url: str, target: str, transactions: Path, **words: str
+) -> BridgeStatus:
+    """Run a bridge with ONCE_AND_ONLY_ONCE, whose decisions are in ``transactions``, until its source is empty."""
+    words["qualityOfServiceMode"] = '"ONCE_AND_ONLY_ONCE"'
+    return _forward(_lines(source_url, source, target_url, target, words), transactions)
+
+
+def _lines(source_url: str, source: str, target_url: str, target: str, words: dict[str, str]) -> list[str]:
+    return [
         "[bridges.test]",
         f'sourceConnectionFactory = "{source_url}"',
         f'sourceDestination = "{source}"',
@@ -22,10 +35,13 @@ def forward(source_url: str, source: str, target_url: str, target: str, **words:
         f'targetDestination = "{target}"',
         *(f"{name} = {value}" for name, value in words.items()),
     ]
+
+
+def _forward(lines: list[str], transactions: Path | None) -> BridgeStatus:
     definitions = read_bridges("\n".join(lines).encode(), "test.toml", Placeholders({}, {}))
 
     async def run() -> BridgeStatus:
-        process = BridgeProcess(definitions, lambda line: None, ends_when_empty=True)
+        process = BridgeProcess(definitions, lambda line: None, ends_when_empty=True, transactions=transactions)
         async with asyncio.timeout(WAIT_S):
             await process.run()
         return process.statuses()[0]

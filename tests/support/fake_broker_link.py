@@ -39,8 +39,12 @@ def destination(name: str, pending: int = 0, enqueued: int = 0) -> dict[str, obj
     return {
         "destination": name, "pending": pending, "in_flight": 0, "enqueued": enqueued, "dequeued": enqueued - pending,
         "dispatched": enqueued - pending, "expired": 0, "consumers": 1, "producers": 1, "memory_bytes": 10,
-        "memory_limit_bytes": 0, "paused": False, "durable_subscriptions": 0,
+        "memory_limit_bytes": 0, "paused": False, "durable_subscriptions": 0, "cached": pending, "blocked_sends": 2,
+        "blocked_ms": 30, "dead_letters": False,
     }  # fmt: skip
+
+
+DETAILS: Final[dict[str, object]] = {"statistics_enabled": False, "average_size_bytes": None, "groups": {}}
 
 
 class FakeBrokerLink:
@@ -60,6 +64,7 @@ class FakeBrokerLink:
             "producers": [],
         }
         self.refusal = ""
+        self.users = dict(USERS)
         self._handles: dict[str, Role] = {}
 
     def forget_handles(self) -> None:
@@ -82,6 +87,10 @@ class FakeBrokerLink:
                 raise ControlError("the login has ended", UNAUTHENTICATED)
             if command not in COMMAND_ROLES or role < COMMAND_ROLES[command]:
                 raise ControlError("the role is too low", FORBIDDEN)
+        if command == "destination":
+            rows = self.answers["destinations"]
+            assert isinstance(rows, list)
+            return {**next(row for row in rows if row["destination"] == arguments["destination"]), **DETAILS}
         if self.refusal:
             raise ControlError(self.refusal, REFUSED)
         return self.answers.get(command, [])
@@ -89,7 +98,7 @@ class FakeBrokerLink:
     def _login(self, user: object, password: object) -> dict[str, object]:
         role = "view"
         if not self.is_open:
-            known = USERS.get(str(user))
+            known = self.users.get(str(user))
             if known is None or known[0] != password:
                 raise ControlError("User name or password is invalid.", UNAUTHENTICATED)
             role = known[1]

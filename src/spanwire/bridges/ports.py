@@ -1,18 +1,22 @@
 """Ports of the providers.
 
-A source receives, a target sends, and a `LocalTransaction` does both in one transaction of one broker. All methods
-raise `JmsError` for a lost connection or a refusal. After an error the object is closed and never used again.
+A source receives, a target sends, and a `LocalTransaction` does both in one transaction of one broker. `XaSource`
+and `XaTarget` take part in a distributed transaction. All methods raise `JmsError` for a lost connection or a refusal.
+After an error the object is closed and never used again.
 `spanwire.bridges.providers` implements the ports; one conformance suite tests every provider.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
 from spanwire.bridges.model.definition import Source, Target
 from spanwire.bridges.model.message import BridgeMessage
 from spanwire.bridges.model.provider_description import ProviderDescription
+from spanwire.model.destination import Destination
 from spanwire.model.errors import JmsError
+from spanwire.model.ids import XaTransactionId
 
 
 class MessageRefusedError(JmsError):
@@ -45,6 +49,10 @@ class MessageSource(Protocol):
         """Hand the only received message without an acknowledgement to the broker as a dead letter."""
         ...
 
+    async def send_reply(self, message: BridgeMessage, destination: Destination) -> None:
+        """Send a reply to a destination of the source's broker, and wait until the broker has stored the reply."""
+        ...
+
     def check(self) -> None:
         """Raise `JmsError` if the connection is lost."""
         ...
@@ -63,6 +71,14 @@ class MessageTarget(Protocol):
         After an error the broker has stored either all messages or no message, and the caller cannot know. Raises
         `MessageRefusedError` if one of the messages is at fault.
         """
+        ...
+
+    async def open_reply_queue(self, on_reply: Callable[[BridgeMessage], Awaitable[None]]) -> Destination:
+        """Create a temporary queue for replies. Its messages go to ``on_reply``, one at a time."""
+        ...
+
+    async def close_reply_queue(self, queue: Destination) -> None:
+        """Remove a queue of `open_reply_queue`."""
         ...
 
     def check(self) -> None:
@@ -102,6 +118,64 @@ class LocalTransaction(Protocol):
         ...
 
 
+class XaBranches(Protocol):
+    """The branches of one side of a bridge, at one broker.
+
+    Methods raise `XaError` or `TransactionRolledBackError` for an answer of the broker about the branch.
+    """
+
+    async def prepare(self, branch: XaTransactionId) -> bool:
+        """End the work in a branch, and prepare it. Returns False if the branch has nothing to commit."""
+        ...
+
+    async def commit(self, branch: XaTransactionId) -> None:
+        """Commit a prepared branch, and wait until the broker has stored that."""
+        ...
+
+    async def roll_back(self, branch: XaTransactionId) -> None:
+        """Roll back a prepared branch."""
+        ...
+
+    async def forget(self, branch: XaTransactionId) -> None:
+        """Let the broker forget a branch with a heuristic outcome."""
+        ...
+
+    async def prepared_branches(self) -> list[XaTransactionId]:
+        """Return the prepared branches of all programs."""
+        ...
+
+    def check(self) -> None:
+        """Raise `JmsError` if the connection is lost."""
+        ...
+
+    async def close(self) -> None:
+        """Close, without raising. The broker rolls back unprepared branches."""
+        ...
+
+
+class XaSource(XaBranches, Protocol):
+    """A consumer whose receipts belong to the next branch that is prepared."""
+
+    async def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
+        """Receive with the credit of `MessageSource.receive`; the first call begins to consume."""
+        ...
+
+    async def dead_letter(self, cause: str) -> None:
+        """Hand the only received message to the broker as a dead letter."""
+        ...
+
+
+class XaTarget(XaBranches, Protocol):
+    """A producer for one destination."""
+
+    async def send(self, branch: XaTransactionId, messages: list[BridgeMessage]) -> None:
+        """Begin a branch, and send in it.
+
+        Raises `MessageRefusedError` if one of the messages is at fault; the branch is rolled back then.
+        """
+        ...
+
+
 class Provider(Protocol):
     """A way to reach brokers."""
 
@@ -127,4 +201,12 @@ class Provider(Protocol):
 
     async def open_transaction(self, source: Source, target: Target, credit: int) -> LocalTransaction:
         """Connect once, consume and produce. Only for a provider with local transactions."""
+        ...
+
+    async def open_xa_source(self, source: Source, credit: int) -> XaSource:
+        """Connect, and consume at the first `XaSource.receive`. Only for a provider with XA."""
+        ...
+
+    async def open_xa_target(self, target: Target) -> XaTarget:
+        """Connect and produce. Only for a provider with XA."""
         ...

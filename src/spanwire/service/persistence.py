@@ -116,6 +116,23 @@ class Persistence:
                 journal.store.discard_metadata(table, key)
         return Recovered([], {}, True)
 
+    def views(self) -> list[dict[str, object]]:
+        """Return the journal's figures for an operator; none without persistence."""
+        journal, directory = self.journal, self.journal_directory
+        if journal is None:
+            return []
+        segment_bytes = self._configuration.segment_bytes
+        view: dict[str, object] = {
+            "name": str(directory),
+            "directory": str(directory),
+            "size_bytes": journal.store.used_bytes(),
+            "segments": journal.segment_count,
+            "segment_bytes": segment_bytes,
+            "moved_bytes": journal.moved_bytes,
+            "synced": self._configuration.sync,
+        }
+        return [view]
+
     def stop(self) -> None:
         """Write everything and close the journal; blocks. Raises `StoreError` if writing fails."""
         if self.journal is not None:

@@ -18,6 +18,7 @@ from spanwire.service.config.model import BrokerConfiguration
 from spanwire.service.data_directory import data_directory
 from spanwire.service.security import Security
 from spanwire.transports.admission import Admission
+from spanwire.transports.base import ConnectorSettings
 from spanwire.transports.connector import TransportConnector
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ async def start_obstacles(
     ``override`` is the data directory of the command line, if present.
     """
     connectors = [TransportConnector(settings, Admission()) for settings in configuration.connectors]
+    connectors += web_connectors(configuration)
     lines = list(_misplaced_data(configuration, override, environment))
     try:
         lines += await open_connectors(connectors, None if allow_anonymous else Security(configuration).obstacle())
@@ -71,10 +73,21 @@ def _unread_log_settings(configuration: BrokerConfiguration) -> list[str]:
     """Return a line for each file with ActiveMQ's log settings beside the configuration."""
     directory = Path(configuration.source).absolute().parent
     return [
-        f"{directory / name} is not read: the log goes to standard error, --log-level sets its level"
+        f"{directory / name} is not read: the log goes to standard error or to --log-file, --log-level sets its level, "
+        "and spanwire log-level those of single loggers"
         for name in LOG_SETTINGS
         if Path(configuration.source).is_file() and (directory / name).is_file()
     ]
+
+
+def web_connectors(configuration: BrokerConfiguration) -> list[TransportConnector]:
+    """Return the address of the web process as a connector that is never bound, for `open_connectors`."""
+    web = configuration.web
+    if web is None:
+        return []
+    scheme = "http" if web.tls is None else "https"
+    settings = ConnectorSettings(name="web", scheme=scheme, host=web.host, port=web.port, protocol="http")
+    return [TransportConnector(settings, Admission())]
 
 
 async def open_connectors(connectors: Iterable[TransportConnector], obstacle: str | None) -> list[str]:
@@ -97,10 +110,11 @@ async def open_connectors(connectors: Iterable[TransportConnector], obstacle: st
 
 def _unusable_stores(configuration: BrokerConfiguration) -> Iterable[str]:
     """Yield a line for each key or trust store unusable for the broker's connectors."""
-    for connector in configuration.connectors:
+    web = () if configuration.web is None else (configuration.web.tls,)
+    for tls in (*(connector.tls for connector in configuration.connectors), *web):
         try:
-            if connector.tls is not None:
-                _check_store(registry.SERVER_CONTEXT, connector.tls)
+            if tls is not None:
+                _check_store(registry.SERVER_CONTEXT, tls)
         except ConfigurationError as error:
             yield str(error)
     for link in configuration.network_connectors:

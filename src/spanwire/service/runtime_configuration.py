@@ -27,7 +27,8 @@ logger = logging.getLogger(__name__)
 class RunningBroker:
     """The changeable parts of a running broker.
 
-    ``refuse_open_binds`` raises `ConfigurationError` for unprotected connectors open to the network.
+    ``refuse_open_binds`` raises `ConfigurationError` for unprotected connectors open to the network. ``read_keys``
+    reads the key stores in a thread, and returns a function that uses the keys for new connections.
     """
 
     def __init__(
@@ -37,12 +38,14 @@ class RunningBroker:
         networking: Networking,
         refuse_open_binds: Callable[[Security], Awaitable[None]],
         wake: Callable[[], None],
+        read_keys: Callable[[], Callable[[], None]] = lambda: lambda: None,
     ) -> None:
         self._broker: Final = broker
         self._security: Final = security
         self._networking: Final = networking
         self._refuse_open_binds: Final = refuse_open_binds
         self._wake: Final = wake
+        self._read_keys: Final = read_keys
 
     async def take_over(self, configuration: BrokerConfiguration, changes: Changes) -> list[str]:
         """Apply the changes of ``configuration``.
@@ -54,6 +57,8 @@ class RunningBroker:
             ConfigurationError: the configuration is refused; nothing has changed.
         """
         await self._refuse_open_binds(Security(configuration))
+        use_keys = await asyncio.to_thread(self._read_keys)
+        use_keys()
         broker, reconfiguration = self._broker, self._broker.reconfiguration
         if changes.users:
             authenticator = self._security.change_users(configuration)

@@ -15,7 +15,7 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from spanwire import registry
 from spanwire.broker.assembly import BrokerSettings
@@ -24,11 +24,11 @@ from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.policy.policy_map import PolicyMap
 from spanwire.broker.ports import AdvisoryFormat
 from spanwire.discovery.addresses.address import read_address
-from spanwire.management.administration import BrokerAdministration
-from spanwire.management.browsing import QueueBrowsing
+from spanwire.logs.levels import log_level
+from spanwire.management.commands import broker_operations
 from spanwire.management.control import Command, ControlServer, Operation
 from spanwire.management.handles import Handles
-from spanwire.management.operations import QueueOperations
+from spanwire.management.tasks import Tasks
 from spanwire.management.views import BrokerView
 from spanwire.model.destination import Destination
 from spanwire.model.environment import IdGenerator, Time
@@ -42,10 +42,11 @@ from spanwire.service.message_formats import message_formats
 from spanwire.service.networking import Networking, announced_uri
 from spanwire.service.persistence import Persistence
 from spanwire.service.plugins import addresses, broker_class, install_plugins
-from spanwire.service.readiness import open_connectors
+from spanwire.service.readiness import open_connectors, web_connectors
 from spanwire.service.runtime_configuration import Reread, RunningBroker, RuntimeConfiguration
 from spanwire.service.security import Security
 from spanwire.service.usage import usage_limits
+from spanwire.service.web_keys import web_keys
 from spanwire.service.web_process import WebProcess
 from spanwire.transports.admission import Admission, ReceiveBudget
 from spanwire.transports.base import CLOSE_LINGER, RECEIVE_SHARE, ConnectionFactory
@@ -53,6 +54,9 @@ from spanwire.transports.connector import TransportConnector
 from spanwire.transports.loop.polling import Polling
 from spanwire.transports.loop.turn import Turn
 from spanwire.transports.vm import VmConnector
+
+if TYPE_CHECKING:  # loaded by name, because most brokers have no bridges
+    from spanwire.service.children.bridge_process import BridgeChildProcess
 
 logger = logging.getLogger(__name__)
 
@@ -95,6 +99,7 @@ class BrokerService:
         self._allow_anonymous: Final = allow_anonymous
         web = configuration.web
         self._web: Final = None if web is None else WebProcess(web, directory, allow_anonymous=allow_anonymous)
+        self._bridges: Final = _bridges(configuration, directory)
         self._finished: Final = asyncio.Event()
         self._security: Final = Security(configuration)
         self._persistence: Final = Persistence(directory, configuration.persistence)
@@ -141,6 +146,8 @@ class BrokerService:
             await self._networking.start(broker, self._address(), turn, self.connectors)
             broker.became_master(self.environment.now())
             self.wake()
+            if self._bridges is not None:
+                self._bridges.start(self.connectors)
             if self._web is not None:
                 self._web.start()
         except BaseException:
@@ -160,6 +167,8 @@ class BrokerService:
 
         Afterwards `failure` has the error if the journal could not be written.
         """
+        if self._bridges is not None:
+            await self._bridges.stop()  # while the broker still answers
         for connector in self.connectors:
             connector.stop()
         self._networking.stop()
@@ -195,6 +204,8 @@ class BrokerService:
             waited += STOP_POLL
 
     async def _release(self) -> None:
+        if self._bridges is not None:
+            await self._bridges.stop()
         if self._web is not None:
             await self._web.stop()
         self._security.stop()
@@ -220,7 +231,8 @@ class BrokerService:
 
     async def _refuse_open_binds(self, security: Security) -> None:
         """Raise `ConfigurationError` for unprotected connectors open to the network."""
-        lines = await open_connectors(self.connectors, None if self._allow_anonymous else security.obstacle())
+        obstacle = None if self._allow_anonymous else security.obstacle()
+        lines = await open_connectors([*self.connectors, *web_connectors(self.configuration)], obstacle)
         if lines:
             raise ConfigurationError("\n".join(lines))
 
@@ -291,9 +303,26 @@ class BrokerService:
         turn.start()
         return turn
 
+    def _read_keys(self) -> Callable[[], None]:
+        """Read all key stores again. Returns a function that uses the keys. Raises `ConfigurationError`."""
+        contexts = [connector.read_keys() for connector in self.connectors]
+        web = self._web
+        if web is not None:
+            web.check_keys()
+
+        def use() -> None:
+            for connector, context in zip(self.connectors, contexts, strict=True):
+                connector.use_keys(context)
+            if web is not None:
+                web.reload()
+
+        return use
+
     def _watch_configuration(self, broker: Broker) -> None:
         if self._reread is not None:
-            running = RunningBroker(broker, self._security, self._networking, self._refuse_open_binds, self.wake)
+            running = RunningBroker(
+                broker, self._security, self._networking, self._refuse_open_binds, self.wake, self._read_keys
+            )
             self._runtime = RuntimeConfiguration(self.configuration, self._reread, running)
             self._runtime.start()
         elif self.configuration.runtime is not None:
@@ -315,47 +344,64 @@ class BrokerService:
             raise ConfigurationError("this broker was started without a file that could be read again")
         return await self._runtime.reload(arguments)
 
-    async def _open_control(self, broker: Broker) -> None:
-        if self.directory is None:
-            return
-        facts: dict[str, object] = {
+    def _facts(self) -> dict[str, object]:
+        """Return the parts of the status that the broker itself does not know."""
+        return {
             "data_directory": str(self.directory),
             "persistent": self.configuration.persistence.persistent,
             "configuration": self.configuration.source,
+            "stores": self._persistence.views(),
+            "bridges": self._bridge_rows(),
+            **self._networking.status(),
         }
+
+    async def _open_control(self, broker: Broker) -> None:
+        if self.directory is None:
+            return
         clock = self.environment.clock
-        view = BrokerView(broker, broker.overview, self.connectors, clock, facts, self._persistence.journal_directory)
+        persistence = self._persistence
+        view = BrokerView(broker, broker.overview, self.connectors, clock, self._facts, persistence.journal_directory)
+        tasks = Tasks(clock)
         commands: dict[str, Command] = {
-            "status": lambda: {**view.status(), **self._networking.status()},
-            "summary": lambda: {**view.summary(), **self._networking.status()},
+            "status": view.status,
+            "summary": view.summary,
             "destinations": view.destinations,
             "subscriptions": view.subscriptions,
             "connections": view.connections,
             "consumers": view.consumers,
             "producers": view.producers,
+            "sessions": view.sessions,
+            "jobs": view.jobs,
+            "branches": view.branches,
+            "tasks": tasks.views,
             "ping": lambda: {"name": broker.name, "pid": os.getpid()},
             "exposure": lambda: {"obstacle": self._security.obstacle()},
+            "web-keys": lambda: web_keys(self.configuration),
             "stop": self.request_stop,
         }
-        queues = QueueOperations(broker.operations, clock, self.wake)
-        administration = BrokerAdministration(broker.administration, clock, self.wake)
         handles = Handles(broker.administration, clock, lambda: self._security.is_open)
         operations: dict[str, Operation] = {
+            **broker_operations(broker, clock, self.wake, self.read_stored, tasks),
             "login": handles.login,
-            "purge": queues.purge,
-            "retry": queues.retry,
-            "pause": queues.pause,
-            "resume": queues.resume,
-            "remove-subscription": administration.remove_subscription,
-            "browse": QueueBrowsing(broker, self.read_stored).browse,
-            "delete": administration.delete,
-            "disconnect": administration.disconnect,
+            "destination": view.destination,
             "network-start": self._networking.start_connectors,
             "network-stop": self._networking.stop_connectors,
+            "bridge-pause": lambda arguments: self._bridge_command("pause", arguments),
+            "bridge-resume": lambda arguments: self._bridge_command("resume", arguments),
+            "bridge-restart": lambda arguments: self._bridge_command("restart", arguments),
             "reload": self.reload,
+            "log-level": log_level,
         }
         self._control = ControlServer(self.directory, commands, operations, handles)
         await self._control.start()
+
+    def _bridge_rows(self) -> list[dict[str, object]]:
+        return [] if self._bridges is None else self._bridges.rows()
+
+    async def _bridge_command(self, action: str, arguments: Mapping[str, object]) -> list[dict[str, object]]:
+        if self._bridges is None:
+            raise ConfigurationError("this broker has no bridges; its configuration has no <jmsBridgeConnectors>")
+        return await self._bridges.command(action, arguments)
 
     def links(self) -> list[dict[str, object]]:
         """Return the links of the network connectors as plain values."""
@@ -410,6 +456,14 @@ class BrokerService:
         """Flush the broker's output after a change from outside of a turn."""
         if self._turn is not None:
             self._turn.wake()
+
+
+def _bridges(configuration: BrokerConfiguration, directory: Path | None) -> BridgeChildProcess | None:
+    """Return the child for the bridges of a configuration, loaded only for a broker with bridges."""
+    if not configuration.bridges:
+        return None
+    child_class = cast("type[BridgeChildProcess]", registry.load(registry.BRIDGE_CHILD))
+    return child_class(configuration.bridges, directory)
 
 
 def _connection_factories(

@@ -6,68 +6,33 @@ The child is ``spanwire web``, and ends at the end of standard input. So the chi
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import importlib.util
 import logging
 import sys
-import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, cast
 
+from spanwire import registry
 from spanwire.extras import install_command
+from spanwire.logs.children import ChildLines
+from spanwire.service.children.supervision import Supervision, end_process
 from spanwire.service.config.model import WebConfiguration
 
-FIRST_PAUSE_S: Final = 1.0  # seconds before the first new start; each further pause is twice as long
-MAX_PAUSE_S: Final = 60.0  # seconds; a port that is free again is found within a minute
-SETTLED_S: Final = 60.0  # seconds that a child has to run for its end to be news again
+if TYPE_CHECKING:
+    from spanwire.tls.settings import TlsSettings
+
 STOP_S: Final = 5.0  # seconds for the child to answer open requests at the end
-MAX_TEXT: Final = 500  # bytes of the child's last words in the log
-MAX_CHUNK: Final = 16 * 1024  # bytes of its errors in one record of the log; a traceback has less
+MAX_TEXT: Final = 500  # characters of a line in the log that is no record of the child
+MAX_CHUNK: Final = 16 * 1024  # bytes of its output that are logged in one turn
+RELAY_PAUSE_S: Final = 0.05  # seconds between two chunks: a child that floods its log is held back by the full pipe
 EXTRA: Final = "web"
 NEEDED: Final = ("prometheus_client", "starlette", "uvicorn")
-COMMAND: Final = (sys.executable, "-P", "-m", "spanwire", "web", "--ends-with-parent")
+COMMAND: Final = (sys.executable, "-P", "-m", "spanwire", "web", "--ends-with-parent", "--log-format", "json")
+RELOAD: Final = b"reload\n"  # to the child's standard input
+PACKAGE: Final = "spanwire.web"  # of the loggers of the child's records
 
 logger = logging.getLogger(__name__)
-
-
-def pause_after(failures: int) -> float:
-    """Return the seconds before the next start after so many ends in a row."""
-    return min(FIRST_PAUSE_S * float(1 << min(failures - 1, 10)), MAX_PAUSE_S)
-
-
-class Supervision:
-    """Runs a child again and again. The log says so once for each series of ends."""
-
-    def __init__(
-        self,
-        run: Callable[[], Awaitable[str]],
-        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        now: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """``run`` runs the child to its end and returns the reason."""
-        self._run: Final = run
-        self._pause: Final = pause
-        self._now: Final = now
-
-    async def supervise(self) -> None:
-        """Run the child until this task is cancelled."""
-        failures = 0
-        while True:
-            began = self._now()
-            reason = await self._run()
-            if self._now() - began >= SETTLED_S:
-                failures = 0
-            failures += 1
-            seconds = pause_after(failures)
-            if failures == 1:
-                logger.warning(
-                    "the web process has ended: %s; it is started again in %g s, then after growing pauses without a "
-                    "further line",
-                    reason,
-                    seconds,
-                )
-            await self._pause(seconds)
 
 
 class WebProcess:
@@ -87,6 +52,9 @@ class WebProcess:
         self._needed: Final = needed
         options = ["--host", settings.host, "--port", str(settings.port), "--data-directory", str(directory)]
         self._command: Final = [*command, *options, *(["--allow-anonymous"] if allow_anonymous else [])]
+        self._tls: Final = settings.tls
+        if settings.tls is not None:
+            self._command.append("--tls")
         self._process: asyncio.subprocess.Process | None = None
         self._task: asyncio.Task[None] | None = None
         self._is_listening = False  # the child has opened its port
@@ -99,7 +67,19 @@ class WebProcess:
         elif self._directory is None:
             logger.warning("nothing is served over HTTP: this broker has no data directory, so no control socket")
         else:
-            self._task = asyncio.get_running_loop().create_task(Supervision(self._run).supervise())
+            self._task = asyncio.get_running_loop().create_task(Supervision("the web process", self._run).supervise())
+
+    def check_keys(self) -> None:
+        """Read the key store as the child will. Blocks. Raises `ConfigurationError`."""
+        if self._tls is not None:
+            make = cast("Callable[[TlsSettings], object]", registry.load(registry.SERVER_CONTEXT))
+            make(self._tls)
+
+    def reload(self) -> None:
+        """Let the child read its keys again; open connections stay."""
+        process = self._process
+        if process is not None and process.returncode is None and process.stdin is not None:
+            process.stdin.write(RELOAD)
 
     async def stop(self) -> None:
         """Stop the child and wait for its end; may be called twice."""
@@ -108,16 +88,7 @@ class WebProcess:
             return
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        process = self._process
-        if process is None or process.returncode is not None:
-            return
-        with contextlib.suppress(ProcessLookupError):
-            process.terminate()
-            try:
-                await asyncio.wait_for(process.wait(), STOP_S)
-            except TimeoutError:
-                process.kill()
-                await process.wait()
+        await end_process(self._process, STOP_S)
 
     async def _run(self) -> str:
         """Run the child to the end. Returns the child's last words, or the exit status."""
@@ -141,20 +112,28 @@ class WebProcess:
 
     async def _report(self, stream: asyncio.StreamReader) -> None:
         """Log the lines of the child's start."""
-        while chunk := await stream.read(MAX_TEXT):
-            self._is_listening = True
-            for line in chunk.decode("utf-8", "replace").splitlines():
-                logger.info("%s", line)
+        lines = ChildLines(PACKAGE)
+        while True:
+            chunk = await stream.read(MAX_CHUNK)
+            self._is_listening = self._is_listening or bool(chunk)
+            for line in lines.feed(chunk):
+                logger.info("%s", line[:MAX_TEXT])
+            if not chunk:
+                return
+            await asyncio.sleep(RELAY_PAUSE_S)
 
     async def _last_line(self, stream: asyncio.StreamReader) -> str:
-        """Return the last line of the child's errors at their end.
+        """Log the records of the child's log, and return the last other line of its errors at their end.
 
-        A child that listens has its errors logged. The errors of one that cannot start are the reason of its end.
+        A child that listens has other lines logged as well. Those of one that cannot start are the reason of its end.
         """
-        tail = b""
-        while chunk := await stream.read(MAX_CHUNK):
-            tail = (tail + chunk)[-MAX_TEXT:]
-            if self._is_listening:
-                logger.error("the web process: %s", chunk.decode("utf-8", "replace").rstrip())
-        lines = tail.decode("utf-8", "replace").strip().splitlines()
-        return lines[-1] if lines else ""
+        lines, last = ChildLines(PACKAGE), ""
+        while True:
+            chunk = await stream.read(MAX_CHUNK)
+            for line in lines.feed(chunk):
+                last = line[:MAX_TEXT]
+                if self._is_listening:
+                    logger.error("the web process: %s", last)
+            if not chunk:
+                return last
+            await asyncio.sleep(RELAY_PAUSE_S)

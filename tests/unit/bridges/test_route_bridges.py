@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from spanwire.bridges.files.bridge_file import read_bridges
@@ -64,6 +66,59 @@ def test_a_jms_bridge_of_a_route_file_is_the_bridge_of_a_toml_file() -> None:
     assert [one(BRIDGE)] == read_bridges(SAME.encode(), "b.toml", NOTHING)
 
 
+def in_both(words: dict[str, str]) -> tuple[str, str]:
+    """A bridge with these parameters in a route file and in TOML."""
+    bridge = "- jmsBridge: {name: b, engine: embedded, source: 'near:A', target: 'far:B'"
+    head = "[bridges.b]\n" + "".join(line + "\n" for line in SAME.splitlines()[3:7]).replace(
+        '"near"', f'"{BROKERS["near"]}"'
+    )
+    return (
+        "".join([bridge, *(f", {name}: {value}" for name, value in words.items()), "}\n"]),
+        "".join([head, *(f"{name} = {value}\n" for name, value in words.items())]),
+    )
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        {},
+        {"maxRetries": "7"},
+        {"maxRetries": "0", "failureRetryInterval": "-1"},
+        {"failureRetryInterval": "-1"},
+        {"maxBatchTime": "-1"},
+        {"maxBatchTime": "3600000"},
+        {"maxBatchSize": "100000"},
+        {"addMessageIDInHeader": "true"},
+    ],
+    ids=str,
+)
+def test_a_parameter_means_the_same_in_both_files(words: dict[str, str]) -> None:
+    route, table = in_both(words)
+    assert [one(route)] == read_bridges(table.encode(), "b.toml", NOTHING)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ({"maxRetries": "1000001"}, "maxRetries is 1000001; it must lie between -1 and 1000000"),
+        ({"maxRetries": "1", "failureRetryInterval": "-1"}, "failureRetryInterval is -1; it must be at least 1, or -1"),
+        (
+            {"failureRetryInterval": "0"},
+            "failureRetryInterval is 0; it must be at least 1, or -1 with maxRetries -1 or 0",
+        ),
+        ({"maxBatchTime": "3600001"}, "maxBatchTime is 3600001; it must lie between -1 and 3600000"),
+        ({"maxBatchSize": "100001"}, "maxBatchSize is 100001; it must lie between 1 and 100000"),
+        ({"addMessageIDInHeader": '"yes"'}, "addMessageIDInHeader is 'yes', neither true nor false"),
+    ],
+)
+def test_a_wrong_parameter_is_refused_alike_in_both_files(words: dict[str, str], expected: str) -> None:
+    route, table = in_both(words)
+    with pytest.raises(ConfigurationError, match=re.escape(expected)):
+        one(route)
+    with pytest.raises(ConfigurationError, match=re.escape(expected)):
+        read_bridges(table.encode(), "b.toml", NOTHING)
+
+
 def test_a_route_from_one_destination_to_another_is_a_bridge() -> None:
     definition = one(
         """\
@@ -103,6 +158,10 @@ ROUTE = "- route: {id: r, engine: embedded, from: {uri: 'near:queue:A', steps: [
             "the route r has a step that the engine embedded does not have yet: Filter; run it with engine: spark",
         ),
         (ROUTE % "{wireTap: 'far:queue:B'}", "the route r does not end with to"),
+        (
+            ROUTE.replace("queue:A", "queue:A?maxBatchMs=5") % "{to: 'far:queue:B'}",
+            "the engine embedded has no option maxBatchMs",
+        ),
         (ROUTE % "{to: 'far:queue:B?priority=7'}", "the engine embedded has no option priority"),
         (BRIDGE + "    deadLetter: 'near:queue:D'\n", "the route orders has a dead letter endpoint"),
         (BRIDGE.replace("embedded", "embeded"), "there is no engine 'embeded'; did you mean embedded?"),

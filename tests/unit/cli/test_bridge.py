@@ -40,11 +40,11 @@ def test_a_check_shows_the_bridges_without_secrets(
 def test_a_bridge_that_is_refused_is_one_line_and_status_1(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file = written(tmp_path, more='qualityOfServiceMode = "ONCE_AND_ONLY_ONCE"\n')
+    file = written(tmp_path, more='subscriptionName = "s"\n')
     assert main(["bridge", command, file]) == 1
     told = capsys.readouterr()
     assert told.out == "" and told.err.count("\n") == 1
-    assert "spanwire bridge: bridge orders: ONCE_AND_ONLY_ONCE needs source and target on one broker" in told.err
+    assert "spanwire bridge: bridge orders: subscriptionName is for topics" in told.err
 
 
 def test_a_bridge_that_has_used_up_its_retries_says_so_and_ends_with_status_1(

@@ -67,7 +67,7 @@ def test_everything_has_activemqs_names_with_the_broker_first() -> None:
     assert found["DurableSubscription"].name == "c:s"
     assert found["DurableSubscription"].attributes["PendingQueueSize"] == 500
     assert found["Subscription"].attributes["DestinationName"] == "queue://Q"
-    assert found["Connector"].attributes == {"Uri": "tcp://h:1", "ConnectionCount": 1}
+    assert found["Connector"].attributes == {"URI": "tcp://h:1", "ConnectionCount": 1}
     linked, looking = [each for each in objects() if each.type == "NetworkConnector"]
     assert (linked.name, linked.attributes["InFlight"], linked.attributes["NetworkTTL"]) == ("link", 0, 3)
     assert linked.attributes["ExcludedDestinations"] == "queue://A, topic://B"

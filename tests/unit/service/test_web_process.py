@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from spanwire.service.children.supervision import MAX_PAUSE_S, SETTLED_S, Supervision, pause_after
 from spanwire.service.config.model import WebConfiguration
-from spanwire.service.web_process import MAX_PAUSE_S, SETTLED_S, Supervision, WebProcess, pause_after
+from spanwire.service.web_process import WebProcess
 
 
 class Lines(logging.Handler):
@@ -61,7 +62,7 @@ def supervised(lifetimes: list[float]) -> list[float]:
         pauses.append(seconds)
 
     with pytest.raises(Ended):
-        asyncio.run(Supervision(run, pause, lambda: time).supervise())
+        asyncio.run(Supervision("the web process", run, pause, lambda: time).supervise())
     return pauses
 
 
@@ -76,12 +77,12 @@ def test_a_child_that_has_run_for_a_while_is_started_again_soon() -> None:
 
 def test_the_log_says_once_that_the_child_has_ended(caplog: pytest.LogCaptureFixture) -> None:
     supervised([0.0] * 5)
-    (record,) = [record for record in caplog.records if record.name == "spanwire.service.web_process"]
+    (record,) = [record for record in caplog.records if record.name.endswith("supervision")]
     assert "the port is taken" in record.message
     assert record.levelno == logging.WARNING
     caplog.clear()
     supervised([0.0, 0.0, SETTLED_S])
-    assert sum(record.name == "spanwire.service.web_process" for record in caplog.records) == 2
+    assert sum(record.name.endswith("supervision") for record in caplog.records) == 2
 
 
 def test_a_missing_extra_is_one_warning_with_the_command_that_installs_it(

@@ -15,6 +15,7 @@ class BridgeCounters:
         "dead_letters",
         "failures",
         "forwarded",
+        "heuristics",
         "lag_ms",
         "perhaps_lost",
         "received",
@@ -29,6 +30,7 @@ class BridgeCounters:
         self.failures = 0
         self.dead_letters = 0  # messages that the target can never take, handed to the source's broker
         self.perhaps_lost = 0  # acknowledged messages of AT_MOST_ONCE whose send has failed
+        self.heuristics = 0  # branches that somebody else has finished, perhaps against the decision
         self.lag_ms = 0  # age of the newest message of the last batch when the batch was complete
 
 
@@ -48,3 +50,4 @@ class BridgeStatus:
     perhaps_lost: int
     lag_ms: int
     last_error: str | None
+    heuristics: int = 0

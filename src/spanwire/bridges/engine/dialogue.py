@@ -1,8 +1,9 @@
 """Events for the state machine of a bridge, and the actions that the machine requests.
 
-One action of input or output is under way at a time: `Connect`, `Receive`, `Acknowledge`, `Send`, `Commit`,
-`DeadLetter`, `Disconnect` or `Wait`. An action ends with the corresponding event, or with `Failed`. `Interrupt` asks
-for an early end of a `Connect`, `Receive` or `Wait`. The answer is the event of the action, or `Interrupted`.
+One action of input or output is under way at a time: `Connect`, `Recover`, `Receive`, `Acknowledge`, `Send`, `Prepare`,
+`Decide`, `Commit`, `DeadLetter`, `Disconnect` or `Wait`. An action ends with the corresponding event, or with `Failed`.
+`Interrupt` asks for an early end of a `Connect`, `Receive` or `Wait`. The answer is the event of the action, or
+`Interrupted`.
 """
 
 from __future__ import annotations
@@ -30,6 +31,17 @@ class Stop:
 @dataclass(frozen=True, slots=True)
 class Connected:
     """The link is open."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """No branch of an earlier batch is in doubt any more.
+
+    ``messages`` belong to branches that were committed now. ``problems`` are heuristic outcomes.
+    """
+
+    messages: int = 0
+    problems: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +75,20 @@ class DeadLettered:
 
 
 @dataclass(frozen=True, slots=True)
+class Prepared:
+    """Both brokers can commit the batch, also after a restart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """The decision to commit the batch is stored."""
+
+
+@dataclass(frozen=True, slots=True)
 class Committed:
-    """The transaction of the batch is committed."""
+    """The transaction of the batch is committed; ``problems`` are heuristic outcomes."""
+
+    problems: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +118,12 @@ Command = Start | Pause | Stop
 Event = (
     Command
     | Connected
+    | Recovered
     | Received
     | Acknowledged
     | Sent
+    | Prepared
+    | Decided
     | Refused
     | DeadLettered
     | Committed
@@ -110,6 +137,11 @@ Event = (
 @dataclass(frozen=True, slots=True)
 class Connect:
     """Open the link: first the target, then the source."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recover:
+    """Commit or roll back the prepared branches of earlier batches, by the decisions in the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +173,20 @@ class DeadLetter:
 
 
 @dataclass(frozen=True, slots=True)
+class Prepare:
+    """Prepare the branches of the batch at both brokers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decide:
+    """Store the decision to commit the batch."""
+
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
 class Commit:
-    """Commit the transaction of the batch."""
+    """Commit the transaction of the batch, or both branches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,4 +206,17 @@ class Interrupt:
     """End the `Connect`, `Receive` or `Wait` under way."""
 
 
-Action = Connect | Receive | Acknowledge | Send | DeadLetter | Commit | Disconnect | Wait | Interrupt
+Action = (
+    Connect
+    | Recover
+    | Receive
+    | Acknowledge
+    | Send
+    | Prepare
+    | Decide
+    | Commit
+    | DeadLetter
+    | Disconnect
+    | Wait
+    | Interrupt
+)

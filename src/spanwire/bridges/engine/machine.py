@@ -3,10 +3,12 @@
     RECEIVING ──▶ the steps of the quality of service ──▶ RECEIVING
     AT_MOST_ONCE         ACKNOWLEDGING, SENDING
     DUPLICATES_OK        SENDING, ACKNOWLEDGING
-    ONCE_AND_ONLY_ONCE   SENDING, COMMITTING       (one local transaction)
+    ONCE_AND_ONLY_ONCE   SENDING, COMMITTING                            (one local transaction)
+                         SENDING, PREPARING, DECIDING, COMMITTING       (two brokers)
 
 A failure drops the batch and closes the link. The source keeps all unacknowledged messages, so the next link receives
-these messages again.
+these messages again. Between two brokers each link begins with RECOVERING, which finishes the branches of a batch that
+was prepared; a minute later a second recovery finds branches that a broker has prepared late.
 """
 
 from __future__ import annotations
@@ -17,7 +19,6 @@ from typing import Final
 from spanwire.bridges.engine.counters import BridgeCounters, BridgeStatus
 from spanwire.bridges.engine.dialogue import (
     Acknowledge,
-    Acknowledged,
     Action,
     Commit,
     Committed,
@@ -25,35 +26,41 @@ from spanwire.bridges.engine.dialogue import (
     Connected,
     DeadLetter,
     DeadLettered,
+    Decide,
     Disconnect,
     Disconnected,
     Elapsed,
     Event,
     Failed,
     Interrupt,
+    Interrupted,
     Pause,
+    Prepare,
     Receive,
     Received,
+    Recover,
+    Recovered,
     Refused,
     Send,
-    Sent,
     Start,
     Stop,
     Wait,
 )
 from spanwire.bridges.engine.states import ENDS, FALLIBLE, INTERRUPTIBLE, BridgeState, Phase
-from spanwire.bridges.model.definition import FOREVER, BridgeDefinition
+from spanwire.bridges.model.definition import BridgeDefinition
 from spanwire.bridges.model.message import BridgeMessage
-from spanwire.bridges.model.qualities import STEPS, BatchStep
+from spanwire.bridges.model.qualities import BatchStep, is_distributed, steps_of
 from spanwire.bridges.model.steps import apply_steps
 from spanwire.model.environment import Time
 from spanwire.model.errors import LocalProtocolError, MessageFormatError
 from spanwire.model.units import MIB
+from spanwire.routes.bridge_parameters import FOREVER
 
 MAX_BATCH_BYTES: Final = 16 * MIB  # bytes of messages in one batch; a larger batch is sent before it is full
 IDLE_S: Final = 10.0  # seconds of one wait for messages; then the connection to the target is checked
 DRAINED_S: Final = 1.0  # seconds without a message after which a bridge that ends with its source stops
 STABLE_S: Final = 60.0  # seconds after which a link counts as a success, so that rare failures do not add up
+LATE_S: Final = 60.0  # seconds after which no prepare of an earlier link is under way; brokers notice a loss in 30 s
 GROWING_FIRST_S: Final = 1.0  # seconds; first pause with failureRetryInterval -1
 GROWING_MAX_S: Final = 60.0  # seconds; longest pause with failureRetryInterval -1
 MAX_DOUBLINGS: Final = 10  # of the growing pause, more would exceed the longest pause
@@ -72,7 +79,8 @@ class BridgeMachine:
         self.counters: Final[BridgeCounters] = BridgeCounters()
         self.last_error: str | None = None
         self._definition: Final[BridgeDefinition] = definition
-        self._steps: Final[tuple[BatchStep, ...]] = STEPS[definition.quality]
+        self._steps: Final[tuple[BatchStep, ...]] = steps_of(definition)
+        self._is_distributed: Final[bool] = is_distributed(definition)
         self._ends_when_empty: Final[bool] = ends_when_empty
         self._since_ms = 0
         self._goal = BridgeState.STOPPED  # running, paused or stopped: the last command
@@ -82,6 +90,7 @@ class BridgeMachine:
         self._singly = 0  # messages still to be sent one at a time, because one of them was refused
         self._last_arrival = 0.0  # monotonic seconds
         self._connected_at: float | None = None
+        self._recovers_at: float | None = None  # monotonic seconds of the second recovery of the link
         self._failures = 0  # since the last success
         self._has_failed = False  # the link is being closed because of a failure
 
@@ -101,6 +110,7 @@ class BridgeMachine:
             counters.perhaps_lost,
             counters.lag_ms,
             self.last_error,
+            counters.heuristics,
         )
 
     def handle(self, event: Event, now: Time) -> list[Action]:
@@ -114,23 +124,27 @@ class BridgeMachine:
         self._check(event)
         if isinstance(event, Failed):
             return self._fail(event, now)
-        if isinstance(event, Connected):
-            return self._on_connected(now)
+        if isinstance(event, (Connected, Recovered, Disconnected, Elapsed, Interrupted)):
+            return self._on_link_event(event, now)
         if isinstance(event, Received):
             return self._on_received(event.messages, now)
-        if isinstance(event, (Acknowledged, Sent, Committed)):
-            self._step += 1
-            return self._next_step(now)
         if isinstance(event, Refused):
             return self._refuse(event.index, event.reason, now)
         if isinstance(event, DeadLettered):
             self.counters.dead_letters += 1
             return self._on_batch_over(now)
+        return self._on_step_done(event, now)
+
+    def _on_link_event(
+        self, event: Connected | Recovered | Disconnected | Elapsed | Interrupted, now: Time
+    ) -> list[Action]:
+        if isinstance(event, Connected):
+            return self._on_connected(now)
+        if isinstance(event, Recovered):
+            return self._on_recovered(event, now)
         if isinstance(event, Disconnected):
             return self._on_disconnected(now)
-        if isinstance(event, Elapsed):
-            return self._connect()
-        return self._on_interrupted(now)
+        return self._connect() if isinstance(event, Elapsed) else self._on_interrupted(now)
 
     def _check(self, event: Event) -> None:
         is_expected = self.phase in FALLIBLE if isinstance(event, Failed) else isinstance(event, ENDS[self.phase])
@@ -163,9 +177,14 @@ class BridgeMachine:
         self.phase = Phase.CONNECTING
         return [Connect()]
 
+    def _recover(self) -> list[Action]:
+        self.phase = Phase.RECOVERING
+        return [Recover()]
+
     def _disconnect(self) -> list[Action]:
         self._batch = []
         self._batch_bytes = 0
+        self._recovers_at = None
         self._connected_at = None
         self.phase = Phase.DISCONNECTING
         return [Disconnect()]
@@ -174,10 +193,38 @@ class BridgeMachine:
         self._connected_at = now.monotonic
         if self._goal is not BridgeState.RUNNING:
             return self._disconnect()
+        if self._is_distributed:
+            self._recovers_at = now.monotonic + LATE_S
+            return self._recover()
         self._enter(BridgeState.RUNNING, now)
         return self._receive(now)
 
+    def _on_recovered(self, event: Recovered, now: Time) -> list[Action]:
+        self.counters.forwarded += event.messages
+        self.counters.batches += event.messages > 0
+        self._note(event.problems)
+        if self._goal is not BridgeState.RUNNING:
+            return self._disconnect()
+        self._enter(BridgeState.RUNNING, now)
+        return self._receive(now)
+
+    def _on_step_done(self, event: Event, now: Time) -> list[Action]:
+        if isinstance(event, Committed):
+            self._note(event.problems)
+        self._step += 1
+        return self._next_step(now)
+
+    def _note(self, problems: tuple[str, ...]) -> None:
+        """Report heuristic outcomes; the messages of the batch may be at one side only, or at both."""
+        self.counters.heuristics += len(problems)
+        for problem in problems:
+            self.last_error = problem[:MAX_ERROR]
+            logger.error("bridge %s: heuristic outcome: %s", self.name, self.last_error)
+
     def _receive(self, now: Time) -> list[Action]:
+        if not self._batch and self._recovers_at is not None and now.monotonic >= self._recovers_at:
+            self._recovers_at = None
+            return self._recover()
         limits = self._definition.batch
         wait_s = DRAINED_S if self._ends_when_empty else IDLE_S
         if self._batch and limits.quiet_ms is not None and limits.quiet_ms != FOREVER:
@@ -249,6 +296,12 @@ class BridgeMachine:
         if step is BatchStep.ACKNOWLEDGE:
             self.phase = Phase.ACKNOWLEDGING
             return [Acknowledge()]
+        if step is BatchStep.PREPARE:
+            self.phase = Phase.PREPARING
+            return [Prepare()]
+        if step is BatchStep.DECIDE:
+            self.phase = Phase.DECIDING
+            return [Decide(len(self._batch))]
         self.phase = Phase.COMMITTING
         return [Commit()]
 
@@ -318,7 +371,10 @@ class BridgeMachine:
         return []
 
     def _pause_s(self) -> float:
-        interval_ms = self._definition.retry.interval_ms
-        if interval_ms != FOREVER:
-            return interval_ms / 1000
-        return min(GROWING_FIRST_S * (1 << min(self._failures - 1, MAX_DOUBLINGS)), GROWING_MAX_S)
+        retry = self._definition.retry
+        failures = min(self._failures - 1, MAX_DOUBLINGS)
+        if retry.interval_ms == FOREVER:
+            return min(GROWING_FIRST_S * (1 << failures), GROWING_MAX_S)
+        if retry.multiplier == 1.0:
+            return retry.interval_ms / 1000
+        return min(retry.interval_ms * retry.multiplier**failures, retry.longest_ms) / 1000

@@ -21,10 +21,13 @@ from spanwire.bridges.engine.dialogue import (
     Committed,
     Connected,
     DeadLettered,
+    Decided,
     Disconnected,
     Elapsed,
     Interrupted,
+    Prepared,
     Received,
+    Recovered,
     Refused,
     Sent,
 )
@@ -46,9 +49,12 @@ class Phase(Enum):
 
     NONE = "none"
     CONNECTING = "connecting"
+    RECOVERING = "recovering"
     RECEIVING = "receiving"
     ACKNOWLEDGING = "acknowledging"
     SENDING = "sending"
+    PREPARING = "preparing"
+    DECIDING = "deciding"
     COMMITTING = "committing"
     DEAD_LETTERING = "dead-lettering"
     DISCONNECTING = "disconnecting"
@@ -59,9 +65,12 @@ class Phase(Enum):
 ENDS: Final[dict[Phase, tuple[type, ...]]] = {
     Phase.NONE: (),
     Phase.CONNECTING: (Connected, Interrupted),
+    Phase.RECOVERING: (Recovered,),
     Phase.RECEIVING: (Received, Interrupted),
     Phase.ACKNOWLEDGING: (Acknowledged,),
     Phase.SENDING: (Sent, Refused),
+    Phase.PREPARING: (Prepared,),
+    Phase.DECIDING: (Decided,),
     Phase.COMMITTING: (Committed,),
     Phase.DEAD_LETTERING: (DeadLettered,),
     Phase.DISCONNECTING: (Disconnected,),
@@ -70,9 +79,12 @@ ENDS: Final[dict[Phase, tuple[type, ...]]] = {
 INTERRUPTIBLE: Final = (Phase.CONNECTING, Phase.RECEIVING, Phase.WAITING)
 FALLIBLE: Final = (
     Phase.CONNECTING,
+    Phase.RECOVERING,
     Phase.RECEIVING,
     Phase.ACKNOWLEDGING,
     Phase.SENDING,
+    Phase.PREPARING,
+    Phase.DECIDING,
     Phase.COMMITTING,
     Phase.DEAD_LETTERING,
 )

@@ -15,8 +15,6 @@ from typing import Final
 
 from spanwire.bridges.model.definition import (
     DEFAULT_BATCH_SIZE,
-    DEFAULT_INTERVAL_MS,
-    FOREVER,
     OPENWIRE,
     BatchLimits,
     BridgeDefinition,
@@ -33,6 +31,8 @@ from spanwire.model.errors import InvalidDestinationError
 from spanwire.model.secret import Secret
 from spanwire.model.written_destination import written_destination
 from spanwire.registry import BRIDGE_PROVIDERS
+from spanwire.routes.bridge_parameters import WORDS as SHARED_WORDS
+from spanwire.routes.bridge_parameters import BridgeParameters, read_parameters
 from spanwire.routes.nodes import Location, Mapping
 
 FACTORY_WORDS: Final = (
@@ -50,19 +50,7 @@ WORDS: Final = (
     "sourceDestination",
     "targetConnectionFactory",
     "targetDestination",
-    "sourceUsername",
-    "sourcePassword",
-    "targetUsername",
-    "targetPassword",
-    "selector",
-    "failureRetryInterval",
-    "maxRetries",
-    "qualityOfServiceMode",
-    "maxBatchSize",
-    "maxBatchTime",
-    "subscriptionName",
-    "clientID",
-    "addMessageIDInHeader",
+    *SHARED_WORDS,
 )
 # Parameters that need a Java server, with what to do without them.
 REFUSED: Final[dict[str, str]] = {
@@ -73,13 +61,9 @@ REFUSED: Final[dict[str, str]] = {
     "mBeanServer": "there is no JMX here; remove it",
     "mbeanServer": "there is no JMX here; remove it",
     "objectName": "there is no JMX here; remove it",
-    "transactionManager": "distributed transactions are not supported yet; remove it and use DUPLICATES_OK",
+    "transactionManager": "a bridge is its own transaction manager; remove it",
     "failoverTimeout": "a lost broker is tried again after failureRetryInterval; remove it",
 }
-BOOLEANS: Final = {"true": True, "false": False}
-MAX_BATCH_SIZE: Final = 100_000  # messages; in the broker's memory until the commit
-MAX_MS: Final = 3_600_000  # milliseconds; an hour, beyond which a mistake in the unit is likely
-MAX_RETRIES: Final = 1_000_000
 IN_PROCESS: Final = ("vm:", "peer:")
 
 
@@ -126,20 +110,21 @@ def bridge_of(words: Mapping, name: str, factories: AnyMapping[str, ConnectionFa
         words.text("clientID"),
     )
     target = Target(_side(words, name, "target", factories), _destination(words, "targetDestination", name))
+    parameters = read_parameters(words)
     definition = BridgeDefinition(
         name,
         source,
         target,
         quality=_quality(words),
-        batch=BatchLimits(_number(words, "maxBatchSize", DEFAULT_BATCH_SIZE, 1, MAX_BATCH_SIZE), _quiet_time(words)),
-        retry=_retry_policy(words),
+        batch=BatchLimits(parameters.batch_size or DEFAULT_BATCH_SIZE, parameters.quiet_ms),
+        retry=RetryPolicy(parameters.max_retries, parameters.interval_ms),
     )
-    return replace(definition, steps=_steps(words, definition))
+    return replace(definition, steps=_steps(parameters, definition))
 
 
-def _steps(words: Mapping, definition: BridgeDefinition) -> tuple[Step, ...]:
+def _steps(parameters: BridgeParameters, definition: BridgeDefinition) -> tuple[Step, ...]:
     steps: list[Step] = []
-    if _flag(words, "addMessageIDInHeader"):
+    if parameters.appends_id:
         steps.append(AppendMessageId())
     if not is_same_broker(definition):
         steps.append(DropTemporaryReplyTo())
@@ -191,49 +176,6 @@ def _quality(words: Mapping) -> Quality:
     if text not in names:
         raise words.entries["qualityOfServiceMode"].location.unknown("qualityOfServiceMode", text, names)
     return Quality(text)
-
-
-def _quiet_time(words: Mapping) -> int | None:
-    if words.text("maxBatchTime") is None:
-        return None
-    millis = _number(words, "maxBatchTime", FOREVER, FOREVER, MAX_MS)
-    if millis == 0:
-        raise words.entries["maxBatchTime"].location.error("maxBatchTime is 0; it must be -1 or at least 1")
-    return millis
-
-
-def _retry_policy(words: Mapping) -> RetryPolicy:
-    retries = _number(words, "maxRetries", FOREVER, FOREVER, MAX_RETRIES)
-    interval = _number(words, "failureRetryInterval", DEFAULT_INTERVAL_MS, FOREVER, MAX_MS)
-    if interval == 0:
-        raise words.entries["failureRetryInterval"].location.error(
-            "failureRetryInterval is 0; it must be at least 1, or -1 for pauses that grow from 1 s to 60 s"
-        )
-    return RetryPolicy(retries, interval)
-
-
-def _number(words: Mapping, name: str, default: int, low: int, high: int) -> int:
-    text = words.text(name)
-    if text is None:
-        return default
-    location = words.entries[name].location
-    try:
-        value = int(text)
-    except ValueError:
-        raise location.error(f"{name} is {text[:60]!r}, not a whole number") from None
-    if not low <= value <= high:
-        raise location.error(f"{name} is {value}; it must lie between {low} and {high}")
-    return value
-
-
-def _flag(words: Mapping, name: str) -> bool:
-    text = words.text(name)
-    if text is None:
-        return False
-    value = BOOLEANS.get(text.lower())
-    if value is None:
-        raise words.entries[name].location.error(f"{name} is {text[:60]!r}, neither true nor false")
-    return value
 
 
 def _secret(words: Mapping, name: str) -> Secret | None:

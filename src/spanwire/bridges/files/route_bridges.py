@@ -12,7 +12,6 @@ from typing import Final
 
 from spanwire.bridges.model.definition import (
     DEFAULT_BATCH_SIZE,
-    FOREVER,
     BatchLimits,
     BridgeDefinition,
     ConnectionFactory,
@@ -26,6 +25,7 @@ from spanwire.bridges.model.steps import AppendMessageId, DropTemporaryReplyTo
 from spanwire.bridges.model.steps import Step as BridgeStep
 from spanwire.model.secret import Secret
 from spanwire.model.written_destination import written_destination
+from spanwire.routes.bridge_parameters import FOREVER
 from spanwire.routes.model import APPENDED_IDS, BROKER, Endpoint, Route, SetHeader, Step, To
 
 STORES: Final = ("trustStore", "trustStorePassword", "keyStore", "keyStorePassword")
@@ -39,9 +39,9 @@ SOURCE_OPTIONS: Final = (
     "subscription",
     "subscriptionDurable",
     "maxRowsPerBatch",
-    "maxBatchMs",
     "qualityOfServiceMode",
 )
+BATCH_TIME: Final = "maxBatchMs"  # what maxBatchTime of a jmsBridge is to Spark; here the parameter itself counts
 TARGET_OPTIONS: Final = (*FACTORY, "destination", "qualityOfServiceMode", "dropTemporaryReplyTo")
 
 
@@ -62,7 +62,8 @@ def bridge_of_route(route: Route) -> BridgeDefinition:
             "the source makes such messages dead letters; remove it"
         )
     target_endpoint = _target_of(route)
-    _check(route, route.source, SOURCE_OPTIONS)
+    has_quiet_time = route.bridge is not None and route.bridge.quiet_ms is not None
+    _check(route, route.source, (*SOURCE_OPTIONS, BATCH_TIME) if has_quiet_time else SOURCE_OPTIONS)
     _check(route, target_endpoint, TARGET_OPTIONS)
     options = route.source.options
     source = Source(
@@ -73,22 +74,30 @@ def bridge_of_route(route: Route) -> BridgeDefinition:
         options.get("clientId"),
     )
     target = Target(_factory(target_endpoint.options), written_destination(target_endpoint.options["destination"]))
-    quiet_ms = options.get("maxBatchMs")
-    patience = route.patience
     definition = BridgeDefinition(
         route.name,
         source,
         target,
         _steps(route.steps),
         Quality(target_endpoint.options.get("qualityOfServiceMode", Quality.DUPLICATES_OK.value)),
-        BatchLimits(
-            int(options.get("maxRowsPerBatch", DEFAULT_BATCH_SIZE)), None if quiet_ms is None else int(quiet_ms)
-        ),
-        RetryPolicy(patience.retries, FOREVER if patience.is_growing else patience.interval_ms),
+        _batch(route),
+        _retry(route),
     )
     if is_same_broker(definition):
         return definition
     return replace(definition, steps=(*definition.steps, DropTemporaryReplyTo()))
+
+
+def _batch(route: Route) -> BatchLimits:
+    size = int(route.source.options.get("maxRowsPerBatch", DEFAULT_BATCH_SIZE))
+    return BatchLimits(size, None if route.bridge is None else route.bridge.quiet_ms)
+
+
+def _retry(route: Route) -> RetryPolicy:
+    if route.bridge is not None:
+        return RetryPolicy(route.bridge.max_retries, route.bridge.interval_ms)
+    patience = route.patience
+    return RetryPolicy(patience.retries, FOREVER if patience.is_growing else patience.interval_ms)
 
 
 def _target_of(route: Route) -> Endpoint:

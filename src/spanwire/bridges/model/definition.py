@@ -9,10 +9,10 @@ from typing import Final
 from spanwire.bridges.model.steps import Step
 from spanwire.model.destination import Destination
 from spanwire.model.secret import Secret
+from spanwire.routes.bridge_parameters import DEFAULT_INTERVAL_MS, FOREVER
 
-FOREVER: Final = -1
 DEFAULT_BATCH_SIZE: Final = 500  # messages; a transaction of this size costs each message little of its sync
-DEFAULT_INTERVAL_MS: Final = 1_000  # milliseconds between two attempts to connect
+DEFAULT_LONGEST_MS: Final = 60_000  # milliseconds; the longest of pauses that grow
 OPENWIRE: Final = "openwire"
 
 
@@ -71,10 +71,15 @@ class BatchLimits:
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """Attempts after a failure, -1 for no limit, and the milliseconds before each; -1 lets the pause grow."""
+    """Attempts after a failure, -1 for no limit, and the milliseconds before each; -1 lets the pause grow.
+
+    Each further pause of a series of failures is ``multiplier`` times as long, up to ``longest_ms``.
+    """
 
     max_retries: int = FOREVER
     interval_ms: int = DEFAULT_INTERVAL_MS
+    multiplier: float = 1.0
+    longest_ms: int = DEFAULT_LONGEST_MS
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.bridges.model.definition import FOREVER, BridgeDefinition, ConnectionFactory
-from spanwire.bridges.model.qualities import STEPS, BatchStep
-from spanwire.bridges.model.steps import ID_LIST, AppendMessageId
+from spanwire.bridges.model.definition import BridgeDefinition, ConnectionFactory
+from spanwire.bridges.model.qualities import BatchStep, is_distributed, steps_of
+from spanwire.bridges.model.steps import ID_LIST, AppendMessageId, ClearReplyTo, ProxyReplyTo
 from spanwire.client.addressing.redaction import redacted
+from spanwire.routes.bridge_parameters import FOREVER
 
 STEP_TEXTS: Final[dict[BatchStep, str]] = {
     BatchStep.SEND: "send to the target",
     BatchStep.ACKNOWLEDGE: "acknowledge at the source",
-    BatchStep.COMMIT: "commit both in one transaction",
+    BatchStep.PREPARE: "prepare both brokers",
+    BatchStep.DECIDE: "store the decision",
+    BatchStep.COMMIT: "commit both",
 }
+ONE_TRANSACTION: Final = "send to the target, then commit both in one transaction"
 
 
 def diagram(definition: BridgeDefinition) -> str:
@@ -27,10 +31,16 @@ def diagram(definition: BridgeDefinition) -> str:
     for step in definition.steps:
         if isinstance(step, AppendMessageId):
             lines.append(f"    |  append JMSMessageID to {ID_LIST}")
+        elif isinstance(step, ClearReplyTo):
+            lines.append("    |  remove JMSReplyTo")
+        elif isinstance(step, ProxyReplyTo):
+            lines.append("    |  put a temporary queue in place of JMSReplyTo, whose messages return")
         else:
             lines.append("    |  remove a temporary JMSReplyTo")
     lines += ["    v", f"  {target.destination} at {place(target.factory)}"]
-    order = ", then ".join(STEP_TEXTS[step] for step in STEPS[definition.quality])
+    order = ", then ".join(STEP_TEXTS[step] for step in steps_of(definition))
+    if BatchStep.COMMIT in steps_of(definition) and not is_distributed(definition):
+        order = ONE_TRANSACTION
     lines += [f"  {definition.quality.value}: {order}", f"  {_batch(definition)}", f"  {_retries(definition)}"]
     return "\n".join(lines) + "\n"
 
@@ -56,5 +66,7 @@ def _retries(definition: BridgeDefinition) -> str:
     if retries == 0:
         return "after a failure: no retry"
     pause = "after pauses that grow from 1 s to 60 s" if interval_ms == FOREVER else f"every {interval_ms} ms"
+    if retries != 0 and definition.retry.multiplier != 1.0:
+        pause = f"after pauses that grow from {interval_ms} ms to {definition.retry.longest_ms} ms"
     count = "without limit" if retries == FOREVER else f"{retries} times in a row at most"
     return f"after a failure: retry {pause}, {count}"

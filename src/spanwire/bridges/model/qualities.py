@@ -15,6 +15,8 @@ class BatchStep(Enum):
 
     SEND = "send"
     ACKNOWLEDGE = "acknowledge"
+    PREPARE = "prepare"
+    DECIDE = "decide"
     COMMIT = "commit"
 
 
@@ -23,11 +25,22 @@ STEPS: Final[dict[Quality, tuple[BatchStep, ...]]] = {
     Quality.DUPLICATES_OK: (BatchStep.SEND, BatchStep.ACKNOWLEDGE),
     Quality.ONCE_AND_ONLY_ONCE: (BatchStep.SEND, BatchStep.COMMIT),
 }
+DISTRIBUTED_STEPS: Final = (BatchStep.SEND, BatchStep.PREPARE, BatchStep.DECIDE, BatchStep.COMMIT)
 
 
 def is_same_broker(definition: BridgeDefinition) -> bool:
     """Return True if source and target have one broker and one login, so that one connection serves both."""
     return definition.source.factory == definition.target.factory
+
+
+def is_distributed(definition: BridgeDefinition) -> bool:
+    """Return True if each batch is a distributed transaction of two brokers."""
+    return definition.quality is Quality.ONCE_AND_ONLY_ONCE and not is_same_broker(definition)
+
+
+def steps_of(definition: BridgeDefinition) -> tuple[BatchStep, ...]:
+    """Return the steps of a batch."""
+    return DISTRIBUTED_STEPS if is_distributed(definition) else STEPS[definition.quality]
 
 
 def check_quality(definition: BridgeDefinition, source: ProviderDescription, target: ProviderDescription) -> None:
@@ -39,13 +52,13 @@ def check_quality(definition: BridgeDefinition, source: ProviderDescription, tar
     name = definition.name
     if definition.quality is not Quality.ONCE_AND_ONLY_ONCE:
         return
-    if not is_same_broker(definition):
-        raise ConfigurationError(
-            f"bridge {name}: ONCE_AND_ONLY_ONCE needs source and target on one broker, with the same "
-            "connectionFactory and login on both sides; between two brokers use DUPLICATES_OK (distributed "
-            "transactions are not supported yet)"
-        )
-    if not source.local_transactions:
+    for side in (source, target):
+        if is_distributed(definition) and not side.xa:
+            raise ConfigurationError(
+                f"bridge {name}: the provider {side.name} has no distributed transactions, which ONCE_AND_ONLY_ONCE "
+                "needs between two brokers; use DUPLICATES_OK"
+            )
+    if not is_distributed(definition) and not source.local_transactions:
         raise ConfigurationError(
             f"bridge {name}: the provider {source.name} has no local transactions, which ONCE_AND_ONLY_ONCE needs; use "
             "DUPLICATES_OK"

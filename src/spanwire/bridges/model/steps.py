@@ -8,6 +8,7 @@ from typing import Final
 from spanwire.bridges.model.message import BridgeMessage
 from spanwire.model.message_view import STRING_VALUE
 
+REPLY_CACHE_SIZE: Final = 10_000  # replyToDestinationCacheSize of ActiveMQ
 ID_LIST: Final = "ACTIVEMQ_BRIDGE_MSG_ID_LIST"
 ID_LISTS: Final = (ID_LIST, "AMQ_BRIDGE_MSG_ID_LIST", "HQ_BRIDGE_MSG_ID_LIST")  # of this bridge, Artemis and HornetQ
 
@@ -25,7 +26,22 @@ class DropTemporaryReplyTo:
     """Removes a temporary JMSReplyTo, because the destination exists at the source's broker alone."""
 
 
-Step = AppendMessageId | DropTemporaryReplyTo
+@dataclass(frozen=True, slots=True)
+class ClearReplyTo:
+    """Removes JMSReplyTo (``doHandleReplyTo="false"``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyReplyTo:
+    """Represents JMSReplyTo by a temporary queue of the target; replies return to the original.
+
+    ``cache_size`` queues exist at a time. The link does it, because it needs both brokers.
+    """
+
+    cache_size: int = REPLY_CACHE_SIZE
+
+
+Step = AppendMessageId | DropTemporaryReplyTo | ClearReplyTo | ProxyReplyTo
 
 
 def apply_steps(steps: tuple[Step, ...], message: BridgeMessage) -> None:
@@ -36,7 +52,9 @@ def apply_steps(steps: tuple[Step, ...], message: BridgeMessage) -> None:
     for step in steps:
         if isinstance(step, AppendMessageId):
             append_message_id(message)
-        elif message.reply_to is not None and message.reply_to.is_temporary:
+        elif isinstance(step, ClearReplyTo) or (
+            isinstance(step, DropTemporaryReplyTo) and message.reply_to is not None and message.reply_to.is_temporary
+        ):
             message.reply_to = None
 
 

@@ -7,6 +7,7 @@ from typing import Final, Protocol
 from spanwire.bridges.model.definition import BridgeDefinition, Quality
 from spanwire.bridges.model.message import BridgeMessage
 from spanwire.bridges.ports import LocalTransaction, MessageSource, MessageTarget, Provider
+from spanwire.bridges.running.replies import ReplyProxies, reply_proxies
 
 MAX_CREDIT: Final = 1_000  # messages that the source's broker dispatches ahead; the client's default prefetch
 
@@ -46,9 +47,10 @@ class Link(Protocol):
 class PairLink:
     """A source and a target with a connection each."""
 
-    def __init__(self, source: MessageSource, target: MessageTarget) -> None:
+    def __init__(self, source: MessageSource, target: MessageTarget, replies: ReplyProxies | None = None) -> None:
         self._source: Final[MessageSource] = source
         self._target: Final[MessageTarget] = target
+        self._replies: Final[ReplyProxies | None] = replies
 
     async def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
         """Receive from the source."""
@@ -60,6 +62,8 @@ class PairLink:
 
     async def send(self, messages: list[BridgeMessage]) -> None:
         """Send to the target."""
+        if self._replies is not None:
+            await self._replies.replace(messages)
         await self._target.send(messages)
 
     async def commit(self) -> None:
@@ -117,7 +121,9 @@ class TransactionLink:
 
 
 async def open_link(definition: BridgeDefinition, source: Provider, target: Provider) -> Link:
-    """Connect to the target first, so that no message waits at the bridge for an unreachable target.
+    """Open a link without distributed transactions.
+
+    Connect to the target first, so that no message waits at the bridge for an unreachable target.
 
     Raises:
         JmsError: a broker is not reachable, or refuses.
@@ -127,7 +133,8 @@ async def open_link(definition: BridgeDefinition, source: Provider, target: Prov
         return TransactionLink(await source.open_transaction(definition.source, definition.target, MAX_CREDIT))
     open_target = await target.open_target(definition.target)
     try:
-        return PairLink(await source.open_source(definition.source, MAX_CREDIT), open_target)
+        open_source = await source.open_source(definition.source, MAX_CREDIT)
     except BaseException:
         await open_target.close()
         raise
+    return PairLink(open_source, open_target, reply_proxies(definition, open_source, open_target))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Final, cast
 
 from spanwire import registry
@@ -12,13 +14,22 @@ from spanwire.bridges.engine.counters import BridgeStatus
 from spanwire.bridges.engine.machine import BridgeMachine
 from spanwire.bridges.engine.states import BridgeState
 from spanwire.bridges.model.definition import BridgeDefinition
-from spanwire.bridges.model.diagram import place
-from spanwire.bridges.model.qualities import check_quality
+from spanwire.bridges.model.qualities import check_quality, is_distributed
 from spanwire.bridges.ports import Provider
-from spanwire.bridges.running.links import Link, open_link
+from spanwire.bridges.running.announcing import Announcer
+from spanwire.bridges.running.links import MAX_CREDIT, Link, open_link
 from spanwire.bridges.running.runner import BridgeRunner
+from spanwire.bridges.xa.branches import BranchNames
+from spanwire.bridges.xa.decision_log import DecisionLog
+from spanwire.bridges.xa.opening import open_decision_log
+from spanwire.bridges.xa.xa_link import open_xa_link
 from spanwire.client.io.environment import Machine
+from spanwire.model.environment import Time
 from spanwire.model.errors import ConfigurationError
+
+RUN_BYTES: Final = 4  # of the random part of branch names, which differs for each start
+
+Opener = Callable[[], Awaitable[Link]]
 
 STOP_GRACE_S: Final = 10.0  # seconds for the batch under way at a stop; then the connections are closed
 
@@ -46,7 +57,10 @@ def check_bridge(definition: BridgeDefinition) -> None:
 
 
 class BridgeProcess:
-    """Bridges in one event loop. ``tell`` receives one line for each bridge, at the first start."""
+    """Bridges in one event loop. ``tell`` receives one line for each bridge, at the first start.
+
+    ``transactions`` is the directory for decisions about distributed transactions, used only by bridges that need it.
+    """
 
     def __init__(
         self,
@@ -54,24 +68,28 @@ class BridgeProcess:
         tell: Callable[[str], None],
         ends_when_empty: bool = False,
         stop_grace_s: float = STOP_GRACE_S,
-        opener: Callable[[BridgeDefinition], Callable[[], Awaitable[Link]]] | None = None,
+        opener: Callable[[BridgeDefinition], Opener] | None = None,
+        transactions: Path | None = None,
     ) -> None:
-        """Check the definitions. Tests pass an ``opener`` of links.
+        """Check the definitions, and open the log of decisions. Tests pass an ``opener`` of links.
 
-        Raises `ConfigurationError`; see `check_bridge`.
+        Raises:
+            ConfigurationError: see `check_bridge`.
+            StoreError: the log of decisions is damaged, or another process uses it.
         """
-        open_with = _opener if opener is None else opener
         for definition in definitions:
             check_bridge(definition)
         machine = Machine()
-        self._tell: Final = tell
+        self._log: Final = open_decision_log(definitions, transactions) if opener is None else None
+        open_with = _opener(self._log, machine.now) if opener is None else opener
         self._stop_grace_s: Final[float] = stop_grace_s
-        self._announced: Final[set[str]] = set()
-        self._definitions: Final = {definition.name: definition for definition in definitions}
         self._stopping: Final = asyncio.Event()
         self._runners: Final = [
             BridgeRunner(
-                BridgeMachine(definition, ends_when_empty), open_with(definition), machine.now, self._on_change
+                BridgeMachine(definition, ends_when_empty),
+                open_with(definition),
+                machine.now,
+                Announcer(definition, tell).on_change,
             )
             for definition in definitions
         ]
@@ -96,6 +114,8 @@ class BridgeProcess:
             for task in tasks:
                 task.cancel()
             results = await asyncio.gather(*tasks, return_exceptions=True)
+            if self._log is not None:
+                self._log.close()
         for result in results:
             if isinstance(result, Exception):  # a bug; the result of a cancelled task is not an Exception
                 raise result
@@ -109,46 +129,36 @@ class BridgeProcess:
         """Return state and counters of all bridges."""
         return [runner.machine.status() for runner in self._runners]
 
-    def _on_change(self, machine: BridgeMachine) -> None:
-        name, definition = machine.name, self._definitions[machine.name]
-        if machine.state is BridgeState.RUNNING:
-            line = f"bridge {name}: running, {_path(definition)}"
-            if name in self._announced:
-                logger.info("%s", line)
-            else:
-                self._announced.add(name)
-                self._tell(line)
-        elif machine.state is BridgeState.RETRYING:
-            logger.warning("bridge %s: retrying after a failure: %s", name, machine.last_error)
-        elif machine.state is BridgeState.FAILED:
-            retries = definition.retry.max_retries
-            logger.error(
-                "bridge %s: failed, %s: %s",
-                name,
-                "maxRetries is 0" if retries == 0 else f"all {retries} retries are used up",
-                machine.last_error,
-            )
-        else:
-            logger.info("bridge %s: %s", name, machine.state.value)
-
 
 async def _wait(tasks: list[asyncio.Task[None]]) -> None:
     """Wait until all bridges have ended, or a task has raised an error."""
     await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
 
 
-def _path(definition: BridgeDefinition) -> str:
-    source, target = definition.source, definition.target
-    return (
-        f"{source.destination} at {place(source.factory)} to {target.destination} at {place(target.factory)}, "
-        f"{definition.quality.value}"
-    )
-
-
-def _opener(definition: BridgeDefinition) -> Callable[[], Awaitable[Link]]:
+def link_opener(definition: BridgeDefinition) -> Opener:
+    """Return the function that opens a link of a bridge without distributed transactions."""
     source, target = provider_of(definition.source.factory.provider), provider_of(definition.target.factory.provider)
 
     async def open_one() -> Link:
         return await open_link(definition, source, target)
 
     return open_one
+
+
+def _opener(log: DecisionLog | None, clock: Callable[[], Time]) -> Callable[[BridgeDefinition], Opener]:
+    """Return the opener for bridges of which some have distributed transactions."""
+    run = secrets.token_hex(RUN_BYTES)
+
+    def open_with(definition: BridgeDefinition) -> Opener:
+        if log is None or not is_distributed(definition):
+            return link_opener(definition)
+        source = provider_of(definition.source.factory.provider)
+        target = provider_of(definition.target.factory.provider)
+        names = BranchNames(log.log_id, definition.name, run)
+
+        async def open_one() -> Link:
+            return await open_xa_link(definition, source, target, MAX_CREDIT, log, names, clock)
+
+        return open_one
+
+    return open_with

@@ -17,6 +17,8 @@ from spanwire.bridges.engine.dialogue import (
     Connected,
     DeadLetter,
     DeadLettered,
+    Decide,
+    Decided,
     Disconnect,
     Disconnected,
     Elapsed,
@@ -25,8 +27,12 @@ from spanwire.bridges.engine.dialogue import (
     Interrupt,
     Interrupted,
     Pause,
+    Prepare,
+    Prepared,
     Receive,
     Received,
+    Recover,
+    Recovered,
     Refused,
     Send,
     Sent,
@@ -38,6 +44,7 @@ from spanwire.bridges.engine.machine import BridgeMachine
 from spanwire.bridges.engine.states import BridgeState
 from spanwire.bridges.ports import MessageRefusedError
 from spanwire.bridges.running.links import Link
+from spanwire.bridges.xa.xa_link import XaLink
 from spanwire.model.environment import Time
 from spanwire.model.errors import SpanwireError
 
@@ -163,6 +170,8 @@ class BridgeRunner:
         if isinstance(action, DeadLetter):
             await link.dead_letter(action.cause)
             return DeadLettered()
+        if isinstance(link, XaLink):
+            return await _use_branches(link, action)
         assert isinstance(action, Commit), action
         await link.commit()
         return Committed()
@@ -171,3 +180,18 @@ class BridgeRunner:
         link, self._link = self._link, None
         if link is not None:
             await link.close()
+
+
+async def _use_branches(link: XaLink, action: Action) -> Event:
+    """Perform an action of a distributed transaction."""
+    if isinstance(action, Recover):
+        messages, problems = await link.recover()
+        return Recovered(messages, tuple(problems))
+    if isinstance(action, Prepare):
+        await link.prepare()
+        return Prepared()
+    if isinstance(action, Decide):
+        await link.decide(action.messages)
+        return Decided()
+    assert isinstance(action, Commit), action
+    return Committed(tuple(await link.complete()))

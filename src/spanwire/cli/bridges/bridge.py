@@ -1,4 +1,4 @@
-"""The command ``spanwire bridge``: runs or checks the bridges of a file."""
+"""The command ``spanwire bridge``: runs or checks the bridges of a file, and operates those of a running broker."""
 
 from __future__ import annotations
 
@@ -18,19 +18,21 @@ from spanwire.bridges.files.route_bridges import bridges_of
 from spanwire.bridges.model.definition import BridgeDefinition
 from spanwire.bridges.model.diagram import diagram
 from spanwire.bridges.running.process import BridgeProcess, check_bridge
-from spanwire.cli.arguments import Parser
-from spanwire.cli.log_lines import START, begin_log
+from spanwire.cli.arguments import Parser, log_options
+from spanwire.cli.bridges import operate, serve
 from spanwire.cli.pipeline.pipeline import content_of, pair
 from spanwire.cli.spark_parts import load
 from spanwire.documents.spelling import suggestion
+from spanwire.logs.lines import START, begin_log
 from spanwire.routes.model import EMBEDDED, Route
 from spanwire.routes.placeholders import Placeholders
 
 FAILURE: Final = 1
 USAGE_ERROR: Final = 2
+SERVE: Final = "serve"
 TOML_SUFFIX: Final = ".toml"
+TRANSACTIONS: Final = ".transactions"  # behind the name of the file: the directory of decisions
 READ_ROUTES: Final = "spanwire.routes.parsing:read_routes"  # loads PyYAML
-LEVELS: Final = ("debug", "info", "warning", "error")
 STOPPING: Final = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -53,6 +55,8 @@ def run(arguments: Sequence[str]) -> int:
         usage += [f"  {name:<8} {text}" for name, (_, text) in COMMANDS.items()]
         sys.stdout.write("\n".join([*usage, "", "spanwire bridge COMMAND --help shows its options.", ""]))
         raise SystemExit(0)
+    if words[0] == SERVE:  # not listed, because brokers alone start it
+        return serve.run(words[1:])
     command = COMMANDS.get(words[0])
     if command is None:
         hint = suggestion(words[0], COMMANDS)
@@ -68,14 +72,21 @@ def run_bridges(arguments: Sequence[str]) -> int:
     parser.flag("untilEmpty", "end as soon as the sources have had no message for a second")
     parser.flag("dryRun", "show the bridges as diagrams, and do nothing")
     parser.add_argument(
-        "--log-level", "--logLevel", choices=LEVELS, default="info", help="the lowest level of log lines"
+        "--transactions",
+        type=Path,
+        metavar="DIRECTORY",
+        help="for ONCE_AND_ONLY_ONCE between two brokers: where decisions are stored; default: FILE.transactions",
     )
+    log_options(parser)
     options = parser.parse(arguments)
     definitions = _definitions(options)
     if options.dry_run:
         return _show(definitions)
-    begin_log(str(options.log_level), as_json=False)
-    return asyncio.run(_run(definitions, bool(options.until_empty)))
+    reopen_log = begin_log(str(options.log_level), str(options.log_format), options.log_file)
+    transactions = options.transactions or options.file.with_name(options.file.name + TRANSACTIONS)
+    return asyncio.run(
+        _run(definitions, bool(options.until_empty), reopen_log if options.log_file else None, transactions)
+    )
 
 
 def check(arguments: Sequence[str]) -> int:
@@ -85,12 +96,21 @@ def check(arguments: Sequence[str]) -> int:
     return _show(_definitions(parser.parse(arguments)))
 
 
-async def _run(definitions: list[BridgeDefinition], ends_when_empty: bool) -> int:
+async def _run(
+    definitions: list[BridgeDefinition],
+    ends_when_empty: bool,
+    reopen_log: Callable[[], None] | None,
+    transactions: Path,
+) -> int:
     start = logging.getLogger(START)
-    process = BridgeProcess(definitions, lambda line: start.info("%s", line), ends_when_empty)
+    process = BridgeProcess(
+        definitions, lambda line: start.info("%s", line), ends_when_empty, transactions=transactions
+    )
     loop = asyncio.get_running_loop()
     for number in STOPPING:
         loop.add_signal_handler(number, process.stop)
+    if reopen_log is not None:
+        loop.add_signal_handler(signal.SIGHUP, reopen_log)
     is_fine = await process.run()
     for status in process.statuses():
         sys.stdout.write(_summary(status) + "\n")
@@ -106,6 +126,8 @@ def _summary(status: BridgeStatus) -> str:
     ]
     if status.dead_letters:
         parts.append(f"dead letters {status.dead_letters}")
+    if status.heuristics:
+        parts.append(f"heuristic outcomes {status.heuristics}")
     if status.perhaps_lost:
         parts.append(f"perhaps lost {status.perhaps_lost}")
     if status.last_error is not None:
@@ -151,4 +173,9 @@ def _show(definitions: list[BridgeDefinition]) -> int:
 COMMANDS: Final[dict[str, tuple[Callable[[Sequence[str]], int], str]]] = {
     "run": (run_bridges, "run the bridges of a file"),
     "check": (check, "check the bridges of a file, and show them as diagrams"),
+    "list": (operate.list_bridges, "show the bridges of a running broker as a table"),
+    "status": (operate.status, "show source, target, state and last error of a broker's bridges"),
+    "pause": (operate.pause, "pause bridges of a broker, also over its restart"),
+    "resume": (operate.resume, "start paused bridges of a broker"),
+    "restart": (operate.restart, "start bridges of a broker anew, also failed ones"),
 }

@@ -23,6 +23,7 @@ WORDS: Final[dict[str, str]] = {
     "start": "start",
     "connectors": "<transportConnectors>",
     "network_connectors": "<networkConnectors>",
+    "bridges": "<jmsBridgeConnectors>",
     "persistence": "<persistenceAdapter>",
     "usage": "<systemUsage>",
     "max_uncommitted": "maxUncommittedCount",

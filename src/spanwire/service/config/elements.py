@@ -9,6 +9,7 @@ from typing import Final
 
 from spanwire.service.config.interpretation import network, persistence, plugins, virtual
 from spanwire.service.config.tables import attribute_table as words
+from spanwire.service.config.tables import bridge_attributes as bridges
 from spanwire.service.config.tables import security_table
 from spanwire.service.config.tables.handling import Words
 
@@ -20,6 +21,20 @@ ELEMENTS: Final[dict[str, Words]] = {
     "networkConnector": network.CONNECTOR,
     "excludedDestinations, dynamicallyIncludedDestinations, staticallyIncludedDestinations": network.LIST,
     "queue, topic": words.DESTINATION,
+    "jmsBridgeConnectors": bridges.CONNECTORS,
+    "jmsQueueConnector": bridges.QUEUE_CONNECTOR,
+    "jmsTopicConnector": bridges.TOPIC_CONNECTOR,
+    "outboundQueueConnectionFactory, outboundTopicConnectionFactory": bridges.FACTORY,
+    "localQueueConnectionFactory, localTopicConnectionFactory": bridges.FACTORY,
+    "reconnectionPolicy": bridges.POLICY,
+    "inboundQueueBridges": bridges.INBOUND_QUEUES,
+    "outboundQueueBridges": bridges.OUTBOUND_QUEUES,
+    "inboundTopicBridges": bridges.INBOUND_TOPICS,
+    "outboundTopicBridges": bridges.OUTBOUND_TOPICS,
+    "inboundQueueBridge": bridges.INBOUND_QUEUE,
+    "outboundQueueBridge": bridges.OUTBOUND_QUEUE,
+    "inboundTopicBridge": bridges.INBOUND_TOPIC,
+    "outboundTopicBridge": bridges.OUTBOUND_TOPIC,
     "persistenceAdapter": persistence.PERSISTENCE,
     "kahaDB": persistence.KAHA_DB,
     "levelDB": persistence.LEVEL_DB,

@@ -28,7 +28,9 @@ from spanwire.service.machine.local_zone import LocalZone
 from spanwire.transports.base import ConnectorSettings
 
 if TYPE_CHECKING:
+    from spanwire.bridges.model.definition import BridgeDefinition
     from spanwire.network.connector.link import NetworkConnectorSettings
+    from spanwire.tls.settings import TlsSettings
 
 BUILT_IN: Final = "built-in default"  # the source of the configuration without a file
 DEFAULT_SEGMENT_BYTES: Final = 32 * MIB  # journalMaxFileLength of ActiveMQ's kahaDB
@@ -185,11 +187,23 @@ class RuntimeSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class WebTls:
+    """The attributes of ``<web>`` about TLS; the options of connectors have the same names."""
+
+    is_on: bool = False
+    needs_certificate: bool = False
+    wants_certificate: bool = False
+    protocols: str | None = None
+    cipher_suites: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class WebConfiguration:
-    """The address on which the web process of the broker listens."""
+    """The address on which the web process of the broker listens, with TLS if ``tls`` has settings."""
 
     host: str = "127.0.0.1"
     port: int = 8161
+    tls: TlsSettings | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +225,7 @@ class BrokerConfiguration:
     start: bool = True
     connectors: tuple[ConnectorSettings, ...] = ()
     network_connectors: tuple[NetworkConnectorSettings, ...] = ()
+    bridges: tuple[BridgeDefinition, ...] = ()
     persistence: PersistenceConfiguration = PersistenceConfiguration()
     usage: UsageConfiguration = UsageConfiguration()
     max_uncommitted: int = MAX_UNCOMMITTED

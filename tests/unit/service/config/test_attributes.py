@@ -28,6 +28,11 @@ TABLES = {id(table): table for words in ELEMENTS.values() for table in words.tab
 ROWS = [(table, row) for table in TABLES.values() for row in table.rows]
 # Honoured attributes without a row: the names of elements and destinations, passwords, and values that an interpreter
 # makes from several attributes. The list only gets shorter.
+BRIDGE_CONNECTOR = (
+    "id inboundMessageConvertor localClientId localPassword localUsername name outboundClientId "
+    "outboundMessageConvertor outboundPassword outboundUsername replyToDestinationCacheSize"
+)
+BRIDGE_FACTORY = "brokerURL id keyStore keyStorePassword password trustStore trustStorePassword userName"
 WITHOUT_A_ROW = {
     "authenticationUser": "password",
     "authorizationEntry": "queue topic",
@@ -37,10 +42,20 @@ WITHOUT_A_ROW = {
     "destinationPathSeparatorPlugin": "pathSeparator",
     "discardingDLQBrokerPlugin": "dropOnly",
     "filteredDestination": "queue topic",
+    "inboundQueueBridge": "doHandleReplyTo id inboundQueueName localQueueName selector",
+    "inboundTopicBridge": "consumerName doHandleReplyTo id inboundTopicName localTopicName selector",
+    "jmsQueueConnector": BRIDGE_CONNECTOR,
+    "jmsTopicConnector": BRIDGE_CONNECTOR,
+    "localQueueConnectionFactory, localTopicConnectionFactory": BRIDGE_FACTORY,
     "networkConnector": "autoStart id password remotePassword sendLoginToDiscovered uri",
+    "outboundQueueBridge": "doHandleReplyTo id localQueueName outboundQueueName selector",
+    "outboundQueueConnectionFactory, outboundTopicConnectionFactory": BRIDGE_FACTORY,
+    "outboundTopicBridge": "consumerName doHandleReplyTo id localTopicName outboundTopicName selector",
     "policyEntry": "queue tempQueue tempTopic topic",
     "prefetchRatePendingMessageLimitStrategy": "multiplier",
     "queue, topic": "physicalName",
+    "reconnectionPolicy": "backOffMultiplier id initialReconnectDelay maxReconnectAttempts maximumReconnectDelay "
+    "useExponentialBackOff",
     "redeliveryPolicy": "backOffMultiplier queue tempQueue tempTopic topic",
     "sharedDeadLetterStrategy": "deadLetterQueue",
     "sslContext": "keyStore keyStoreKey keyStoreKeyPassword keyStorePassword trustStore trustStorePassword",

@@ -103,7 +103,7 @@ def test_a_word_that_guards_access_is_never_skipped_and_any_other_is(name: str) 
 
 def test_what_is_left_out_is_told_in_the_order_of_the_file() -> None:
     configuration = read(
-        '<jmsBridgeConnectors id="a"/>\n'
+        '<proxyConnectors id="a"/>\n'
         + connectors(
             '<transportConnector uri="mqtt://0.0.0.0:1883"/>\n',
             '<transportConnector uri="tcp://127.0.0.1:0?soTimeout=5&amp;trace=true" discoveryAgent="#x"/>\n',
@@ -113,7 +113,7 @@ def test_what_is_left_out_is_told_in_the_order_of_the_file() -> None:
     )
     assert [line.removeprefix(f"{PATH}:") for line in configuration.skipped] == [
         "1: skipped: startAsync of <broker> with another value than false (later feature: a start that does not wait)",
-        "1: skipped: <jmsBridgeConnectors> (later feature: bridges to other messaging systems)",
+        "1: skipped: <proxyConnectors> (later feature: proxies)",
         "2: skipped: the transport mqtt:// of mqtt://0.0.0.0:1883 (later feature: MQTT)",
         "3: skipped: discoveryAgent of <transportConnector> (later feature: agents of discovery in place of a URI)",
         "3: skipped: the option soTimeout with another value than 0 (later feature: more options of connectors)",
@@ -268,7 +268,7 @@ def test_a_link_to_all_of_several_brokers_is_left_out(uri: str) -> None:
 
 
 def test_an_empty_name_inside_what_is_left_out_is_an_error_all_the_same() -> None:
-    inside = "<jmsBridgeConnectors><queue physicalName=''/></jmsBridgeConnectors>"
+    inside = "<proxyConnectors><queue physicalName=''/></proxyConnectors>"
     assert obstacles(inside) == ["1: physicalName of <queue> is empty"]
 
 

@@ -8,6 +8,7 @@ from spanwire.bridges.model.message import BridgeMessage
 from spanwire.client.messages.message import Message
 from spanwire.client.messages.message_encoder import Outgoing
 from spanwire.client.messages.typed_values import Serialized, Typed
+from spanwire.model.destination import Destination
 from spanwire.model.errors import MessageFormatError
 from spanwire.model.message_view import (
     BYTE_VALUE,
@@ -46,8 +47,10 @@ def bridge_message(message: Message) -> BridgeMessage:
     return bridged
 
 
-def outgoing_message(message: BridgeMessage) -> Outgoing:
-    """Return the arguments of a send. The encoded body of an OpenWire message is forwarded unchanged.
+def outgoing_message(message: BridgeMessage, destination: Destination | None = None) -> Outgoing:
+    """Return the arguments of a send, to ``destination`` for a producer without one.
+
+    The encoded body of an OpenWire message is forwarded unchanged.
 
     Raises `MessageFormatError` for a body that cannot be converted.
     """
@@ -60,7 +63,7 @@ def outgoing_message(message: BridgeMessage) -> Outgoing:
     return Outgoing(
         content if is_own else _body(message.kind, content.neutral_body()),
         properties,
-        None,
+        destination,
         message.message_type,
         message.correlation_id,
         message.reply_to,

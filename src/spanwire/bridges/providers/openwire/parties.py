@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from spanwire.bridges.model.definition import Source
@@ -9,11 +10,13 @@ from spanwire.bridges.model.message import BridgeMessage
 from spanwire.bridges.ports import MessageRefusedError
 from spanwire.bridges.providers.openwire.connecting import close
 from spanwire.bridges.providers.openwire.messages import bridge_message, outgoing_message
+from spanwire.bridges.providers.openwire.replies import ReplyQueues, ReplySender
 from spanwire.client.addressing.consumer_options import ConsumerOptions
 from spanwire.client.aio.connection import Connection
 from spanwire.client.aio.consumer import Consumer
 from spanwire.client.aio.producer import Producer
 from spanwire.client.aio.session import Session
+from spanwire.model.destination import Destination
 from spanwire.model.errors import JmsError, MessageFormatError, ResourceAllocationError
 
 
@@ -23,6 +26,7 @@ class OpenWireSource:
     def __init__(self, connection: Connection, consumer: Consumer) -> None:
         self._connection: Final[Connection] = connection
         self._consumer: Final[Consumer] = consumer
+        self._replies: Final = ReplySender(connection)
         consumer.core.discard_delivered()  # the broker alone redelivers
 
     async def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
@@ -35,6 +39,10 @@ class OpenWireSource:
         if request is None:
             raise JmsError("the connection to the source was lost before the acknowledgement")
         await self._connection.shared.answer(request)
+
+    async def send_reply(self, message: BridgeMessage, destination: Destination) -> None:
+        """Send a reply to a destination of the broker."""
+        await self._replies.send(message, destination)
 
     async def dead_letter(self, cause: str) -> None:
         """Send a poison acknowledgement, on which the broker applies its dead letter strategy."""
@@ -57,6 +65,15 @@ class OpenWireTarget:
         self._connection: Final[Connection] = connection
         self._session: Final[Session] = session
         self._producer: Final[Producer] = producer
+        self._replies: Final = ReplyQueues(connection)
+
+    async def open_reply_queue(self, on_reply: Callable[[BridgeMessage], Awaitable[None]]) -> Destination:
+        """Create a temporary queue for replies."""
+        return await self._replies.open(on_reply)
+
+    async def close_reply_queue(self, queue: Destination) -> None:
+        """Remove a queue for replies."""
+        await self._replies.close(queue)
 
     async def send(self, messages: list[BridgeMessage]) -> None:
         """Send and commit messages."""

@@ -6,7 +6,7 @@ from typing import Final
 
 from spanwire.bridges.model.definition import Source, Target
 from spanwire.bridges.model.provider_description import ProviderDescription
-from spanwire.bridges.ports import LocalTransaction, MessageSource, MessageTarget
+from spanwire.bridges.ports import LocalTransaction, MessageSource, MessageTarget, XaSource, XaTarget
 from spanwire.bridges.providers.openwire.connecting import bridge_url, close, connect
 from spanwire.bridges.providers.openwire.parties import (
     OpenWireSource,
@@ -14,12 +14,13 @@ from spanwire.bridges.providers.openwire.parties import (
     OpenWireTransaction,
     consume,
 )
+from spanwire.bridges.providers.openwire.xa_parties import OpenWireXaSource, OpenWireXaTarget
 from spanwire.model.errors import ConfigurationError
 
 DESCRIPTION: Final = ProviderDescription(
     name="openwire",
     local_transactions=True,
-    xa=False,
+    xa=True,
     cannot_cross=(
         "JMSMessageID and JMSTimestamp are new at the target; addMessageIDInHeader keeps the id",
         "JMSRedelivered and JMSXDeliveryCount begin anew",
@@ -31,7 +32,7 @@ DESCRIPTION: Final = ProviderDescription(
 
 
 class OpenWireProvider:
-    """Opens sources, targets and local transactions at ActiveMQ Classic, Artemis and Spanwire."""
+    """Opens sources, targets and transactions at ActiveMQ Classic, Artemis and Spanwire."""
 
     def describe(self) -> ProviderDescription:
         """Return the promises of the provider."""
@@ -87,3 +88,19 @@ class OpenWireProvider:
             await close(connection)
             raise
         return OpenWireTransaction(connection, session, consumer, producer)
+
+    async def open_xa_source(self, source: Source, credit: int) -> XaSource:
+        """Connect, and consume at the first receive."""
+        connection = await connect(source.factory, source.client_id)
+        return OpenWireXaSource(connection, connection.session("xa"), source, credit)
+
+    async def open_xa_target(self, target: Target) -> XaTarget:
+        """Connect and produce."""
+        connection = await connect(target.factory)
+        try:
+            session = connection.session("xa")
+            producer = await session.create_producer(target.destination)
+        except BaseException:
+            await close(connection)
+            raise
+        return OpenWireXaTarget(connection, session, producer)

@@ -19,15 +19,15 @@ from spanwire.service.config.interpretation.plugins import PluginInterpreter
 from spanwire.service.config.interpretation.uri import connector_settings, redacted
 from spanwire.service.config.interpretation.usage import UsageInterpreter
 from spanwire.service.config.interpretation.virtual import VirtualInterpreter
-from spanwire.service.config.model import BrokerConfiguration, WebConfiguration
+from spanwire.service.config.model import BrokerConfiguration, WebConfiguration, WebTls
 from spanwire.service.config.policies.policies import PolicyInterpreter
 from spanwire.service.config.readers.broker_uri import read_lists
 from spanwire.service.config.readers.properties import UnknownPlaceholderError, Variables
 from spanwire.service.config.reference import DEFAULT_BROKER_NAME
 from spanwire.service.config.security.security import SecurityInterpreter
-from spanwire.service.config.security.tls import Stores, read_stores
+from spanwire.service.config.security.tls import Stores, connector_tls, read_stores
 from spanwire.service.config.tables import attribute_table as words
-from spanwire.service.config.tables import broker_attributes
+from spanwire.service.config.tables import bridge_attributes, broker_attributes
 from spanwire.service.config.tables.handling import LATER, NO_EFFECT, ONLY, Rule, Words
 from spanwire.service.config.values.decryption import Decryption
 from spanwire.service.config.values.diagnostics import MAX_CLASS, Findings
@@ -36,7 +36,9 @@ from spanwire.service.machine.local_zone import LocalZone
 from spanwire.transports.base import ConnectorSettings
 
 if TYPE_CHECKING:
+    from spanwire.bridges.model.definition import BridgeDefinition
     from spanwire.network.connector.link import NetworkConnectorSettings
+    from spanwire.service.config.interpretation.jms_bridges import BridgeInterpreter
     from spanwire.service.config.interpretation.network import NetworkInterpreter
 
 MAX_BROKER_NAME: Final = 255  # characters; the name is part of directory names
@@ -83,6 +85,7 @@ class Interpreter:
             broker_name=self._broker_name(broker),
             connectors=self._connectors(broker, stores),
             network_connectors=self._network_connectors(broker, stores),
+            bridges=self._bridges(broker),
             persistence=PersistenceInterpreter(self.findings, self.inner, self.base).persistence(
                 broker, usage.store.limit_bytes
             ),
@@ -94,7 +97,7 @@ class Interpreter:
             policies=PolicyInterpreter(self.findings, self.inner).policies(broker),
             plugins=PluginInterpreter(self.findings, self.inner).plugins(broker, plugins),
             runtime=PluginInterpreter(self.findings, self.inner).runtime(plugins),
-            web=self._web(broker),
+            web=self._web(broker, stores),
             authentication=security.authentication(plugins),
             authorization=security.authorization(plugins),
             source=self.findings.source,
@@ -124,6 +127,15 @@ class Interpreter:
                     "static ones forward",
                 )
         return connectors
+
+    def _bridges(self, broker: Element) -> tuple[BridgeDefinition, ...]:
+        """Return the native JMS bridges of the broker."""
+        groups = self.inner(broker, "jmsBridgeConnectors", bridge_attributes.CONNECTORS)
+        if not any(group.children for group in groups):
+            return ()
+        interpreter = cast("type[BridgeInterpreter]", registry.load(registry.BRIDGE_INTERPRETER))
+        name = broker.value("brokerName") or broker.value("name") or DEFAULT_BROKER_NAME
+        return interpreter(self.findings, self.inner, self.decryption, name).bridges(groups)
 
     def check(self, element: Element, known: Words) -> None:
         """Report settings and inner elements that are unknown, of a later version, or without effect."""
@@ -228,10 +240,14 @@ class Interpreter:
             line = broker.attributes["start"].line
             self.findings.warn(line, "start of <broker> has no effect: spanwire start starts the broker at once")
 
-    def _web(self, broker: Element) -> WebConfiguration | None:
+    def _web(self, broker: Element, stores: Stores) -> WebConfiguration | None:
         """Return the address of the web process, which Spanwire alone has."""
         for web in self.inner(broker, "web", words.WEB):
-            return WebConfiguration(**broker_attributes.WEB.values(Settings(web, self.findings)))
+            settings = Settings(web, self.findings)
+            has_tls = WebTls(**broker_attributes.WEB_TLS.values(settings)).is_on
+            options = {name: web.value(name) or "" for name in web.attributes}
+            tls = connector_tls("<web>", options, stores, web.line, self.findings) if has_tls else None
+            return WebConfiguration(**broker_attributes.WEB.values(settings), tls=tls)
         return None
 
     def _vm_connector(self, broker: Element) -> None:

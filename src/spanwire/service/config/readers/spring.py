@@ -12,6 +12,7 @@ from typing import Final
 
 from spanwire.documents.element import Element
 from spanwire.model.errors import ConfigurationError
+from spanwire.service.config.readers.bridge_beans import BridgeBeans
 from spanwire.service.config.readers.properties import Variables, read_properties
 from spanwire.service.config.values.decryption import SETTINGS, Decryption
 from spanwire.service.config.values.diagnostics import MAX_CLASS, MAX_WORD, Findings, read_text_file
@@ -102,16 +103,18 @@ class SpringDocument:
         """Return the broker element; None, with findings, if missing."""
         root = self._root
         if root.name == "broker" and root.namespace in NAMESPACES:
+            BridgeBeans(root, self._findings).insert(root)
             self._namespace(root)
             return root
         if root.name != "beans" or root.namespace not in NAMESPACES:
             self._findings.unknown(root.line, "root element", root.name, ["beans", "broker"])
             return None
-        brokers = []
+        brokers = [element for element in root.children if element.name == "broker" and element.namespace in NAMESPACES]
+        beans = BridgeBeans(root, self._findings)
+        for broker in brokers[:1]:
+            beans.insert(broker)
         for element in root.children:
-            if element.name == "broker" and element.namespace in NAMESPACES:
-                brokers.append(element)
-            else:
+            if not any(element is broker for broker in brokers) and not beans.is_used(element):
                 self._beside_broker(element)
         if not brokers:
             self._findings.error(root.line, "<beans> holds no <broker>")

@@ -121,9 +121,8 @@ BROKER: Final = Words(
         **all_of(
             YES,
             "transportConnectors persistenceAdapter destinations destinationPolicy systemUsage managementContext "
-            "plugins sslContext shutdownHooks networkConnectors web",
+            "plugins sslContext shutdownHooks networkConnectors jmsBridgeConnectors web",
         ),
-        "jmsBridgeConnectors": list_of("bridges to other messaging systems"),
         "destinationInterceptors": YES,
         "jobSchedulerStore": JOB_STORE,
         "tempDataStore": NO_TEMPORARY_STORE,
@@ -400,7 +399,11 @@ MANAGEMENT: Final = Words(
     ),
     children=all_of(NO_JMX, "property environment MBeanServer"),
 )
-WEB: Final = Words(settings=honoured(broker_attributes.WEB), children={}, tables=(broker_attributes.WEB,))
+WEB: Final = Words(
+    settings=honoured(broker_attributes.WEB, broker_attributes.WEB_TLS),
+    children={},
+    tables=(broker_attributes.WEB, broker_attributes.WEB_TLS),
+)
 SHUTDOWN_HOOKS: Final = Words(settings={}, children=all_of(YES, "bean"))
 SSL_CONTEXT: Final = Words(
     settings={

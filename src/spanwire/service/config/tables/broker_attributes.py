@@ -8,7 +8,7 @@ from spanwire.broker.destinations.inactive_destinations import NEVER, UpkeepSett
 from spanwire.broker.dispatch.subscription import MAX_PREFETCH
 from spanwire.model.routing import MAX_PATH, MIN_CONSUMER_PRIORITY
 from spanwire.network.demand.bridge_settings import BridgeSettings
-from spanwire.service.config.model import BrokerConfiguration, WebConfiguration
+from spanwire.service.config.model import BrokerConfiguration, WebConfiguration, WebTls
 from spanwire.service.config.tables.attributes import (
     DIRECTORY,
     FLAG,
@@ -67,6 +67,14 @@ WEB: Final = AttributeTable(
     WebConfiguration,
     Attribute("host", TEXT, "host"),
     Attribute("port", number("0 for a free port", 0, MAX_PORT), "port"),
+)
+WEB_TLS: Final = AttributeTable(
+    WebTls,
+    Attribute("tls", FLAG, "is_on"),
+    Attribute("needClientAuth", FLAG, "needs_certificate"),
+    Attribute("wantClientAuth", FLAG, "wants_certificate"),
+    Attribute("enabledProtocols", TEXT, "protocols", "TLSv1.2,TLSv1.3"),
+    Attribute("enabledCipherSuites", TEXT, "cipher_suites", "the safe ones"),
 )
 NETWORK_CONNECTOR: Final = AttributeTable(
     BridgeSettings,

@@ -1,0 +1,79 @@
+"""Definitions of bridges as plain values of JSON, on their way from a broker to the process of its bridges.
+
+The values have the passwords, so they travel through a pipe and stand in no file and on no command line.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any, Final
+
+from spanwire.bridges.model.definition import (
+    BatchLimits,
+    BridgeDefinition,
+    ConnectionFactory,
+    Quality,
+    RetryPolicy,
+    Source,
+    Target,
+)
+from spanwire.bridges.model.steps import AppendMessageId, ClearReplyTo, DropTemporaryReplyTo, ProxyReplyTo, Step
+from spanwire.model.destination import parse_destination
+from spanwire.model.secret import Secret
+
+Plain = dict[str, Any]
+
+SECRETS: Final = ("password", "trust_store_password", "key_store_password")
+STEPS: Final[dict[str, type[Step]]] = {
+    step.__name__: step for step in (AppendMessageId, ClearReplyTo, DropTemporaryReplyTo, ProxyReplyTo)
+}
+
+
+def plain_definition(definition: BridgeDefinition) -> Plain:
+    """Return a definition as plain values."""
+    return {
+        **_plain(definition),
+        "source": _plain_end(definition.source),
+        "target": _plain_end(definition.target),
+        "steps": [[type(step).__name__, _plain(step)] for step in definition.steps],
+        "quality": definition.quality.value,
+        "batch": _plain(definition.batch),
+        "retry": _plain(definition.retry),
+    }
+
+
+def definition_of(values: Plain) -> BridgeDefinition:
+    """Return the definition of the values of `plain_definition`."""
+    parts = {
+        "source": Source(**_end(values["source"])),
+        "target": Target(**_end(values["target"])),
+        "steps": tuple(STEPS[name](**fields) for name, fields in values["steps"]),
+        "quality": Quality(values["quality"]),
+        "batch": BatchLimits(**values["batch"]),
+        "retry": RetryPolicy(**values["retry"]),
+    }
+    return BridgeDefinition(**{**values, **parts})
+
+
+def _plain_end(end: Source | Target) -> Plain:
+    return {**_plain(end), "factory": _plain(end.factory), "destination": end.destination.qualified_name}
+
+
+def _plain(value: Any) -> Plain:
+    """Return the fields of a dataclass, with passwords as text."""
+    plain: Plain = {}
+    for field in fields(value):
+        inner = getattr(value, field.name)
+        plain[field.name] = inner.reveal() if isinstance(inner, Secret) else inner
+    return plain
+
+
+def _end(values: Plain) -> Plain:
+    """Return the arguments for a source or a target."""
+    factory = values["factory"]
+    passwords = {name: Secret(factory[name]) for name in SECRETS if factory[name] is not None}
+    return {
+        **values,
+        "factory": ConnectionFactory(**{**factory, **passwords}),
+        "destination": parse_destination(values["destination"]),
+    }

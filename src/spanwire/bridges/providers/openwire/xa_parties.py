@@ -1,0 +1,121 @@
+"""Source and target of distributed transactions, over XA sessions of the asyncio client.
+
+Commands about a branch are sent one behind the other without waiting; the broker answers in order. So a batch costs one
+round trip for its prepare, and one for its commit.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.bridges.model.definition import Source
+from spanwire.bridges.model.message import BridgeMessage
+from spanwire.bridges.ports import MessageRefusedError
+from spanwire.bridges.providers.openwire.connecting import close
+from spanwire.bridges.providers.openwire.parties import consume, receive, send
+from spanwire.client.aio.connection import Connection
+from spanwire.client.aio.consumer import Consumer
+from spanwire.client.aio.producer import Producer
+from spanwire.client.aio.session import Session
+from spanwire.client.protocol.response_correlator import Request
+from spanwire.client.protocol.xa import XA_OK
+from spanwire.model.errors import JmsError
+from spanwire.model.ids import XaTransactionId
+
+
+class OpenWireBranches:
+    """The branches at one broker."""
+
+    def __init__(self, connection: Connection, session: Session) -> None:
+        self._connection: Final[Connection] = connection
+        self._session: Final[Session] = session
+
+    async def commit(self, branch: XaTransactionId) -> None:
+        """Commit a prepared branch."""
+        await self._session.xa.commit(branch)
+
+    async def roll_back(self, branch: XaTransactionId) -> None:
+        """Roll back a prepared branch."""
+        await self._session.xa.rollback(branch)
+
+    async def forget(self, branch: XaTransactionId) -> None:
+        """Let the broker forget a branch with a heuristic outcome."""
+        await self._session.xa.forget(branch)
+
+    async def prepared_branches(self) -> list[XaTransactionId]:
+        """Return the prepared branches of all programs."""
+        return await self._session.xa.recover()
+
+    def check(self) -> None:
+        """Raise `JmsError` if the connection is lost."""
+        self._connection.shared.check()
+
+    async def close(self) -> None:
+        """Close the connection; the broker rolls back unprepared branches."""
+        await close(self._connection)
+
+    async def finish_prepare(self, earlier: list[Request], branch: XaTransactionId) -> bool:
+        """End and prepare the branch, and wait for the answers to these and earlier requests."""
+        shared, branches = self._connection.shared, self._session.core.branches()
+        end = branches.end(branch)
+        if end is None:
+            raise JmsError("the connection was lost before the transaction was prepared")
+        prepare = branches.prepare(branch)
+        for request in (*earlier, end, prepare):
+            await shared.answer(request)
+        return prepare.result == XA_OK
+
+
+class OpenWireXaSource(OpenWireBranches):
+    """A consumer in an XA session. Acknowledgements belong to the branch that is prepared next."""
+
+    def __init__(self, connection: Connection, session: Session, source: Source, credit: int) -> None:
+        super().__init__(connection, session)
+        self._source: Final[Source] = source
+        self._credit: Final[int] = credit
+        self._consumer: Consumer | None = None
+
+    async def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
+        """Receive messages without an acknowledgement.
+
+        The first call creates the consumer, so that messages of rolled back branches keep their place in the order.
+        """
+        if self._consumer is None:
+            self._consumer = await consume(self._session, self._source, self._credit)
+        return await receive(self._connection, self._consumer, max_messages, max_bytes, wait_s)
+
+    async def prepare(self, branch: XaTransactionId) -> bool:
+        """Acknowledge all received messages in a branch, and prepare the branch."""
+        async with self._connection.shared.ready():
+            begin = self._session.core.branches().start(branch)
+            return await self.finish_prepare([begin], branch)
+
+    async def dead_letter(self, cause: str) -> None:
+        """Send a poison acknowledgement, on which the broker applies its dead letter strategy."""
+        assert self._consumer is not None, "a dead letter was received before"
+        self._consumer.core.poison_last(cause)
+        self._connection.shared.write_soon()
+
+
+class OpenWireXaTarget(OpenWireBranches):
+    """A producer in an XA session."""
+
+    def __init__(self, connection: Connection, session: Session, producer: Producer) -> None:
+        super().__init__(connection, session)
+        self._producer: Final[Producer] = producer
+        self._begin: list[Request] = []  # of the branch under way
+
+    async def send(self, branch: XaTransactionId, messages: list[BridgeMessage]) -> None:
+        """Begin a branch, and send in it without waiting."""
+        async with self._connection.shared.ready():
+            self._begin = [self._session.core.branches().start(branch)]
+        try:
+            await send(self._connection, self._producer, messages)
+        except MessageRefusedError:
+            await self._session.xa.rollback(branch)
+            raise
+
+    async def prepare(self, branch: XaTransactionId) -> bool:
+        """End and prepare the branch."""
+        async with self._connection.shared.ready():
+            return await self.finish_prepare(self._begin, branch)

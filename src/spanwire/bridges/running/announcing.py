@@ -1,0 +1,55 @@
+"""Log lines about the states of a bridge."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from spanwire.bridges.engine.machine import BridgeMachine
+from spanwire.bridges.engine.states import BridgeState
+from spanwire.bridges.model.definition import BridgeDefinition
+from spanwire.bridges.model.diagram import place
+
+logger = logging.getLogger(__name__)
+
+
+class Announcer:
+    """Logs each change of the state of one bridge. ``tell`` receives the line of the first start."""
+
+    def __init__(self, definition: BridgeDefinition, tell: Callable[[str], None]) -> None:
+        self._definition: Final = definition
+        self._tell: Final = tell
+        self._has_run = False
+
+    def on_change(self, machine: BridgeMachine) -> None:
+        """Log the state of the machine."""
+        name, definition = machine.name, self._definition
+        if machine.state is BridgeState.RUNNING:
+            line = f"bridge {name}: running, {path_of(definition)}"
+            if self._has_run:
+                logger.info("%s", line)
+            else:
+                self._has_run = True
+                self._tell(line)
+        elif machine.state is BridgeState.RETRYING:
+            logger.warning("bridge %s: retrying after a failure: %s", name, machine.last_error)
+        elif machine.state is BridgeState.FAILED:
+            retries = definition.retry.max_retries
+            logger.error(
+                "bridge %s: failed, %s: %s",
+                name,
+                "maxRetries is 0" if retries == 0 else f"all {retries} retries are used up",
+                machine.last_error,
+            )
+        else:
+            logger.info("bridge %s: %s", name, machine.state.value)
+
+
+def path_of(definition: BridgeDefinition) -> str:
+    """Return source, target and quality of service of a bridge without secrets."""
+    source, target = definition.source, definition.target
+    return (
+        f"{source.destination} at {place(source.factory)} to {target.destination} at {place(target.factory)}, "
+        f"{definition.quality.value}"
+    )

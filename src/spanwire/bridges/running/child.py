@@ -1,0 +1,83 @@
+"""The process with the bridges of a broker: the broker's commands come in, and states go out.
+
+    → {"bridges": [definition, …], "paused": ["name", …]}      the first line
+    → {"pause": ["name", …]}    {"resume": […]}    {"restart": […]}
+    ← {"bridges": [status, …]}                                 the statuses that have changed
+    → end of the input: complete the batches, and end
+
+Each line is one JSON object.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any, Final
+
+from spanwire.bridges.engine.counters import BridgeStatus
+from spanwire.bridges.files.definition_json import definition_of
+from spanwire.bridges.running.hosted import HostedBridges
+
+REPORT_S: Final = 0.5  # seconds between two reports; what an operator sees is as old at most
+MAX_LINE: Final = 16 * 1024 * 1024  # bytes of the first line; 1,000 definitions need 1 MiB
+ACTIONS: Final = ("pause", "resume", "restart")
+
+logger = logging.getLogger(__name__)
+
+
+class BridgeChild:
+    """Runs the bridges of a broker until the end of its input."""
+
+    def __init__(self, lines: asyncio.StreamReader, write: Callable[[str], None], tell: Callable[[str], None]) -> None:
+        """``write`` sends a line to the broker; ``tell`` receives one line for each bridge, at the first start."""
+        self._lines: Final = lines
+        self._write: Final = write
+        self._tell: Final = tell
+        self._reported: Final[dict[str, BridgeStatus]] = {}
+
+    async def run(self) -> None:
+        """Run the bridges of the first line."""
+        first = await self._lines.readline()
+        if not first:
+            return
+        order = json.loads(first)
+        bridges = HostedBridges([definition_of(values) for values in order["bridges"]], self._tell, order["paused"])
+        ending = asyncio.Event()
+        reports = asyncio.create_task(self._report_regularly(bridges))
+        commands = asyncio.create_task(self._read_commands(bridges, ending))
+        try:
+            await bridges.run(ending)
+        finally:
+            reports.cancel()
+            commands.cancel()
+            await asyncio.gather(reports, commands, return_exceptions=True)
+        self._report(bridges)
+
+    async def _read_commands(self, bridges: HostedBridges, ending: asyncio.Event) -> None:
+        try:
+            while line := await self._lines.readline():
+                command: dict[str, Any] = json.loads(line)
+                for action in ACTIONS:
+                    bridges.command(action, command.get(action, ()))
+                await asyncio.sleep(0)
+                self._report(bridges)
+        finally:
+            ending.set()
+
+    async def _report_regularly(self, bridges: HostedBridges) -> None:
+        while True:
+            self._report(bridges)
+            await asyncio.sleep(REPORT_S)
+
+    def _report(self, bridges: HostedBridges) -> None:
+        changed = [status for status in bridges.statuses() if self._reported.get(status.name) != status]
+        if not changed:
+            return
+        self._reported.update({status.name: status for status in changed})
+        try:
+            self._write(json.dumps({"bridges": [{**asdict(one), "state": one.state.value} for one in changed]}) + "\n")
+        except OSError:  # the broker is gone, and the end of the input follows
+            logger.debug("the broker reads no more states")

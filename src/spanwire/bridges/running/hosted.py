@@ -1,0 +1,149 @@
+"""Bridges of a broker in a process of their own: paused, resumed and restarted by name while they run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
+from typing import Final
+
+from spanwire.bridges.engine.counters import BridgeStatus
+from spanwire.bridges.engine.machine import BridgeMachine
+from spanwire.bridges.engine.states import BridgeState
+from spanwire.bridges.model.definition import BridgeDefinition
+from spanwire.bridges.running.announcing import Announcer
+from spanwire.bridges.running.links import Link
+from spanwire.bridges.running.process import STOP_GRACE_S, link_opener
+from spanwire.bridges.running.runner import BridgeRunner
+from spanwire.client.io.environment import Machine
+
+Opener = Callable[[BridgeDefinition], Callable[[], Awaitable[Link]]]
+
+
+class HostedBridge:
+    """One bridge that an operator pauses, resumes and restarts; a failed bridge waits for the operator."""
+
+    def __init__(self, runner: BridgeRunner, is_paused: bool) -> None:
+        self._runner: Final[BridgeRunner] = runner
+        self._is_paused = is_paused
+        self._is_running = False
+        self._is_restarting = False
+        self._wanted: Final = asyncio.Event()
+        self._is_ending = False
+        if not is_paused:
+            self._wanted.set()
+
+    async def run(self) -> None:
+        """Run the bridge, again and again, until `stop`."""
+        while not self._is_ending:
+            await self._wanted.wait()
+            if self._is_ending:
+                return
+            self._is_running = True
+            try:
+                await self._runner.run()
+            finally:
+                self._is_running = False
+            if self._is_restarting:
+                self._is_restarting = False
+            else:
+                self._wanted.clear()
+
+    def pause(self) -> None:
+        """Complete the batch and close the connections until `resume` or `restart`."""
+        self._is_paused = True
+        self._is_restarting = False
+        if self._is_running:
+            self._runner.pause()
+        else:
+            self._wanted.clear()
+
+    def resume(self) -> None:
+        """Start a paused bridge; do nothing to another one."""
+        if self._is_paused:
+            self._is_paused = False
+            self._start()
+
+    def restart(self) -> None:
+        """Close the connections after the batch and start anew; start a paused or failed bridge."""
+        self._is_paused = False
+        if self._is_running and self._runner.machine.state is not BridgeState.PAUSED:
+            self._is_restarting = True
+            self._runner.stop()
+        else:
+            self._start()
+
+    def stop(self) -> None:
+        """Complete the batch and end `run`."""
+        self._is_ending = True
+        self._is_restarting = False
+        self._wanted.set()
+        if self._is_running:
+            self._runner.stop()
+
+    def status(self) -> BridgeStatus:
+        """Return state and counters."""
+        status = self._runner.machine.status()
+        if self._is_paused and status.state is BridgeState.STOPPED:
+            return replace(status, state=BridgeState.PAUSED)
+        return status
+
+    def _start(self) -> None:
+        if self._is_running:
+            self._runner.start()
+        else:
+            self._wanted.set()
+
+
+class HostedBridges:
+    """All bridges of a broker."""
+
+    def __init__(
+        self,
+        definitions: Iterable[BridgeDefinition],
+        tell: Callable[[str], None],
+        paused: Iterable[str] = (),
+        stop_grace_s: float = STOP_GRACE_S,
+        opener: Opener = link_opener,
+    ) -> None:
+        """``tell`` receives one line for each bridge, at the first start.
+
+        ``paused`` are the names of bridges that wait for `HostedBridge.resume`. Tests pass an ``opener``.
+        """
+        machine = Machine()
+        paused_names = frozenset(paused)
+        self._stop_grace_s: Final[float] = stop_grace_s
+        self._bridges: Final[dict[str, HostedBridge]] = {}
+        for definition in definitions:
+            announcer = Announcer(definition, tell)
+            runner = BridgeRunner(BridgeMachine(definition), opener(definition), machine.now, announcer.on_change)
+            self._bridges[definition.name] = HostedBridge(runner, definition.name in paused_names)
+
+    async def run(self, ending: asyncio.Event) -> None:
+        """Run all bridges until ``ending`` is set; then let them complete their batches."""
+        tasks = [asyncio.create_task(bridge.run(), name=name) for name, bridge in self._bridges.items()]
+        ended = asyncio.create_task(ending.wait())
+        try:
+            await asyncio.wait((ended, *tasks), return_when=asyncio.FIRST_COMPLETED)
+            for bridge in self._bridges.values():
+                bridge.stop()
+            await asyncio.wait(tasks, timeout=self._stop_grace_s)
+        finally:
+            ended.cancel()
+            for task in tasks:
+                task.cancel()
+            results = await asyncio.gather(*tasks, return_exceptions=True)
+        for result in results:
+            if isinstance(result, Exception):  # a bug; the result of a cancelled task is not an Exception
+                raise result
+
+    def command(self, action: str, names: Iterable[str]) -> None:
+        """Pause, resume or restart bridges; unknown names are ignored."""
+        for name in names:
+            bridge = self._bridges.get(name)
+            if bridge is not None:
+                {"pause": bridge.pause, "resume": bridge.resume, "restart": bridge.restart}[action]()
+
+    def statuses(self) -> list[BridgeStatus]:
+        """Return state and counters of all bridges."""
+        return [bridge.status() for bridge in self._bridges.values()]

@@ -1,0 +1,98 @@
+"""``spanwire bridge list``, ``status``, ``pause``, ``resume`` and ``restart``: the bridges of a running broker."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from spanwire.cli.arguments import Parser, placement
+from spanwire.cli.process.status import bridge_line
+from spanwire.cli.running import control_client
+from spanwire.model.text import escaped
+
+FAILURE: Final = 1
+COLUMNS: Final = ("name", "state", "since_s", "received", "forwarded", "batches", "retries", "dead_letters", "lag_s")
+TEXTS: Final = {
+    "pause": "Pause bridges: each completes its batch and closes its connections, until resume; a restart of the "
+    "broker resumes none.",
+    "resume": "Start paused bridges.",
+    "restart": "Close the connections of bridges after the batch under way, and start anew; also starts failed and "
+    "paused bridges.",
+}
+
+Row = dict[str, object]
+
+
+def list_bridges(arguments: Sequence[str]) -> int:
+    """Show the bridges of a running broker as a table."""
+    parser = Parser(prog="spanwire bridge list", description="Show the bridges of a running broker, one on a line.")
+    placement(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    options = parser.parse(arguments)
+    rows = _rows(control_client(options).ask("status"))
+    _print(rows, options.json, _table)
+    return 0
+
+
+def status(arguments: Sequence[str]) -> int:
+    """Show all about some or all bridges. The exit status is 1 if one of them has given up."""
+    parser = Parser(
+        prog="spanwire bridge status",
+        description="Show source, target, state, counters and last error of bridges; fail if one has given up.",
+    )
+    placement(parser, names_others=True)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="names of bridges; without one all")
+    options = parser.parse(arguments)
+    rows = _rows(control_client(options).ask("status"))
+    missing = [name for name in options.names if name not in [row["name"] for row in rows]]
+    if missing:
+        parser.error(f"there is no bridge {missing[0][:100]!r}; spanwire bridge list shows all")
+    chosen = [row for row in rows if not options.names or row["name"] in options.names]
+    _print(chosen, options.json, lambda rows: [bridge_line(row) for row in rows])
+    return FAILURE if any(row["gave_up"] for row in chosen) else 0
+
+
+def _operation(action: str) -> Callable[[Sequence[str]], int]:
+    """Return the command for an action of the broker."""
+
+    def run(arguments: Sequence[str]) -> int:
+        parser = Parser(prog=f"spanwire bridge {action}", description=TEXTS[action])
+        placement(parser, names_others=True)
+        parser.add_argument("names", nargs="+", metavar="NAME", help="names of bridges")
+        options = parser.parse(arguments)
+        rows = _list(control_client(options).ask(f"bridge-{action}", bridges=list(options.names)))
+        _print(rows, False, lambda rows: [f"bridge {row['name']}: {row['state']}, {action} under way" for row in rows])
+        return 0
+
+    return run
+
+
+pause: Final = _operation("pause")
+resume: Final = _operation("resume")
+restart: Final = _operation("restart")
+
+
+def _rows(answer: object) -> list[Row]:
+    return _list(answer.get("bridges")) if isinstance(answer, dict) else []
+
+
+def _list(rows: object) -> list[Row]:
+    return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+
+
+def _table(rows: list[Row]) -> list[str]:
+    """Return a heading and a line for each bridge, in columns."""
+    if not rows:
+        return ["this broker has no bridges"]
+    cells = [[name.removesuffix("_s").replace("_", " ") for name in COLUMNS]]
+    cells += [[str(row[name]) for name in COLUMNS] for row in rows]
+    widths = [max(len(line[column]) for line in cells) for column in range(len(COLUMNS))]
+    return ["  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip() for line in cells]
+
+
+def _print(rows: list[Row], as_json: bool, lines_of: Callable[[list[Row]], list[str]]) -> None:
+    lines = [json.dumps(rows, indent=2)] if as_json else [escaped(line) for line in lines_of(rows)]
+    sys.stdout.write("".join(f"{line}\n" for line in lines))

@@ -1,0 +1,38 @@
+"""``spanwire bridge serve``: the process with the bridges of a broker, started by the broker alone."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from spanwire.bridges.running.child import MAX_LINE, BridgeChild
+from spanwire.cli.arguments import Parser
+from spanwire.logs.lines import JSON, begin_log
+
+LEVELS: Final = ("debug", "info", "warning", "error", "critical")
+
+logger = logging.getLogger("spanwire.bridges")  # the broker takes records of this package
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the bridges that standard input names, until its end."""
+    parser = Parser(prog="spanwire bridge serve", description="Run the bridges of a broker, which starts this command.")
+    parser.add_argument("--log-level", choices=LEVELS, default="info", help="the lowest level of log lines")
+    options = parser.parse(arguments)
+    begin_log(str(options.log_level), JSON)
+    asyncio.run(_serve())
+    return 0
+
+
+async def _serve() -> None:
+    lines = asyncio.StreamReader(limit=MAX_LINE)
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
+    await BridgeChild(lines, _write, lambda line: logger.info("%s", line)).run()
+
+
+def _write(line: str) -> None:
+    sys.stdout.write(line)
+    sys.stdout.flush()

@@ -1,0 +1,210 @@
+"""The bridges of a broker as a child of the broker.
+
+The child is ``spanwire bridge serve``, a client of the broker's OpenWire connector. Its definitions and the commands of
+operators go through standard input, and the states of the bridges come back through standard output. The child ends at
+the end of standard input, so it does not outlive a killed broker. The broker logs the lines of its log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from spanwire.bridges.files.definition_json import plain_definition
+from spanwire.bridges.model.definition import BridgeDefinition
+from spanwire.bridges.model.diagram import place
+from spanwire.bridges.model.this_broker import is_here, reached_at
+from spanwire.logs.children import ChildLines
+from spanwire.model.errors import ConfigurationError
+from spanwire.service.children.paused_bridges import PausedBridges
+from spanwire.service.children.supervision import Supervision, end_process
+from spanwire.transports.connector import TransportConnector
+
+COMMAND: Final = (sys.executable, "-P", "-m", "spanwire", "bridge", "serve")
+STOP_S: Final = 11.0  # seconds for the batches under way at the end, a second more than the child takes at most
+MAX_LINE: Final = 16 * 1024 * 1024  # bytes of one report; 1,000 bridges with long errors need 2 MiB
+MAX_NAMES: Final = 1_000  # bridges in one request of an operator
+PROTOCOL: Final = "openwire"
+ANY_HOSTS: Final = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "": "127.0.0.1"}  # a host to connect to, not to listen on
+NO_CONNECTOR: Final = (
+    "the bridges do not start: this broker has no OpenWire connector without TLS, through which they reach it; add "
+    '<transportConnector name="bridges" uri="tcp://127.0.0.1:61616"/>'
+)
+LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+PACKAGE: Final = "spanwire.bridges"  # of the child's loggers
+MAX_CHUNK: Final = 16 * 1024  # bytes of the child's log that are read at once
+MAX_WORDS: Final = 500  # characters of the child's last words in the log
+STOPPED: Final = "stopped"
+PAUSED: Final = "paused"
+RUNNING: Final = "running"
+FAILED: Final = "failed"
+COUNTERS: Final = ("received", "forwarded", "batches", "dead_letters", "redelivered", "perhaps_lost")
+
+logger = logging.getLogger(__name__)
+
+
+def own_address(connectors: Iterable[TransportConnector]) -> str | None:
+    """Return the URL at which a process of this machine reaches the broker; None without a suitable connector."""
+    for connector in connectors:
+        settings = connector.settings
+        if PROTOCOL in settings.spoken() and settings.tls is None:
+            host = ANY_HOSTS.get(settings.host, settings.host)
+            return f"tcp://{f'[{host}]' if ':' in host and host[0] != '[' else host}:{connector.port}"
+    return None
+
+
+class BridgeChildProcess:
+    """The child with the bridges of one broker."""
+
+    def __init__(
+        self,
+        definitions: Sequence[BridgeDefinition],
+        directory: Path | None,
+        *,
+        command: Sequence[str] = COMMAND,
+        stop_s: float = STOP_S,
+        wall_ms: Callable[[], int] = lambda: int(time.time() * 1000),
+    ) -> None:
+        """``directory`` is the broker's data directory, where the names of paused bridges are kept."""
+        self._definitions: Final = tuple(definitions)
+        self._names: Final = [definition.name for definition in definitions]
+        self._paused: Final = PausedBridges(directory)
+        level = logging.getLevelName(logging.getLogger().getEffectiveLevel())
+        self._command: Final = [*command, "--log-level", level.lower() if level in LEVELS else "info"]
+        self._stop_s: Final[float] = stop_s
+        self._wall_ms: Final = wall_ms
+        self._reports: Final[dict[str, dict[str, Any]]] = {}  # the last status of each bridge
+        self._url: str | None = None
+        self._obstacle: str | None = None
+        self._since_ms = wall_ms()
+        self._process: asyncio.subprocess.Process | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self, connectors: Iterable[TransportConnector]) -> None:
+        """Start the child; without a connector for the bridges, log an error instead."""
+        self._paused.read()
+        self._url = own_address(connectors)
+        if self._url is None and any(
+            is_here(definition.source.factory) or is_here(definition.target.factory) for definition in self._definitions
+        ):
+            self._obstacle = NO_CONNECTOR
+            logger.error("%s", NO_CONNECTOR)
+            return
+        self._task = asyncio.get_running_loop().create_task(
+            Supervision("the process of the bridges", self._run).supervise()
+        )
+
+    async def stop(self) -> None:
+        """Let the bridges complete their batches, and end the child; may be called twice."""
+        task, self._task = self._task, None
+        if task is None:
+            return
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        process = self._process
+        if process is not None and process.returncode is None:
+            assert process.stdin is not None
+            process.stdin.close()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(process.wait(), self._stop_s)
+            await end_process(process, 0.0)
+
+    def rows(self) -> list[dict[str, object]]:
+        """Return a row for each bridge: source, target, state and counters."""
+        return [self._row(definition) for definition in self._definitions]
+
+    def _row(self, definition: BridgeDefinition) -> dict[str, object]:
+        source, target = definition.source, definition.target
+        report = self._reports.get(definition.name, {})
+        state = report.get("state", PAUSED if definition.name in self._paused.names else STOPPED)
+        return {
+            "name": definition.name,
+            "source": f"{source.destination} at {place(source.factory)}",
+            "target": f"{target.destination} at {place(target.factory)}",
+            "quality": definition.quality.value,
+            "state": state,
+            "up": state == RUNNING,
+            "gave_up": state == FAILED,
+            "since_s": max(0, self._wall_ms() - (report.get("since_ms") or self._since_ms)) // 1000,
+            **{name: report.get(name, 0) for name in COUNTERS},
+            "retries": report.get("failures", 0),
+            "lag_s": report.get("lag_ms", 0) / 1000,
+            "last_error": report.get("last_error", self._obstacle),
+        }
+
+    async def command(self, action: str, arguments: Mapping[str, object]) -> list[dict[str, object]]:
+        """Pause, resume or restart bridges; return their rows as they were before.
+
+        Raises:
+            ConfigurationError: a name is unknown, or the bridges cannot run.
+        """
+        names = arguments.get("bridges")
+        if not isinstance(names, list) or not 0 < len(names) <= MAX_NAMES:
+            raise ConfigurationError(f"bridges must be a list of 1 to {MAX_NAMES} names of bridges")
+        for name in names:
+            if name not in self._names:
+                known = ", ".join(self._names[:20]) or "none"
+                raise ConfigurationError(f"unknown bridge {str(name)[:100]}; known are {known}")
+        if self._obstacle is not None:
+            raise ConfigurationError(self._obstacle)
+        await asyncio.to_thread(self._paused.change, names, action == "pause")  # waits for the disk
+        self._send({action: names})
+        return [self._row(definition) for definition in self._definitions if definition.name in names]
+
+    def _send(self, command: dict[str, Any]) -> None:
+        process = self._process
+        if process is not None and process.stdin is not None and not process.stdin.is_closing():
+            process.stdin.write(json.dumps(command).encode() + b"\n")
+
+    async def _run(self) -> str:
+        """Run the child to the end. Returns the exit status as a text."""
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *self._command,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                limit=MAX_LINE,
+                start_new_session=True,  # Ctrl-C is for the broker, which stops the child
+            )
+        except OSError as error:
+            return str(error.strerror or error)
+        self._process = process
+        definitions = self._definitions
+        if self._url is not None:
+            definitions = tuple(reached_at(definition, self._url) for definition in definitions)
+        names = self._paused.names
+        self._send({"bridges": [plain_definition(definition) for definition in definitions], "paused": sorted(names)})
+        assert process.stdout is not None
+        assert process.stderr is not None
+        _, words = await asyncio.gather(self._take_reports(process.stdout), relay(process.stderr))
+        status = await process.wait()
+        self._since_ms = self._wall_ms()
+        reason = words or f"exit status {status}"
+        for name, report in self._reports.items():
+            self._reports[name] = {**report, "state": STOPPED, "since_ms": self._since_ms, "last_error": reason}
+        return reason
+
+    async def _take_reports(self, stream: asyncio.StreamReader) -> None:
+        while line := await stream.readline():
+            for report in json.loads(line)["bridges"]:
+                self._reports[report["name"]] = report
+
+
+async def relay(stream: asyncio.StreamReader) -> str:
+    """Log the records of the child's log. Returns the last other line, such as the end of a traceback."""
+    lines, last = ChildLines(PACKAGE), ""
+    while True:
+        chunk = await stream.read(MAX_CHUNK)
+        for line in lines.feed(chunk):
+            last = line[:MAX_WORDS]
+            logger.error("the process of the bridges: %s", last)
+        if not chunk:
+            return last

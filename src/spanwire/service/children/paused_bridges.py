@@ -1,0 +1,54 @@
+"""Names of the bridges that an operator has paused, kept in the data directory over restarts."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+FILE_NAME: Final = "bridges.json"
+MAX_BYTES: Final = 4 * 1024 * 1024  # bytes of the file; 1,000 names need less
+KEY: Final = "paused"
+
+logger = logging.getLogger(__name__)
+
+
+class PausedBridges:
+    """The names; without a directory they last as long as the broker."""
+
+    def __init__(self, directory: Path | None) -> None:
+        self._path: Final = None if directory is None else directory / FILE_NAME
+        self.names: frozenset[str] = frozenset()
+
+    def read(self) -> None:
+        """Read the file. A damaged file pauses nothing, and the log says so."""
+        if self._path is None:
+            return
+        try:
+            with self._path.open("rb") as file:
+                names = json.loads(file.read(MAX_BYTES))[KEY]
+            self.names = frozenset(name for name in names if isinstance(name, str))
+        except FileNotFoundError:
+            return
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            logger.warning("%s cannot be read, so no bridge is paused: %s", self._path, error)
+
+    def change(self, names: Iterable[str], is_paused: bool) -> None:
+        """Add or remove names, and write the file. Raises `OSError` if the disk refuses."""
+        after = self.names | frozenset(names) if is_paused else self.names - frozenset(names)
+        if after != self.names:
+            self.names = after
+            self._write()
+
+    def _write(self) -> None:
+        if self._path is None:
+            return
+        new = self._path.with_name(f"{FILE_NAME}.new")
+        with new.open("w", encoding="utf-8") as file:
+            json.dump({KEY: sorted(self.names)}, file)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(self._path)

@@ -1,0 +1,332 @@
+"""Interprets ``jmsBridgeConnectors``: each inbound or outbound bridge becomes a bridge of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from spanwire.bridges.model.definition import (
+    BridgeDefinition,
+    ConnectionFactory,
+    RetryPolicy,
+    Source,
+    Target,
+)
+from spanwire.bridges.model.qualities import is_same_broker
+from spanwire.bridges.model.steps import REPLY_CACHE_SIZE, ClearReplyTo, ProxyReplyTo, Step
+from spanwire.bridges.model.this_broker import THIS_BROKER, reached_at
+from spanwire.bridges.running.process import check_bridge
+from spanwire.client.addressing.redaction import redacted
+from spanwire.documents.element import Element
+from spanwire.model.destination import QUEUE, TOPIC
+from spanwire.model.errors import ConfigurationError, InvalidSelectorError
+from spanwire.model.secret import Secret
+from spanwire.routes.bridge_parameters import FOREVER, MAX_MS, MAX_RETRIES
+from spanwire.selector.parser import parse_selector
+from spanwire.service.config.tables import bridge_attributes as words
+from spanwire.service.config.tables.handling import Words
+from spanwire.service.config.values.decryption import Decryption
+from spanwire.service.config.values.diagnostics import MAX_CLASS, Findings
+from spanwire.service.config.values.values import Settings
+
+MAX_BRIDGES: Final = 1_000  # bridges of one broker; each has two connections
+MAX_REPLIES: Final = 100_000  # reply destinations of one bridge; each has a temporary queue and a consumer
+FIRST_DELAY_MS: Final = 1_000  # default of initialReconnectDelay
+LONGEST_DELAY_MS: Final = 30_000  # default of maximumReconnectDelay
+MULTIPLIER: Final = 2.0  # default of backOffMultiplier
+MAX_MULTIPLIER: Final = 100.0
+PASS_THROUGH: Final = "org.apache.activemq.network.jms.SimpleJmsMessageConvertor"
+IN_PROCESS: Final = ("vm:", "peer:")
+ANY_BROKER: Final = "tcp://127.0.0.1:61616"  # in place of this broker's address, for the checks
+
+Inner = Callable[[Element, str, Words], list[Element]]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Queues or topics: the word in the names, and the words of the elements."""
+
+    name: str
+    kind: int
+    connector: Words
+    inbound: tuple[Words, Words]  # of the list and of one bridge
+    outbound: tuple[Words, Words]
+
+
+KINDS: Final = (
+    Kind(
+        "Queue",
+        QUEUE,
+        words.QUEUE_CONNECTOR,
+        (words.INBOUND_QUEUES, words.INBOUND_QUEUE),
+        (words.OUTBOUND_QUEUES, words.OUTBOUND_QUEUE),
+    ),
+    Kind(
+        "Topic",
+        TOPIC,
+        words.TOPIC_CONNECTOR,
+        (words.INBOUND_TOPICS, words.INBOUND_TOPIC),
+        (words.OUTBOUND_TOPICS, words.OUTBOUND_TOPIC),
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """Both brokers of a connector, with the client ids there."""
+
+    local: ConnectionFactory
+    remote: ConnectionFactory
+    local_client: str | None
+    remote_client: str | None
+    retry: RetryPolicy
+    cache_size: int  # reply destinations that are represented at a time
+
+
+class BridgeInterpreter:
+    """Interprets the native JMS bridges of a broker; ``inner`` returns checked inner elements."""
+
+    def __init__(self, findings: Findings, inner: Inner, decryption: Decryption, broker_name: str) -> None:
+        self._findings: Final = findings
+        self._inner: Final = inner
+        self._decryption: Final = decryption
+        self._broker_name: Final = broker_name
+        self._bridges: Final[dict[str, BridgeDefinition]] = {}
+        self._connectors: Final[set[str]] = set()
+        self._durable_clients: Final[set[tuple[str, str]]] = set()  # broker and client id
+
+    def bridges(self, groups: list[Element]) -> tuple[BridgeDefinition, ...]:
+        """Return the bridges of all connectors; faults are in the findings."""
+        for group in groups:
+            for kind in KINDS:
+                for connector in self._inner(group, f"jms{kind.name}Connector", kind.connector):
+                    self._connector(connector, kind)
+        if len(self._bridges) > MAX_BRIDGES:
+            self._findings.error(groups[0].line, f"<jmsBridgeConnectors> has more than {MAX_BRIDGES} bridges")
+        return tuple(self._bridges.values())
+
+    def _connector(self, connector: Element, kind: Kind) -> None:
+        name = self._connector_name(connector)
+        for direction in ("inbound", "outbound"):
+            self._convertor(connector, f"{direction}MessageConvertor")
+        bridges = [("inbound", bridge) for bridge in self._each(connector, kind, "inbound", kind.inbound)]
+        bridges += [("outbound", bridge) for bridge in self._each(connector, kind, "outbound", kind.outbound)]
+        if not bridges:
+            self._findings.warn(connector.line, f"<{connector.name}> has no effect: it has no bridges")
+            return
+        sides = self._sides(connector, kind, name)
+        if sides is not None:
+            for direction, bridge in bridges:
+                self._bridge(bridge, kind, name, direction, sides)
+
+    def _each(self, connector: Element, kind: Kind, direction: str, tables: tuple[Words, Words]) -> Iterator[Element]:
+        for group in self._inner(connector, f"{direction}{kind.name}Bridges", tables[0]):
+            yield from self._inner(group, f"{direction}{kind.name}Bridge", tables[1])
+
+    def _connector_name(self, connector: Element) -> str:
+        name = connector.value("name") or connector.value("id")
+        if name is None:
+            name, number = connector.name, 1
+            while name in self._connectors:
+                number += 1
+                name = f"{connector.name}-{number}"
+        elif name in self._connectors:
+            self._findings.error(connector.line, f"a second connector is named {name!r}; names must differ")
+        self._connectors.add(name)
+        return name
+
+    def _convertor(self, connector: Element, name: str) -> None:
+        setting = connector.attributes.get(name)
+        if setting is not None and setting.value.strip() != PASS_THROUGH:
+            word = f"{name} of class {setting.value[:MAX_CLASS]}"
+            self._findings.not_yet(
+                setting.line, word, "message convertors", "convert in a program of your own, remove it"
+            )
+
+    def _sides(self, connector: Element, kind: Kind, name: str) -> Sides | None:
+        settings = Settings(connector, self._findings)
+        local = self._factory(connector, f"local{kind.name}ConnectionFactory")
+        word = f"outbound{kind.name}ConnectionFactory"
+        remote = self._factory(connector, word)
+        if remote is None:
+            names = ("jndiOutboundTemplate", f"{word}Name", f"outbound{kind.name}Connection")
+            if not any(name in connector.attributes or connector.child(name) for name in names):
+                self._findings.error(connector.line, f"<{connector.name}> {name} has no {word}; name the other broker")
+            return None
+        return Sides(
+            self._with_login(connector, ConnectionFactory(THIS_BROKER) if local is None else local, "local"),
+            self._with_login(connector, remote, "outbound"),
+            settings.text("localClientId"),
+            settings.text("outboundClientId"),
+            self._retry(connector),
+            settings.number("replyToDestinationCacheSize", REPLY_CACHE_SIZE, 1, MAX_REPLIES),
+        )
+
+    def _factory(self, connector: Element, name: str) -> ConnectionFactory | None:
+        for element in self._inner(connector, name, words.FACTORY):
+            return ConnectionFactory(
+                self._url(element),
+                element.value("userName"),
+                self._secret(element, "password"),
+                element.value("trustStore"),
+                self._secret(element, "trustStorePassword"),
+                element.value("keyStore"),
+                self._secret(element, "keyStorePassword"),
+            )
+        return None
+
+    def _url(self, factory: Element) -> str:
+        """Return the URL of a factory; ``vm:`` with the name of this broker is this broker."""
+        attribute = factory.attributes.get("brokerURL")
+        if attribute is None or not attribute.value.strip():
+            self._findings.error(factory.line, f'<{factory.name}> has no brokerURL; write brokerURL="tcp://host:port"')
+            return ANY_BROKER
+        url = attribute.value.strip()
+        if not url.lower().startswith(IN_PROCESS):
+            return url
+        if url.partition("?")[0].rstrip("/") == f"{THIS_BROKER}//{self._broker_name}":
+            return THIS_BROKER
+        self._findings.error(
+            attribute.line,
+            f"brokerURL {redacted(url)} is a broker in another process; write its address, such as tcp://host:61616, "
+            f"or {THIS_BROKER}//{self._broker_name} for this broker",
+        )
+        return ANY_BROKER
+
+    def _with_login(self, connector: Element, factory: ConnectionFactory, side: str) -> ConnectionFactory:
+        user, password = connector.value(f"{side}Username"), self._secret(connector, f"{side}Password")
+        return ConnectionFactory(
+            factory.url,
+            factory.user_name if user is None else user,
+            factory.password if password is None else password,
+            factory.trust_store,
+            factory.trust_store_password,
+            factory.key_store,
+            factory.key_store_password,
+        )
+
+    def _secret(self, element: Element, name: str) -> Secret | None:
+        attribute = element.attributes.get(name)
+        if attribute is None:
+            return None
+        try:
+            return Settings(element, self._findings).secret(name, self._decryption)
+        except ConfigurationError as error:
+            self._findings.error(attribute.line, f"{name} of <{element.name}>: {error}")
+            return None
+
+    def _retry(self, connector: Element) -> RetryPolicy:
+        for policy in self._inner(connector, "reconnectionPolicy", words.POLICY):
+            settings = Settings(policy, self._findings)
+            attempts = settings.number("maxReconnectAttempts", FOREVER, FOREVER, MAX_RETRIES)
+            first_ms = settings.number("initialReconnectDelay", FIRST_DELAY_MS, 1, MAX_MS)
+            longest_ms = settings.number("maximumReconnectDelay", LONGEST_DELAY_MS, 1, MAX_MS)
+            is_growing = settings.flag("useExponentialBackOff", False)
+            multiplier = self._multiplier(settings)
+            return RetryPolicy(attempts, first_ms, multiplier if is_growing else 1.0, longest_ms)
+        return RetryPolicy(FOREVER, FIRST_DELAY_MS)
+
+    def _multiplier(self, settings: Settings) -> float:
+        text = settings.text("backOffMultiplier")
+        try:
+            value = MULTIPLIER if text is None else float(text)
+        except ValueError:
+            value = 0.0
+        if not 1.0 <= value <= MAX_MULTIPLIER:
+            settings.error_of("backOffMultiplier", f" must be a number from 1 to {MAX_MULTIPLIER:g}")
+            return MULTIPLIER
+        return value
+
+    def _bridge(self, bridge: Element, kind: Kind, connector: str, direction: str, sides: Sides) -> None:
+        settings = Settings(bridge, self._findings)
+        remote_word, local_word = f"{direction}{kind.name}Name", f"local{kind.name}Name"
+        is_inbound = direction == "inbound"
+        if remote_word not in bridge.attributes:
+            self._findings.error(bridge.line, f"<{bridge.name}> has no {remote_word}")
+            return
+        remote = settings.destination(remote_word, kind.kind, pattern=is_inbound and local_word in bridge.attributes)
+        local = settings.destination(local_word, kind.kind, pattern=not is_inbound)
+        if remote is None or (local is None and local_word in bridge.attributes):
+            return
+        name = self._bridge_name(bridge, f"{connector}.{direction}.{remote.name}")
+        consumer = settings.text("consumerName")
+        client = self._client_id(bridge, name, direction, sides, consumer is not None)
+        source_side, target_side = (sides.remote, sides.local) if is_inbound else (sides.local, sides.remote)
+        source_name, target_name = (remote, local or remote) if is_inbound else (local or remote, remote)
+        definition = BridgeDefinition(
+            name,
+            Source(source_side, source_name, self._selector(bridge), consumer, client),
+            Target(target_side, target_name),
+            retry=sides.retry,
+        )
+        self._add(bridge, definition, sides.cache_size)
+
+    def _bridge_name(self, bridge: Element, default: str) -> str:
+        """Return the id of a bridge, else a name with a number if several bridges have the same destination."""
+        name = bridge.value("id")
+        if name is not None:
+            if name in self._bridges:
+                self._findings.error(bridge.line, f"a second bridge has the id {name!r}; ids must differ")
+            return name
+        name, number = default, 1
+        while name in self._bridges:
+            number += 1
+            name = f"{default}-{number}"
+        return name
+
+    def _client_id(self, bridge: Element, name: str, direction: str, sides: Sides, is_durable: bool) -> str | None:
+        """Return the client id of the connection of a bridge to its source.
+
+        A broker accepts a client id once, and each bridge has its own connection. So the id of the connector is for a
+        durable subscription, which belongs to the id, and the other bridges add their name.
+        """
+        client = sides.remote_client if direction == "inbound" else sides.local_client
+        if client is None:
+            if is_durable:
+                word = "outboundClientId" if direction == "inbound" else "localClientId"
+                self._findings.error(bridge.line, f"consumerName of <{bridge.name}> needs {word} of the connector")
+            return None
+        if not is_durable:
+            return f"{client}-{name}"
+        key = (sides.remote.url if direction == "inbound" else sides.local.url, client)
+        if key in self._durable_clients:
+            self._findings.not_yet(
+                bridge.line,
+                f"a second bridge with consumerName under the client id {client!r}",
+                "several durable subscriptions of one client id",
+                "put the bridge into a connector of its own with another client id",
+            )
+        self._durable_clients.add(key)
+        return client
+
+    def _selector(self, bridge: Element) -> str | None:
+        text = bridge.value("selector")
+        if text is None or not text.strip():
+            return None
+        try:
+            parse_selector(text)
+        except InvalidSelectorError as error:
+            self._findings.error(bridge.attributes["selector"].line, f"selector of <{bridge.name}>: {error}")
+        return text
+
+    def _steps(self, settings: Settings, definition: BridgeDefinition, cache_size: int) -> tuple[Step, ...]:
+        if not settings.flag("doHandleReplyTo", True):
+            return (ClearReplyTo(),)
+        return () if is_same_broker(definition) else (ProxyReplyTo(cache_size),)
+
+    def _add(self, bridge: Element, definition: BridgeDefinition, cache_size: int) -> None:
+        source, target = definition.source, definition.target
+        if source.factory.url == target.factory.url and source.destination == target.destination:
+            self._findings.warn(
+                bridge.line,
+                f"the bridge {definition.name} does not start, because {source.destination} would go round to itself; "
+                "name another broker or another destination",
+            )
+            return
+        definition = replace(definition, steps=self._steps(Settings(bridge, self._findings), definition, cache_size))
+        try:
+            check_bridge(reached_at(definition, ANY_BROKER))
+        except ConfigurationError as error:
+            self._findings.error(bridge.line, str(error))
+        self._bridges[definition.name] = definition

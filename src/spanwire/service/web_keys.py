@@ -1,0 +1,44 @@
+"""Settings of the web port's TLS for the web process, over the control socket.
+
+The web process opens the key store itself. So the passwords are in the answer, which the control socket gives to the
+broker's own user alone, and to no holder of a handle.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from spanwire.service.config.model import BrokerConfiguration
+
+if TYPE_CHECKING:
+    from spanwire.tls.settings import TlsSettings
+
+NO_CLIENT_CERTIFICATE = 0
+
+
+def web_keys(configuration: BrokerConfiguration) -> dict[str, object] | None:
+    """Return the settings of the web port, else those of the first connector with TLS; None without any."""
+    tls = configuration.web.tls if configuration.web is not None else None
+    if tls is None:
+        others = [connector.tls for connector in configuration.connectors if connector.tls is not None]
+        tls = replace(others[0], client_certificate=NO_CLIENT_CERTIFICATE) if others else None
+    return None if tls is None else _values(tls)
+
+
+def _values(tls: TlsSettings) -> dict[str, object]:
+    key, trust = tls.key_store, tls.trust_store
+    return {
+        "key_store": {
+            "path": str(key.path.absolute()),
+            "password": key.password.reveal(),
+            "key_path": None if key.key_path is None else str(key.key_path.absolute()),
+            "key_password": key.key_password.reveal(),
+        },
+        "trust_store": None
+        if trust is None
+        else {"path": str(trust.path.absolute()), "password": trust.password.reveal()},
+        "client_certificate": tls.client_certificate,
+        "protocols": list(tls.protocols),
+        "cipher_suites": list(tls.cipher_suites),
+    }

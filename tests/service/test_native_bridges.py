@@ -1,0 +1,193 @@
+"""Native JMS bridges of a broker: started, watched, operated and stopped with it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import Final
+
+from spanwire import client
+from spanwire.management.control_client import ControlClient
+from spanwire.testing import Broker
+from spanwire.testing.queue import wait_until
+from tests.service.started import TIMEOUT_S, Started, spanwire
+
+BRIDGES: Final = """\
+  <jmsBridgeConnectors>
+    <jmsQueueConnector name="far" outboundQueueConnectionFactory="#far">{policy}
+      <inboundQueueBridges><inboundQueueBridge inboundQueueName="A" localQueueName="FROM.A"/></inboundQueueBridges>
+      <outboundQueueBridges><outboundQueueBridge outboundQueueName="X"/></outboundQueueBridges>
+    </jmsQueueConnector>
+  </jmsBridgeConnectors>
+"""
+BEAN: Final = """\
+<bean id="far" class="org.apache.activemq.ActiveMQConnectionFactory"><property name="brokerURL" value="{}"/></bean>
+"""
+POLICY: Final = '<reconnectionPolicy maxReconnectAttempts="1" initialReconnectDelay="1"/>'
+INBOUND: Final = "far.inbound.A"
+
+
+class Bridged(Started):
+    """A broker with two bridges to another broker."""
+
+    def __init__(self, directory: Path, far_url: str, policy: str = "") -> None:
+        super().__init__(directory)
+        self._far_url: Final = far_url
+        self._policy: Final = policy
+
+    def text(self) -> str:
+        head, end, tail = super().text().partition("</broker>")
+        bridges = BRIDGES.replace("{policy}", self._policy)
+        return f"<beans>{head}{bridges}{end}{tail}{BEAN.format(self._far_url)}</beans>"
+
+    def bridge(self, name: str = INBOUND) -> dict[str, object]:
+        (row,) = [row for row in self.network("bridges") if row["name"] == name]
+        return row
+
+    def awaits_bridge(self, key: str, value: object) -> dict[str, object]:
+        assert wait_until(lambda: self.bridge()[key] == value, TIMEOUT_S), self.bridge()
+        return self.bridge()
+
+    def children(self) -> list[int]:
+        return [int(text) for text in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()]
+
+
+def send(url: str, queue: str, text: str) -> None:
+    with client.connect(url) as connection, connection.session() as session:
+        session.create_producer(f"queue://{queue}").send(text)
+
+
+def received(url: str, queue: str) -> str:
+    with client.connect(url) as connection, connection.session() as session:
+        message = session.create_consumer(f"queue://{queue}").receive(TIMEOUT_S)
+        assert message is not None
+        return str(message.body)
+
+
+def test_messages_cross_in_both_directions_also_after_a_kill_of_the_child(tmp_path: Path) -> None:
+    with Broker() as far, Bridged(tmp_path, far.url) as broker:
+        send(far.url, "A", "in")
+        assert received(broker.broker_url, "FROM.A") == "in"
+        (child,) = broker.children()
+        os.kill(child, signal.SIGKILL)
+        broker.awaits("the process of the bridges has ended: exit status -9")
+        send(broker.broker_url, "X", "out")
+        assert received(far.url, "X") == "out"
+        row = broker.awaits_bridge("state", "running")
+        assert row["source"] == f"queue://A at {far.url}"
+        assert row["target"] == "queue://FROM.A at vm:"
+        assert broker.stop() == 0
+        assert sum("has ended" in line for line in broker.errors) == 1
+
+
+def test_a_request_that_crosses_gets_its_reply(tmp_path: Path) -> None:
+    with Broker() as far, Bridged(tmp_path, far.url) as broker:
+
+        def answer() -> None:
+            with client.connect(broker.broker_url) as connection, connection.session() as session:
+                consumer = session.create_consumer("queue://FROM.A")
+                for _ in range(2):
+                    message = consumer.receive(TIMEOUT_S)
+                    assert message is not None and message.reply_to is not None and message.reply_to.is_temporary
+                    session.reply(message, f"re: {message.body}")
+
+        responder = threading.Thread(target=answer)
+        responder.start()
+        with client.connect(far.url) as connection, connection.session() as session:
+            for text in ("one", "two"):
+                reply = session.request("queue://A", text, timeout=TIMEOUT_S)
+                assert reply is not None and reply.body == f"re: {text}"
+        responder.join(TIMEOUT_S)
+        assert not responder.is_alive()
+
+
+def test_a_paused_bridge_stays_paused_over_a_restart_of_the_broker(tmp_path: Path) -> None:
+    with Broker() as far, Bridged(tmp_path, far.url) as broker:
+        broker.awaits_bridge("state", "running")
+        directory = ("--data-directory", str(broker.data))
+        done = spanwire("bridge", "pause", INBOUND, *directory)
+        assert (done.returncode, done.stdout) == (0, f"bridge {INBOUND}: running, pause under way\n")
+        broker.awaits_bridge("state", "paused")
+        assert broker.stop() == 0
+        broker.start()
+        broker.awaits_bridge("state", "paused")
+        send(far.url, "A", "later")
+        assert spanwire("bridge", "resume", INBOUND, *directory).returncode == 0
+        assert received(broker.broker_url, "FROM.A") == "later"
+        broker.awaits_bridge("forwarded", 1)
+        listed = json.loads(spanwire("bridge", "list", "--json", *directory).stdout)
+        assert [(row["name"], row["forwarded"]) for row in listed] == [(INBOUND, 1), ("far.outbound.X", 0)]
+        shown = spanwire("bridge", "list", *directory).stdout.splitlines()
+        assert shown[0].split() == "name state since received forwarded batches retries dead letters lag".split()
+        assert "running for" in spanwire("status", *directory).stdout
+
+
+TOPICS: Final = """\
+  <jmsBridgeConnectors>
+    <jmsTopicConnector name="far" outboundTopicConnectionFactory="#far" outboundClientId="bridge">
+      <inboundTopicBridges>
+        <inboundTopicBridge inboundTopicName="A" localTopicName="FROM.A" consumerName="s" selector="n = 1"/>
+      </inboundTopicBridges>
+    </jmsTopicConnector>
+  </jmsBridgeConnectors>
+"""
+
+
+class BridgedTopics(Bridged):
+    """A broker with a durable subscription at another broker."""
+
+    def text(self) -> str:
+        return super().text().replace(BRIDGES.replace("{policy}", ""), TOPICS)
+
+
+def test_a_durable_subscription_keeps_messages_for_a_bridge_that_is_paused(tmp_path: Path) -> None:
+    with Broker() as far, BridgedTopics(tmp_path, far.url) as broker:
+        broker.awaits_bridge("state", "running")
+        client_of_broker = ControlClient(broker.data, TIMEOUT_S)
+        client_of_broker.ask("bridge-pause", bridges=[INBOUND])
+        broker.awaits_bridge("state", "paused")
+        with client.connect(far.url) as connection, connection.session() as session:
+            producer = session.create_producer("topic://A")
+            for number in (2, 1):
+                producer.send(f"n = {number}", {"n": number})
+        with client.connect(broker.broker_url) as connection, connection.session() as session:
+            consumer = session.create_consumer("topic://FROM.A")
+            client_of_broker.ask("bridge-resume", bridges=[INBOUND])
+            message = consumer.receive(TIMEOUT_S)
+            assert message is not None and message.body == "n = 1"
+
+
+def test_a_bridge_that_gave_up_says_so_in_log_status_and_metric_and_is_restarted(tmp_path: Path) -> None:
+    with Broker() as far:
+        url = far.url
+        far.stop()
+        with Bridged(tmp_path, url, POLICY) as broker:
+            broker.awaits(f"bridge {INBOUND}: failed, all 1 retries are used up")
+            row = broker.awaits_bridge("gave_up", True)
+            assert (row["state"], row["retries"]) == ("failed", 2)
+            directory = ("--data-directory", str(broker.data))
+            done = spanwire("bridge", "status", INBOUND, *directory)
+            assert done.returncode == 1
+            assert "failed for" in done.stdout and "start it again with spanwire bridge restart" in done.stdout
+            assert f'spanwire_bridge_gave_up{{bridge="{INBOUND}"}} 1.0' in spanwire("metrics", *directory).stdout
+            assert "bridges: 2 of 2 have used up all retries" in spanwire("health", *directory).stdout
+            far.start()
+            assert spanwire("bridge", "restart", INBOUND, *directory).returncode == 0
+            broker.awaits_bridge("state", "running")
+
+
+def test_a_broker_without_a_connector_for_its_bridges_says_what_to_add(tmp_path: Path) -> None:
+    class WithoutOpenWire(Bridged):
+        def text(self) -> str:
+            return super().text().replace('<transportConnector name="openwire" uri="tcp://127.0.0.1:{openwire}"/>', "")
+
+    with WithoutOpenWire(tmp_path, "tcp://127.0.0.1:1") as broker:
+        broker.awaits("the bridges do not start: this broker has no OpenWire connector without TLS")
+        assert broker.bridge()["state"] == "stopped"
+        done = spanwire("bridge", "restart", INBOUND, "--data-directory", str(broker.data))
+        assert done.returncode == 1
+        assert 'add <transportConnector name="bridges" uri="tcp://127.0.0.1:61616"/>' in done.stderr
+        assert ControlClient(broker.data, TIMEOUT_S).ask("ping")

@@ -1,0 +1,163 @@
+"""The process with a broker's bridges as a child: definitions in, reports and log lines out."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from spanwire.bridges.model.definition import BridgeDefinition, ConnectionFactory, Source, Target
+from spanwire.model.destination import QUEUE, Destination
+from spanwire.model.errors import ConfigurationError
+from spanwire.model.secret import Secret
+from spanwire.service.children.bridge_process import BridgeChildProcess, own_address
+from spanwire.service.children.paused_bridges import FILE_NAME, PausedBridges
+from spanwire.transports.admission import Admission
+from spanwire.transports.base import ConnectorSettings
+from spanwire.transports.connector import TransportConnector
+
+WAIT_S: Final = 60.0
+# Reports what it was told, and then lives until its input ends, or for ever.
+CHILD: Final = """
+import json, sys, time
+first = json.loads(sys.stdin.readline())
+source = first["bridges"][0]["source"]["factory"]
+names = [bridge["name"] for bridge in first["bridges"]]
+error = " ".join([source["url"], source["password"], *first["paused"]])
+row = {"name": names[0], "state": "running", "since_ms": 5000, "received": 3, "failures": 2, "lag_ms": 1500}
+print(json.dumps({"bridges": [{**row, "last_error": error}]}), flush=True)
+log = {"level": "WARNING", "logger": "spanwire.bridges", "message": "a word\\nanother line"}
+print(json.dumps(log), file=sys.stderr, flush=True)
+MORE
+"""
+ENDS: Final = "sys.stdin.read()"
+NEVER_ENDS: Final = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\nwhile True: time.sleep(60)"
+
+
+def bridge(name: str = "b", url: str = "vm:") -> BridgeDefinition:
+    queue = Destination(QUEUE, "Q")
+    factory = ConnectionFactory(url, "u", Secret("canary"))
+    return BridgeDefinition(name, Source(factory, queue), Target(ConnectionFactory("tcp://h:1"), queue))
+
+
+def connectors(*settings: ConnectorSettings) -> list[TransportConnector]:
+    return [TransportConnector(one, Admission()) for one in settings]
+
+
+def listening(host: str, protocol: str = "openwire", port: int = 61616) -> ConnectorSettings:
+    return ConnectorSettings(name="c", scheme="tcp", host=host, port=port, protocol=protocol)
+
+
+async def reported(process: BridgeChildProcess) -> dict[str, object]:
+    async with asyncio.timeout(WAIT_S):
+        while process.rows()[0]["state"] != "running":
+            await asyncio.sleep(0)
+    return process.rows()[0]
+
+
+def process_of(more: str, directory: Path | None, stop_s: float = WAIT_S) -> BridgeChildProcess:
+    command = [sys.executable, "-c", CHILD.replace("MORE", more)]
+    return BridgeChildProcess([bridge()], directory, command=command, stop_s=stop_s, wall_ms=lambda: 65_000)
+
+
+def test_a_row_has_what_the_child_reports(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        process = process_of(ENDS, tmp_path)
+        assert (process.rows()[0]["state"], process.rows()[0]["source"]) == ("stopped", "queue://Q at vm:")
+        process.start(connectors(listening("0.0.0.0")))
+        row = await reported(process)
+        assert (row["since_s"], row["received"], row["retries"], row["lag_s"], row["up"]) == (60, 3, 2, 1.5, True)
+        assert row["last_error"] == "tcp://127.0.0.1:61616 canary"  # the child knows address and password
+        await process.stop()
+        await process.stop()
+
+    asyncio.run(scenario())
+    assert "has ended" not in caplog.text
+
+
+def test_the_lines_of_the_childs_log_stand_in_the_brokers(caplog: pytest.LogCaptureFixture) -> None:
+    class Line(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if record.name == "spanwire.bridges":
+                logged.set()
+
+    logged = asyncio.Event()
+
+    async def scenario() -> None:
+        logging.getLogger().addHandler(handler)
+        process = process_of(ENDS, None)
+        process.start(connectors(listening("127.0.0.1")))
+        await asyncio.wait_for(logged.wait(), WAIT_S)
+        await process.stop()
+
+    handler = Line()
+    try:
+        asyncio.run(scenario())
+    finally:
+        logging.getLogger().removeHandler(handler)
+    assert ("spanwire.bridges", logging.WARNING, "a word?another line") in caplog.record_tuples
+
+
+def test_a_child_that_does_not_end_is_killed() -> None:
+    async def scenario() -> None:
+        process = process_of(NEVER_ENDS, None, stop_s=0.0)
+        process.start(connectors(listening("127.0.0.1")))
+        await reported(process)
+        await process.stop()
+
+    asyncio.run(scenario())
+
+
+def test_a_broker_without_a_suitable_connector_starts_no_child(caplog: pytest.LogCaptureFixture) -> None:
+    process = process_of(ENDS, None)
+    process.start(connectors(listening("127.0.0.1", "stomp")))  # outside of a loop, where nothing could be started
+    assert "this broker has no OpenWire connector without TLS" in caplog.text
+    assert "no OpenWire connector" in str(process.rows()[0]["last_error"])
+
+
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [("0.0.0.0", "tcp://127.0.0.1:61616"), ("::", "tcp://[::1]:61616"), ("10.0.0.1", "tcp://10.0.0.1:61616")],
+)
+def test_the_bridges_connect_to_an_address_of_this_machine(host: str, url: str) -> None:
+    assert own_address(connectors(listening("127.0.0.1", "stomp", 1), listening(host))) == url
+
+
+@pytest.mark.parametrize("names", [None, [], "b", ["other"], ["b"] * 1_001])
+def test_a_request_of_an_operator_names_bridges_that_exist(names: object) -> None:
+    process = BridgeChildProcess([bridge()], None)
+    with pytest.raises(ConfigurationError, match=r"names of bridges|unknown bridge other; known are b"):
+        asyncio.run(process.command("pause", {"bridges": names}))
+
+
+def test_paused_bridges_are_remembered(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        process = process_of(ENDS, tmp_path)
+        process.start(connectors(listening("127.0.0.1")))
+        await reported(process)
+        await process.command("pause", {"bridges": ["b"]})
+        await process.stop()
+        again = process_of(ENDS, tmp_path)
+        again.start(connectors(listening("127.0.0.1")))
+        assert str((await reported(again))["last_error"]).endswith(" b")
+        await again.stop()
+        await again.command("resume", {"bridges": ["b"]})
+
+    asyncio.run(scenario())
+    assert json.loads((tmp_path / FILE_NAME).read_text()) == {"paused": []}
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"paused": 1}'])
+def test_a_damaged_file_of_paused_bridges_pauses_nothing(
+    content: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / FILE_NAME).write_text(content)
+    paused = PausedBridges(tmp_path)
+    paused.read()
+    assert paused.names == frozenset()
+    assert "so no bridge is paused" in caplog.text
