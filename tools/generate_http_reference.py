@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from spanwire.management.attributes import ViewTable
 from spanwire.management.operation_table import OPERATIONS, Operation
-from spanwire.management.view_table import BROKER, VIEWS, ViewTable
+from spanwire.management.view_table import BROKER, VIEWS
 
 TARGET: Final = Path(__file__).resolve().parent.parent / "docs" / "reference" / "http-api.md"
 HEAD: Final = """\

@@ -11,17 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from spanwire.management.view_table import (
-    BROKER,
-    CONNECTORS,
-    COUNTER,
-    DESTINATION_ATTRIBUTES,
-    LINKS,
-    QUEUES,
-    SUMMED,
-    Attribute,
-    ViewTable,
-)
+from spanwire.management.attributes import COUNTER, Attribute, ViewTable
+from spanwire.management.view_table import BRIDGES, BROKER, CONNECTORS, DESTINATION_ATTRIBUTES, LINKS, QUEUES, SUMMED
 
 TARGET: Final = Path(__file__).resolve().parent.parent / "docs" / "reference" / "metrics.md"
 HEAD: Final = """\
@@ -61,6 +52,13 @@ SECTIONS: Final = (
         "Labels are `link` (the name of the network connector), `remote` (the name of the other broker) and `uri`.",
         LINKS,
         LINKS.metrics(),
+    ),
+    (
+        "Bridges",
+        "The label `bridge` is the name of the [bridge](../guides/bridges/native-bridges.md). Counters begin anew with "
+        "the process of the bridges.",
+        BRIDGES,
+        BRIDGES.metrics(),
     ),
 )
 

@@ -163,7 +163,7 @@ def test_a_remote_broker_that_is_down_is_one_line_and_a_state(tmp_path: Path) ->
     with Linked(tmp_path / "near", uri) as near:
         near.awaits("next try in")
         tries = [line.partition("network connector ")[2].rstrip() for line in near.errors if "next try in" in line]
-        assert tries == [f"link: tcp://127.0.0.1:{port}: connection refused; next try in 0.1 s"]
+        assert tries == [f"link: tcp://127.0.0.1:{port}: connection refused; next try in 0.1 s [link-failed]"]
         (link,) = links(near)
         assert link["state"] in ("waiting", "connecting")
         assert link["reason"] == "connection refused"

@@ -87,10 +87,12 @@ def test_health_is_public_and_good(port: int) -> None:
         assert (status, json.loads(text)["status"]) == (200, "pass")
 
 
-def posted(port: int, path: str, user: str) -> tuple[int, str]:
+def posted(port: int, path: str, user: str, content: object = None) -> tuple[int, str]:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_S)
-    authorization = f"Basic {base64.b64encode(user.encode()).decode()}"
-    connection.request("POST", path, headers={"Authorization": authorization})
+    headers = {"Authorization": f"Basic {base64.b64encode(user.encode()).decode()}"}
+    if content is not None:
+        headers["Content-Type"] = "application/json"
+    connection.request("POST", path, None if content is None else json.dumps(content), headers)
     answer = connection.getresponse()
     text = answer.read().decode()
     connection.close()
@@ -108,6 +110,24 @@ def test_an_operator_pauses_a_queue_and_a_viewer_sees_it(broker: Guarded, port: 
     assert posted(port, "/api/v1/queues/ORDERS/resume", "otto:o-4711")[0] == 200
     assert posted(port, "/api/v1/queues/MISSING/pause", "otto:o-4711")[0] == 409
     assert posted(port, "/api/v1/queues/ORDERS/delete", "otto:o-4711")[0] == 403
+
+
+def test_an_operator_sends_copies_and_moves(broker: Guarded, port: int) -> None:
+    otto = "otto:o-4711"
+    status, text = posted(port, "/api/v1/queues/IN/send", otto, {"body": "hello", "properties": {"n": 1}})
+    assert (status, json.loads(text)["result"]["destination"]) == (200, "queue://IN")
+    for path, key in (("copy", "copied"), ("move", "moved")):
+        status, text = posted(port, f"/api/v1/queues/IN/{path}", otto, {"target": path, "selector": "n = 1"})
+        assert (status, json.loads(text)["result"][0][key]) == (200, 1)
+    shown = ControlClient(broker.data, TIMEOUT_S).ask("destinations")
+    assert isinstance(shown, list)
+    pending = {row["destination"].partition("://")[2]: row["pending"] for row in shown}
+    assert [pending[name] for name in ("IN", "copy", "move")] == [0, 1, 1]
+    status, text = posted(port, "/api/v1/queues/copy/browse", otto)
+    assert json.loads(text)["result"]["messages"][0]["body"] == "hello"
+    assert posted(port, "/api/v1/queues/IN/send", "vera:v-4711", {"body": "x"})[0] == 403
+    alone = json.loads(fetched(port, "/api/v1/queues/ORDERS", "vera:v-4711")[1])
+    assert (alone["pending"], alone["statistics_enabled"], alone["producer_flow_control"]) == (1, False, True)
 
 
 def test_a_list_shows_what_the_broker_has(port: int) -> None:

@@ -35,7 +35,9 @@ NOBODY: Final = Caller("", Role.NONE, "")
 class Access:
     """Logs callers in. The broker checks the credentials and decides about the role."""
 
-    def __init__(self, link: Link, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, link: Link, now: Callable[[], float] = time.monotonic, *, is_guarded: bool = False) -> None:
+        """With ``is_guarded`` each login asks the broker first if it may be open to other machines."""
+        self._is_guarded: Final = is_guarded
         self._link: Final = link
         self._now: Final = now
         self._callers: Final[dict[bytes, tuple[Caller, float]]] = {}
@@ -54,8 +56,9 @@ class Access:
         known = self._callers.get(key)
         if known is not None and known[1] > self._now():
             return known[0]
-        user, password = _credentials(authorization)
+        user, password = read_credentials(authorization)
         try:
+            await self.refuse_exposure()
             answer = await self._link.ask("login", user=user, password=password, address=address)
         except ControlError as error:
             raise problem_of(error) from error
@@ -68,6 +71,17 @@ class Access:
         self._callers[key] = (caller, self._now() + float(answer["lifetime_s"]) - MARGIN_S)
         return caller
 
+    async def refuse_exposure(self) -> None:
+        """Raise `ProblemError` while the port is open to other machines and the broker no longer has users."""
+        if not self._is_guarded:
+            return
+        answer = await self._link.ask("exposure")
+        obstacle = answer.get("obstacle") if isinstance(answer, dict) else "by a broker of another version"
+        if obstacle is not None:
+            raise ProblemError(
+                HTTPStatus.FORBIDDEN, f"this port is open to other machines {obstacle}; start it with --allow-anonymous"
+            )
+
     def forget(self, authorization: str | None, address: str) -> None:
         """Drop the handle of credentials after the broker has forgotten the handle."""
         self._callers.pop(_key(authorization, address), None)
@@ -79,8 +93,8 @@ def _key(authorization: str | None, address: str) -> bytes:
     return hashlib.sha256(f"{host}\n{authorization}".encode("utf-8", "surrogatepass")).digest()
 
 
-def _credentials(authorization: str | None) -> tuple[str | None, str | None]:
-    """Return the user and the password of a header, or two None without a header."""
+def read_credentials(authorization: str | None) -> tuple[str | None, str | None]:
+    """Return the user and the password of a header, or two None without a header. Raises `ProblemError`."""
     if authorization is None:
         return None, None
     scheme, _, text = authorization.partition(" ")

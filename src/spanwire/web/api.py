@@ -10,26 +10,15 @@ from typing import Final
 
 from starlette.responses import JSONResponse, Response
 
+from spanwire.management.attributes import BOOLEAN, INTEGER, LIST, OBJECT, TEXT, ViewTable
 from spanwire.management.operation_table import OPERATIONS, QUEUE, Argument, Operation, Role
-from spanwire.management.view_table import (
-    BROKER,
-    INTEGER,
-    LIST,
-    QUEUES,
-    SUBSCRIPTIONS,
-    SUMMED,
-    TEXT,
-    TOPICS,
-    VIEWS,
-    ViewTable,
-    broker_row,
-    rows_of,
-)
+from spanwire.management.view_table import BROKER, QUEUES, SUBSCRIPTIONS, SUMMED, TOPICS, VIEWS, broker_row, rows_of
 from spanwire.web.calls import Call, Handler, RouteRow
 from spanwire.web.listing import read_listing
 from spanwire.web.problems import ProblemError
 
 PREFIX: Final = "/api/v1"
+ONE: Final = ("browse", "send")  # commands for one destination; others take a list
 JSON_TYPE: Final = "application/json"
 MAX_ITEMS: Final = 100  # names in a list of an operation, as on the control socket
 PATTERN_CHARACTERS: Final = "*>,"  # of names that stand for several destinations
@@ -66,8 +55,15 @@ async def one_destination(view: ViewTable, call: Call) -> Response:
     name = f"{'queue' if view is QUEUES else 'topic'}://{call.request.path_params['name']}"
     for row in await _rows(view, call):
         if str(row["destination"]).removeprefix("temp-") == name:
-            return JSONResponse(row)
+            return JSONResponse(await details(view, row, call))
     raise ProblemError(HTTPStatus.NOT_FOUND, f"there is no {name[:200]}")
+
+
+async def details(view: ViewTable, row: dict[str, object], call: Call) -> dict[str, object]:
+    """Return the row of one destination with the attributes that lists leave out."""
+    answer = await call.ask("destination", destination=row["destination"])
+    rows = rows_of(view, [answer])
+    return rows[0] if rows else row
 
 
 async def operate(operation: Operation, call: Call) -> Response:
@@ -76,6 +72,9 @@ async def operate(operation: Operation, call: Call) -> Response:
     if operation.subject:
         arguments.update(_subject(operation, str(call.request.path_params["name"])))
     result = await call.link.ask(operation.command, handle=call.caller.handle, **arguments)
+    if isinstance(result, dict) and arguments.get("as_task"):
+        location = f"{PREFIX}/tasks?id={result.get('task')}"
+        return JSONResponse({"result": result}, int(HTTPStatus.ACCEPTED), {"Location": location})
     return JSONResponse({"result": result})
 
 
@@ -110,6 +109,10 @@ def _check(argument: Argument, content: Mapping[str, object]) -> None:
     value = content[argument.name]
     if argument.type == TEXT:
         is_right = isinstance(value, str)
+    elif argument.type == OBJECT:
+        is_right = isinstance(value, dict)
+    elif argument.type == BOOLEAN:
+        is_right = isinstance(value, bool)
     elif argument.type == INTEGER:
         is_right = isinstance(value, int) and not isinstance(value, bool) and value >= (argument.least or 0)
     else:
@@ -124,7 +127,7 @@ def _subject(operation: Operation, name: str) -> dict[str, object]:
     if any(character in name for character in PATTERN_CHARACTERS):
         raise ProblemError(HTTPStatus.BAD_REQUEST, "the path names one destination, not a pattern")
     destination = f"{'queue' if operation.subject == QUEUE else 'topic'}://{name}"
-    return {"destination": destination} if operation.command == "browse" else {"destinations": [destination]}
+    return {"destination": destination} if operation.command in ONE else {"destinations": [destination]}
 
 
 async def _body(call: Call) -> bytes:

@@ -9,10 +9,12 @@ from http import HTTPStatus
 from starlette.requests import Request
 from starlette.responses import Response
 
-from spanwire.management.operation_table import Role
+from spanwire.management.operation_table import COMMAND_ROLES, Role
 from spanwire.web.access import Caller
 from spanwire.web.link import Link, Snapshots
+from spanwire.web.login.sessions import Sessions
 from spanwire.web.problems import ProblemError
+from spanwire.web.rest.logins import Logins
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +25,25 @@ class Call:
     caller: Caller
     link: Link
     snapshots: Snapshots
+    sessions: Sessions
+    logins: Logins
 
     async def view(self, command: str) -> object:
-        """Return a recent answer to a reading command, with the caller's handle. Raises `ControlError`."""
-        if not self.caller.handle:
-            return await self.snapshots.answer(command)
-        return await self.snapshots.answer(command, handle=self.caller.handle)
+        """Return a recent answer to a reading command, with the caller's handle.
+
+        Another caller's answer serves as well, so the role is checked here too.
+
+        Raises:
+            ControlError: the broker does not answer, or refuses
+            ProblemError: the role is too low
+        """
+        if self.caller.handle and self.caller.role < COMMAND_ROLES[command]:
+            raise ProblemError(HTTPStatus.FORBIDDEN, f"this needs the role {COMMAND_ROLES[command].name.lower()}")
+        return await self.snapshots.answer(command, self.caller.handle)
+
+    async def ask(self, command: str, **arguments: object) -> object:
+        """Return the present answer to a command with arguments. Raises `ControlError`."""
+        return await self.link.ask(command, handle=self.caller.handle, **arguments)
 
     async def status(self) -> dict[str, object]:
         """Return a recent status of the broker without totals over destinations."""
@@ -45,7 +60,8 @@ Handler = Callable[[Call], Awaitable[Response]]
 class RouteRow:
     """One route: method, path, the lowest permitted role, handler, and a summary in words.
 
-    `Role.NONE` makes a route public, without a login.
+    `Role.NONE` makes a route public, without a login. A route with ``is_messaging`` logs the caller in as a client of
+    the broker, with rights to destinations instead of a role.
     """
 
     method: str
@@ -53,3 +69,4 @@ class RouteRow:
     role: Role
     handler: Handler
     summary: str
+    is_messaging: bool = False

@@ -3,7 +3,8 @@
 - Host (DNS rebinding): one Host header; on a loopback port only the names of loopback.
 - Origin (cross-site requests): a browser's Origin is the host itself.
 - Head: at most `MAX_HEAD_BYTES` in `MAX_HEADERS` headers; the server refuses most larger heads before.
-- Body: at most `MAX_BODY_BYTES`, received within `BODY_S` seconds; routes get the whole body.
+- Body: at most `MAX_BODY_BYTES`, or `MAX_MESSAGE_BYTES` on the paths of messages; all bodies under way together have at
+  most `MAX_BODIES_BYTES`. A body arrives within `BODY_S` seconds, or with `LEAST_RATE`; routes get the whole body.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from spanwire.web.problems import problem
 
 MAX_BODY_BYTES: Final = 16 * 1024  # bytes; the control socket takes requests of this size
+MAX_MESSAGE_BYTES: Final = 100 * 1024 * 1024  # bytes; the largest frame of the broker's connectors by default
+MAX_BODIES_BYTES: Final = 256 * 1024 * 1024  # bytes of all bodies in memory; more are answered with 503
+LEAST_RATE: Final = 64 * 1024  # bytes a second of a body after `BODY_S`; a slower client holds memory for nothing
 MAX_HEAD_BYTES: Final = 16 * 1024  # bytes of path and headers; browsers send less than 8 KiB
 MAX_HEADERS: Final = 100  # headers; browsers send about twenty
 BODY_S: Final = 10.0  # seconds; a body of this size over a slow link takes less
@@ -33,14 +37,21 @@ HEADERS: Final = (
     (b"cache-control", b"no-store"),
 )
 
+Fault = tuple[HTTPStatus, str]
+
 
 class Guard:
     """Wraps the application."""
 
-    def __init__(self, app: ASGIApp, *, is_loopback: bool, body_s: float = BODY_S) -> None:
+    def __init__(
+        self, app: ASGIApp, *, is_loopback: bool, body_s: float = BODY_S, message_paths: tuple[str, ...] = ()
+    ) -> None:
+        """Guard ``app``; the bodies of requests below ``message_paths`` are messages."""
         self._app: Final = app
         self._is_loopback: Final = is_loopback
         self._body_s: Final = body_s
+        self._message_paths: Final = message_paths
+        self._bodies_bytes = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or answer with a problem."""
@@ -49,27 +60,55 @@ class Guard:
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", []), *HEADERS]
+                own = message.get("headers", [])
+                names = {name.lower() for name, _ in own}
+                message["headers"] = [*own, *(header for header in HEADERS if header[0] not in names)]
             await send(message)
 
-        fault = _fault(scope, self._is_loopback)
-        body = b""
-        if fault is None:
+        most = MAX_BODY_BYTES
+        if any(scope["path"] == path or scope["path"].startswith(f"{path}/") for path in self._message_paths):
+            most = MAX_MESSAGE_BYTES
+        fault = _fault(scope, self._is_loopback, most)
+        body = bytearray()
+        try:
+            if fault is None:
+                fault = await self._read(receive, body, most)
+            if fault is not None:
+                await problem(*fault)(scope, receive, send_with_headers)
+                return
+            await self._app(scope, _replay(bytes(body), receive), send_with_headers)
+        finally:
+            self._bodies_bytes -= len(body)
+
+    async def _read(self, receive: Receive, body: bytearray, most: int) -> Fault | None:
+        """Read the whole body into ``body``, or return the reason against it."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        while True:
             try:
-                async with asyncio.timeout(self._body_s):
-                    body, fault = await _body(receive)
+                async with asyncio.timeout_at(deadline(began, self._body_s, len(body))):
+                    message = await receive()
             except TimeoutError:
-                fault = HTTPStatus.REQUEST_TIMEOUT, f"the body did not arrive within {self._body_s:g} s"
-        if fault is not None:
-            await problem(*fault)(scope, receive, send_with_headers)
-            return
-        await self._app(scope, _replay(body, receive), send_with_headers)
+                return HTTPStatus.REQUEST_TIMEOUT, f"the body did not arrive within {self._body_s:g} s"
+            if message["type"] != "http.request":
+                return HTTPStatus.BAD_REQUEST, "the client has gone"
+            piece = message.get("body", b"")
+            if len(body) + len(piece) > most:
+                return HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body is larger than {most} bytes"
+            if self._bodies_bytes + len(piece) > MAX_BODIES_BYTES:
+                return HTTPStatus.SERVICE_UNAVAILABLE, f"the bodies of all requests have {MAX_BODIES_BYTES} bytes"
+            body += piece
+            self._bodies_bytes += len(piece)
+            if not message.get("more_body", False):
+                return None
 
 
-Fault = tuple[HTTPStatus, str]
+def deadline(began: float, body_s: float, received: int) -> float:
+    """Return the time at which a body that has ``received`` bytes is given up, in seconds of the clock of ``began``."""
+    return began + body_s + received / LEAST_RATE
 
 
-def _fault(scope: Scope, is_loopback: bool) -> Fault | None:
+def _fault(scope: Scope, is_loopback: bool, most: int) -> Fault | None:
     """Return the reason against the head of a request, or None."""
     headers: list[tuple[bytes, bytes]] = scope["headers"]
     path: bytes = scope.get("raw_path") or b""
@@ -92,8 +131,8 @@ def _fault(scope: Scope, is_loopback: bool) -> Fault | None:
     if sites - {b"same-origin", b"none"}:
         return HTTPStatus.FORBIDDEN, "requests from pages of other sites are refused"
     lengths = [value for name, value in headers if name == b"content-length"]
-    if any(not length.isdigit() or int(length[:20]) > MAX_BODY_BYTES for length in lengths):
-        return HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body is larger than {MAX_BODY_BYTES} bytes"
+    if any(not length.isdigit() or int(length[:20]) > most for length in lengths):
+        return HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body is larger than {most} bytes"
     return None
 
 
@@ -102,20 +141,6 @@ def _netloc(origin: str) -> str:
         return urlsplit(origin).netloc.lower()
     except ValueError:
         return ""
-
-
-async def _body(receive: Receive) -> tuple[bytes, Fault | None]:
-    """Return the whole body, or the reason against it."""
-    body = bytearray()
-    while True:
-        message = await receive()
-        if message["type"] != "http.request":
-            return b"", (HTTPStatus.BAD_REQUEST, "the client has gone")
-        body += message.get("body", b"")
-        if len(body) > MAX_BODY_BYTES:
-            return b"", (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body is larger than {MAX_BODY_BYTES} bytes")
-        if not message.get("more_body", False):
-            return bytes(body), None
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fnmatch import translate
 from http import HTTPStatus
@@ -22,10 +22,11 @@ from typing import Final
 from starlette.responses import JSONResponse, Response
 
 from spanwire import __version__
+from spanwire.management.attributes import ViewTable
 from spanwire.management.control_client import ControlError
 from spanwire.management.handles import FORBIDDEN, UNAUTHENTICATED
 from spanwire.management.operation_table import COMMAND_ROLES, Role
-from spanwire.management.view_table import BROKER, CONNECTORS, QUEUES, TOPICS, ViewTable, rows_of, type_of
+from spanwire.management.view_table import BROKER, CONNECTORS, QUEUES, TOPICS, rows_of, type_of
 from spanwire.web.api import broker_with_totals
 from spanwire.web.calls import Call, RouteRow
 from spanwire.web.problems import ProblemError
@@ -36,9 +37,8 @@ PROTOCOL_VERSION: Final = "7.2"
 MAX_REQUESTS: Final = 100  # requests in one list
 MAX_PATTERN: Final = 500  # characters of a name
 MAX_WILDCARDS: Final = 5  # stars of a name
+MAX_DIGITS: Final = 9  # of a number of messages
 TYPES: Final = {"queue": "Queue", "topic": "Topic", "temp-queue": "TempQueue", "temp-topic": "TempTopic"}
-# Operations of a queue's bean, without their arguments in parentheses, and the command of each.
-EXECUTABLE: Final = {"purge": "purge", "pause": "pause", "resume": "resume", "retryMessages": "retry"}
 JSON_TYPES: Final = frozenset({"application/json", "text/json"})  # what no form of a page can send
 ESCAPED: Final = re.compile(r"!(.)|/")
 ILLEGAL_IN_NAMES: Final = re.compile(r"[:,'\"=?*]")
@@ -61,13 +61,113 @@ class JolokiaError(Exception):
         self.kind = kind
 
 
+BROKER_BEAN: Final = "broker"
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """An operation of a bean: the command, its arguments, and the key of the value in the first row of the result.
+
+    ``arguments`` gets the bean's destination and the words of the request. An ``is_flag`` value is true unless 0.
+    """
+
+    command: str
+    arguments: Callable[[str, list[str]], Node]
+    value: str = ""
+    is_flag: bool = False
+
+
+def _message(message_id: str) -> str:
+    """Return the selector of one message."""
+    quoted = message_id.replace("'", "''")
+    return f"JMSMessageID = '{quoted}'"
+
+
+def _queue(name: str, words: list[str]) -> Node:
+    return {"destinations": [name]}
+
+
+def _one(name: str, words: list[str]) -> Node:
+    return {"destinations": [name], "selector": _message(words[0]), "limit": 1}
+
+
+def _some(name: str, words: list[str]) -> Node:
+    return {"destinations": [name], "selector": words[0], **_most(words, 1)}
+
+
+def _one_to(name: str, words: list[str]) -> Node:
+    return {**_one(name, words), "target": words[1]}
+
+
+def _some_to(name: str, words: list[str]) -> Node:
+    return {"destinations": [name], "selector": words[0], "target": words[1], **_most(words, 2)}
+
+
+def _most(words: list[str], index: int) -> Node:
+    if len(words) <= index:
+        return {}
+    if not (words[index].isascii() and words[index].isdigit() and len(words[index]) <= MAX_DIGITS):
+        raise JolokiaError(400, ILLEGAL, "the number of messages is no whole number")
+    return {"limit": int(words[index])}
+
+
+def _subscription(name: str, words: list[str]) -> Node:
+    selector: Node = {"selector": words[3]} if words[3].strip() else {}
+    return {"client_id": words[0], "name": words[1], "topic": words[2], **selector}
+
+
+# Operations by the kind of a bean, by name and number of arguments.
+EXECUTABLE: Final[dict[str, dict[tuple[str, int], Execution]]] = {
+    "queue": {
+        ("purge", 0): Execution("purge", _queue),
+        ("pause", 0): Execution("pause", _queue),
+        ("resume", 0): Execution("resume", _queue),
+        ("resetStatistics", 0): Execution("reset-statistics", _queue),
+        ("retryMessages", 0): Execution("retry", _queue, "retried"),
+        ("retryMessage", 1): Execution("retry", _one, "retried", True),
+        ("removeMessage", 1): Execution("purge", _one, "removed", True),
+        ("removeMatchingMessages", 1): Execution("purge", _some, "removed"),
+        ("removeMatchingMessages", 2): Execution("purge", _some, "removed"),
+        ("moveMessageTo", 2): Execution("move", _one_to, "moved", True),
+        ("moveMatchingMessagesTo", 2): Execution("move", _some_to, "moved"),
+        ("moveMatchingMessagesTo", 3): Execution("move", _some_to, "moved"),
+        ("copyMessageTo", 2): Execution("copy", _one_to, "copied", True),
+        ("copyMatchingMessagesTo", 2): Execution("copy", _some_to, "copied"),
+        ("copyMatchingMessagesTo", 3): Execution("copy", _some_to, "copied"),
+        ("sendTextMessage", 1): Execution(
+            "send", lambda name, words: {"destination": name, "body": words[0]}, "message_id"
+        ),
+    },
+    "topic": {
+        ("resetStatistics", 0): Execution("reset-statistics", _queue),
+        ("sendTextMessage", 1): Execution(
+            "send", lambda name, words: {"destination": name, "body": words[0]}, "message_id"
+        ),
+    },
+    BROKER_BEAN: {
+        ("addQueue", 1): Execution("create", lambda name, words: {"destinations": [f"queue://{words[0]}"]}),
+        ("addTopic", 1): Execution("create", lambda name, words: {"destinations": [f"topic://{words[0]}"]}),
+        ("removeQueue", 1): Execution("delete", lambda name, words: {"destinations": [f"queue://{words[0]}"]}),
+        ("removeTopic", 1): Execution("delete", lambda name, words: {"destinations": [f"topic://{words[0]}"]}),
+        ("createDurableSubscriber", 4): Execution("create-subscription", _subscription),
+        ("destroyDurableSubscriber", 2): Execution(
+            "remove-subscription", lambda name, words: {"client_id": words[0], "name": words[1]}
+        ),
+    },
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Bean:
-    """One object under its name, with its attributes; ``queue`` is the name of a queue, else ""."""
+    """One object under its name, with its attributes.
+
+    ``kind`` chooses its operations; ``destination`` names a queue or topic.
+    """
 
     name: str
     attributes: Node
-    queue: str = ""
+    kind: str = ""
+    destination: str = ""
 
 
 async def by_path(call: Call) -> Response:
@@ -151,20 +251,29 @@ async def _value(call: Call, request: Node) -> object:
     if kind == "search":
         return [bean.name for bean in _matching(beans, name)]
     if kind == "read":
-        return _read(beans, name, request.get("attribute"))
+        return await _read(call, beans, name, request.get("attribute"))
     if kind == "exec":
         return await _execute(call, beans, name, request)
     raise JolokiaError(403, SECURITY, f"requests of the type {kind[:40]} are not allowed")
 
 
-def _read(beans: list[Bean], name: str, asked: object) -> object:
+async def _read(call: Call, beans: list[Bean], name: str, asked: object) -> object:
     """Return attributes of one bean, or of each bean that a pattern matches."""
     if "*" in name or "?" in name:
         matching = _matching(beans, name)
         if not matching:
             raise JolokiaError(404, NOT_FOUND, f"no bean matches {name[:200]}")
         return {bean.name: _attributes(bean, asked, is_single=False) for bean in matching}
-    return _attributes(_bean(beans, name), asked, is_single=True)
+    return _attributes(await _detailed(call, _bean(beans, name)), asked, is_single=True)
+
+
+async def _detailed(call: Call, bean: Bean) -> Bean:
+    """Return the bean of a queue or topic with the attributes that lists leave out."""
+    if not bean.destination:
+        return bean
+    view = QUEUES if bean.kind == "queue" else TOPICS
+    rows = rows_of(view, [await call.ask("destination", destination=bean.destination)])
+    return bean if not rows else Bean(bean.name, {**bean.attributes, **_values(view, rows[0])}, bean.kind)
 
 
 def _attributes(bean: Bean, asked: object, is_single: bool) -> object:
@@ -179,26 +288,42 @@ def _attributes(bean: Bean, asked: object, is_single: bool) -> object:
 
 
 async def _execute(call: Call, beans: list[Bean], name: str, request: Node) -> object:
-    """Run one of the listed operations of a queue."""
+    """Run one of the listed operations of a bean."""
     bean = _bean(beans, name)
     operation = str(request.get("operation")).partition("(")[0]
-    command = EXECUTABLE.get(operation) if bean.queue else None
-    if command is None:
+    known = {number: one for (named, number), one in EXECUTABLE.get(bean.kind, {}).items() if named == operation}
+    if not known:
         raise JolokiaError(403, SECURITY, f"the operation {operation[:60]} of this bean is not allowed")
-    if request.get("arguments"):
-        raise JolokiaError(400, ILLEGAL, f"{operation} takes no arguments here")
+    words = _words(request.get("arguments"))
+    if len(words) not in known:
+        counts = " or ".join(str(number) for number in sorted(known))
+        raise JolokiaError(400, ILLEGAL, f"{operation} takes {counts} arguments here")
+    execution = known[len(words)]
+    command = execution.command
     if call.caller.role < COMMAND_ROLES[command]:
         raise JolokiaError(403, SECURITY, f"{operation} needs the role {COMMAND_ROLES[command].name.lower()}")
-    result = await call.link.ask(command, handle=call.caller.handle, destinations=[bean.queue])
-    rows = [row for row in result if isinstance(row, dict)] if isinstance(result, list) else []
-    return rows[0].get("retried") if command == "retry" and rows else None
+    result = await call.ask(command, **execution.arguments(bean.destination, words))
+    first = result[0] if isinstance(result, list) and result else result
+    value = first.get(execution.value) if isinstance(first, dict) and execution.value else None
+    return bool(value) if execution.is_flag else value
+
+
+def _words(arguments: object) -> list[str]:
+    """Return the arguments of a request, which are texts and whole numbers."""
+    if arguments is None:
+        return []
+    if not isinstance(arguments, list) or not all(
+        isinstance(value, (str, int)) and not isinstance(value, bool) for value in arguments
+    ):
+        raise JolokiaError(400, ILLEGAL, "arguments is no list of texts and whole numbers")
+    return [str(value) for value in arguments]
 
 
 async def _beans(call: Call) -> list[Bean]:
     """Return all beans, the broker first."""
     overview = await broker_with_totals(call)
     broker = f"{DOMAIN}:type=Broker,brokerName={_quoted(str(overview['name']))}"
-    beans = [Bean(broker, {**_values(BROKER, overview), "BrokerName": overview["name"], "BrokerId": overview["id"]})]
+    beans = [Bean(broker, _values(BROKER, overview), BROKER_BEAN)]
     for row in rows_of(CONNECTORS, await call.status()):
         name = f"{broker},connector=clientConnectors,connectorName={_quoted(str(row['name']))}"
         beans.append(Bean(name, _values(CONNECTORS, row)))
@@ -208,7 +333,8 @@ async def _beans(call: Call) -> list[Bean]:
             qualified = str(row["destination"])
             shown = qualified.partition("://")[2]
             name = f"{broker},destinationType={TYPES[type_of(row)]},destinationName={_quoted(shown)}"
-            beans.append(Bean(name, {"Name": shown, **_values(view, row)}, qualified if view is QUEUES else ""))
+            kind = "queue" if view is QUEUES else "topic"
+            beans.append(Bean(name, {"Name": shown, **_values(view, row)}, kind, qualified))
     return beans
 
 
@@ -258,8 +384,15 @@ def _matches(properties: frozenset[str], tests: list[re.Pattern[str]], is_open: 
 def _described(bean: Bean) -> Node:
     """Return the description of a bean for ``list``."""
     attributes = {name: {"rw": False, "desc": name} for name in bean.attributes}
-    operations = {name: {"args": [], "ret": "void", "desc": name} for name in EXECUTABLE} if bean.queue else {}
-    return {"attr": attributes, "op": operations, "desc": "Spanwire"}
+    operations: dict[str, list[Node]] = {}
+    for (name, number), one in EXECUTABLE.get(bean.kind, {}).items():
+        args = [{"name": f"p{index + 1}", "type": "java.lang.String", "desc": ""} for index in range(number)]
+        operations.setdefault(name, []).append({"args": args, "ret": "java.lang.Object", "desc": one.command})
+    return {
+        "attr": attributes,
+        "op": {name: forms[0] if len(forms) == 1 else forms for name, forms in operations.items()},
+        "desc": "Spanwire",
+    }
 
 
 JOLOKIA_ROUTES: Final = (

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
 
-from spanwire.management.control_client import ControlClient
+from spanwire.management.control_client import ControlClient, ControlError
 from spanwire.management.operation_table import OPERATIONS
 
 MAX_REQUESTS: Final = 8  # requests to the broker at a time, and operations; the control socket takes 32 clients
@@ -42,29 +42,36 @@ class ControlLink:
 
 
 class Snapshots:
-    """Answers to reading commands, shared by all requests of `MAX_AGE_S` seconds."""
+    """Answers to reading commands without arguments, shared by all requests of `MAX_AGE_S` seconds.
+
+    A view is the same for every caller who may see it (`spanwire.web.calls.Call.view` checks the role), so one caller's
+    answer serves the others. A refusal concerns the caller who asked alone.
+    """
 
     def __init__(self, link: Link, now: Callable[[], float] = time.monotonic) -> None:
         self._link: Final = link
         self._now: Final = now
         self._answers: Final[dict[str, tuple[float, asyncio.Task[object]]]] = {}
 
-    async def answer(self, command: str, **arguments: object) -> object:
+    async def answer(self, command: str, handle: str = "") -> object:
         """Return a recent answer to ``command``; requests at the same time wait for one answer.
 
         Raises:
             ControlError: the broker does not answer, or refuses; the next request asks again
         """
         made_at, task = self._answers.get(command, (0.0, None))
-        if task is None or self._now() - made_at >= MAX_AGE_S:
-            task = asyncio.get_running_loop().create_task(self._asked(command, arguments))
+        is_own = task is None or self._now() - made_at >= MAX_AGE_S
+        if task is None or is_own:
+            task = asyncio.get_running_loop().create_task(self._asked(command, handle))
             self._answers[command] = (self._now(), task)
         try:
             return await asyncio.shield(task)
-        except BaseException:
+        except BaseException as error:
             if self._answers.get(command, (0.0, None))[1] is task and task.done():
                 del self._answers[command]
+            if not is_own and isinstance(error, ControlError) and error.code:
+                return await self.answer(command, handle)  # the other caller was refused, or has a login that ended
             raise
 
-    async def _asked(self, command: str, arguments: dict[str, object]) -> object:
-        return await self._link.ask(command, **arguments)
+    async def _asked(self, command: str, handle: str) -> object:
+        return await (self._link.ask(command, handle=handle) if handle else self._link.ask(command))

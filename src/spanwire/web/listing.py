@@ -15,7 +15,7 @@ from http import HTTPStatus
 from typing import Final
 
 from spanwire.documents.spelling import suggestion
-from spanwire.management.view_table import BOOLEAN, INTEGER, NUMBER, Attribute, ViewTable
+from spanwire.management.attributes import BOOLEAN, INTEGER, NUMBER, Attribute, ViewTable
 from spanwire.web.problems import ProblemError
 
 DEFAULT_SIZE: Final = 100  # rows of a page
@@ -59,7 +59,7 @@ class Listing:
 
 def read_listing(view: ViewTable, query: Iterable[tuple[str, str]]) -> Listing:
     """Return the listing for a query. Raises `ProblemError` (400) for an unknown word or invalid value."""
-    attributes = {attribute.name: attribute for attribute in view.attributes}
+    attributes = {attribute.name: attribute for attribute in view.attributes if not attribute.detail}
     page, size, sort = 1, DEFAULT_SIZE, ""
     tests: list[tuple[str, Test]] = []
     for name, value in query:

@@ -14,17 +14,16 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoM
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
+from spanwire.management.attributes import COUNTER, Attribute, ViewTable
 from spanwire.management.health import broker_checks
 from spanwire.management.view_table import (
+    BRIDGES,
     BROKER,
     CONNECTORS,
-    COUNTER,
     DESTINATION_ATTRIBUTES,
     LINKS,
     QUEUES,
     SUMMED,
-    Attribute,
-    ViewTable,
     metric_type_of,
     rows_of,
 )
@@ -75,6 +74,7 @@ class BrokerCollector(Collector):
         yield from self._sums()
         yield from _of_rows(CONNECTORS, rows_of(CONNECTORS, status))
         yield from _of_rows(LINKS, rows_of(LINKS, status))
+        yield from _of_rows(BRIDGES, rows_of(BRIDGES, status))
         yield from _of_rows(QUEUES, self._chosen())
         levels = GaugeMetricFamily(
             "spanwire_health_level", "Level of a check: 0 good, 1 warning, 2 critical.", labels=["check"]

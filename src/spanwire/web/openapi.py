@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from spanwire import __version__
+from spanwire.management.attributes import LIST, OBJECT, TEXT, Attribute, ViewTable
 from spanwire.management.operation_table import OPERATIONS, Argument, Role
-from spanwire.management.view_table import BROKER, LIST, OBJECT, QUEUES, TEXT, TOPICS, VIEWS, Attribute, ViewTable
+from spanwire.management.view_table import BROKER, QUEUES, TOPICS, VIEWS
 from spanwire.web.calls import RouteRow
 from spanwire.web.listing import DEFAULT_SIZE, MAX_SIZE
 
@@ -20,6 +21,8 @@ def document(routes: Sequence[RouteRow]) -> Node:
     """Return the document of some routes."""
     paths: dict[str, Node] = {}
     for route in routes:
+        if route.is_messaging:  # Classic's servlets, described on a page of their own
+            continue
         path = route.path.replace("{name:path}", "{name}")
         paths.setdefault(path, {})[route.method.lower()] = _operation(route, path)
     return {
@@ -27,7 +30,10 @@ def document(routes: Sequence[RouteRow]) -> Node:
         "info": {"title": "Spanwire management API", "version": __version__},
         "paths": paths,
         "components": {
-            "securitySchemes": {"basic": {"type": "http", "scheme": "basic"}},
+            "securitySchemes": {
+                "basic": {"type": "http", "scheme": "basic"},
+                "session": {"type": "apiKey", "in": "cookie", "name": "spanwire-session-8161"},
+            },
             "schemas": {"Problem": _problem(), **{view.name: _schema(view) for view in VIEWS}},
         },
     }
@@ -38,7 +44,7 @@ def _operation(route: RouteRow, path: str) -> Node:
         "summary": route.summary,
         "operationId": _identifier(route.method, path),
         "x-role": route.role.name.lower(),
-        "security": [] if route.role is Role.NONE else [{"basic": []}],
+        "security": [] if route.role is Role.NONE else [{"basic": []}, {"session": []}],
         "parameters": _parameters(route, path),
         "responses": {
             "200": {"description": "done", "content": {"application/json": {"schema": _answer(path, route)}}},

@@ -27,7 +27,16 @@ def path_of(path: str) -> str:
     )
 
 
-@pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
+MANAGEMENT = [route for route in ROUTES if not route.is_messaging]
+
+
+def test_a_route_of_messages_has_no_role_and_lies_at_a_mount_of_the_servlets() -> None:
+    for route in ROUTES:
+        assert not route.is_messaging or route.role is Role.NONE
+        assert route.is_messaging == ("/message" in route.path or "queueBrowse" in route.path or "/demo" in route.path)
+
+
+@pytest.mark.parametrize("route", MANAGEMENT, ids=lambda route: f"{route.method} {route.path}")
 def test_s19_a_route_is_public_by_name_only_and_others_ask_for_a_login(route: RouteRow) -> None:
     answer = client_of(FakeBrokerLink()).request(route.method, path_of(route.path))
     assert (route.role is Role.NONE) == (route.path in PUBLIC)
@@ -39,7 +48,7 @@ def test_s19_a_route_is_public_by_name_only_and_others_ask_for_a_login(route: Ro
 
 @pytest.mark.parametrize("user", sorted(USERS))
 def test_s19_each_role_reaches_its_routes_and_no_others(user: str) -> None:
-    for route in ROUTES:
+    for route in MANAGEMENT:
         link = FakeBrokerLink()
         answer = client_of(link).request(route.method, path_of(route.path), auth=(user, USERS[user][0]), json={})
         assert (answer.status_code == 403) == (ROLES[user] < route.role), route.path
@@ -75,7 +84,7 @@ def test_a_broker_without_authentication_lets_everybody_view_and_nobody_change()
 
 
 @pytest.mark.parametrize("method", ["PUT", "MOVE", "DELETE", "PATCH", "TRACE", "CONNECT", "OPTIONS"])
-@pytest.mark.parametrize("path", ["/", "/fileserver/x", "/admin/", "/api/message/Q", "/metrics", "/../etc/passwd"])
+@pytest.mark.parametrize("path", ["/", "/fileserver/x", "/admin/", "/admin/move/Q", "/metrics", "/../etc/passwd"])
 def test_s22_nothing_is_served_beside_the_table(method: str, path: str) -> None:
     answer = client_of(FakeBrokerLink()).request(method, path, auth=("anna", "a-word"))
     assert answer.status_code in (404, 405)
@@ -85,3 +94,19 @@ def test_s22_nothing_is_served_beside_the_table(method: str, path: str) -> None:
 @pytest.mark.parametrize("path", ["/metrics/..%2f..%2fetc%2fpasswd", "/metrics%00", "/%2e%2e/metrics", "//metrics"])
 def test_s17_a_path_is_looked_up_in_the_table_alone(path: str) -> None:
     assert client_of(FakeBrokerLink()).get(path, auth=("anna", "a-word")).status_code == 404
+
+
+def test_s19_an_open_port_serves_nobody_once_the_broker_has_no_users() -> None:
+    link = FakeBrokerLink()
+    link.answers["exposure"] = {"obstacle": None}
+    now = 0.0
+    app = application(link, is_loopback=False, is_guarded=True, now=lambda: now)
+    client = TestClient(app, base_url="http://broker.example:8161")
+    assert client.get("/metrics", auth=("vera", "v-word")).status_code == 200
+    link.answers["exposure"] = {"obstacle": "without authentication"}
+    link.is_open = True
+    answer = client.get("/metrics")
+    assert (answer.status_code, "without authentication" in answer.json()["detail"]) == (403, True)
+    now = 60.0
+    assert client.get("/metrics", auth=("vera", "v-word")).status_code == 403
+    assert client.get("/health/live").status_code == 200

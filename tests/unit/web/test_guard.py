@@ -8,7 +8,8 @@ import pytest
 from starlette.testclient import TestClient
 from starlette.types import Message, Receive, Scope, Send
 
-from spanwire.web.guard import MAX_BODY_BYTES, MAX_HEAD_BYTES, MAX_HEADERS, Guard
+from spanwire.web import guard
+from spanwire.web.guard import LEAST_RATE, MAX_BODY_BYTES, MAX_HEAD_BYTES, MAX_HEADERS, Guard, deadline
 from spanwire.web.routes import application
 from tests.support.fake_broker_link import FakeBrokerLink
 
@@ -85,6 +86,19 @@ def test_s24_a_large_body_is_refused() -> None:
 def test_s24_a_false_length_is_refused(length: str) -> None:
     answer = client_of(FakeBrokerLink()).post("/metrics", content=b"", headers={"Content-Length": length})
     assert answer.status_code == 413
+
+
+def test_s24_a_large_body_may_take_longer() -> None:
+    assert deadline(100.0, 10.0, 0) == 110.0
+    assert deadline(100.0, 10.0, 20 * LEAST_RATE) == 130.0
+
+
+def test_s24_all_bodies_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "MAX_BODIES_BYTES", 1_000)
+    client = client_of(FakeBrokerLink())
+    for _ in range(3):  # the bytes of a request that has ended count no more
+        assert client.post("/metrics", content=b"x" * 1_000).status_code == 405
+        assert client.post("/metrics", content=b"x" * 1_001).status_code == 503
 
 
 def test_s24_a_body_that_never_comes_is_given_up() -> None:

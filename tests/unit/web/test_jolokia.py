@@ -89,7 +89,7 @@ def test_version_and_list_tell_what_there_is() -> None:
     listed = fetched("list")["value"]
     assert isinstance(listed, dict)
     bean = listed["org.apache.activemq"][QUEUE.partition(":")[2]]
-    assert set(bean["op"]) == set(EXECUTABLE)
+    assert set(bean["op"]) == {name for name, _ in EXECUTABLE["queue"]}
     assert bean["attr"]["QueueSize"]["rw"] is False
 
 
@@ -108,6 +108,46 @@ def test_an_operation_runs_with_the_handle_of_its_caller() -> None:
     assert (command, arguments["destinations"]) == ("purge", ["queue://A"])
     link.answers["retry"] = [{"destination": "queue://A", "retried": 2, "left": 0}]
     assert posted({"type": "exec", "mbean": QUEUE, "operation": "retryMessages"}, OTTO, link)["value"] == 2
+
+
+@pytest.mark.parametrize(
+    ("mbean", "operation", "arguments", "command", "passed"),
+    [
+        (QUEUE, "removeMessage(java.lang.String)", ["ID:a'b"], "purge",
+         {"destinations": ["queue://A"], "selector": "JMSMessageID = 'ID:a''b'", "limit": 1}),
+        (QUEUE, "removeMatchingMessages", ["n > 1", 5], "purge",
+         {"destinations": ["queue://A"], "selector": "n > 1", "limit": 5}),
+        (QUEUE, "moveMatchingMessagesTo", ["n > 1", "B"], "move",
+         {"destinations": ["queue://A"], "selector": "n > 1", "target": "B"}),
+        (QUEUE, "copyMessageTo", ["ID:1", "topic://B"], "copy",
+         {"destinations": ["queue://A"], "selector": "JMSMessageID = 'ID:1'", "target": "topic://B", "limit": 1}),
+        (QUEUE, "sendTextMessage", ["hello"], "send", {"destination": "queue://A", "body": "hello"}),
+        (BROKER, "addQueue", ["B"], "create", {"destinations": ["queue://B"]}),
+        (BROKER, "removeTopic", ["B"], "delete", {"destinations": ["topic://B"]}),
+        (BROKER, "createDurableSubscriber", ["c", "n", "T", ""], "create-subscription",
+         {"client_id": "c", "name": "n", "topic": "T"}),
+    ],
+)  # fmt: skip
+def test_activemqs_operations_have_its_arguments(
+    mbean: str, operation: str, arguments: list[object], command: str, passed: dict[str, object]
+) -> None:
+    link = FakeBrokerLink()
+    request = {"type": "exec", "mbean": mbean, "operation": operation, "arguments": arguments}
+    assert posted(request, ANNA, link)["status"] == 200
+    asked, given = link.asked[-1]
+    assert (asked, {name: value for name, value in given.items() if name != "handle"}) == (command, passed)
+
+
+def test_an_operation_has_activemqs_value() -> None:
+    link = FakeBrokerLink()
+    link.answers["move"] = [{"destination": "queue://A", "moved": 3, "left": 0}]
+    request = {"type": "exec", "mbean": QUEUE, "operation": "moveMatchingMessagesTo", "arguments": ["n > 1", "B"]}
+    assert posted(request, OTTO, link)["value"] == 3
+    assert posted({**request, "operation": "moveMessageTo"}, OTTO, link)["value"] is True
+
+
+def test_a_single_bean_has_the_attributes_that_lists_leave_out() -> None:
+    assert posted({"type": "read", "mbean": QUEUE, "attribute": "StatisticsEnabled"})["value"] is False
 
 
 def test_s19_an_operation_needs_its_role() -> None:
@@ -133,12 +173,21 @@ def test_s19_an_operation_needs_its_role() -> None:
         {"type": "read", "mbean": QUEUE, "attribute": {"a": 1}},
         {"type": "search", "mbean": "*" * 50},
         {"type": "exec", "mbean": QUEUE, "operation": "purge", "arguments": [1]},
+        {"type": "exec", "mbean": QUEUE, "operation": "removeMessage", "arguments": [{"a": 1}]},
+        {"type": "exec", "mbean": QUEUE, "operation": "removeMatchingMessages", "arguments": ["n = 1", "many"]},
+        {"type": "exec", "mbean": QUEUE, "operation": "addQueue", "arguments": ["B"]},
     ],
 )
 def test_s20_nothing_generic_is_executed_read_or_written(request_: dict[str, object]) -> None:
     link = FakeBrokerLink()
     assert posted(request_, ANNA, link)["status"] in (400, 403, 404)
-    assert {command for command, _ in link.asked} <= {"login", "summary", "destinations", "subscriptions"}
+    assert {command for command, _ in link.asked} <= {
+        "login",
+        "summary",
+        "destinations",
+        "subscriptions",
+        "destination",
+    }
 
 
 def test_s23_a_get_executes_nothing() -> None:

@@ -1,0 +1,90 @@
+"""The cookie of a session, and the credentials that a request stands for.
+
+A browser sends the cookie to this host alone (`SameSite=Strict`, no domain), and hides it from scripts. A request with
+the cookie that may change something proves its origin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from spanwire.web.login.sessions import TOTAL_S, Sessions
+from spanwire.web.problems import ProblemError
+
+NAME: Final = "spanwire-session-"  # followed by the port, because browsers send a cookie to all ports of a host
+SECURE_PREFIX: Final = "__Host-"  # browsers take such a cookie over TLS alone, and from no other host
+SAFE_METHODS: Final = ("GET", "HEAD")
+
+
+def credentials(request: Request, sessions: Sessions) -> str | None:
+    """Return the ``Authorization`` header of a request, or the one that began the session of its cookie.
+
+    A cookie without a session is none, as it may come from an earlier process.
+
+    Raises:
+        ProblemError: the request comes from a session and proves no origin
+    """
+    authorization: str | None = request.headers.get("authorization")
+    token = token_of(request)
+    if authorization is not None or token is None:
+        return authorization
+    session = sessions.find(token)
+    if session is None:
+        return None
+    if not proves_origin(request.method, request.headers):
+        raise ProblemError(
+            HTTPStatus.FORBIDDEN,
+            "a session needs the header Origin or Sec-Fetch-Site for this method, as browsers send",
+        )
+    return session.authorization
+
+
+def proves_origin(method: str, headers: Mapping[str, str]) -> bool:
+    """Return True if a request with a cookie may do what its method does.
+
+    The guard has refused foreign origins before, so an unsafe request must show an origin at all.
+    """
+    return method in SAFE_METHODS or "origin" in headers or headers.get("sec-fetch-site") == "same-origin"
+
+
+def token_of(request: Request) -> str | None:
+    """Return the token in the cookie of a request."""
+    token: str | None = request.cookies.get(_name(request))
+    return token
+
+
+def end_refused(request: Request, sessions: Sessions) -> None:
+    """End the session whose credentials the broker has refused."""
+    token = token_of(request)
+    if token is not None and "authorization" not in request.headers:
+        sessions.end(token)
+
+
+def set_token(request: Request, response: Response, token: str) -> None:
+    """Give the browser a token."""
+    _set(request, response, token, TOTAL_S)
+
+
+def clear_token(request: Request, response: Response) -> None:
+    """Let the browser forget its token."""
+    _set(request, response, "", 0)
+
+
+def _set(request: Request, response: Response, token: str, seconds: int) -> None:
+    response.set_cookie(
+        _name(request), token, max_age=seconds, path="/", secure=_has_tls(request), httponly=True, samesite="strict"
+    )
+
+
+def _name(request: Request) -> str:
+    server = request.scope.get("server") or ("", 0)
+    return f"{SECURE_PREFIX if _has_tls(request) else ''}{NAME}{server[1]}"
+
+
+def _has_tls(request: Request) -> bool:
+    return bool(request.scope["scheme"] == "https")

@@ -1,0 +1,9 @@
+"""Messages over HTTP: the ``message`` and ``queueBrowse`` servlets of ActiveMQ.
+
+The web process is a client of the broker with the caller's own credentials, over OpenWire.
+
+- A *request* (`requests`) names a destination, a time-out and a session.
+- A *login* (`logins`) is the one connection of a user, with idle producers and consumers for the next request.
+- A *session* (`sessions`) is a consumer that stays between two requests with the same ``clientId``.
+- An *answer* (`answers`) is a message as an HTTP response.
+"""

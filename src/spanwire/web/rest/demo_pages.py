@@ -1,0 +1,41 @@
+"""The demo pages of the Connectivity Guide: a form to send, links to browse and to receive."""
+
+from __future__ import annotations
+
+from functools import partial
+from http import HTTPStatus
+from importlib.resources import files
+from typing import Final
+
+from starlette.responses import RedirectResponse, Response
+
+from spanwire.management.operation_table import Role
+from spanwire.web.calls import Call, RouteRow
+
+MOUNT: Final = "/demo"
+POLICY: Final = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+PAGES: Final = {
+    "": ("index.html", "text/html"),
+    "send.html": ("send.html", "text/html"),
+    "style.css": ("style.css", "text/css"),
+}
+
+
+async def page(file: str, content_type: str, call: Call) -> Response:
+    """Answer with a page of the package."""
+    content = files("spanwire.web.rest").joinpath("demo", file).read_bytes()
+    return Response(content, media_type=content_type, headers={"Content-Security-Policy": POLICY})
+
+
+async def welcome(call: Call) -> Response:
+    """Lead to the welcome page, whose links are relative to its directory."""
+    return RedirectResponse(f"{MOUNT}/", HTTPStatus.MOVED_PERMANENTLY)
+
+
+DEMO_ROUTES: Final = (
+    RouteRow("GET", MOUNT, Role.NONE, welcome, "leads to the demo pages", is_messaging=True),
+    *(
+        RouteRow("GET", f"{MOUNT}/{path}", Role.NONE, partial(page, *row), "a demo page", is_messaging=True)
+        for path, row in PAGES.items()
+    ),
+)

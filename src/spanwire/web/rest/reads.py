@@ -1,0 +1,79 @@
+"""Reads of messages: one consumer, which gives one message at a time and takes it back if nobody wanted it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from spanwire.client.aio import Connection, Consumer, Session
+from spanwire.client.messages.message import Message
+from spanwire.model.destination import Destination
+
+PULL: Final = 0  # prefetch: the broker gives a message when a request asks, so an idle consumer holds none
+
+
+class Reader:
+    """A consumer with a session of its own, for one request at a time."""
+
+    def __init__(self, session: Session, consumer: Consumer, destination: Destination, selector: str | None) -> None:
+        self._session: Final = session
+        self._consumer: Final = consumer
+        self.key: Final = str(destination), selector
+        self.used_at = 0.0
+        self.is_busy = False
+        self.is_left = False  # by a client; the broker may still give a message to this consumer
+
+    async def read(self, wait_s: float, is_gone: Callable[[], Awaitable[object]]) -> Message | None:
+        """Return the next message, or None after ``wait_s`` seconds or when the client has gone.
+
+        A message that arrives for a client that has gone stays in the queue.
+
+        Args:
+            wait_s: seconds.
+            is_gone: returns when the client has closed its connection.
+
+        Raises:
+            JmsError: the connection to the broker has failed, or the broker has closed the consumer.
+        """
+        reading = asyncio.ensure_future(self._consumer.receive(wait_s))
+        leaving = asyncio.ensure_future(is_gone())
+        try:
+            await asyncio.wait((reading, leaving), return_when=asyncio.FIRST_COMPLETED)
+            if not leaving.done():
+                return await reading
+            self.is_left = True
+            if reading.done() and reading.exception() is None and reading.result() is not None:
+                await self.put_back()
+            return None
+        finally:
+            leaving.cancel()
+            reading.cancel()
+
+    async def put_back(self) -> None:
+        """Give a message that was read back, for the next read."""
+        await self._session.recover()
+
+    def accept(self, message: Message) -> None:
+        """Acknowledge a message after its response has been written."""
+        self._session.acknowledge(message)
+
+    async def close(self) -> None:
+        """Close the consumer. Messages without an acknowledgement go back to the queue."""
+        await self._session.close()
+
+
+async def open_reader(connection: Connection, destination: Destination, selector: str | None) -> Reader:
+    """Return a new consumer.
+
+    Raises:
+        JmsError: the broker refuses the consumer; `AuthorizationError` without the right to read.
+        InvalidSelectorError: the selector is wrong.
+    """
+    session = connection.session("individual")
+    try:
+        consumer = await session.create_consumer(destination, selector, prefetch=PULL)
+    except BaseException:
+        await session.close()
+        raise
+    return Reader(session, consumer, destination, selector)

@@ -1,0 +1,215 @@
+"""The message servlet: POST sends a message, GET and DELETE consume one (Connectivity Guide, "Using REST")."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+from http import HTTPStatus
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import Receive, Scope, Send
+
+from spanwire.client.messages.message import Message
+from spanwire.management.operation_table import Role
+from spanwire.model.errors import (
+    AuthenticationError,
+    AuthorizationError,
+    InvalidDestinationError,
+    InvalidSelectorError,
+    JmsError,
+    MessageFormatError,
+)
+from spanwire.web.access import read_credentials
+from spanwire.web.calls import Call, RouteRow
+from spanwire.web.login.cookies import credentials
+from spanwire.web.problems import ProblemError, problem
+from spanwire.web.rest.answers import Answer, answer_of
+from spanwire.web.rest.logins import Login, TooManyError
+from spanwire.web.rest.reads import Reader
+from spanwire.web.rest.requests import (
+    BadRequestError,
+    Parameters,
+    destination_of,
+    form_fields,
+    posted_message,
+    wait_ms,
+)
+from spanwire.web.rest.sessions import MAX_CLIENT_ID, BusyReaderError, FullSessionsError
+
+MOUNTS: Final = ("/api/message", "/demo/message")  # of Classic's distribution, and of the Connectivity Guide
+UNSUBSCRIBE: Final = "unsubscribe"
+SENT: Final = "Message sent"
+SUBJECT: Final = "{name:path}"
+CONSUMED: Final = "consumes a message of a queue or topic"
+STATUS_OF_ERROR: Final = (
+    (BadRequestError, HTTPStatus.BAD_REQUEST),
+    (MessageFormatError, HTTPStatus.BAD_REQUEST),
+    (InvalidDestinationError, HTTPStatus.BAD_REQUEST),
+    (InvalidSelectorError, HTTPStatus.BAD_REQUEST),
+    (AuthenticationError, HTTPStatus.UNAUTHORIZED),
+    (AuthorizationError, HTTPStatus.FORBIDDEN),
+    (BusyReaderError, HTTPStatus.CONFLICT),
+    (FullSessionsError, HTTPStatus.TOO_MANY_REQUESTS),
+    (TooManyError, HTTPStatus.TOO_MANY_REQUESTS),
+    (JmsError, HTTPStatus.SERVICE_UNAVAILABLE),
+)
+ERRORS: Final = tuple(kind for kind, _ in STATUS_OF_ERROR)
+
+
+def problem_of_error(error: Exception) -> ProblemError:
+    """Return the problem of a request that failed."""
+    status = next(status for kind, status in STATUS_OF_ERROR if isinstance(error, kind))
+    return ProblemError(status, str(error))
+
+
+async def with_login(call: Call, run: Callable[[Login], Awaitable[Response]]) -> Response:
+    """Run a request with the caller's login at the broker. Raises `ProblemError`."""
+    request = call.request
+    user, password = read_credentials(credentials(request, call.sessions))
+    host = request.client.host if request.client is not None else ""
+    try:
+        login = await call.logins.login(user, password, host)
+        login.requests += 1
+        try:
+            return await run(login)
+        finally:
+            login.requests -= 1
+            login.touch()
+    except ERRORS as error:
+        raise problem_of_error(error) from error
+
+
+async def post(call: Call) -> Response:
+    """Send a message, or end a session with ``action=unsubscribe``."""
+    request = call.request
+    body = await request.body()
+    content_type = request.headers.get("content-type", "")
+    path = str(request.path_params.get("name", ""))
+    try:
+        fields = form_fields(content_type, body)
+        parameters = Parameters([*request.query_params.multi_items(), *(fields or ())])
+        if (parameters.text("action") or "").lower() == UNSUBSCRIBE:
+            return await with_login(call, partial(_unsubscribe, path, parameters))
+        posted = posted_message(
+            path, parameters, content_type, body, is_form=fields is not None, now_ms=int(time.time() * 1000)
+        )
+    except BadRequestError as error:
+        raise problem_of_error(error) from error
+
+    async def send(login: Login) -> Response:
+        return PlainTextResponse(SENT, headers={"messageID": await login.send(posted)})
+
+    return await with_login(call, send)
+
+
+async def _unsubscribe(path: str, parameters: Parameters, login: Login) -> Response:
+    destination = destination_of(path, parameters)
+    client_id = _client_id(parameters)
+    if client_id is None:
+        raise BadRequestError("action=unsubscribe needs the clientId of the session")
+    if not await login.sessions.end(client_id, destination):
+        raise ProblemError(HTTPStatus.NOT_FOUND, f"no session {client_id[:60]} reads from {destination}")
+    return PlainTextResponse("Unsubscribed")
+
+
+async def consume(call: Call) -> Response:
+    """Consume one message and answer with its body, or with 204 after the time-out."""
+    request = call.request
+    if request.method == "HEAD":
+        return not_allowed("HEAD would consume a message; GET does")
+    await request.body()
+    return await with_login(call, partial(_consumed, request))
+
+
+async def _consumed(request: Request, login: Login) -> Response:
+    parameters = Parameters(request.query_params.multi_items())
+    destination = destination_of(str(request.path_params.get("name", "")), parameters)
+    selector = parameters.text("selector") or request.headers.get("selector")
+    client_id = _client_id(parameters)
+    if client_id is None:
+        reader = await login.reader(destination, selector)
+        give_back = partial(login.give_back, reader, is_queue=destination.is_queue)
+    else:
+        reader = await login.sessions.reader(client_id, destination, selector)
+        give_back = partial(login.sessions.give_back, client_id, destination, reader, ends=parameters.flag("oneShot"))
+    message: Message | None = None
+    answer: Answer | None = None
+    try:
+        message = await reader.read(wait_ms(parameters) / 1000, request.receive)
+        if message is None:
+            return Response(status_code=HTTPStatus.NO_CONTENT)
+        answer = answer_of(message, as_json=parameters.flag("json"), as_xml=parameters.flag("xml"))
+    except MessageFormatError as error:
+        await reader.put_back()
+        raise ProblemError(
+            HTTPStatus.INTERNAL_SERVER_ERROR, f"the next message cannot be decoded, and stays: {error}"
+        ) from error
+    finally:
+        if answer is None:
+            await give_back()
+
+    return Delivery(answer, reader, message, give_back)
+
+
+class Delivery(Response):
+    """The answer with a message, which is acknowledged when the answer has been written."""
+
+    def __init__(
+        self, answer: Answer, reader: Reader, message: Message, give_back: Callable[[], Awaitable[None]]
+    ) -> None:
+        super().__init__(answer.body, HTTPStatus.OK, answer.headers, answer.content_type)
+        self._reader: Final = reader
+        self._message: Final = message
+        self._give_back: Final = give_back
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Write the answer. Without an answer the message goes back, so that another read gets it."""
+        is_written = False
+        try:
+            await super().__call__(scope, receive, send)
+            is_written = True
+        finally:
+            with suppress(JmsError):  # without a connection the broker delivers the message again
+                if is_written:
+                    self._reader.accept(self._message)
+                else:
+                    await self._reader.put_back()
+            await self._give_back()
+
+
+def _client_id(parameters: Parameters) -> str | None:
+    client_id = parameters.text("clientId")
+    if client_id is not None and not 0 < len(client_id) <= MAX_CLIENT_ID:
+        raise BadRequestError(f"clientId has 1 to {MAX_CLIENT_ID} characters")
+    return client_id
+
+
+def not_allowed(detail: str, allowed: str = "GET, POST, DELETE") -> Response:
+    """Return a refusal of a method."""
+    response = problem(HTTPStatus.METHOD_NOT_ALLOWED, detail)
+    response.headers["Allow"] = allowed
+    return response
+
+
+async def put(call: Call) -> Response:
+    """Refuse PUT, as Classic's servlet does."""
+    return not_allowed("PUT is not supported: POST sends, GET and DELETE consume")
+
+
+def _rows(mount: str) -> list[RouteRow]:
+    rows = []
+    for path in (mount, f"{mount}/{SUBJECT}"):
+        rows += [
+            RouteRow("POST", path, Role.NONE, post, "sends a message to a queue or topic", is_messaging=True),
+            RouteRow("GET", path, Role.NONE, consume, CONSUMED, is_messaging=True),
+            RouteRow("DELETE", path, Role.NONE, consume, CONSUMED, is_messaging=True),
+            RouteRow("PUT", path, Role.NONE, put, "is refused", is_messaging=True),
+        ]
+    return rows
+
+
+MESSAGE_ROUTES: Final = tuple(row for mount in MOUNTS for row in _rows(mount))

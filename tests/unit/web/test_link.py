@@ -1,0 +1,70 @@
+"""Snapshots: one answer serves all callers, and a refusal concerns its caller alone."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from spanwire.management.control_client import ControlError
+from spanwire.management.handles import UNAUTHENTICATED
+from spanwire.web.link import MAX_AGE_S, Snapshots
+
+
+class Link:
+    """Answers in the order of `release`; the handle "old" has ended."""
+
+    def __init__(self) -> None:
+        self.go = asyncio.Event()
+        self.asked: list[object] = []
+
+    async def ask(self, command: str, **arguments: object) -> object:
+        self.asked.append(arguments.get("handle"))
+        await self.go.wait()
+        if arguments.get("handle") == "old":
+            raise ControlError("the login has ended", UNAUTHENTICATED)
+        return [command]
+
+
+def test_the_refusal_of_another_caller_is_not_passed_on() -> None:
+    async def scene() -> tuple[object, object, list[object]]:
+        link = Link()
+        snapshots = Snapshots(link)
+        first = asyncio.ensure_future(snapshots.answer("destinations", "old"))
+        await asyncio.sleep(0)
+        second = asyncio.ensure_future(snapshots.answer("destinations", "new"))
+        await asyncio.sleep(0)
+        link.go.set()
+        answers = await asyncio.gather(first, second, return_exceptions=True)
+        return answers[0], answers[1], link.asked
+
+    first, second, asked = asyncio.run(scene())
+    assert isinstance(first, ControlError)
+    assert second == ["destinations"]
+    assert asked == ["old", "new"]
+
+
+def test_an_answer_serves_all_callers_for_a_second() -> None:
+    time = [100.0]
+
+    async def scene() -> list[object]:
+        link = Link()
+        link.go.set()
+        snapshots = Snapshots(link, lambda: time[0])
+        for handle in ("a", "b", ""):
+            assert await snapshots.answer("consumers", handle) == ["consumers"]
+        time[0] += MAX_AGE_S
+        await snapshots.answer("consumers", "b")
+        return link.asked
+
+    assert asyncio.run(scene()) == ["a", "b"]
+
+
+def test_a_refused_caller_who_asked_first_gets_the_refusal() -> None:
+    async def scene() -> None:
+        link = Link()
+        link.go.set()
+        await Snapshots(link).answer("destinations", "old")
+
+    with pytest.raises(ControlError, match="has ended"):
+        asyncio.run(scene())
