@@ -18,6 +18,8 @@ from spanwire.documents.spelling import suggestion
 
 USAGE_ERROR: Final = 2
 CONFIGURATION_VARIABLE: Final = "SPANWIRE_CONFIGURATION"
+LOG_LEVELS: Final = ("debug", "info", "warning", "error")
+LOG_FORMATS: Final = ("text", "json")
 
 
 class Parser(argparse.ArgumentParser):
@@ -136,6 +138,27 @@ def start_options(parser: Parser) -> None:
         "--skipUnsupported",
         action="store_true",
         help="skip unsupported settings, with one log line each; settings that guard access are never skipped",
+    )
+
+
+def log_options(parser: Parser) -> None:
+    """Add the options of a process with a log."""
+    parser.add_argument(
+        "--log-level", "--logLevel", choices=LOG_LEVELS, default="info", help="the lowest level of log lines"
+    )
+    parser.add_argument(
+        "--log-format",
+        "--logFormat",
+        choices=LOG_FORMATS,
+        default=LOG_FORMATS[0],
+        help="the form of log lines; json writes each one as an object",
+    )
+    parser.add_argument(
+        "--log-file",
+        "--logFile",
+        type=Path,
+        metavar="FILE",
+        help="append the log to this file, not to standard error; SIGHUP opens it again after a rotation",
     )
 
 

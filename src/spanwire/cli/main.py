@@ -26,6 +26,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "list": ("spanwire.cli.process.list:run", "list the running brokers of this user"),
     "stop": ("spanwire.cli.process.stop:run", "stop a running broker in order"),
     "reload": ("spanwire.cli.process.reload:run", "let a running broker reload its configuration"),
+    "log-level": ("spanwire.cli.process.log_level:run", "show or set levels of loggers of a running broker"),
     "status": (
         "spanwire.cli.process.status:run",
         "show uptime, connectors, links, memory, store and disk of a broker",
@@ -54,6 +55,10 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
         "check a network's files, show its routes and links",
     ),
     "bridge": ("spanwire.cli.bridges.bridge:run", "forward messages between destinations of any two brokers"),
+    "transaction": (
+        "spanwire.cli.bridges.transaction:run",
+        "list, commit or roll back prepared branches of distributed transactions",
+    ),
     "pipeline": ("spanwire.cli.pipeline.pipeline:run", "move, filter, archive and replay messages with Spark"),
     "store": ("spanwire.cli.process.store:run", "check, repair, export or import the store of a stopped broker"),
     "config": ("spanwire.cli.process.config:run", "check a configuration without starting a broker"),

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
 
+from spanwire.management.attributes import ViewTable
 from spanwire.management.control_client import ControlClient
 from spanwire.management.view_table import (
     BROKER,
@@ -21,9 +22,9 @@ from spanwire.management.view_table import (
     PRODUCERS,
     QUEUES,
     SUBSCRIPTIONS,
-    ViewTable,
     broker_row,
     rows_of,
+    with_averages,
 )
 from spanwire.model.text import escaped
 
@@ -82,17 +83,13 @@ def all_objects(client: ControlClient, with_consumers: bool = True) -> list[View
         scheme, _, name = str(row["destination"]).partition("://")
         kind = DESTINATION_TYPES.get(scheme)
         if kind is not None:
-            objects.append(ViewedObject(kind, name, _attributes(row, QUEUES)))
+            objects.append(ViewedObject(kind, name, _attributes(with_averages(row), QUEUES)))
     return objects
 
 
 def _broker_objects(status: dict[str, object]) -> list[ViewedObject]:
     attributes: dict[str, object] = {
-        "BrokerId": status.get("id"),
-        "BrokerVersion": status.get("version"),
         "Uptime": f"{status.get('uptime_s')} s",
-        "DataDirectory": status.get("data_directory"),
-        "Persistent": status.get("persistent"),
     }
     attributes.update(_attributes(broker_row(status), BROKER))
     objects = [ViewedObject("Broker", str(status.get("name")), attributes)]

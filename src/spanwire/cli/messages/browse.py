@@ -12,9 +12,9 @@ from typing import Final
 
 from spanwire.cli.arguments import Parser, placement
 from spanwire.cli.endpoint import DEFAULT_BROKER_URL, connect, destination, endpoint_options
-from spanwire.cli.log_lines import local_time
 from spanwire.cli.running import control_client, named_configuration
 from spanwire.client.messages.message import Message
+from spanwire.logs.lines import local_time
 from spanwire.management.running_brokers import running_brokers
 from spanwire.model.destination import Destination
 from spanwire.model.errors import AuthenticationError, ConfigurationError

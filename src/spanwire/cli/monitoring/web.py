@@ -10,9 +10,10 @@ from collections.abc import Callable, Sequence
 from typing import Final, cast
 
 from spanwire import registry
-from spanwire.cli.arguments import Parser, placement
+from spanwire.cli.arguments import Parser, log_options, placement
 from spanwire.cli.running import control_client, directory_of
 from spanwire.extras import install_command
+from spanwire.logs.lines import begin_log
 from spanwire.model.errors import ConfigurationError
 
 DEFAULT_PORT: Final = 8161  # ActiveMQ's web port
@@ -40,17 +41,22 @@ def web(arguments: Sequence[str]) -> int:
         action="store_true",
         help="listen for other machines although the broker has no authentication",
     )
+    parser.flag("tls", "serve HTTPS with the key store of <web>, else of the first connector with TLS")
+    log_options(parser)
     parser.flag("endsWithParent", "end when standard input ends, for a process that starts this command")
     options = parser.parse(arguments)
     if options.port > MAX_PORT:
         parser.error(f"{options.port} is no port: the highest is {MAX_PORT}")
     serve = cast(Serve, _loaded(registry.WEB_SERVER))
+    reopen_log = begin_log(str(options.log_level), str(options.log_format), options.log_file)
     serve(
         directory_of(options),
         str(options.host),
         int(options.port),
         allow_anonymous=bool(options.allow_anonymous),
         ends_with_parent=bool(options.ends_with_parent),
+        with_tls=bool(options.tls),
+        reopen_log=reopen_log if options.log_file else None,
     )
     return 0
 

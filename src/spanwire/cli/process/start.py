@@ -15,9 +15,9 @@ from typing import Final, cast
 
 from spanwire import registry
 from spanwire._build import COMPILED
-from spanwire.cli.arguments import Parser, placement, start_options
-from spanwire.cli.log_lines import START, begin_log
+from spanwire.cli.arguments import Parser, log_options, placement, start_options
 from spanwire.cli.running import named_configuration
+from spanwire.logs.lines import START, begin_log
 from spanwire.management.running_brokers import ListedBroker, announce
 from spanwire.service.config.loading import Inspection, load_configuration
 from spanwire.service.config.model import BrokerConfiguration, WebConfiguration
@@ -32,7 +32,6 @@ from spanwire.service.service import BrokerService
 logger = logging.getLogger(__name__)
 
 FAILURE: Final = 1
-LEVELS: Final = ("debug", "info", "warning", "error")
 FILE_LIMIT: Final = 16_384  # open files; enough for 10,000 connections and the journal's segments
 UVLOOP: Final = "uvloop:new_event_loop"
 
@@ -42,15 +41,12 @@ def run(arguments: Sequence[str]) -> int:
     parser = Parser(prog="spanwire start", description="Start a broker in the foreground.")
     placement(parser, starts=True)
     start_options(parser)
-    parser.add_argument(
-        "--log-level", "--logLevel", choices=LEVELS, default="info", help="the lowest level of log lines"
-    )
+    log_options(parser)
     parser.add_argument(
         "--web", action="store_true", help="serve metrics, health and an HTTP API as <web> says, else on 127.0.0.1:8161"
     )
-    parser.add_argument("--log-json", "--logJson", action="store_true", help="write each log line as a JSON object")
     options = parser.parse(arguments)
-    begin_log(str(options.log_level), bool(options.log_json))
+    reopen_log = begin_log(str(options.log_level), str(options.log_format), options.log_file)
     reference = named_configuration(options, os.environ)
     definitions = dict(options.definitions)
 
@@ -80,18 +76,26 @@ def run(arguments: Sequence[str]) -> int:
                     polling=machine_polling(),
                 ),
                 reference,
+                reopen_log,
             )
         )
 
 
-async def _serve(make_service: Callable[[], BrokerService], reference: str | None) -> int:
+async def _serve(
+    make_service: Callable[[], BrokerService], reference: str | None, reopen_log: Callable[[], None]
+) -> int:
     """Run a service from start to stop."""
     service = make_service()
     loop = asyncio.get_running_loop()
+
+    def hang_up() -> None:
+        reopen_log()
+        service.request_reload()
+
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, service.request_stop)
     if not sys.stdin.isatty():  # without a terminal SIGHUP means reload; with one it ends the process
-        loop.add_signal_handler(signal.SIGHUP, service.request_reload)
+        loop.add_signal_handler(signal.SIGHUP, hang_up)
     await service.start()
     settle_interpreter()
     entry = announce(listed(service, reference), os.environ)

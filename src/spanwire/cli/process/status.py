@@ -56,6 +56,8 @@ def _lines(status: dict[str, object]) -> list[str]:
         lines.append(f"connector {connector['name']}: {connector['uri']} ({connector['connections']} connections)")
     links = status.get("network_connectors")
     lines += [_link(link) for link in links if isinstance(link, dict)] if isinstance(links, list) else []
+    bridges = status.get("bridges")
+    lines += [bridge_line(bridge) for bridge in bridges] if isinstance(bridges, list) else []
     statistics = status.get("statistics")
     if isinstance(statistics, dict):
         lines += [f"{name.replace('_', ' ')}: {value}" for name, value in statistics.items() if name not in IN_USAGE]
@@ -104,6 +106,18 @@ def _link(link: dict[str, object]) -> str:
         f"network connector {link['name']}: {link['uri']}{remote} {link['state']}{reason} for {link['since_s']} s, "
         f"reconnects {link['reconnects']}, demand {link['demand']}, "
         f"enqueued {link['enqueued']}, dequeued {link['dequeued']}, in flight {link['in_flight']}{counted(link)}"
+    )
+
+
+def bridge_line(bridge: dict[str, object]) -> str:
+    """Return a bridge on one line."""
+    advice = "; start it again with spanwire bridge restart" if bridge["gave_up"] else ""
+    error = f", last error: {bridge['last_error']}" if bridge["last_error"] else ""
+    words = [f", {name.replace('_', ' ')} {bridge[name]}" for name in ("dead_letters", "perhaps_lost") if bridge[name]]
+    return (
+        f"bridge {bridge['name']}: {bridge['source']} to {bridge['target']}, {bridge['state']} for "
+        f"{bridge['since_s']} s{advice}, received {bridge['received']}, forwarded {bridge['forwarded']} in "
+        f"{bridge['batches']} batches, retries {bridge['retries']}, lag {bridge['lag_s']} s{''.join(words)}{error}"
     )
 
 
