@@ -52,7 +52,7 @@ $(COMPILED)/.ready: $(VENV)/.ready requirements/demo.txt
 	$(COMPILED)/bin/python $(LOCKED) -r requirements/runtime.txt -r requirements/test.txt -r requirements/demo.txt
 	@touch $@
 
-$(COMPILED)/.built: $(COMPILED)/.ready tools/build_compiled.sh $(SOURCES)
+$(COMPILED)/.built: $(COMPILED)/.ready tools/build_compiled.sh tools/parallel_compiler/sitecustomize.py $(SOURCES)
 	bash tools/build_compiled.sh $(BIN)/python $(COMPILED)/bin/python
 	@touch $@
 

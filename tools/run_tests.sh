@@ -28,5 +28,7 @@ unset PYTHONDONTWRITEBYTECODE
 [ -d tests/__pycache__ ] || "$python" -m pytest -q --collect-only > /dev/null || true
 
 "$python" -c 'from spanwire._build import version_text; print(version_text())'
+# A process that crashes fails the run: pytest-xdist may wait forever for the one that it starts instead.
 exec "$python" -m pytest -q -rRs -n "$processes" --dist loadgroup --no-loadscope-reorder \
+    --max-worker-restart 0 \
     ${chosen[@]+"${chosen[@]}"} "$@"
