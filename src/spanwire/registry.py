@@ -105,7 +105,7 @@ BRIDGE_CHILD: Final = "spanwire.service.children.bridge_process:BridgeChildProce
 PLUG_IN: Final = "spanwire.broker.plugins.plugins:plug_in"
 
 # Loaded only by `spanwire web` and `spanwire metrics`; they need the extra `web`.
-WEB_SERVER: Final = "spanwire.web.server:serve"
+WEB_SERVER: Final = "spanwire.web.serving.server:serve"
 WEB_METRICS: Final = "spanwire.web.metrics:exposition"
 
 STORES: Final[dict[str, str]] = {

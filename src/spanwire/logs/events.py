@@ -327,7 +327,7 @@ EVENTS: Final[dict[str, dict[str, str]]] = {
         "a connection to %s is refused: %s": "connection-refused",
         "a connection to %s is refused: unexpected error": "connection-refused-fault",
     },
-    "web.listening": {
+    "web.serving.listening": {
         "the keys of the web port stay as they were: %s": "web-keys-unreadable",
     },
 }

@@ -5,7 +5,7 @@ The process talks to the broker through the control socket, with the handle of e
 prometheus-client.
 
 - The *route table* (`routes`) lists every route with a role; no other route is served.
-- The *guard* refuses malformed requests before any route: foreign hosts and origins, too large bodies.
+- The *web port* (`serving`) opens the sockets, runs the server and refuses malformed requests before any route.
 - *Access* turns credentials into handles.
 - *Snapshots* are answers of the broker, shared by several requests.
 """

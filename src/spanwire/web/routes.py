@@ -22,7 +22,6 @@ from spanwire.web import monitoring
 from spanwire.web.access import NOBODY, Access, Caller
 from spanwire.web.api import API_ROUTES
 from spanwire.web.calls import Call, RouteRow
-from spanwire.web.guard import Guard
 from spanwire.web.jolokia import JOLOKIA_ROUTES
 from spanwire.web.link import Link, Snapshots
 from spanwire.web.login import handlers
@@ -35,6 +34,7 @@ from spanwire.web.rest.demo_pages import DEMO_ROUTES
 from spanwire.web.rest.logins import Logins
 from spanwire.web.rest.queue_browse import BROWSE_ROUTES
 from spanwire.web.rest.servlet import MESSAGE_ROUTES, MOUNTS
+from spanwire.web.serving.guard import Guard
 
 
 async def described(call: Call) -> Response:

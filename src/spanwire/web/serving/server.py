@@ -20,12 +20,12 @@ from starlette.types import ASGIApp
 from spanwire.logs.lines import START
 from spanwire.management.control_client import ControlClient
 from spanwire.model.errors import ConfigurationError
-from spanwire.web.deadline import DeadlineProtocol
-from spanwire.web.guard import MAX_HEAD_BYTES
-from spanwire.web.keys import web_context
 from spanwire.web.link import ControlLink
-from spanwire.web.listening import WebServer, listening_socket
 from spanwire.web.routes import application
+from spanwire.web.serving.deadline import DeadlineProtocol
+from spanwire.web.serving.guard import MAX_HEAD_BYTES
+from spanwire.web.serving.keys import web_context
+from spanwire.web.serving.listening import WebServer, listening_socket
 
 MAX_CONNECTIONS: Final = 1_000  # connections; more are answered with 503
 KEEP_ALIVE_S: Final = 5  # seconds that a connection stays open between two requests

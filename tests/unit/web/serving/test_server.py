@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from spanwire.model.errors import ConfigurationError
-from spanwire.web.listening import listening_socket
-from spanwire.web.server import refuse_exposure
+from spanwire.web.serving.listening import listening_socket
+from spanwire.web.serving.server import refuse_exposure
 
 
 def test_a_port_that_is_taken_is_named_with_the_remedy() -> None:

@@ -14,7 +14,7 @@ from spanwire.service.config.model import BrokerConfiguration, WebConfiguration
 from spanwire.service.web_keys import web_keys
 from spanwire.tls.settings import NEED_CLIENT_CERTIFICATE, KeyStore, TlsSettings, TrustStore
 from spanwire.transports.base import ConnectorSettings
-from spanwire.web.keys import settings_of
+from spanwire.web.serving.keys import settings_of
 
 FULL = TlsSettings(
     KeyStore(Path("/k.pem"), Secret("one"), Path("/key.pem"), Secret("two")),

@@ -11,7 +11,7 @@ import uvicorn
 from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
-from spanwire.web.deadline import HEAD_S, DeadlineProtocol
+from spanwire.web.serving.deadline import HEAD_S, DeadlineProtocol
 
 HEAD = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 

@@ -14,7 +14,7 @@ from typing import Final
 import uvicorn
 
 from spanwire.model.errors import ConfigurationError, SpanwireError
-from spanwire.web.deadline import HEAD_S
+from spanwire.web.serving.deadline import HEAD_S
 
 BACKLOG: Final = 128  # connections that wait to be accepted
 STANDARD_INPUT: Final = 0

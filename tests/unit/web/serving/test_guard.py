@@ -8,9 +8,9 @@ import pytest
 from starlette.testclient import TestClient
 from starlette.types import Message, Receive, Scope, Send
 
-from spanwire.web import guard
-from spanwire.web.guard import LEAST_RATE, MAX_BODY_BYTES, MAX_HEAD_BYTES, MAX_HEADERS, Guard, deadline
 from spanwire.web.routes import application
+from spanwire.web.serving import guard
+from spanwire.web.serving.guard import LEAST_RATE, MAX_BODY_BYTES, MAX_HEAD_BYTES, MAX_HEADERS, Guard, deadline
 from tests.support.fake_broker_link import FakeBrokerLink
 
 HERE = "127.0.0.1:8161"

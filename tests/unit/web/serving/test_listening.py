@@ -16,9 +16,9 @@ from starlette.responses import PlainTextResponse
 from spanwire.model.errors import ConfigurationError
 from spanwire.tls.context import server_context
 from spanwire.tls.settings import KeyStore, TlsSettings
-from spanwire.web import listening
-from spanwire.web.deadline import DeadlineProtocol
-from spanwire.web.listening import WebServer, listening_socket
+from spanwire.web.serving import listening
+from spanwire.web.serving.deadline import DeadlineProtocol
+from spanwire.web.serving.listening import WebServer, listening_socket
 from tests.support.certificates import Authority
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -103,7 +103,7 @@ def test_a_broken_key_store_changes_nothing_and_is_reported(tmp_path: Path, capl
         streams[1].close()
 
     asyncio.run(served.during(dialogue))
-    (record,) = [record for record in caplog.records if record.name == "spanwire.web.listening"]
+    (record,) = [record for record in caplog.records if record.name == "spanwire.web.serving.listening"]
     assert record.getMessage().startswith("the keys of the web port stay as they were: ")
 
 
