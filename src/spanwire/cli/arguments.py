@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NoReturn, cast
 
@@ -20,6 +20,28 @@ USAGE_ERROR: Final = 2
 CONFIGURATION_VARIABLE: Final = "SPANWIRE_CONFIGURATION"
 LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 LOG_FORMATS: Final = ("text", "json")
+
+Command = Callable[[Sequence[str]], int]  # takes the arguments behind its name and returns the exit status
+
+
+def run_command(program: str, arguments: Sequence[str], commands: Mapping[str, tuple[Command, str]]) -> int:
+    """Run the command that the first argument names and return its exit status, or show all commands.
+
+    ``commands`` are the commands by name, each with its line of the help. An unknown name has status 2.
+    """
+    words = list(arguments)
+    if not words or words[0] in ("-h", "--help", "help"):
+        width = max(map(len, commands))
+        usage = [f"usage: {program} COMMAND [OPTIONS]", "", "commands:"]
+        usage += [f"  {name:<{width}} {text}" for name, (_, text) in commands.items()]
+        sys.stdout.write("\n".join([*usage, "", f"{program} COMMAND --help shows its options.", ""]))
+        raise SystemExit(0)
+    if words[0] not in commands:
+        hint = suggestion(words[0], commands)
+        sys.stderr.write(f"{program}: there is no command {words[0][:60]!r}{hint}\n")
+        return USAGE_ERROR
+    command, _ = commands[words[0]]
+    return command(words[1:])
 
 
 class Parser(argparse.ArgumentParser):

@@ -18,17 +18,15 @@ from spanwire.bridges.files.route_bridges import bridges_of
 from spanwire.bridges.model.definition import BridgeDefinition
 from spanwire.bridges.model.diagram import diagram
 from spanwire.bridges.running.process import BridgeProcess, check_bridge
-from spanwire.cli.arguments import Parser, log_options
+from spanwire.cli.arguments import Command, Parser, log_options, run_command
 from spanwire.cli.bridges import operate, serve
 from spanwire.cli.pipeline.pipeline import content_of, pair
 from spanwire.cli.spark_parts import load
-from spanwire.documents.spelling import suggestion
 from spanwire.logs.lines import START, begin_log
 from spanwire.routes.model import EMBEDDED, Route
 from spanwire.routes.placeholders import Placeholders
 
 FAILURE: Final = 1
-USAGE_ERROR: Final = 2
 SERVE: Final = "serve"
 TOML_SUFFIX: Final = ".toml"
 TRANSACTIONS: Final = ".transactions"  # behind the name of the file: the directory of decisions
@@ -49,20 +47,9 @@ class RouteFile(Protocol):
 
 def run(arguments: Sequence[str]) -> int:
     """Run a command about bridges and return the exit status."""
-    words = list(arguments)
-    if not words or words[0] in ("-h", "--help", "help"):
-        usage = ["usage: spanwire bridge COMMAND [OPTIONS]", "", "commands:"]
-        usage += [f"  {name:<8} {text}" for name, (_, text) in COMMANDS.items()]
-        sys.stdout.write("\n".join([*usage, "", "spanwire bridge COMMAND --help shows its options.", ""]))
-        raise SystemExit(0)
-    if words[0] == SERVE:  # not listed, because brokers alone start it
-        return serve.run(words[1:])
-    command = COMMANDS.get(words[0])
-    if command is None:
-        hint = suggestion(words[0], COMMANDS)
-        sys.stderr.write(f"spanwire bridge: there is no command {words[0][:60]!r}{hint}\n")
-        return USAGE_ERROR
-    return command[0](words[1:])
+    if arguments and arguments[0] == SERVE:  # not listed, because brokers alone start it
+        return serve.run(arguments[1:])
+    return run_command("spanwire bridge", arguments, COMMANDS)
 
 
 def run_bridges(arguments: Sequence[str]) -> int:
@@ -170,7 +157,7 @@ def _show(definitions: list[BridgeDefinition]) -> int:
     return 0
 
 
-COMMANDS: Final[dict[str, tuple[Callable[[Sequence[str]], int], str]]] = {
+COMMANDS: Final[dict[str, tuple[Command, str]]] = {
     "run": (run_bridges, "run the bridges of a file"),
     "check": (check, "check the bridges of a file, and show them as diagrams"),
     "list": (operate.list_bridges, "show the bridges of a running broker as a table"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,17 +16,15 @@ from spanwire.bridges.xa.branches import log_of, transaction_of
 from spanwire.bridges.xa.decisions import Decisions
 from spanwire.bridges.xa.log_file import FILE, read_content
 from spanwire.bridges.xa.records import read_lines
-from spanwire.cli.arguments import Parser
+from spanwire.cli.arguments import Command, Parser, run_command
 from spanwire.cli.endpoint import DEFAULT_BROKER_URL, login_options, password, tls_settings
 from spanwire.client import blocking
 from spanwire.client.branch_recovery import FORMAT_ID
-from spanwire.documents.spelling import suggestion
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.ids import XaTransactionId
 from spanwire.model.text import escaped
 
 FAILURE: Final = 1
-USAGE_ERROR: Final = 2
 LEDGER: Final = b"spanwire:"  # first part of the branches of the Spark sink's ledger
 COMMIT, ROLLBACK, NONE, UNKNOWN = "commit", "rollback", "none", "unknown"
 CONTRARY: Final = {COMMIT: NONE, ROLLBACK: COMMIT}  # the decision that forbids an action
@@ -43,18 +41,7 @@ class PreparedBranch:
 
 def run(arguments: Sequence[str]) -> int:
     """Run a command about prepared branches and return the exit status."""
-    words = list(arguments)
-    if not words or words[0] in ("-h", "--help", "help"):
-        usage = ["usage: spanwire transaction COMMAND [OPTIONS]", "", "commands:"]
-        usage += [f"  {name:<8} {text}" for name, (_, text) in COMMANDS.items()]
-        sys.stdout.write("\n".join([*usage, "", "spanwire transaction COMMAND --help shows its options.", ""]))
-        raise SystemExit(0)
-    command = COMMANDS.get(words[0])
-    if command is None:
-        hint = suggestion(words[0], COMMANDS)
-        sys.stderr.write(f"spanwire transaction: there is no command {words[0][:60]!r}{hint}\n")
-        return USAGE_ERROR
-    return command[0](words[1:])
+    return run_command("spanwire transaction", arguments, COMMANDS)
 
 
 def _list(arguments: Sequence[str]) -> int:
@@ -179,7 +166,7 @@ def _connect(options: argparse.Namespace) -> blocking.Connection:
     return blocking.connect(url, options.user, password(options), None, tls_settings(url, options))
 
 
-COMMANDS: Final[dict[str, tuple[Callable[[Sequence[str]], int], str]]] = {
+COMMANDS: Final[dict[str, tuple[Command, str]]] = {
     "list": (_list, "list the prepared branches of a broker"),
     "commit": (_commit, "commit prepared branches"),
     "rollback": (_rollback, "roll back prepared branches"),

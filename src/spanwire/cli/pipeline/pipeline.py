@@ -12,23 +12,21 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Protocol, cast
 
-from spanwire.cli.arguments import Parser
+from spanwire.cli.arguments import Command, Parser, run_command
 from spanwire.cli.pipeline.pipeline_cursors import run_cursors, run_forget, run_release, run_sinks
 from spanwire.cli.pipeline.pipeline_init import run_init
 from spanwire.cli.pipeline.pipeline_progress import progress
 from spanwire.cli.pipeline.pipeline_report import run_report
 from spanwire.cli.pipeline.pipeline_status import run_status, run_stop
 from spanwire.cli.spark_parts import load
-from spanwire.documents.spelling import suggestion
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.units import MIB
 
-USAGE_ERROR: Final = 2
 FAILURE: Final = 1
 AVAILABLE_NOW: Final = "available-now"
 INTERVAL: Final = "interval"
@@ -73,18 +71,7 @@ class Group(Protocol):
 
 def run(arguments: Sequence[str]) -> int:
     """Run a command of the pipeline and return its exit status."""
-    arguments_left = list(arguments)
-    if not arguments_left or arguments_left[0] in ("-h", "--help", "help"):
-        usage = ["usage: spanwire pipeline COMMAND [OPTIONS]", "", "commands:"]
-        usage += [f"  {name:<10} {text}" for name, (_, text) in COMMANDS.items()]
-        sys.stdout.write("\n".join([*usage, "", "spanwire pipeline COMMAND --help shows its options.", ""]))
-        raise SystemExit(0)
-    command = COMMANDS.get(arguments_left[0])
-    if command is None:
-        hint = suggestion(arguments_left[0], COMMANDS)
-        sys.stderr.write(f"spanwire pipeline: there is no command {arguments_left[0][:60]!r}{hint}\n")
-        return USAGE_ERROR
-    return command[0](arguments_left[1:])
+    return run_command("spanwire pipeline", arguments, COMMANDS)
 
 
 def run_routes(arguments: Sequence[str]) -> int:
@@ -303,7 +290,7 @@ def stop_on_signals(stop: threading.Event) -> None:
         signal.signal(number, lambda *_: stop.set())
 
 
-COMMANDS: Final[dict[str, tuple[Callable[[Sequence[str]], int], str]]] = {
+COMMANDS: Final[dict[str, tuple[Command, str]]] = {
     "init": (run_init, "write a project: routes, functions, tests, settings and a Makefile"),
     "run": (run_routes, "run the routes of a file"),
     "archive": (run_archive, "remove messages from queues and keep them in Parquet files"),
