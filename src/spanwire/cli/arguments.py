@@ -31,7 +31,7 @@ def run_command(program: str, arguments: Sequence[str], commands: Mapping[str, t
     """
     words = list(arguments)
     if not words or words[0] in ("-h", "--help", "help"):
-        width = max(map(len, commands))
+        width = max(map(len, commands)) + 1
         usage = [f"usage: {program} COMMAND [OPTIONS]", "", "commands:"]
         usage += [f"  {name:<{width}} {text}" for name, (_, text) in commands.items()]
         sys.stdout.write("\n".join([*usage, "", f"{program} COMMAND --help shows its options.", ""]))
