@@ -35,7 +35,8 @@ VIEW_HEAD: Final = """\
 ## Views
 
 Each is a `GET` for the role `view`. `/api/v1/queues/{name}` and `/api/v1/topics/{name}` show one object, and
-`/api/v1/broker` the broker. All others are lists.
+`/api/v1/broker` the broker. All others are lists. `/api/v1/events` is a stream of [their
+changes](../operations/http-api.md#follow-changes).
 """
 
 

@@ -87,9 +87,13 @@ def test_health_is_public_and_good(port: int) -> None:
         assert (status, json.loads(text)["status"]) == (200, "pass")
 
 
+def basic(user: str) -> dict[str, str]:
+    return {"Authorization": f"Basic {base64.b64encode(user.encode()).decode()}"}
+
+
 def posted(port: int, path: str, user: str, content: object = None) -> tuple[int, str]:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_S)
-    headers = {"Authorization": f"Basic {base64.b64encode(user.encode()).decode()}"}
+    headers = basic(user)
     if content is not None:
         headers["Content-Type"] = "application/json"
     connection.request("POST", path, None if content is None else json.dumps(content), headers)
@@ -135,6 +139,22 @@ def test_a_list_shows_what_the_broker_has(port: int) -> None:
     page = json.loads(text)
     assert (status, page["total"], page["items"][0]["pending"]) == (200, 1, 1)
     assert json.loads(fetched(port, "/api/v1/broker", "vera:v-4711")[1])["pending"] >= 1
+
+
+def test_a_stream_shows_a_send_without_a_poll_by_its_client(port: int) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_S)
+    connection.request("GET", "/api/v1/events?views=topics&destination=topic://STREAMED", headers=basic("vera:v-4711"))
+    stream = connection.getresponse()
+    assert (stream.status, stream.getheader("content-type")) == (200, "text/event-stream; charset=utf-8")
+    while stream.readline() != b"event: open\n":
+        pass
+    assert posted(port, "/api/v1/topics/STREAMED/send", "otto:o-4711", {"body": "x"})[0] == 200
+    while stream.readline() != b"event: topics\n":
+        pass
+    content = json.loads(stream.readline().removeprefix(b"data: "))
+    assert [(row["destination"], row["enqueued"]) for row in content["changed"]] == [("topic://STREAMED", 1)]
+    stream.close()
+    connection.close()
 
 
 def test_jolokia_shows_the_count_of_the_tutorial(port: int) -> None:

@@ -327,6 +327,9 @@ EVENTS: Final[dict[str, dict[str, str]]] = {
         "a connection to %s is refused: %s": "connection-refused",
         "a connection to %s is refused: unexpected error": "connection-refused-fault",
     },
+    "web.events.changes": {
+        "the stream of changes failed": "web-events-failed",
+    },
     "web.serving.listening": {
         "the keys of the web port stay as they were: %s": "web-keys-unreadable",
     },

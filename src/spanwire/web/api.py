@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from http import HTTPStatus
 from typing import Final
@@ -24,36 +24,50 @@ MAX_ITEMS: Final = 100  # names in a list of an operation, as on the control soc
 PATTERN_CHARACTERS: Final = "*>,"  # of names that stand for several destinations
 WILDCARDS: Final = "*>"  # of durable subscriptions to several topics; no topic counts their messages
 
+Reader = Callable[[str], Awaitable[object]]
+
 
 async def list_view(view: ViewTable, call: Call) -> Response:
     """Answer with a page of a view."""
     listing = read_listing(view, call.request.query_params.multi_items())
-    return JSONResponse(listing.select(rows_of(view, await _answer(view, call))))
+    return JSONResponse(listing.select(await _rows(view, call.view)))
 
 
 async def broker(call: Call) -> Response:
     """Answer with the broker and its totals."""
-    return JSONResponse(await broker_with_totals(call))
+    return JSONResponse(await broker_with_totals(call.view))
 
 
-async def broker_with_totals(call: Call) -> dict[str, object]:
+async def view_rows(view: ViewTable, read: Reader) -> list[dict[str, object]]:
+    """Return the rows of a view, of the broker as well.
+
+    Args:
+        view: the view.
+        read: returns the broker's answer to a reading command.
+    """
+    return [await broker_with_totals(read)] if view is BROKER else await _rows(view, read)
+
+
+async def broker_with_totals(read: Reader) -> dict[str, object]:
     """Return the row of the broker; the totals over destinations are added up here."""
-    destinations = [*await _rows(QUEUES, call), *await _rows(TOPICS, call)]
+    destinations = [*await _rows(QUEUES, read), *await _rows(TOPICS, read)]
     totals: dict[str, object] = {
         name: sum(_count(row.get(name)) for row in destinations)
         for name in SUMMED
         if name in {attribute.name for attribute in BROKER.attributes}
     }
-    wild = [row for row in await _rows(SUBSCRIPTIONS, call) if set(str(row["topic"])) & set(WILDCARDS)]
+    wild = [row for row in await _rows(SUBSCRIPTIONS, read) if set(str(row["topic"])) & set(WILDCARDS)]
     totals["pending"] = _count(totals["pending"]) + sum(_count(row.get("pending")) for row in wild)
-    row = {**broker_row(await call.status()), **totals, "destinations": len(destinations)}
-    return rows_of(BROKER, row)[0]
+    status = await read("summary")
+    if not isinstance(status, dict):
+        raise ProblemError(HTTPStatus.BAD_GATEWAY, "the broker's status has another form than expected")
+    return rows_of(BROKER, {**broker_row(status), **totals, "destinations": len(destinations)})[0]
 
 
 async def one_destination(view: ViewTable, call: Call) -> Response:
     """Answer with one queue or topic."""
     name = f"{'queue' if view is QUEUES else 'topic'}://{call.request.path_params['name']}"
-    for row in await _rows(view, call):
+    for row in await _rows(view, call.view):
         if str(row["destination"]).removeprefix("temp-") == name:
             return JSONResponse(await details(view, row, call))
     raise ProblemError(HTTPStatus.NOT_FOUND, f"there is no {name[:200]}")
@@ -134,12 +148,8 @@ async def _body(call: Call) -> bytes:
     return bytes(await call.request.body())
 
 
-async def _answer(view: ViewTable, call: Call) -> object:
-    return await call.view("summary" if view.command == "status" else view.command)
-
-
-async def _rows(view: ViewTable, call: Call) -> list[dict[str, object]]:
-    return rows_of(view, await _answer(view, call))
+async def _rows(view: ViewTable, read: Reader) -> list[dict[str, object]]:
+    return rows_of(view, await read("summary" if view.command == "status" else view.command))
 
 
 def _count(value: object) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from http import HTTPStatus
+from typing import TYPE_CHECKING
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -16,10 +17,19 @@ from spanwire.web.login.sessions import Sessions
 from spanwire.web.problems import ProblemError
 from spanwire.web.rest.logins import Logins
 
+if TYPE_CHECKING:
+    from spanwire.web.events.changes import Changes
+
+Renew = Callable[[bool], Awaitable[Caller]]
+
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request. ``caller`` is `NOBODY` on a public route."""
+    """One request. ``caller`` is `NOBODY` on a public route.
+
+    ``renew`` logs the caller in again, for answers that last longer than a handle. Its argument is True if the broker
+    has refused the handle. It raises `ProblemError` if the login is refused, or if the role has become too low.
+    """
 
     request: Request
     caller: Caller
@@ -27,6 +37,8 @@ class Call:
     snapshots: Snapshots
     sessions: Sessions
     logins: Logins
+    changes: Changes
+    renew: Renew
 
     async def view(self, command: str) -> object:
         """Return a recent answer to a reading command, with the caller's handle.

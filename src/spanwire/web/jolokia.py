@@ -321,7 +321,7 @@ def _words(arguments: object) -> list[str]:
 
 async def _beans(call: Call) -> list[Bean]:
     """Return all beans, the broker first."""
-    overview = await broker_with_totals(call)
+    overview = await broker_with_totals(call.view)
     broker = f"{DOMAIN}:type=Broker,brokerName={_quoted(str(overview['name']))}"
     beans = [Bean(broker, _values(BROKER, overview), BROKER_BEAN)]
     for row in rows_of(CONNECTORS, await call.status()):

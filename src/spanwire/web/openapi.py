@@ -15,6 +15,7 @@ from spanwire.web.listing import DEFAULT_SIZE, MAX_SIZE
 Node = dict[str, object]
 PROBLEM: Final = "#/components/schemas/Problem"
 PREFIX: Final = "/api/v1"
+EVENTS_PATH: Final = f"{PREFIX}/events"
 
 
 def document(routes: Sequence[RouteRow]) -> Node:
@@ -47,7 +48,7 @@ def _operation(route: RouteRow, path: str) -> Node:
         "security": [] if route.role is Role.NONE else [{"basic": []}, {"session": []}],
         "parameters": _parameters(route, path),
         "responses": {
-            "200": {"description": "done", "content": {"application/json": {"schema": _answer(path, route)}}},
+            "200": {"description": "done", "content": {_media_type(path): {"schema": _answer(path, route)}}},
             "default": {
                 "description": "a problem (RFC 9457)",
                 "content": {"application/problem+json": {"schema": {"$ref": PROBLEM}}},
@@ -59,6 +60,10 @@ def _operation(route: RouteRow, path: str) -> Node:
         schema: Node = {} if arguments is None else _arguments(arguments)
         node["requestBody"] = {"content": {"application/json": {"schema": schema}}}
     return node
+
+
+def _media_type(path: str) -> str:
+    return "text/event-stream" if path == EVENTS_PATH else "application/json"
 
 
 def _identifier(method: str, path: str) -> str:
@@ -74,17 +79,24 @@ def _parameters(route: RouteRow, path: str) -> list[Node]:
     parameters: list[Node] = []
     if "{name}" in path:
         parameters.append({"name": "name", "in": "path", "required": True, "schema": {"type": TEXT}})
+    if path == EVENTS_PATH:
+        one_of: Node = {"type": LIST, "items": {"enum": [view.name for view in VIEWS]}}
+        names: Node = {"type": LIST, "items": {"type": TEXT}}
+        return [
+            {**_query("views", one_of, "views, with commas between"), "required": True, "explode": False},
+            _query("destination", names, "queues and topics, by name; without one all"),
+        ]
     view = _view_of(path) if route.method == "GET" else None
     if view is None:
         return parameters
-    names = [attribute.name for attribute in view.attributes]
+    attributes = [attribute.name for attribute in view.attributes]
     least: Node = {"type": "integer", "minimum": 1}
     parameters += [
         _query("page", {**least, "default": 1}, "number of the page"),
         _query("size", {**least, "maximum": MAX_SIZE, "default": DEFAULT_SIZE}, "rows of a page"),
-        _query("sort", {"enum": [*names, *(f"-{name}" for name in names)]}, "order; with a minus descending"),
+        _query("sort", {"enum": [*attributes, *(f"-{name}" for name in attributes)]}, "order; with a minus descending"),
     ]
-    parameters += [_query(name, {"type": TEXT}, f"filter by {name}") for name in names]
+    parameters += [_query(name, {"type": TEXT}, f"filter by {name}") for name in attributes]
     return parameters
 
 
@@ -94,6 +106,8 @@ def _query(name: str, schema: Node, meaning: str) -> Node:
 
 def _answer(path: str, route: RouteRow) -> Node:
     """Return the schema of the answer of a route."""
+    if path == EVENTS_PATH:
+        return {"type": TEXT}
     if route.method == "POST" and path.startswith(PREFIX):
         return {"type": OBJECT, "properties": {"result": {}}, "required": ["result"]}
     if path == f"{PREFIX}/broker":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from http import HTTPStatus
 from typing import Final
@@ -15,20 +15,20 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from spanwire.management.control_client import ControlError
-from spanwire.management.handles import UNAUTHENTICATED
 from spanwire.management.operation_table import Role
 from spanwire.web import monitoring
-from spanwire.web.access import NOBODY, Access, Caller
+from spanwire.web.access import Access
 from spanwire.web.api import API_ROUTES
 from spanwire.web.calls import Call, RouteRow
+from spanwire.web.endpoint import Endpoint, Shared
+from spanwire.web.events.changes import Changes
+from spanwire.web.events.stream import events
 from spanwire.web.jolokia import JOLOKIA_ROUTES
 from spanwire.web.link import Link, Snapshots
 from spanwire.web.login import handlers
-from spanwire.web.login.cookies import credentials, end_refused
 from spanwire.web.login.sessions import Sessions
-from spanwire.web.openapi import document
-from spanwire.web.problems import ProblemError, problem, problem_of
+from spanwire.web.openapi import EVENTS_PATH, document
+from spanwire.web.problems import problem
 from spanwire.web.rest.connector import connected
 from spanwire.web.rest.demo_pages import DEMO_ROUTES
 from spanwire.web.rest.logins import Logins
@@ -49,6 +49,7 @@ ROUTES: Final[tuple[RouteRow, ...]] = (
     RouteRow("GET", "/api/v1/openapi.json", Role.VIEW, described, "this description"),
     RouteRow("POST", "/api/v1/session", Role.VIEW, handlers.begin, "log a browser in: begin a session with a cookie"),
     RouteRow("DELETE", "/api/v1/session", Role.VIEW, handlers.end, "log a browser out"),
+    RouteRow("GET", EVENTS_PATH, Role.VIEW, events, "changes of views, as server-sent events"),
     *API_ROUTES,
     *JOLOKIA_ROUTES,
     *MESSAGE_ROUTES,
@@ -64,77 +65,22 @@ def application(
     is_guarded: bool = False,
     rows: Sequence[RouteRow] = ROUTES,
     now: Callable[[], float] = time.monotonic,
+    changes: Changes | None = None,
 ) -> ASGIApp:
     """Return the application behind the guard.
 
     ``is_loopback`` restricts the Host header to names of loopback. With ``is_guarded`` nobody logs in while the broker
-    has an obstacle to an open port, such as missing users.
+    has an obstacle to an open port, such as missing users. ``changes`` lets the caller end the streams of events.
     """
     access, snapshots = Access(link, now, is_guarded=is_guarded), Snapshots(link, now)
     sessions, logins = Sessions(now), Logins(partial(connected, snapshots, access.refuse_exposure), now)
+    shared = Shared(link, access, snapshots, sessions, logins, Changes(now) if changes is None else changes)
     starlette = Starlette(
-        routes=[
-            Route(
-                row.path,
-                _endpoint(row, link, access, snapshots, sessions, logins),
-                methods=[row.method],
-                name=row.summary,
-            )
-            for row in rows
-        ],
+        routes=[Route(row.path, Endpoint(row, shared).answer, methods=[row.method], name=row.summary) for row in rows],
         exception_handlers={HTTPException: _http_fault, Exception: _failure},
     )
     starlette.router.redirect_slashes = False
     return Guard(starlette, is_loopback=is_loopback, message_paths=MOUNTS)
-
-
-def _endpoint(
-    row: RouteRow, link: Link, access: Access, snapshots: Snapshots, sessions: Sessions, logins: Logins
-) -> Callable[[Request], Awaitable[Response]]:
-    """Return the endpoint of a route: checks the role and calls the handler."""
-
-    async def called(request: Request) -> Response:
-        if row.role is Role.NONE:
-            return await row.handler(Call(request, NOBODY, link, snapshots, sessions, logins))
-        authorization, address = credentials(request, sessions), _address(request)
-        for attempt in (1, 2):
-            caller = await _caller(request, access, sessions, authorization)
-            if caller.role < row.role:
-                raise ProblemError(HTTPStatus.FORBIDDEN, f"this needs the role {row.role.name.lower()}")
-            try:
-                return await row.handler(Call(request, caller, link, snapshots, sessions, logins))
-            except ControlError as error:
-                if error.code != UNAUTHENTICATED or attempt == 2:
-                    raise
-                access.forget(authorization, address)  # the broker has started again since the login
-        raise AssertionError("unreachable")
-
-    async def endpoint(request: Request) -> Response:
-        try:
-            return await called(request)
-        except ProblemError as error:
-            return problem(error.status, error.detail)
-        except ControlError as error:
-            fault = problem_of(error)
-            return problem(fault.status, fault.detail)
-
-    return endpoint
-
-
-async def _caller(request: Request, access: Access, sessions: Sessions, authorization: str | None) -> Caller:
-    """Log the caller in; refused credentials end the session that they came from. Raises `ProblemError`."""
-    try:
-        return await access.caller(authorization, _address(request))
-    except ProblemError as error:
-        if error.status is HTTPStatus.UNAUTHORIZED:
-            end_refused(request, sessions)
-        raise
-
-
-def _address(request: Request) -> str:
-    """Return the client's address in the form of the broker's audit log."""
-    client = request.client
-    return "http://unknown:0" if client is None else f"http://{client.host}:{client.port}"
 
 
 async def _http_fault(request: Request, error: Exception) -> Response:

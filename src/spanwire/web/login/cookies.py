@@ -21,10 +21,11 @@ SECURE_PREFIX: Final = "__Host-"  # browsers take such a cookie over TLS alone, 
 SAFE_METHODS: Final = ("GET", "HEAD")
 
 
-def credentials(request: Request, sessions: Sessions) -> str | None:
+def credentials(request: Request, sessions: Sessions, *, is_use: bool = True) -> str | None:
     """Return the ``Authorization`` header of a request, or the one that began the session of its cookie.
 
-    A cookie without a session is none, as it may come from an earlier process.
+    A cookie without a session is none, as it may come from an earlier process. Without ``is_use`` the idle time of the
+    session goes on.
 
     Raises:
         ProblemError: the request comes from a session and proves no origin
@@ -33,7 +34,7 @@ def credentials(request: Request, sessions: Sessions) -> str | None:
     token = token_of(request)
     if authorization is not None or token is None:
         return authorization
-    session = sessions.find(token)
+    session = sessions.find(token, is_use=is_use)
     if session is None:
         return None
     if not proves_origin(request.method, request.headers):

@@ -52,9 +52,12 @@ class Sessions:
         self._sessions[_digest(token)] = Session(user, authorization, now + TOTAL_S, now + IDLE_S)
         return token
 
-    def find(self, token: str) -> Session | None:
-        """Return the session of a token, if it has not ended, and begin its idle time again."""
+    def find(self, token: str, *, is_use: bool = True) -> Session | None:
+        """Return the session of a token, if it has not ended. A use begins its idle time again."""
         key, now = _digest(token), self._now()
+        if not is_use:
+            known = self._sessions.get(key)
+            return None if known is None or _has_ended(known, now) else known
         session = self._sessions.pop(key, None)
         if session is None or _has_ended(session, now):
             return None

@@ -1,4 +1,4 @@
-"""HTTP connections with a deadline for the head of a request, against slow and silent clients."""
+"""HTTP connections with deadlines against clients that send the head of a request, or read an answer, too slowly."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from typing import Final
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEAD_S: Final = 10.0  # seconds for the head of a request; a link that needs more is of no use for management
+STALL_S: Final = 30.0  # seconds in which a client takes the 64 KiB of an answer that wait for it
 
 
 class DeadlineProtocol(H11Protocol):
-    """Closes a connection after `HEAD_S` seconds without a complete head."""
+    """Closes a connection after `HEAD_S` seconds without a complete head, or if an answer stalls for `STALL_S`."""
 
     _deadline: asyncio.TimerHandle | None = None
+    _stall: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Start the deadline of the first request."""
@@ -29,9 +31,30 @@ class DeadlineProtocol(H11Protocol):
             self._deadline = self.loop.call_later(HEAD_S, self._close_slow)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End the deadline."""
+        """End the deadlines."""
         self._cancel()
+        self._cancel_stall()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Wait until the client reads, for `STALL_S` seconds."""
+        super().pause_writing()
+        self._cancel_stall()
+        self._stall = self.loop.call_later(STALL_S, self._abort)
+
+    def resume_writing(self) -> None:
+        """Write on."""
+        self._cancel_stall()
+        super().resume_writing()
+
+    def _abort(self) -> None:
+        self._stall = None
+        self.transport.abort()
+
+    def _cancel_stall(self) -> None:
+        if self._stall is not None:
+            self._stall.cancel()
+            self._stall = None
 
     def _is_busy(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete

@@ -48,12 +48,20 @@ class WebServer(uvicorn.Server):
     """Serves on one socket. `renew` exchanges the keys for new connections; open ones stay."""
 
     def __init__(
-        self, config: uvicorn.Config, listener: socket.socket, read_keys: Callable[[], ssl.SSLContext] | None
+        self,
+        config: uvicorn.Config,
+        listener: socket.socket,
+        read_keys: Callable[[], ssl.SSLContext] | None,
+        end_streams: Callable[[], None],
     ) -> None:
-        """``read_keys`` reads the key store and blocks; None serves without TLS."""
+        """``read_keys`` reads the key store and blocks; None serves without TLS.
+
+        ``end_streams`` ends answers that would last as long as their clients.
+        """
         super().__init__(config)
         self._listener: Final = listener
         self._read_keys: Final = read_keys
+        self._end_streams: Final = end_streams
         self.renewal: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -62,6 +70,11 @@ class WebServer(uvicorn.Server):
         self.servers = nothing
         await self._listen()
         self.started = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End the streams, then wait for open requests."""
+        self._end_streams()
+        await super().shutdown(sockets)
 
     def renew(self) -> None:
         """Read the keys again soon; after an error the old ones stay, and the log says so."""

@@ -20,6 +20,7 @@ from starlette.types import ASGIApp
 from spanwire.logs.lines import START
 from spanwire.management.control_client import ControlClient
 from spanwire.model.errors import ConfigurationError
+from spanwire.web.events.changes import Changes
 from spanwire.web.link import ControlLink
 from spanwire.web.routes import application
 from spanwire.web.serving.deadline import DeadlineProtocol
@@ -62,11 +63,12 @@ def serve(
         read_keys = partial(web_context, directory) if with_tls else None
         if read_keys is not None:
             read_keys()
-        app = application(ControlLink(directory), is_loopback=is_loopback, is_guarded=is_guarded)
+        changes = Changes()
+        app = application(ControlLink(directory), is_loopback=is_loopback, is_guarded=is_guarded, changes=changes)
         shown = f"[{address[0]}]" if ":" in address[0] else address[0]
         scheme = "https" if with_tls else "http"
         logging.getLogger(START).info("Listening for web requests at: %s://%s:%d", scheme, shown, address[1])
-        asyncio.run(_serve(app, listener, read_keys, ends_with_parent, reopen_log))
+        asyncio.run(_serve(app, changes, listener, read_keys, ends_with_parent, reopen_log))
 
 
 def refuse_exposure(answer: object, host: str) -> None:
@@ -88,6 +90,7 @@ def refuse_exposure(answer: object, host: str) -> None:
 
 async def _serve(
     app: ASGIApp,
+    changes: Changes,
     listener: socket.socket,
     read_keys: Callable[[], ssl.SSLContext] | None,
     ends_with_parent: bool,
@@ -109,7 +112,7 @@ async def _serve(
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=STOP_S,
     )
-    server = WebServer(config, listener, read_keys)
+    server = WebServer(config, listener, read_keys, changes.stop)
 
     def hang_up() -> None:
         if reopen_log is not None:

@@ -1,4 +1,4 @@
-"""Connections that send the head of a request slowly, or never."""
+"""Connections that send the head of a request, or read an answer, slowly or never."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import uvicorn
 from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
-from spanwire.web.serving.deadline import HEAD_S, DeadlineProtocol
+from spanwire.web.serving.deadline import HEAD_S, STALL_S, DeadlineProtocol
 
 HEAD = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 
@@ -48,6 +48,10 @@ class Loop:
 class Transport:
     def __init__(self) -> None:
         self.closed = False
+        self.aborted = False
+
+    def abort(self) -> None:
+        self.aborted = True
 
     def close(self) -> None:
         self.closed = True
@@ -109,3 +113,22 @@ def test_the_next_head_of_a_connection_has_a_deadline_too() -> None:
     assert len(loop.deadlines()) == 1
     protocol.connection_lost(None)
     assert loop.deadlines() == []
+
+
+def test_s24_a_client_that_stops_reading_an_answer_is_closed() -> None:
+    protocol, loop, transport = connected()
+    protocol.pause_writing()
+    protocol.pause_writing()
+    (stall,) = [timer for timer in loop.timers if timer.seconds == STALL_S and not timer.cancelled]
+    stall.callback()
+    assert transport.aborted
+
+
+def test_a_client_that_reads_on_is_not_closed() -> None:
+    protocol, loop, transport = connected()
+    protocol.pause_writing()
+    protocol.resume_writing()
+    protocol.pause_writing()
+    protocol.connection_lost(None)
+    assert all(timer.cancelled for timer in loop.timers if timer.seconds == STALL_S)
+    assert not transport.aborted

@@ -36,7 +36,9 @@ class Served:
         config = uvicorn.Config(
             PlainTextResponse("page"), http=DeadlineProtocol, lifespan="off", log_config=None, log_level="error"
         )
-        self.server = WebServer(config, self.listener, lambda: server_context(TlsSettings(KeyStore(self.path))))
+        self.server = WebServer(
+            config, self.listener, lambda: server_context(TlsSettings(KeyStore(self.path))), lambda: None
+        )
 
     def issue(self, name: str) -> None:
         self.authority.issue(CN=name).write_pem(self.path)

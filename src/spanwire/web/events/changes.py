@@ -1,0 +1,184 @@
+"""Reads the views that listeners name, once for all of them, and sends each listener what has changed.
+
+A round is one request to the broker for each view, however many listeners there are. The pause behind a round grows
+with the rows that the broker had to show, so the broker spends at most one percent of a core on all streams together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from http import HTTPStatus
+from typing import Final
+
+from spanwire.management.attributes import ViewTable
+from spanwire.management.control_client import ControlError
+from spanwire.management.handles import UNAUTHENTICATED
+from spanwire.web.api import view_rows
+from spanwire.web.calls import Call
+from spanwire.web.events.differences import Change, Differences, Row
+from spanwire.web.events.listener import OPEN, UNREACHABLE, Listener, event_of
+from spanwire.web.problems import ProblemError
+
+MAX_LISTENERS: Final = 500  # streams; the port has 1,000 connections, so others still get answers
+MAX_ROWS: Final = 500  # rows of a view in one event, about 200 KB; after more changes a list is loaded again
+INTERVAL_S: Final = 1.0  # seconds between two rounds at least
+MAX_INTERVAL_S: Final = 60.0  # seconds between two rounds at most
+ROWS_PER_S: Final = 500  # rows that the broker shows a second; a row takes about 20 microseconds
+RENEWAL_S: Final = 55.0  # seconds after which a listener's login is checked again; a handle ends after 60
+DESTINATION: Final = "destination"
+
+logger = logging.getLogger(__name__)
+Pause = Callable[[float], Awaitable[None]]
+
+
+class Changes:
+    """The rounds of one web process, and its listeners. Rounds go on while there is a listener."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic, pause: Pause = asyncio.sleep) -> None:
+        self._now: Final = now
+        self._pause: Final = pause
+        self._listeners: Final[dict[Listener, None]] = {}
+        self._views: Final[dict[str, Differences]] = {}
+        self._costs: Final[dict[str, int]] = {}
+        self._rounds: asyncio.Task[None] | None = None
+        self._is_stopped = False
+
+    @contextmanager
+    def listening(self, call: Call, views: tuple[ViewTable, ...], destinations: frozenset[str]) -> Iterator[Listener]:
+        """Keep a listener. Raises `ProblemError` if there are too many, or if the web process ends."""
+        if self._is_stopped or len(self._listeners) >= MAX_LISTENERS:
+            raise ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, f"there are {len(self._listeners)} streams of events")
+        listener = Listener(call, views, destinations, self._now())
+        self._listeners[listener] = None
+        if self._rounds is None or self._rounds.done():
+            self._rounds = asyncio.get_running_loop().create_task(self._run())
+        elif all(self._has_base(view) for view in views):
+            self._open(listener)
+        try:
+            yield listener
+        finally:
+            listener.end()
+            self._listeners.pop(listener, None)
+
+    def stop(self) -> None:
+        """End all streams, and begin no more."""
+        self._is_stopped = True
+        for listener in self._listeners:
+            listener.end("the web process ends")
+
+    async def _run(self) -> None:
+        try:
+            while self._live():
+                await self._round()
+                rows = sum(self._costs.values())
+                await self._pause(min(MAX_INTERVAL_S, max(INTERVAL_S, rows / ROWS_PER_S)))
+        except Exception:
+            logger.exception("the stream of changes failed")
+            for listener in self._listeners:
+                listener.end("the web process failed; its log says why")
+        finally:
+            self._views.clear()
+
+    def _live(self) -> list[Listener]:
+        return [listener for listener in self._listeners if not listener.is_ended]
+
+    async def _round(self) -> None:
+        """Read each view that is asked for, and send what has changed."""
+        self._costs.clear()
+        for listener in self._live():
+            if self._now() - listener.renewed_at >= RENEWAL_S:
+                await self._renew(listener, is_refused=False)
+        views = {view.name: view for listener in self._live() for view in listener.views}
+        for name in [name for name in self._views if name not in views]:
+            del self._views[name]
+        try:
+            for view in views.values():
+                rows = await self._read(view)
+                if rows is not None:
+                    self._send(view, self._views.setdefault(view.name, Differences(view)).update(rows))
+        except (ControlError, ProblemError) as error:
+            self._lose(str(error))
+        now = self._now()
+        for listener in self._live():
+            if not listener.is_open and all(self._has_base(view) for view in listener.views):
+                self._open(listener)
+            listener.beat(now)
+
+    def _has_base(self, view: ViewTable) -> bool:
+        differences = self._views.get(view.name)
+        return differences is not None and differences.has_base
+
+    def _open(self, listener: Listener) -> None:
+        """Tell a client to load its lists: what changes from now on is sent."""
+        listener.is_open = True
+        listener.put(event_of(OPEN, {"views": [view.name for view in listener.views]}), self._now())
+
+    def _lose(self, reason: str) -> None:
+        """Note that the broker does not answer. After its return clients load their lists again."""
+        self._views.clear()
+        for listener in self._live():
+            if listener.is_open:
+                listener.is_open = False
+                listener.put(event_of(UNREACHABLE, {"detail": reason}), self._now())
+
+    async def _read(self, view: ViewTable) -> list[dict[str, object]] | None:
+        """Return the rows of a view, with the login of any listener. Raises `ControlError`."""
+        for listener in self._live():
+            for is_again in (False, True):
+                try:
+                    return await view_rows(view, partial(self._answer, listener.call))
+                except ControlError as error:
+                    if error.code != UNAUTHENTICATED or is_again:
+                        raise
+                    if not await self._renew(listener, is_refused=True):  # the broker has started again
+                        break
+        return None
+
+    async def _answer(self, call: Call, command: str) -> object:
+        answer = await call.view(command)
+        self._costs[command] = len(answer) if isinstance(answer, list) else 1
+        return answer
+
+    async def _renew(self, listener: Listener, *, is_refused: bool) -> bool:
+        """Check a listener's login again; a refused listener is ended. Returns False then."""
+        try:
+            listener.call = replace(listener.call, caller=await listener.call.renew(is_refused))
+        except ProblemError as error:
+            if error.status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+                listener.end(error.detail)
+                return False
+            raise ControlError(error.detail) from error
+        listener.renewed_at = self._now()
+        return True
+
+    def _send(self, view: ViewTable, change: Change) -> None:
+        """Send the changes of a view; listeners to the same rows share one event."""
+        events: dict[frozenset[str], bytes] = {}
+        has_destinations = any(attribute.name == DESTINATION for attribute in view.attributes)
+        for listener in self._live():
+            if not listener.is_open or view not in listener.views:
+                continue
+            names = listener.destinations if has_destinations else frozenset[str]()
+            if names not in events:
+                events[names] = _event(view, _chosen(change.changed, names), _chosen(change.removed, names))
+            if events[names]:
+                listener.put(events[names], self._now())
+
+
+def _chosen(rows: Sequence[Row], names: frozenset[str]) -> Sequence[Row]:
+    return [row for row in rows if row.get(DESTINATION) in names] if names else rows
+
+
+def _event(view: ViewTable, changed: Sequence[Row], removed: Sequence[Row]) -> bytes:
+    """Return the event of some changes; empty without any."""
+    if not changed and not removed:
+        return b""
+    if len(changed) + len(removed) > MAX_ROWS:
+        return event_of(view.name, {"changed": [], "removed": [], "reload": True})
+    return event_of(view.name, {"changed": changed, "removed": removed, "reload": False})

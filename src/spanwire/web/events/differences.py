@@ -1,0 +1,55 @@
+"""The rows of one view that a round has found changed, new or gone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from spanwire.management.attributes import ViewTable
+
+AGES: Final = frozenset({"uptime_s", "since_s", "away_s"})  # they grow by themselves, which is no change
+
+Row = Mapping[str, object]
+Key = tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Changed and new rows, and the keys of rows that are gone."""
+
+    changed: Sequence[Row]
+    removed: Sequence[Row]
+
+
+class Differences:
+    """Compares each reading of a view with the one before."""
+
+    def __init__(self, view: ViewTable) -> None:
+        self._keys: Final = view.keys
+        self._rows: dict[Key, Row] | None = None
+
+    @property
+    def has_base(self) -> bool:
+        """True after the first reading."""
+        return self._rows is not None
+
+    def update(self, rows: Iterable[Row]) -> Change:
+        """Take a reading. Returns what differs from the one before; the first one differs in nothing."""
+        former, now = self._rows, {tuple(row.get(key) for key in self._keys): row for row in rows}
+        self._rows = now
+        if former is None:
+            return Change([], [])
+        changed = [row for key, row in now.items() if not _is_same(row, former.get(key))]
+        removed = [dict(zip(self._keys, key, strict=True)) for key in former if key not in now]
+        return Change(changed, removed)
+
+
+def _is_same(row: Row, former: Row | None) -> bool:
+    if former is None:
+        return False
+    return row == former or _without_ages(row) == _without_ages(former)
+
+
+def _without_ages(row: Row) -> Row:
+    return {name: value for name, value in row.items() if name not in AGES}
