@@ -91,6 +91,7 @@ CONFIGURATION_READER: Final = "spanwire.service.config.reading:ConfigurationRead
 TOML_READER: Final = "spanwire.service.config.toml:read_toml"
 BRIDGE_INTERPRETER: Final = "spanwire.service.config.interpretation.jms_bridges:BridgeInterpreter"
 NETWORK_INTERPRETER: Final = "spanwire.service.config.interpretation.network:NetworkInterpreter"
+READ_CONNECTOR: Final = "spanwire.service.config.interpretation.runtime_connector:read_connector"
 
 # Loaded only by a broker with network connectors, links of other brokers, announcements, TLS, bridges or plug-ins.
 NETWORK_CONNECTOR: Final = "spanwire.network.connector.network_connector:NetworkConnector"

@@ -157,6 +157,34 @@ def test_a_connector_without_auto_start_waits_for_an_operator_who_may_also_stop_
             assert refused.stderr == "spanwire network: unknown network connector other; known are link\n"
 
 
+class Near(Started):
+    """A broker of its own name without network connectors."""
+
+    def text(self) -> str:
+        return super().text().replace('"tested"', '"near"')
+
+
+def test_an_operator_adds_and_removes_a_network_connector(tmp_path: Path) -> None:
+    with Started(tmp_path / "far") as far, Near(tmp_path / "near") as near:
+        here = ("--data-directory", str(near.data))
+        uri = f"static:(tcp://127.0.0.1:{far.ports['tcp']})"
+        added = spanwire("network", "add", uri, "--link", "toFar", "--set", "remotePassword=canary", *here)
+        assert (added.returncode, added.stderr) == (0, "")
+        assert added.stdout.startswith(f"network connector toFar: tcp://127.0.0.1:{far.ports['tcp']} ")
+        assert eventually(lambda: [link["state"] for link in links(near)] == ["running"])
+        assert send_and_receive(near.broker_url, far.broker_url, "FORTH", ["f"]) == ["f"]
+        taken = spanwire("network", "add", uri, "--link", "toFar", *here)
+        assert taken.stderr == "spanwire network: there is a network connector toFar already\n"
+        refused = spanwire("network", "add", "static:(vm://far)", *here)
+        assert (refused.returncode, links(near)[1:]) == (1, [])
+        assert "vm: is no address of one broker" in refused.stderr
+        removed = spanwire("network", "remove", "toFar", *here)
+        assert removed.stdout == f"network connector toFar: tcp://127.0.0.1:{far.ports['tcp']} removed\n"
+        assert links(near) == []
+        near.awaits('network-remove {"connectors": ["toFar"]} done')
+        assert not any("canary" in line for line in near.errors)
+
+
 def test_a_remote_broker_that_is_down_is_one_line_and_a_state(tmp_path: Path) -> None:
     (port,) = free_ports(1)
     uri = f"static:(tcp://127.0.0.1:{port})?initialReconnectDelay=100"

@@ -238,3 +238,24 @@ def test_a_queue_is_browsed_over_the_control_socket(broker: Started) -> None:
     assert any(line.startswith("  died of: ") for line in told(broker, "browse", "ActiveMQ.DLQ", "--verbose"))
     refused = asked(broker, "browse", "NOWHERE")
     assert (refused.returncode, "there is no queue NOWHERE" in refused.stderr) == (1, True)
+
+
+def test_a_connector_is_stopped_with_its_connections_and_started_again(broker: Started) -> None:
+    port = broker.ports["stomp"]
+    with broker.stomp() as client:
+        assert told(broker, "connector", "stop", "stomp") == [
+            f"connector stomp: stomp://127.0.0.1:{port} stopped, 0 connections"
+        ]
+        with pytest.raises((EOFError, ConnectionError, AssertionError)):
+            client.receive()
+    with pytest.raises(ConnectionRefusedError):
+        broker.stomp()
+    assert told(broker, "connector", "start", "stomp", "stomp")[0].startswith("connector stomp: ")
+    sends(broker, "AFTER", "n:1")
+    listed = told(broker, "connector", "list")
+    assert [line.split(",")[0].rpartition(" ")[2] for line in listed] == ["started", "started"]
+    refused = asked(broker, "connector", "stop", "other")
+    assert (refused.returncode, refused.stderr) == (
+        1, "spanwire connector: unknown connector other; known are openwire, stomp\n",
+    )  # fmt: skip
+    broker.awaits('connector-stop {"connectors": ["stomp"]} done')

@@ -195,7 +195,7 @@ class BrokerAssembly:
         )  # fmt: skip
         self.operator_actions = OperatorActions(
             context, self.usage, self.access, self.router, self.flow, self.map, self.durables, self.connections,
-            self.xa, self._ids,
+            self.xa, self.scheduler, self._ids,
         )  # fmt: skip
         self.overview = Overview(
             context, self.map, self.connections, self.usage, self._limits, self.flow, self.xa, self.scheduler,

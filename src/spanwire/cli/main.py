@@ -34,6 +34,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "health": ("spanwire.cli.monitoring.health:run", "judge a running broker, with the exit codes of Nagios plug-ins"),
     "metrics": ("spanwire.cli.monitoring.web:metrics", "print the metrics of a running broker in OpenMetrics"),
     "web": ("spanwire.cli.monitoring.web:web", "serve metrics and health of a running broker over HTTP"),
+    "connector": ("spanwire.cli.process.connector:run", "list, start or stop the addresses that a broker listens on"),
     "dstat": ("spanwire.cli.messages.dstat:run", "counters of the queues and topics"),
     "bstat": ("spanwire.cli.messages.query:bstat", "statistics of the broker, its connections and destinations"),
     "query": ("spanwire.cli.messages.query:run", "attributes of the broker's objects, chosen by type and name"),

@@ -57,6 +57,10 @@ class ActingBroker(Protocol):
         """End a consumer."""
         ...
 
+    def remove_job(self, job_id: str, now: Time) -> None:
+        """Remove a scheduled message."""
+        ...
+
 
 class BrokerActions:
     """Checks the arguments of requests, and waits for the broker's answer."""
@@ -158,6 +162,18 @@ class BrokerActions:
         self._broker.end_consumer(consumer_id, self._clock.now())
         self._wake()
         return {"consumer_id": consumer_id}
+
+    async def remove_job(self, arguments: Mapping[str, object]) -> View:
+        """Remove the scheduled message ``job_id``.
+
+        Raises:
+            ConfigurationError: the argument is invalid
+            JmsError: there is no such job, or the store refuses
+        """
+        job_id = _text(arguments, "job_id")
+        self._broker.remove_job(job_id, self._clock.now())
+        self._wake()
+        return {"job_id": job_id}
 
 
 class _Outcome:

@@ -39,6 +39,7 @@ def broker_operations(
         "commit-branch": actions.commit_branch,
         "roll-back-branch": actions.roll_back_branch,
         "end-consumer": actions.end_consumer,
+        "job-remove": actions.remove_job,
         "disconnect": administration.disconnect,
         "task-cancel": tasks.cancel,
     }

@@ -18,6 +18,7 @@ import asyncio
 import json
 import logging
 import os
+import re
 import socket
 import struct
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -39,6 +40,8 @@ ENTRIES_PER_TURN: Final = 100  # entries of a list made in one turn; each takes 
 FAILURE: Final = "the control command %s failed"
 HANDLE: Final = "handle"
 NOT_NOTED: Final = ("login", "destination")  # a login a minute and user, and reading, are not audited
+HIDDEN: Final = "********"
+LOGIN_IN_URI: Final = re.compile(r"//[^/@\s,)]*@")
 NOT_AUDITED: Final = ("command", HANDLE, "password")  # arguments that never stand in the log
 
 Command = Callable[[], object]
@@ -212,11 +215,20 @@ class ControlServer:
             answer = _failure_answer(name)
         if name not in NOT_NOTED or not answer["ok"]:
             outcome = "done" if answer["ok"] else f"refused: {printable(str(answer['error']))}"
-            text = json.dumps({key: value for key, value in arguments.items() if key not in NOT_AUDITED})
+            text = json.dumps(_audited({key: value for key, value in arguments.items() if key not in NOT_AUDITED}))
             source = _peer(client) if operator is None else f"{_peer(client)} for {_named(operator)}"
             audit.info("control socket, %s: %s %s %s", source, name, printable(text), outcome)
         if not client.is_closing():
             _write(client, answer)
+
+
+def _audited(value: object) -> object:
+    """Return an argument without passwords, also within objects, lists and addresses."""
+    if isinstance(value, dict):
+        return {key: HIDDEN if "password" in str(key).lower() else _audited(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_audited(inner) for inner in value]
+    return LOGIN_IN_URI.sub(f"//{HIDDEN}@", value) if isinstance(value, str) else value
 
 
 def _refusal(error: SpanwireError) -> dict[str, object]:

@@ -55,6 +55,7 @@ class Operation:
 
 SELECTOR: Final = Argument("selector", TEXT, "a selector; without one all messages")
 CONNECTORS: Final = (Argument("connectors", LIST, "names of network connectors", required=True),)
+LISTENERS: Final = (Argument("connectors", LIST, "names of connectors", required=True),)
 BRIDGES: Final = (Argument("bridges", LIST, "names of bridges", required=True),)
 MOST: Final = Argument("limit", INTEGER, "most messages", least=0)
 LATER: Final = Argument("as_task", BOOLEAN, "true for an answer at once, with the id of a task")
@@ -112,6 +113,8 @@ OPERATIONS: Final = (
               "roll back a prepared XA branch whose transaction manager is gone", (XID,)),
     Operation("/consumers/end", "end-consumer", Role.ADMIN, "end a consumer; its connection stays",
               (Argument("consumer_id", TEXT, "id of the consumer", required=True),)),
+    Operation("/jobs/remove", "job-remove", Role.ADMIN, "remove a scheduled message",
+              (Argument("job_id", TEXT, "id of the job", required=True),)),
     Operation("/connections/disconnect", "disconnect", Role.ADMIN, "close connections",
               (Argument("client", TEXT, "a client id, a connection id or a remote address", required=True),)),
     Operation("/tasks/cancel", "task-cancel", Role.OPERATE, "end a task; what it has done stays",
@@ -121,6 +124,17 @@ OPERATIONS: Final = (
               "set the level of a logger, and show the loggers with a level of their own",
               (Argument("logger", TEXT, "the name of a logger, or root"),
                Argument("level", TEXT, "debug, info, warning, error or inherited"))),
+    Operation("/connectors/start", "connector-start", Role.ADMIN, "accept connections again at stopped connectors",
+              LISTENERS),
+    Operation("/connectors/stop", "connector-stop", Role.ADMIN, "close the ports of connectors, and their connections",
+              LISTENERS),
+    Operation("/network_connectors/add", "network-add", Role.ADMIN,
+              "add a network connector until the next start of the broker",
+              (Argument("uri", TEXT, "brokers to link to, such as static:(tcp://host:61616)", required=True),
+               Argument("name", TEXT, "its name; else NC, NC-2, …"),
+               Argument("settings", OBJECT, "attributes of <networkConnector>, as texts"))),
+    Operation("/network_connectors/remove", "network-remove", Role.ADMIN,
+              "end the links of network connectors, and forget these until the next start of the broker", CONNECTORS),
     Operation("/links/stop", "network-stop", Role.ADMIN, "stop network connectors", CONNECTORS),
     Operation("/bridges/pause", "bridge-pause", Role.OPERATE, "pause bridges, also over a restart of the broker",
               BRIDGES),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -23,9 +24,15 @@ if TYPE_CHECKING:  # loaded by name, because most brokers have no network connec
     from spanwire.network.connector.link import LinkView, NetworkConnectorSettings
     from spanwire.network.connector.network_connector import NetworkConnector
     from spanwire.service.announcements import Announcements
+    from spanwire.service.config.security.tls import Stores
+
+    ReadConnector = Callable[[Mapping[str, str], Stores | None], NetworkConnectorSettings]
 
 logger = logging.getLogger(__name__)
 
+MAX_CONNECTORS: Final = 100  # network connectors of a broker to which operators may add; each has up to 100 links
+FIRST_NAME: Final = "NC"  # ActiveMQ's name for a network connector without one
+REMOVED: Final = "removed"  # the state of a link in the answer to its connector's removal
 MAX_NAMES: Final = 100  # connectors in one request; bounds the work of one request
 CLUSTER_INTERVAL: Final = 1.0  # seconds between two updates of the brokers that clients learn of
 RUNNING: Final = "running"  # the state of an active link
@@ -35,7 +42,9 @@ ANY_HOST: Final = ("0.0.0.0", "::", "")  # a connector that listens on all addre
 class Networking:
     """All network connectors and announcements of a broker, and the duplex links of other brokers."""
 
-    def __init__(self, settings: Sequence[NetworkConnectorSettings]) -> None:
+    def __init__(self, settings: Sequence[NetworkConnectorSettings], stores: Stores | None = None) -> None:
+        """``stores`` are the broker's key and trust store, for connectors that an operator adds."""
+        self._stores: Final = stores
         self._settings: Final = tuple(settings)
         self._connectors: Final[dict[str, NetworkConnector]] = {}
         self._make: Callable[[NetworkConnectorSettings], NetworkConnector] | None = None
@@ -127,6 +136,9 @@ class Networking:
         for settings in added:
             if make is None:
                 break
+            former = self._connectors.pop(settings.bridge.name, None)
+            if former is not None:  # one that an operator has added
+                former.end()
             try:
                 connector = self._connectors[settings.bridge.name] = make(settings)
                 if settings.auto_start:
@@ -173,6 +185,59 @@ class Networking:
         for connector in connectors:
             connector.end()
         return [asdict(view) for connector in connectors for view in connector.views()]
+
+    async def add_connector(self, arguments: Mapping[str, object]) -> list[dict[str, object]]:
+        """Add the network connector ``name`` with the addresses ``uri`` until the next start of the broker.
+
+        ``settings`` has further attributes of ``<networkConnector>``. The first one without a name is called NC, the
+        next one NC-2.
+
+        Returns:
+            A view of each link.
+
+        Raises:
+            ConfigurationError: an argument is refused, the name is taken, or there are `MAX_CONNECTORS` connectors
+        """
+        uri, name, others = arguments.get("uri"), arguments.get("name"), arguments.get("settings", {})
+        if not isinstance(uri, str) or not (name is None or (isinstance(name, str) and name)):
+            raise ConfigurationError("uri and name are texts")
+        if not isinstance(others, dict) or not all(isinstance(value, str) for value in others.values()):
+            raise ConfigurationError("settings is an object of texts: attributes of <networkConnector>")
+        if len(self._connectors) >= MAX_CONNECTORS:
+            raise ConfigurationError(f"there are {MAX_CONNECTORS} network connectors: remove one")
+        attributes = {**others, "uri": uri, "name": self._free_name() if name is None else name}
+        read = cast("ReadConnector", registry.load(registry.READ_CONNECTOR))
+        settings = read(attributes, self._stores)
+        make = self._make
+        if make is None:
+            raise ConfigurationError("the broker has not started yet")
+        if settings.bridge.name in self._connectors:
+            raise ConfigurationError(f"there is a network connector {settings.bridge.name[:100]} already")
+        connector = self._connectors[settings.bridge.name] = make(settings)
+        try:
+            await connector.start(self._own)
+        except ConfigurationError:
+            del self._connectors[settings.bridge.name]
+            raise
+        return [asdict(view) for view in connector.views()]
+
+    def _free_name(self) -> str:
+        numbers = itertools.count(2)
+        name = FIRST_NAME
+        while name in self._connectors:
+            name = f"{FIRST_NAME}-{next(numbers)}"
+        return name
+
+    async def remove_connectors(self, arguments: Mapping[str, object]) -> list[dict[str, object]]:
+        """End the links of network connectors, and forget the connectors until the next start of the broker.
+
+        Raises `ConfigurationError`.
+        """
+        connectors = self._named(arguments)
+        for connector in connectors:
+            connector.end()
+            self._connectors.pop(connector.settings.bridge.name, None)
+        return [{**asdict(view), "state": REMOVED} for connector in connectors for view in connector.views()]
 
     def _named(self, arguments: Mapping[str, object]) -> list[NetworkConnector]:
         names = arguments.get("connectors")

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
@@ -31,12 +31,12 @@ from spanwire.management.handles import Handles
 from spanwire.management.tasks import Tasks
 from spanwire.management.views import BrokerView
 from spanwire.model.destination import Destination
-from spanwire.model.environment import IdGenerator, Time
+from spanwire.model.environment import IdGenerator
 from spanwire.model.errors import ConfigurationError, StoreError
 from spanwire.model.message import Message
-from spanwire.network.bridge.duplex_bridge import DuplexAcceptor
-from spanwire.protocols.base import ConnectionSettings, ProtocolConnection
 from spanwire.service.config.model import BrokerConfiguration
+from spanwire.service.connection_factories import connection_factories, connection_factory
+from spanwire.service.connector_operations import ConnectorOperations
 from spanwire.service.machine.environment import RealEnvironment
 from spanwire.service.message_formats import message_formats
 from spanwire.service.networking import Networking, announced_uri
@@ -49,7 +49,7 @@ from spanwire.service.usage import usage_limits
 from spanwire.service.web_keys import web_keys
 from spanwire.service.web_process import WebProcess
 from spanwire.transports.admission import Admission, ReceiveBudget
-from spanwire.transports.base import CLOSE_LINGER, RECEIVE_SHARE, ConnectionFactory
+from spanwire.transports.base import CLOSE_LINGER, RECEIVE_SHARE
 from spanwire.transports.connector import TransportConnector
 from spanwire.transports.loop.polling import Polling
 from spanwire.transports.loop.turn import Turn
@@ -65,8 +65,6 @@ STOP_POLL: Final = 0.02  # seconds between two checks for unsent responses or op
 STOP_ANSWERS: Final = 10.0  # seconds to write 64 MiB (`MAX_UNSYNCED_BYTES`) at 6 MiB/s
 
 AdvisoryFormatClass = Callable[[str, str, str, str, MessageFormats], AdvisoryFormat]
-ConnectionClass = Callable[[Broker, ConnectionSettings, Time], ProtocolConnection]
-LinkedConnectionClass = Callable[[Broker, ConnectionSettings, Time, DuplexAcceptor], ProtocolConnection]
 
 
 class BrokerService:
@@ -103,7 +101,7 @@ class BrokerService:
         self._finished: Final = asyncio.Event()
         self._security: Final = Security(configuration)
         self._persistence: Final = Persistence(directory, configuration.persistence)
-        self._networking: Final = Networking(configuration.network_connectors)
+        self._networking: Final = Networking(configuration.network_connectors, configuration.stores)
         self._broker: Broker | None = None
         self._turn: Turn | None = None
         self._control: ControlServer | None = None
@@ -141,8 +139,8 @@ class BrokerService:
             self._watch_configuration(broker)
             acceptor = self._networking.acceptor(broker)
             for connector in self.connectors:
-                await connector.start(_connection_factories(connector.settings.spoken(), broker, acceptor), turn)
-            self.in_process.start(_connection_factory(IN_PROCESS_PROTOCOL, broker, acceptor), turn)
+                await self._accept(connector)
+            self.in_process.start(connection_factory(IN_PROCESS_PROTOCOL, broker, acceptor), turn)
             await self._networking.start(broker, self._address(), turn, self.connectors)
             broker.became_master(self.environment.now())
             self.wake()
@@ -228,6 +226,22 @@ class BrokerService:
         if self._control is not None:
             self._control.stop()
             await asyncio.sleep(0)
+
+    async def _accept(self, connector: TransportConnector) -> None:
+        """Let a bound connector accept connections. Raises `TransportError`."""
+        assert self._turn is not None
+        broker = self.broker
+        acceptor = self._networking.acceptor(broker)
+        await connector.start(connection_factories(connector.settings.spoken(), broker, acceptor), self._turn)
+
+    async def _start_connector(self, connector: TransportConnector) -> None:
+        """Bind and start a connector that an operator has stopped. Raises `SpanwireError`."""
+        obstacle = None if self._allow_anonymous else self._security.obstacle()
+        lines = await open_connectors([connector], obstacle)
+        if lines:
+            raise ConfigurationError("\n".join(lines))
+        await connector.bind()
+        await self._accept(connector)
 
     async def _refuse_open_binds(self, security: Security) -> None:
         """Raise `ConfigurationError` for unprotected connectors open to the network."""
@@ -379,11 +393,16 @@ class BrokerService:
             "web-keys": lambda: web_keys(self.configuration),
             "stop": self.request_stop,
         }
+        connectors = ConnectorOperations(self.connectors, self._start_connector)
         handles = Handles(broker.administration, clock, lambda: self._security.is_open)
         operations: dict[str, Operation] = {
             **broker_operations(broker, clock, self.wake, self.read_stored, tasks),
             "login": handles.login,
             "destination": view.destination,
+            "connector-start": connectors.start,
+            "connector-stop": connectors.stop,
+            "network-add": self._networking.add_connector,
+            "network-remove": self._networking.remove_connectors,
             "network-start": self._networking.start_connectors,
             "network-stop": self._networking.stop_connectors,
             "bridge-pause": lambda arguments: self._bridge_command("pause", arguments),
@@ -464,21 +483,6 @@ def _bridges(configuration: BrokerConfiguration, directory: Path | None) -> Brid
         return None
     child_class = cast("type[BridgeChildProcess]", registry.load(registry.BRIDGE_CHILD))
     return child_class(configuration.bridges, directory)
-
-
-def _connection_factories(
-    protocols: Iterable[str], broker: Broker, acceptor: DuplexAcceptor
-) -> dict[str, ConnectionFactory]:
-    """Return the connection factory of each protocol."""
-    return {protocol: _connection_factory(protocol, broker, acceptor) for protocol in protocols}
-
-
-def _connection_factory(protocol: str, broker: Broker, acceptor: DuplexAcceptor) -> ConnectionFactory:
-    if protocol == registry.NETWORK_PROTOCOL:
-        linked_class = cast(LinkedConnectionClass, registry.load(registry.PROTOCOLS[protocol]))
-        return lambda settings, now: linked_class(broker, settings, now, acceptor)
-    connection_class = cast(ConnectionClass, registry.load(registry.PROTOCOLS[protocol]))
-    return lambda settings, now: connection_class(broker, settings, now)
 
 
 def _post(post: Callable[[Callable[[], None]], object], callback: Callable[[], None]) -> None:

@@ -144,6 +144,10 @@ class TransportConnector:
             self._listener.close()
             self._listener = None
 
+    def open_transports(self) -> list[StreamTransport]:
+        """Return the transports of accepted connections."""
+        return list(self._hosts)
+
     def accept(self, transport: StreamTransport, now: Time) -> ProtocolConnection | None:
         """Return the connection for a new socket; None, with a log line, over a limit."""
         peer = transport.get_extra_info("peername")

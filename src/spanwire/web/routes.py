@@ -23,7 +23,7 @@ from spanwire.web.calls import Call, RouteRow
 from spanwire.web.endpoint import Endpoint, Shared
 from spanwire.web.events.changes import Changes
 from spanwire.web.events.stream import events
-from spanwire.web.jolokia import JOLOKIA_ROUTES
+from spanwire.web.jolokia.protocol import JOLOKIA_ROUTES
 from spanwire.web.link import Link, Snapshots
 from spanwire.web.login import handlers
 from spanwire.web.login.sessions import Sessions

@@ -7,6 +7,7 @@ import pytest
 from spanwire.broker.dispatch.slow_consumer_strategy import GRACE_SECONDS
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.ports import Principal
+from spanwire.broker.scheduler.schedule import SchedulerSettings
 from spanwire.model.errors import (
     AuthorizationError,
     InvalidDestinationError,
@@ -120,3 +121,26 @@ def test_a_branch_of_a_connected_manager_is_left_to_it() -> None:
     with pytest.raises(InvalidDestinationError, match="there is no prepared branch"):
         actions.finish_branch("XID:[0]", True, Observer(), stage.now)
     assert len(stage.broker.overview.branches()) == 1
+
+
+def test_a_scheduled_message_is_removed_and_never_delivered() -> None:
+    stage = Stage(scheduler=SchedulerSettings())
+    consumer = stage.peer("c")
+    listener = consumer.consumes(QUEUE)
+    stage.peer("p").sends(QUEUE, "later", properties={"AMQ_SCHEDULED_DELAY": 5_000})
+    stage.syncs()
+    actions, overview = stage.broker.assembly.operator_actions, stage.broker.overview
+    (job,) = overview.jobs()
+    actions.remove_job(job.job_id, stage.now)
+    assert overview.jobs() == []
+    with pytest.raises(InvalidDestinationError, match="no scheduled message"):
+        actions.remove_job(job.job_id, stage.now)
+    stage.waits(10)
+    stage.settle()
+    assert listener.takes() == []
+
+
+def test_a_broker_without_scheduler_has_no_message_to_remove() -> None:
+    stage = Stage()
+    with pytest.raises(InvalidDestinationError, match="no scheduled message"):
+        stage.broker.assembly.operator_actions.remove_job("ID:1", stage.now)

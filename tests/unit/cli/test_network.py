@@ -72,7 +72,7 @@ def test_lint_names_what_keeps_a_broker_of_the_network_from_starting(
 
 def test_without_a_word_it_says_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["network"]) == 2
-    assert "name an action: lint, route, map, simulate, start or stop" in capsys.readouterr().err
+    assert "name an action: lint, route, map, simulate, start, stop, add, remove" in capsys.readouterr().err
 
 
 def test_lint_knows_clients_that_are_described(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -54,6 +54,9 @@ class Broker:
     def end_consumer(self, consumer_id: str, now: Time) -> None:
         self.asked.append(consumer_id)
 
+    def remove_job(self, job_id: str, now: Time) -> None:
+        self.asked.append(("job", job_id))
+
 
 def asked(broker: Broker, what: str, **arguments: object) -> dict[str, object]:
     actions = BrokerActions(broker, FORMATS, Clock(), lambda: None)
@@ -117,4 +120,7 @@ def test_subscriptions_branches_and_consumers_are_named() -> None:
     assert asked(broker, "commit_branch", xid="XID:1")["outcome"] == "committed"
     assert asked(broker, "roll_back_branch", xid="XID:2")["outcome"] == "rolled back"
     asked(broker, "end_consumer", consumer_id="ID:c:1:1")
-    assert broker.asked == [("otto", "c", "n", "topic://T.>", None), ("XID:1", True), ("XID:2", False), "ID:c:1:1"]
+    assert asked(broker, "remove_job", job_id="ID:j") == {"job_id": "ID:j"}
+    assert broker.asked == [
+        ("otto", "c", "n", "topic://T.>", None), ("XID:1", True), ("XID:2", False), "ID:c:1:1", ("job", "ID:j"),
+    ]  # fmt: skip

@@ -197,6 +197,26 @@ def test_each_operation_leaves_one_line_in_the_audit(caplog: pytest.LogCaptureFi
     ]
 
 
+def test_s25_passwords_are_in_no_line_of_the_audit(caplog: pytest.LogCaptureFixture) -> None:
+    async def dialogue() -> None:
+        operations = Operations()
+        operations.go.set()
+        request = {
+            "command": "slow",
+            "uri": "static:(tcp://anna:canary@b:1,ssl://otto:canary@c:1)",
+            "settings": {"remotePassword": "canary", "name": "toB", "list": [{"Password": ["canary"]}]},
+        }
+        operated(operations).handle(json.dumps(request).encode(), cast(asyncio.Transport, Client()))
+        await _settle()
+
+    with caplog.at_level(logging.INFO, "spanwire.audit"):
+        asyncio.run(dialogue())
+    (line,) = [record.message for record in caplog.records if record.name == "spanwire.audit"]
+    assert "canary" not in line
+    assert '"name": "toB"' in line
+    assert "tcp://********@b:1,ssl://********@c:1" in line
+
+
 class Logins:
     """Duck-typed to `LoginBroker`."""
 

@@ -1,4 +1,4 @@
-"""Actions of an operator that end in a later turn: a send, the end of a prepared branch or of a consumer."""
+"""Actions of an operator on messages, branches, consumers and jobs; some end in a later turn."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.ports import ClientConnection, Principal
 from spanwire.broker.routing.flow_control import FlowControl
 from spanwire.broker.routing.message_router import MessageRouter
+from spanwire.broker.scheduler.removal_job import remove_jobs
+from spanwire.broker.scheduler.scheduler import Scheduler
 from spanwire.broker.security.access_control import AccessControl
 from spanwire.broker.topic.durable_subscription import subscription_key
 from spanwire.broker.transactions.xa_transactions import XaTransactions
@@ -85,6 +87,7 @@ class OperatorActions:
         durables: DurableSubscriptions,
         connections: Connections,
         xa: XaTransactions,
+        scheduler: Scheduler | None,
         ids: IdGenerator,
     ) -> None:
         self._context: Final[BrokerContext] = context
@@ -96,6 +99,7 @@ class OperatorActions:
         self._durables: Final[DurableSubscriptions] = durables
         self._connections: Final[Connections] = connections
         self._xa: Final[XaTransactions] = xa
+        self._scheduler: Final[Scheduler | None] = scheduler
         self.connection_id: Final[str] = ids.next_id()
 
     def send(self, principal: Principal, message: Message, observer: ActionObserver, now: Time) -> None:
@@ -167,6 +171,19 @@ class OperatorActions:
         subscription.consumer.close(JmsError(ENDED))
         subscription.output.mark_dirty()
         self._context.wake_at(ConsumerEnd(subscription, self._context), self._context.monotonic + GRACE_SECONDS)
+
+    def remove_job(self, job_id: str, now: Time) -> None:
+        """Remove a scheduled message.
+
+        Raises:
+            JmsError: there is no such job, or the store refuses.
+        """
+        self._context.begin_request(now)
+        scheduler = self._scheduler
+        job = None if scheduler is None else scheduler.schedule.find(job_id)
+        if scheduler is None or job is None:
+            raise InvalidDestinationError(f"there is no scheduled message {job_id[:200]}")
+        remove_jobs(self._context, scheduler.schedule, [job])
 
     def _state(self, principal: Principal, client_id: str | None, observer: ActionObserver | None) -> ConnectionState:
         connection = OperatorConnection(_Nobody() if observer is None else observer)

@@ -1,19 +1,17 @@
-"""``spanwire network``: checks the files of a network, and shows routes and links.
-
-Also starts and stops network connectors.
-"""
+"""``spanwire network``: checks the files of a network, and shows routes and links."""
 
 from __future__ import annotations
 
 import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Final
 
 from spanwire.cli.arguments import Parser, placement
 from spanwire.cli.endpoint import login_options, password, tls_settings
+from spanwire.cli.network.network_change import add, remove, start, stop
 from spanwire.cli.network.network_map import MAX_BROKERS, Login, ask, lines
 from spanwire.cli.network.network_simulate import run as simulate
 from spanwire.cli.process.status import counted
@@ -34,6 +32,8 @@ USAGE: Final = """usage: spanwire network lint [--clients FILE] [--before FILE].
        spanwire network simulate (--topology KIND --brokers N | --edges FILE | FILE...) [OPTIONS]
        spanwire network start NAME...
        spanwire network stop NAME...
+       spanwire network add [--link NAME] [--set ATTRIBUTE=VALUE]... URI
+       spanwire network remove NAME...
 
 lint   checks the configurations of all brokers of a network and lists faults and hints, each with file, line, reason
        and remedy; --clients describes the clients, --before names the previous files
@@ -45,6 +45,8 @@ simulate  shows with Spark how demand, messages and advisories spread in a netwo
        spanwire network simulate --help
 start  starts network connectors that were stopped, or that have autoStart="false"
 stop   ends the links of network connectors until they are started, or the broker is started again
+add    adds a network connector to a running broker until its next start
+remove  ends the links of network connectors, and forgets these until the next start of the broker
 """
 
 
@@ -54,12 +56,9 @@ def run(arguments: Sequence[str]) -> int:
     if words and words[0] in ("-h", "--help"):
         sys.stdout.write(USAGE)
         raise SystemExit(0)
-    actions = {"lint": _lint, "route": _route, "map": _map, "simulate": simulate, "start": _start, "stop": _stop}
-    action = actions.get(words[0]) if words else None
+    action = ACTIONS.get(words[0]) if words else None
     if action is None:
-        sys.stderr.write(
-            "spanwire network: name an action: lint, route, map, simulate, start or stop; spanwire network --help\n"
-        )
+        sys.stderr.write(f"spanwire network: name an action: {', '.join(ACTIONS)}; spanwire network --help\n")
         return USAGE_ERROR
     return action(words[1:])
 
@@ -250,25 +249,6 @@ def beyond(ways: object, names: Mapping[str, str] | None = None) -> list[str]:
     return lines_beyond
 
 
-def _start(arguments: Sequence[str]) -> int:
-    return _change("start", "Let network connectors of a running broker connect.", arguments)
-
-
-def _stop(arguments: Sequence[str]) -> int:
-    return _change("stop", "End the links of network connectors of a running broker.", arguments)
-
-
-def _change(word: str, description: str, arguments: Sequence[str]) -> int:
-    parser = Parser(prog=f"spanwire network {word}", description=description)
-    parser.add_argument("names", nargs="+", metavar="NAME", help="the name of a network connector")
-    placement(parser, names_others=True)
-    options = parser.parse(arguments)
-    rows = control_client(options).ask(f"network-{word}", connectors=options.names)
-    for row in rows if isinstance(rows, list) else []:
-        _print(f"network connector {row['name']}: {row['uri']} {row['state']}")
-    return 0
-
-
 def _link(row: dict[str, object]) -> str:
     reason = f" ({row['reason']})" if row.get("reason") else ""
     way = "<->" if row.get("duplex") else "-->"
@@ -282,3 +262,15 @@ def _link(row: dict[str, object]) -> str:
 
 def _print(line: str) -> None:
     sys.stdout.write(escaped(line) + "\n")
+
+
+ACTIONS: Final[dict[str, Callable[[Sequence[str]], int]]] = {
+    "lint": _lint,
+    "route": _route,
+    "map": _map,
+    "simulate": simulate,
+    "start": start,
+    "stop": stop,
+    "add": add,
+    "remove": remove,
+}

@@ -100,7 +100,7 @@ class LinkView:
     ``reason`` is the cause of the present or last break. ``destinations`` have demand at the remote broker. ``since_s``
     is the age of the ``state`` in seconds, ``reconnects`` the number of connections before this one. The counters are
     those of `BridgeStatistics`, ``filtered`` by reason. ``ways`` are the paths of broker ids to consumers beyond the
-    remote broker, nearest first.
+    remote broker, nearest first. An ``accepted`` link was opened by the remote broker.
     """
 
     name: str
@@ -121,6 +121,7 @@ class LinkView:
     filtered: dict[str, int] = field(default_factory=dict)
     unserved: int = 0
     ways: tuple[tuple[str, ...], ...] = ()
+    accepted: bool = False
 
 
 def accepted_view(link: AcceptedLink, now: float) -> LinkView:
@@ -151,6 +152,7 @@ def accepted_view(link: AcceptedLink, now: float) -> LinkView:
         filtered=statistics.refusals.by_reason(),
         unserved=statistics.unserved,
         ways=() if demand is None else demand.ways(MAX_SHOWN),
+        accepted=True,
     )
 
 

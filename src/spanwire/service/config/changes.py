@@ -37,6 +37,7 @@ WORDS: Final[dict[str, str]] = {
     "authorization": "<authorizationPlugin>",
     "runtime": "<runtimeConfigurationPlugin>",
     "web": "<web>",
+    "stores": "<sslContext>",
 }
 OF_THE_READING: Final = ("source", "warnings", "skipped", "presumed_base")
 

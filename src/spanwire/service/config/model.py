@@ -30,6 +30,7 @@ from spanwire.transports.base import ConnectorSettings
 if TYPE_CHECKING:
     from spanwire.bridges.model.definition import BridgeDefinition
     from spanwire.network.connector.link import NetworkConnectorSettings
+    from spanwire.service.config.security.tls import Stores
     from spanwire.tls.settings import TlsSettings
 
 BUILT_IN: Final = "built-in default"  # the source of the configuration without a file
@@ -239,6 +240,7 @@ class BrokerConfiguration:
     authorization: AuthorizationConfiguration | None = None
     runtime: RuntimeSettings | None = None
     web: WebConfiguration | None = None
+    stores: Stores | None = None
     source: str = BUILT_IN
     warnings: tuple[str, ...] = field(default=())
     skipped: tuple[str, ...] = field(default=())

@@ -98,6 +98,7 @@ class Interpreter:
             plugins=PluginInterpreter(self.findings, self.inner).plugins(broker, plugins),
             runtime=PluginInterpreter(self.findings, self.inner).runtime(plugins),
             web=self._web(broker, stores),
+            stores=stores,
             authentication=security.authentication(plugins),
             authorization=security.authorization(plugins),
             source=self.findings.source,

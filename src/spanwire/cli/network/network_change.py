@@ -1,0 +1,69 @@
+"""``spanwire network start``, ``stop``, ``add`` and ``remove``: network connectors of a running broker."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from spanwire.cli.arguments import Parser, placement
+from spanwire.cli.running import control_client
+from spanwire.model.text import escaped
+
+TEXTS: Final = {
+    "start": "Let network connectors of a running broker connect.",
+    "stop": "End the links of network connectors of a running broker.",
+    "remove": "End the links of network connectors of a running broker, and forget them until its next start.",
+}
+
+
+def _named(action: str) -> Callable[[Sequence[str]], int]:
+    """Return the command for an action on named connectors."""
+
+    def run(arguments: Sequence[str]) -> int:
+        parser = Parser(prog=f"spanwire network {action}", description=TEXTS[action])
+        parser.add_argument("names", nargs="+", metavar="NAME", help="the name of a network connector")
+        placement(parser, names_others=True)
+        options = parser.parse(arguments)
+        _print(control_client(options).ask(f"network-{action}", connectors=options.names))
+        return 0
+
+    return run
+
+
+start: Final = _named("start")
+stop: Final = _named("stop")
+remove: Final = _named("remove")
+
+
+def add(arguments: Sequence[str]) -> int:
+    """Add a network connector to a running broker."""
+    parser = Parser(
+        prog="spanwire network add",
+        description="Add a network connector to a running broker, until its next start, and let it connect.",
+    )
+    parser.add_argument("uri", metavar="URI", help="brokers to link to, such as 'static:(tcp://host:61616)'")
+    parser.add_argument("--link", metavar="NAME", help="the name of the connector; else NC, NC-2, …")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="ATTRIBUTE=VALUE",
+        help="an attribute of <networkConnector>, such as duplex=true; a password shows in the list of processes",
+    )
+    placement(parser)
+    options = parser.parse(arguments)
+    settings: dict[str, str] = {}
+    for pair in options.set:
+        attribute, equals, value = pair.partition("=")
+        if not equals:
+            parser.error(f"--set {pair[:100]}: write ATTRIBUTE=VALUE")
+        settings[attribute] = value
+    named = {} if options.link is None else {"name": options.link}
+    _print(control_client(options).ask("network-add", uri=options.uri, settings=settings, **named))
+    return 0
+
+
+def _print(rows: object) -> None:
+    for row in rows if isinstance(rows, list) else []:
+        sys.stdout.write(escaped(f"network connector {row['name']}: {row['uri']} {row['state']}") + "\n")

@@ -1,0 +1,54 @@
+"""``spanwire connector list``, ``start`` and ``stop``: the addresses that a running broker listens on."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from spanwire.cli.arguments import Parser, placement
+from spanwire.cli.running import control_client
+from spanwire.model.text import escaped
+
+USAGE_ERROR: Final = 2
+USAGE: Final = """usage: spanwire connector list
+       spanwire connector start NAME...
+       spanwire connector stop NAME...
+
+list   shows the connectors of a running broker
+start  lets connectors that were stopped accept connections again
+stop   closes the ports of connectors and their connections until they are started, or the broker is started again
+"""
+TEXTS: Final = {
+    "list": "Show the connectors of a running broker.",
+    "start": "Let connectors that were stopped accept connections again.",
+    "stop": "Close the ports of connectors, and their connections.",
+}
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one of the actions; return its exit status."""
+    words = list(arguments)
+    if words and words[0] in ("-h", "--help"):
+        sys.stdout.write(USAGE)
+        raise SystemExit(0)
+    if not words or words[0] not in TEXTS:
+        sys.stderr.write("spanwire connector: name an action: list, start or stop; spanwire connector --help\n")
+        return USAGE_ERROR
+    action = words[0]
+    parser = Parser(prog=f"spanwire connector {action}", description=TEXTS[action])
+    if action != "list":
+        parser.add_argument("names", nargs="+", metavar="NAME", help="the name of a connector")
+    placement(parser, names_others=action != "list")
+    options = parser.parse(words[1:])
+    client = control_client(options)
+    if action == "list":
+        status = client.ask("status")
+        rows = status.get("connectors") if isinstance(status, dict) else None
+    else:
+        rows = client.ask(f"connector-{action}", connectors=options.names)
+    for row in rows if isinstance(rows, list) else []:
+        state = "started" if row["started"] else "stopped"
+        line = f"connector {row['name']}: {row['uri']} {state}, {row['connections']} connections"
+        sys.stdout.write(escaped(line) + "\n")
+    return 0

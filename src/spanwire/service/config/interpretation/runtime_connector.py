@@ -1,0 +1,51 @@
+"""Interprets a network connector that an operator adds to a running broker, with the rules of a configuration file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from spanwire.documents.element import Attribute, Element
+from spanwire.model.errors import ConfigurationError
+from spanwire.service.config.interpretation.interpretation import Interpreter
+from spanwire.service.config.interpretation.network import NetworkInterpreter
+from spanwire.service.config.readers.properties import Variables
+from spanwire.service.config.security.tls import NO_STORES, Stores
+from spanwire.service.config.values.decryption import PREFIX, Decryption
+from spanwire.service.config.values.diagnostics import Findings
+
+if TYPE_CHECKING:
+    from spanwire.network.connector.link import NetworkConnectorSettings
+
+SOURCE: Final = "request"
+LINE: Final = 1
+
+
+def read_connector(attributes: Mapping[str, str], stores: Stores | None) -> NetworkConnectorSettings:
+    """Return the settings of a network connector.
+
+    Args:
+        attributes: attributes of ``<networkConnector>``, ``uri`` among them.
+        stores: key and trust store of the broker, for links with TLS.
+
+    Raises:
+        ConfigurationError: an attribute or the uri is refused, each reason on a line of its own
+    """
+    encrypted = next((name for name, value in attributes.items() if value.strip().startswith(PREFIX)), None)
+    if encrypted is not None:
+        raise ConfigurationError(f"{encrypted[:60]} is encrypted, which only a configuration file can be")
+    findings = Findings(SOURCE)
+    connector = Element(
+        "networkConnector", LINE, attributes={name: Attribute(value, LINE) for name, value in attributes.items()}
+    )
+    group = Element("networkConnectors", LINE, children=[connector])
+    decryption = Decryption({})
+    checks = Interpreter(findings, Path(), Variables({}, {}), decryption)
+    reader = NetworkInterpreter(findings, checks.inner, decryption, lambda elements: NO_STORES)
+    settings = reader.connectors(Element("broker", LINE, children=[group]), NO_STORES if stores is None else stores)
+    try:
+        findings.raise_if_any()
+    except ConfigurationError as error:
+        raise ConfigurationError(str(error).replace(f"{SOURCE}:{LINE}: ", "")) from error
+    return settings[0]

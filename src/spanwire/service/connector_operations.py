@@ -1,0 +1,76 @@
+"""An operator's operations on the transport connectors of a running broker."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final
+
+from spanwire.management.views import connector_row
+from spanwire.model.errors import ConfigurationError
+from spanwire.transports.connector import TransportConnector
+
+MAX_NAMES: Final = 100  # connectors in one request
+CLOSE_S: Final = 1.0  # seconds that the answer waits for closed connections
+POLL_S: Final = 0.02  # seconds between two looks at them
+CLOSED_PER_TURN: Final = 20  # connections closed in one turn; the broker cleans up after each
+
+Open = Callable[[TransportConnector], Awaitable[None]]
+
+
+class ConnectorOperations:
+    """Starts and stops connectors by name."""
+
+    def __init__(self, connectors: Sequence[TransportConnector], start: Open) -> None:
+        """``start`` opens a connector; it raises `SpanwireError` if the port cannot be taken, or may not be open."""
+        self._connectors: Final = connectors
+        self._start: Final = start
+
+    async def start(self, arguments: Mapping[str, object]) -> list[dict[str, object]]:
+        """Start the stopped connectors among the names in ``connectors``; return a view of each.
+
+        Raises:
+            ConfigurationError: a name is unknown, or the port would be open to other machines without users
+            TransportError: the port cannot be taken
+        """
+        chosen = self._named(arguments)
+        for connector in chosen:
+            if not connector.is_started:
+                await self._start(connector)
+        return [connector_row(connector) for connector in chosen]
+
+    async def stop(self, arguments: Mapping[str, object]) -> list[dict[str, object]]:
+        """Stop connectors until an operator starts them, and close their connections; return a view of each.
+
+        Raises:
+            ConfigurationError: a name is unknown
+        """
+        chosen = self._named(arguments)
+        for connector in chosen:
+            connector.stop()
+            transports = connector.open_transports()
+            for index, transport in enumerate(transports, 1):
+                transport.close()
+                if index % CLOSED_PER_TURN == 0:
+                    await asyncio.sleep(0)
+        await self._closed(chosen)
+        return [connector_row(connector) for connector in chosen]
+
+    async def _closed(self, connectors: Sequence[TransportConnector]) -> None:
+        """Wait until the connections are closed, for `CLOSE_S` seconds at most; slow clients take longer."""
+        for _ in range(int(CLOSE_S / POLL_S)):
+            if not any(connector.connection_count for connector in connectors):
+                return
+            await asyncio.sleep(POLL_S)
+
+    def _named(self, arguments: Mapping[str, object]) -> list[TransportConnector]:
+        names = arguments.get("connectors")
+        if not isinstance(names, list) or not 0 < len(names) <= MAX_NAMES:
+            raise ConfigurationError(f"connectors must be a list of 1 to {MAX_NAMES} names of connectors")
+        by_name = {connector.name: connector for connector in self._connectors}
+        for name in names:
+            if not isinstance(name, str) or name not in by_name:
+                raise ConfigurationError(
+                    f"unknown connector {str(name)[:100]}; known are {', '.join(by_name) or 'none'}"
+                )
+        return [by_name[name] for name in dict.fromkeys(names)]

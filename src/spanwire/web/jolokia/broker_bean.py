@@ -1,0 +1,80 @@
+"""The bean of the broker, with totals and the names of other beans."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from spanwire.management.view_table import BROKER, CONNECTORS, CONSUMERS, PRODUCERS, SUBSCRIPTIONS, rows_of, type_of
+from spanwire.web.api import broker_with_totals
+from spanwire.web.calls import Call
+from spanwire.web.jolokia import executions
+from spanwire.web.jolokia.beans import (
+    Bean,
+    Row,
+    broker_name,
+    consumer_name,
+    destination_name,
+    number,
+    producer_name,
+    reference,
+    references,
+    subscription_name,
+    values_of,
+)
+from spanwire.web.jolokia.executions import Node
+
+COUNTS: Final = {
+    "TotalQueuesCount": "queue",
+    "TotalTopicsCount": "topic",
+    "TotalTemporaryQueuesCount": "temp-queue",
+    "TotalTemporaryTopicsCount": "temp-topic",
+}
+LISTS: Final = {"queue": "Queue", "topic": "Topic", "temp-queue": "TemporaryQueue", "temp-topic": "TemporaryTopic"}
+
+
+async def broker_bean(call: Call) -> Bean:
+    """Return the bean of the broker; the lists of other beans are its details."""
+    row = await broker_with_totals(call.view)
+    status = await call.status()
+    destinations = await _rows(call, "destinations")
+    uptime = row.get("uptime_s")
+    attributes: Node = {
+        **values_of(BROKER, row),
+        "UptimeMillis": int(uptime * 1000) if isinstance(uptime, (int, float)) else 0,
+        "TransportConnectors": {str(one["name"]): one["uri"] for one in rows_of(CONNECTORS, status)},
+        "TotalConsumerCount": sum(number(one.get("consumers")) for one in destinations),
+        "TotalProducerCount": sum(number(one.get("producers")) for one in destinations),
+        **{name: sum(type_of(one) == scheme for one in destinations) for name, scheme in COUNTS.items()},
+        "VMURL": f"vm://{row['name']}",
+        "Slave": False,
+    }
+    return Bean(broker_name(str(row["name"])), attributes, executions.BROKER, {}, _lists)
+
+
+async def _lists(call: Call, broker: str) -> Node:
+    destinations = await _rows(call, "destinations")
+    consumers = [row for row in rows_of(CONSUMERS, await call.view(CONSUMERS.command)) if row["durable"] is None]
+    producers = rows_of(PRODUCERS, await call.view(PRODUCERS.command))
+    subscriptions = rows_of(SUBSCRIPTIONS, await call.view(SUBSCRIPTIONS.command))
+    lists: Node = {}
+    for scheme, word in LISTS.items():
+        lists[f"{word}s"] = references(destination_name(broker, row) for row in _of(destinations, scheme))
+        lists[f"{word}Subscribers"] = references(consumer_name(broker, row) for row in _of(consumers, scheme))
+        lists[f"{word}Producers"] = references(producer_name(broker, row) for row in _of(producers, scheme))
+    for name, is_active in (("DurableTopicSubscribers", True), ("InactiveDurableTopicSubscribers", False)):
+        lists[name] = references(subscription_name(broker, row) for row in subscriptions if row["active"] is is_active)
+    lists["DynamicDestinationProducers"] = references(
+        producer_name(broker, row) for row in producers if row["destination"] is None
+    )
+    lists["JMSJobScheduler"] = reference(f"{broker},service=JobScheduler,name=JMS")
+    return lists
+
+
+async def _rows(call: Call, command: str) -> list[Row]:
+    answer = await call.view(command)
+    return [row for row in answer if isinstance(row, dict)] if isinstance(answer, list) else []
+
+
+def _of(rows: Iterable[Row], scheme: str) -> list[Row]:
+    return [row for row in rows if row.get("destination") is not None and type_of(row) == scheme]

@@ -1,0 +1,101 @@
+"""Network connectors that operators add: their number, names and arguments."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import cast
+
+import pytest
+
+from spanwire.model.errors import ConfigurationError
+from spanwire.network.connector.network_connector import NetworkConnector
+from spanwire.service.networking import MAX_CONNECTORS, Networking
+
+URI = "static:(tcp://b:61616)"
+
+
+class Connector:
+    """Duck-typed to `NetworkConnector`; has no link."""
+
+    def __init__(self, settings: object) -> None:
+        self.settings = settings
+        self.is_ended = False
+
+    async def start(self, own: object) -> None:
+        if "refused" in str(self.settings):
+            raise ConfigurationError("the group cannot be joined")
+
+    def end(self) -> None:
+        self.is_ended = True
+
+    def views(self) -> list[object]:
+        return []
+
+
+def networking() -> Networking:
+    """Networking as after the start of a broker."""
+    started = Networking(())
+    started._make = lambda settings: cast(NetworkConnector, Connector(settings))
+    return started
+
+
+def added(started: Networking, **arguments: object) -> None:
+    asyncio.run(started.add_connector(cast(Mapping[str, object], {"uri": URI, **arguments})))
+
+
+def names(started: Networking) -> list[object]:
+    return [view["name"] for view in started.settings_views()]
+
+
+def test_connectors_without_a_name_get_one() -> None:
+    started = networking()
+    for _ in range(3):
+        added(started)
+    assert names(started) == ["NC", "NC-2", "NC-3"]
+    asyncio.run(started.remove_connectors({"connectors": ["NC"]}))
+    added(started)
+    assert names(started) == ["NC-2", "NC-3", "NC"]
+
+
+def test_a_broker_has_a_bounded_number_of_network_connectors() -> None:
+    started = networking()
+    for _ in range(MAX_CONNECTORS):
+        added(started)
+    with pytest.raises(ConfigurationError, match="there are 100 network connectors"):
+        added(started)
+
+
+def test_a_connector_that_cannot_start_is_not_kept() -> None:
+    started = networking()
+    with pytest.raises(ConfigurationError, match="cannot be joined"):
+        added(started, name="refused")
+    assert names(started) == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"uri": 1},
+        {"uri": URI, "name": ""},
+        {"uri": URI, "name": 1},
+        {"uri": URI, "settings": []},
+        {"uri": URI, "settings": {"duplex": True}},
+        {"uri": URI, "settings": {"colour": "red"}},
+    ],
+)
+def test_a_bad_argument_adds_nothing(arguments: dict[str, object]) -> None:
+    started = networking()
+    with pytest.raises(ConfigurationError):
+        asyncio.run(started.add_connector(arguments))
+    assert names(started) == []
+
+
+def test_an_added_connector_makes_room_for_one_of_the_file() -> None:
+    started = networking()
+    added(started, name="link")
+    (former,) = started._connectors.values()
+    configured = former.settings
+    asyncio.run(started.replace((), (configured,)))
+    assert cast(Connector, former).is_ended
+    assert names(started) == ["link"]
