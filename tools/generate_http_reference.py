@@ -14,6 +14,8 @@ from typing import Final
 from spanwire.management.attributes import ViewTable
 from spanwire.management.operation_table import OPERATIONS, Operation
 from spanwire.management.view_table import BROKER, VIEWS
+from spanwire.web.calls import RouteRow
+from spanwire.web.messages.message_routes import JSON_ROUTES
 
 TARGET: Final = Path(__file__).resolve().parent.parent / "docs" / "reference" / "http-api.md"
 HEAD: Final = """\
@@ -30,6 +32,15 @@ values that the command of the same name shows. `{name}` is one queue or topic, 
 
 | route | role | effect | arguments |
 |---|---|---|---|
+"""
+MESSAGES_HEAD: Final = """\
+## Messages
+
+These need the rights of the user to the destination, and no role. [Messages as JSON](../guides/http/json.md) has
+examples.
+
+| route | effect | arguments or parameters |
+|---|---|---|
 """
 VIEW_HEAD: Final = """\
 ## Views
@@ -53,7 +64,10 @@ def main() -> int:
 
 def page() -> str:
     rows = "".join(operation_row(operation) for operation in OPERATIONS)
-    return "\n".join([HEAD + rows, VIEW_HEAD, *(part for view in VIEWS for part in section(view))])
+    messages = "".join(message_row(route) for route in JSON_ROUTES)
+    return "\n".join(
+        [HEAD + rows, MESSAGES_HEAD + messages, VIEW_HEAD, *(part for view in VIEWS for part in section(view))]
+    )
 
 
 def operation_row(operation: Operation) -> str:
@@ -62,6 +76,21 @@ def operation_row(operation: Operation) -> str:
         for argument in operation.arguments
     ]
     return f"| `{operation.path}` | {operation.role.name.lower()} | {operation.meaning} | {'; '.join(arguments)} |\n"
+
+
+def message_row(route: RouteRow) -> str:
+    """Return the row of a route of messages."""
+    assert route.schema is not None
+    names = [str(parameter["name"]) for parameter in route.schema.parameters]
+    body = route.schema.body or {}
+    properties = body.get("properties")
+    if isinstance(properties, dict):
+        names += properties
+    path = route.path.removeprefix("/api/v1").replace("{name:path}", "{name}")
+    shown = ", ".join(f"`{name}`" for name in names)
+    if "anyOf" in body:
+        shown += ", a message or `messages`"
+    return f"| `{route.method} {path}` | {route.summary} | {shown} |\n"
 
 
 def section(view: ViewTable) -> Iterator[str]:

@@ -306,20 +306,36 @@ def test_the_demo_pages_lead_to_the_servlets(servlet: Servlet) -> None:
         ).status in (200, 204)
 
 
-PAGE = Path(__file__).parents[2] / "docs" / "guides" / "http" / "messages.md"
-IDS = re.compile(r"ID:[^\"]+")
+PAGES = Path(__file__).parents[2] / "docs" / "guides" / "http"
+VARYING = (
+    (re.compile(r"ID:[^\"]+"), "ID"),
+    (re.compile(r'"timestamp":[0-9]+'), "TIME"),
+    (re.compile(r'"lease":"[\w-]+"'), "LEASE"),
+)
+LEASE = re.compile(r'"lease":"([\w-]+)"')
 
 
-def test_the_commands_of_the_guide_answer_as_shown(servlet: Servlet) -> None:
+def masked(text: str) -> str:
+    """A text without what differs from run to run."""
+    for pattern, word in VARYING:
+        text = pattern.sub(word, text)
+    return text.strip()
+
+
+@pytest.mark.parametrize(("page", "count"), [("messages.md", 3), ("json.md", 4)])
+def test_the_commands_of_the_guides_answer_as_shown(servlet: Servlet, page: str, count: int) -> None:
     curl = shutil.which("curl")
     if curl is None:
         pytest.skip("curl is not installed")
-    block = PAGE.read_text().split("```console\n")[1].split("```")[0]
+    block = (PAGES / page).read_text().split("```console\n")[1].split("```")[0]
     commands = [(head, shown) for head, _, shown in (part.partition("\n") for part in block.split("$ ") if part)]
     asked = [(command, shown) for command, shown in commands if command.startswith("curl ")]
-    assert len(asked) == 3
+    assert len(asked) == count
+    leases: dict[str, str] = {}
     for command, shown in asked:
         words = shlex.split(command.replace("localhost:8161", f"127.0.0.1:{servlet.port}"))
+        for named, real in leases.items():
+            words = [word.replace(named, real) for word in words]
         done = subprocess.run(
             [curl, "--silent", "--user", USER, *words[1:]],
             capture_output=True,
@@ -327,4 +343,26 @@ def test_the_commands_of_the_guide_answer_as_shown(servlet: Servlet) -> None:
             timeout=TIMEOUT_S,
             check=True,
         )
-        assert IDS.sub("ID", done.stdout.strip()) == IDS.sub("ID", shown.strip())
+        assert masked(done.stdout) == masked(shown)
+        if (named_lease := LEASE.search(shown)) and (real_lease := LEASE.search(done.stdout)):
+            leases[named_lease[1]] = real_lease[1]
+
+
+def test_messages_in_json_need_a_login_and_rights(servlet: Servlet) -> None:
+    for user, status in (("", 401), ("mia:wrong", 401), ("rob:r-4711", 403)):
+        path = "/api/v1/destinations/RIGHTS/messages"
+        for method, end, body in (("POST", "", b"{}"), ("GET", "", None), ("POST", "/receive", b"{}")):
+            answer = servlet.ask(method, path + end, body, user, Content_Type="application/json")
+            assert answer.status == status, (method, end, answer.text)
+        answer = servlet.ask("GET", f"{path}/stream", None, user, Accept="text/event-stream")
+        assert answer.status == status
+
+
+def test_a_lease_belongs_to_its_user(servlet: Servlet, broker: Guarded) -> None:
+    path = "/api/v1/destinations/LEASED/messages"
+    servlet.ask("POST", path, b'{"body": "x"}', Content_Type="application/json")
+    answer = servlet.ask("POST", f"{path}/receive", b"{}", Content_Type="application/json")
+    found = LEASE.search(answer.text)
+    assert found is not None
+    assert servlet.ask("POST", f"/api/v1/leases/{found[1]}/acknowledge", user="rob:r-4711").status == 404
+    assert servlet.ask("POST", f"/api/v1/leases/{found[1]}/acknowledge").text == '{"acknowledged":1}'

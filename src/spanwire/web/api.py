@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from functools import partial
 from http import HTTPStatus
 from typing import Final
 
 from starlette.responses import JSONResponse, Response
 
-from spanwire.management.attributes import BOOLEAN, INTEGER, LIST, OBJECT, TEXT, ViewTable
-from spanwire.management.operation_table import OPERATIONS, QUEUE, Argument, Operation, Role
+from spanwire.management.attributes import ViewTable
+from spanwire.management.operation_table import OPERATIONS, QUEUE, Operation, Role
 from spanwire.management.view_table import BROKER, QUEUES, SUBSCRIPTIONS, SUMMED, TOPICS, VIEWS, broker_row, rows_of
+from spanwire.web.arguments import read_arguments
 from spanwire.web.calls import Call, Handler, RouteRow
 from spanwire.web.listing import read_listing
 from spanwire.web.problems import ProblemError
 
 PREFIX: Final = "/api/v1"
 ONE: Final = ("browse", "send")  # commands for one destination; others take a list
-JSON_TYPE: Final = "application/json"
-MAX_ITEMS: Final = 100  # names in a list of an operation, as on the control socket
 PATTERN_CHARACTERS: Final = "*>,"  # of names that stand for several destinations
 WILDCARDS: Final = "*>"  # of durable subscriptions to several topics; no topic counts their messages
 
@@ -90,50 +88,6 @@ async def operate(operation: Operation, call: Call) -> Response:
         location = f"{PREFIX}/tasks?id={result.get('task')}"
         return JSONResponse({"result": result}, int(HTTPStatus.ACCEPTED), {"Location": location})
     return JSONResponse({"result": result})
-
-
-def read_arguments(known: tuple[Argument, ...], content_type: str, body: bytes) -> dict[str, object]:
-    """Return the arguments in a body; an empty body has none. Raises `ProblemError`."""
-    if body and content_type.partition(";")[0].strip().lower() != JSON_TYPE:
-        raise ProblemError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"the body has the type {JSON_TYPE}")
-    try:
-        content = json.loads(body) if body else {}
-    except (ValueError, RecursionError) as error:
-        raise ProblemError(HTTPStatus.BAD_REQUEST, "the body is no JSON, or nested too deep") from error
-    if not isinstance(content, dict):
-        raise ProblemError(HTTPStatus.BAD_REQUEST, "the body is no JSON object")
-    names = {argument.name: argument for argument in known}
-    for name in content:
-        if name not in names:
-            raise ProblemError(
-                HTTPStatus.BAD_REQUEST,
-                f"unknown argument {str(name)[:60]!r}; there {'are ' + ', '.join(names) if names else 'is none'}",
-            )
-    for argument in known:
-        _check(argument, content)
-    return content
-
-
-def _check(argument: Argument, content: Mapping[str, object]) -> None:
-    """Raise `ProblemError` for a missing argument, or one of another type."""
-    if argument.name not in content:
-        if argument.required:
-            raise ProblemError(HTTPStatus.BAD_REQUEST, f"the argument {argument.name} is missing: {argument.meaning}")
-        return
-    value = content[argument.name]
-    if argument.type == TEXT:
-        is_right = isinstance(value, str)
-    elif argument.type == OBJECT:
-        is_right = isinstance(value, dict)
-    elif argument.type == BOOLEAN:
-        is_right = isinstance(value, bool)
-    elif argument.type == INTEGER:
-        is_right = isinstance(value, int) and not isinstance(value, bool) and value >= (argument.least or 0)
-    else:
-        assert argument.type == LIST
-        is_right = isinstance(value, list) and 0 < len(value) <= MAX_ITEMS and all(isinstance(x, str) for x in value)
-    if not is_right:
-        raise ProblemError(HTTPStatus.BAD_REQUEST, f"the argument {argument.name} is wrong: {argument.meaning}")
 
 
 def _subject(operation: Operation, name: str) -> dict[str, object]:

@@ -68,12 +68,26 @@ class Call:
 Handler = Callable[[Call], Awaitable[Response]]
 
 
+Node = dict[str, object]  # of an OpenAPI document
+
+
+@dataclass(frozen=True, slots=True)
+class RouteSchema:
+    """Schemas of a route for the OpenAPI document: the answer, parameters of the query, and the body of a POST."""
+
+    answer: Node
+    parameters: tuple[Node, ...] = ()
+    body: Node | None = None
+    media_type: str = "application/json"
+
+
 @dataclass(frozen=True, slots=True)
 class RouteRow:
     """One route: method, path, the lowest permitted role, handler, and a summary in words.
 
     `Role.NONE` makes a route public, without a login. A route with ``is_messaging`` logs the caller in as a client of
-    the broker, with rights to destinations instead of a role.
+    the broker, with rights to destinations instead of a role. ``schema`` is None on
+    routes that `spanwire.web.openapi` describes by their path, and on those of the servlets, which it leaves out.
     """
 
     method: str
@@ -82,3 +96,4 @@ class RouteRow:
     handler: Handler
     summary: str
     is_messaging: bool = False
+    schema: RouteSchema | None = None

@@ -9,10 +9,9 @@ from spanwire import __version__
 from spanwire.management.attributes import LIST, OBJECT, TEXT, Attribute, ViewTable
 from spanwire.management.operation_table import OPERATIONS, Argument, Role
 from spanwire.management.view_table import BROKER, QUEUES, TOPICS, VIEWS
-from spanwire.web.calls import RouteRow
+from spanwire.web.calls import Node, RouteRow
 from spanwire.web.listing import DEFAULT_SIZE, MAX_SIZE
 
-Node = dict[str, object]
 PROBLEM: Final = "#/components/schemas/Problem"
 PREFIX: Final = "/api/v1"
 EVENTS_PATH: Final = f"{PREFIX}/events"
@@ -22,7 +21,7 @@ def document(routes: Sequence[RouteRow]) -> Node:
     """Return the document of some routes."""
     paths: dict[str, Node] = {}
     for route in routes:
-        if route.is_messaging:  # Classic's servlets, described on a page of their own
+        if route.is_messaging and route.schema is None:  # Classic's servlets, described on a page of their own
             continue
         path = route.path.replace("{name:path}", "{name}")
         paths.setdefault(path, {})[route.method.lower()] = _operation(route, path)
@@ -45,10 +44,10 @@ def _operation(route: RouteRow, path: str) -> Node:
         "summary": route.summary,
         "operationId": _identifier(route.method, path),
         "x-role": route.role.name.lower(),
-        "security": [] if route.role is Role.NONE else [{"basic": []}, {"session": []}],
+        "security": _security(route),
         "parameters": _parameters(route, path),
         "responses": {
-            "200": {"description": "done", "content": {_media_type(path): {"schema": _answer(path, route)}}},
+            "200": {"description": "done", "content": {_media_type(path, route): {"schema": _answer(path, route)}}},
             "default": {
                 "description": "a problem (RFC 9457)",
                 "content": {"application/problem+json": {"schema": {"$ref": PROBLEM}}},
@@ -56,13 +55,28 @@ def _operation(route: RouteRow, path: str) -> Node:
         },
     }
     if route.method == "POST":
-        arguments = next((one.arguments for one in OPERATIONS if PREFIX + one.path == path), None)
-        schema: Node = {} if arguments is None else _arguments(arguments)
-        node["requestBody"] = {"content": {"application/json": {"schema": schema}}}
+        node["requestBody"] = {"content": {"application/json": {"schema": _body(path, route)}}}
     return node
 
 
-def _media_type(path: str) -> str:
+def _body(path: str, route: RouteRow) -> Node:
+    if route.schema is not None:
+        return route.schema.body or {}
+    arguments = next((one.arguments for one in OPERATIONS if PREFIX + one.path == path), None)
+    return {} if arguments is None else arguments_schema(arguments)
+
+
+def _security(route: RouteRow) -> list[Node]:
+    """Return the ways to log in; a route of messages is open to all where the broker has no users."""
+    ways: list[Node] = [{"basic": []}, {"session": []}]
+    if route.is_messaging:
+        return [*ways, {}]
+    return [] if route.role is Role.NONE else ways
+
+
+def _media_type(path: str, route: RouteRow) -> str:
+    if route.schema is not None:
+        return route.schema.media_type
     return "text/event-stream" if path == EVENTS_PATH else "application/json"
 
 
@@ -77,14 +91,17 @@ def _view_of(path: str) -> ViewTable | None:
 
 def _parameters(route: RouteRow, path: str) -> list[Node]:
     parameters: list[Node] = []
-    if "{name}" in path:
-        parameters.append({"name": "name", "in": "path", "required": True, "schema": {"type": TEXT}})
+    for name in ("name", "lease"):
+        if f"{{{name}}}" in path:
+            parameters.append({"name": name, "in": "path", "required": True, "schema": {"type": TEXT}})
+    if route.schema is not None:
+        return [*parameters, *route.schema.parameters]
     if path == EVENTS_PATH:
         one_of: Node = {"type": LIST, "items": {"enum": [view.name for view in VIEWS]}}
         names: Node = {"type": LIST, "items": {"type": TEXT}}
         return [
-            {**_query("views", one_of, "views, with commas between"), "required": True, "explode": False},
-            _query("destination", names, "queues and topics, by name; without one all"),
+            {**query("views", one_of, "views, with commas between"), "required": True, "explode": False},
+            query("destination", names, "queues and topics, by name; without one all"),
         ]
     view = _view_of(path) if route.method == "GET" else None
     if view is None:
@@ -92,20 +109,23 @@ def _parameters(route: RouteRow, path: str) -> list[Node]:
     attributes = [attribute.name for attribute in view.attributes]
     least: Node = {"type": "integer", "minimum": 1}
     parameters += [
-        _query("page", {**least, "default": 1}, "number of the page"),
-        _query("size", {**least, "maximum": MAX_SIZE, "default": DEFAULT_SIZE}, "rows of a page"),
-        _query("sort", {"enum": [*attributes, *(f"-{name}" for name in attributes)]}, "order; with a minus descending"),
+        query("page", {**least, "default": 1}, "number of the page"),
+        query("size", {**least, "maximum": MAX_SIZE, "default": DEFAULT_SIZE}, "rows of a page"),
+        query("sort", {"enum": [*attributes, *(f"-{name}" for name in attributes)]}, "order; with a minus descending"),
     ]
-    parameters += [_query(name, {"type": TEXT}, f"filter by {name}") for name in attributes]
+    parameters += [query(name, {"type": TEXT}, f"filter by {name}") for name in attributes]
     return parameters
 
 
-def _query(name: str, schema: Node, meaning: str) -> Node:
+def query(name: str, schema: Node, meaning: str) -> Node:
+    """Return a parameter of the query."""
     return {"name": name, "in": "query", "description": meaning, "schema": schema}
 
 
 def _answer(path: str, route: RouteRow) -> Node:
     """Return the schema of the answer of a route."""
+    if route.schema is not None:
+        return route.schema.answer
     if path == EVENTS_PATH:
         return {"type": TEXT}
     if route.method == "POST" and path.startswith(PREFIX):
@@ -148,7 +168,8 @@ def _attribute(attribute: Attribute) -> Node:
     return {"type": kind, "description": attribute.meaning, **unit}
 
 
-def _arguments(arguments: Sequence[Argument]) -> Node:
+def arguments_schema(arguments: Sequence[Argument]) -> Node:
+    """Return the schema of a JSON object of arguments."""
     return {
         "type": OBJECT,
         "additionalProperties": False,

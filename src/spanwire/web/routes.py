@@ -27,6 +27,7 @@ from spanwire.web.jolokia.protocol import JOLOKIA_ROUTES
 from spanwire.web.link import Link, Snapshots
 from spanwire.web.login import handlers
 from spanwire.web.login.sessions import Sessions
+from spanwire.web.messages.message_routes import JSON_ROUTES, PREFIX
 from spanwire.web.openapi import EVENTS_PATH, document
 from spanwire.web.problems import problem
 from spanwire.web.rest.connector import connected
@@ -55,6 +56,7 @@ ROUTES: Final[tuple[RouteRow, ...]] = (
     *MESSAGE_ROUTES,
     *BROWSE_ROUTES,
     *DEMO_ROUTES,
+    *JSON_ROUTES,
 )
 
 
@@ -80,7 +82,7 @@ def application(
         exception_handlers={HTTPException: _http_fault, Exception: _failure},
     )
     starlette.router.redirect_slashes = False
-    return Guard(starlette, is_loopback=is_loopback, message_paths=MOUNTS)
+    return Guard(starlette, is_loopback=is_loopback, message_paths=(*MOUNTS, PREFIX))
 
 
 async def _http_fault(request: Request, error: Exception) -> Response:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Final
 
 from spanwire.client.aio import Connection, Producer, Session
 from spanwire.client.messages.message import Message
 from spanwire.model.destination import Destination
 from spanwire.model.errors import JmsError
+from spanwire.web.rest.leases import LeasedBytes, Leases
+from spanwire.web.rest.publications import NewMessage, publish_together
 from spanwire.web.rest.reads import Reader, open_reader
 from spanwire.web.rest.requests import Posted
 from spanwire.web.rest.sessions import ReadSessions
@@ -34,12 +36,13 @@ class TooManyError(Exception):
 class Login:
     """The connection of one user."""
 
-    def __init__(self, connection: Connection, now: Callable[[], float]) -> None:
+    def __init__(self, connection: Connection, now: Callable[[], float], leased: LeasedBytes) -> None:
         self._connection: Final = connection
         self._now: Final = now
         self._producers: Final[list[tuple[Session, Producer]]] = []
         self._readers: Final[list[Reader]] = []
         self.sessions: Final = ReadSessions(connection, now)
+        self.leases: Final = Leases(leased, now)
         self.requests = 0
         self.used_at = now()
 
@@ -50,8 +53,9 @@ class Login:
 
     @property
     def is_idle(self) -> bool:
-        """True for a connection without requests and sessions since `IDLE_S` seconds."""
-        return not self.requests and not self.sessions.count and self._now() - self.used_at >= IDLE_S
+        """True for a connection without requests, sessions and leases since `IDLE_S` seconds."""
+        is_used = self.requests or self.sessions.count or self.leases.count
+        return not is_used and self._now() - self.used_at >= IDLE_S
 
     def touch(self) -> None:
         """Note the end of a request."""
@@ -84,6 +88,10 @@ class Login:
             else:
                 await session.close()
 
+    async def send_together(self, destination: Destination, messages: Sequence[NewMessage]) -> list[str]:
+        """Send messages as `publish_together` does."""
+        return await publish_together(self._connection, destination, messages)
+
     async def _new_producer(self) -> tuple[Session, Producer]:
         session = self._connection.session()
         return session, await session.create_producer()
@@ -95,6 +103,10 @@ class Login:
             if self._readers[index].key == key:
                 return self._readers.pop(index)
         return await open_reader(self._connection, destination, selector)
+
+    async def follow(self, destination: Destination, selector: str | None, prefetch: int) -> Reader:
+        """Return a new consumer that the broker gives messages ahead; its user closes it. Raises `JmsError`."""
+        return await open_reader(self._connection, destination, selector, prefetch)
 
     async def give_back(self, reader: Reader, *, is_queue: bool) -> None:
         """End a request. The consumer of a queue stays for a moment, one of a topic would gather messages."""
@@ -117,9 +129,11 @@ class Login:
             self._readers.remove(reader)
             await _quietly(reader.close())
         await self.sessions.sweep()
+        await self.leases.sweep()
 
     async def close(self) -> None:
         """Close the connection with all that belongs to it."""
+        self.leases.close()
         await _quietly(self._connection.close())
 
 
@@ -131,6 +145,7 @@ class Logins:
         self._connect: Final = connect
         self._now: Final = now
         self._logins: Final[dict[bytes, asyncio.Task[Login]]] = {}
+        self._leased: Final = LeasedBytes()
         self._sweeper: asyncio.Task[None] | None = None
 
     async def login(self, user: str | None, password: str | None, host: str) -> Login:
@@ -179,7 +194,7 @@ class Logins:
                 await self._drop(key)
 
     async def _connected(self, user: str | None, password: str | None) -> Login:
-        return Login(await self._connect(user, password), self._now)
+        return Login(await self._connect(user, password), self._now, self._leased)
 
     async def _make_room(self) -> None:
         """Raise `TooManyError` if there is no room for one more login."""

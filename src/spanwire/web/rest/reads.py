@@ -63,8 +63,16 @@ class Reader:
         await self._session.close()
 
 
-async def open_reader(connection: Connection, destination: Destination, selector: str | None) -> Reader:
+async def open_reader(
+    connection: Connection, destination: Destination, selector: str | None, prefetch: int = PULL
+) -> Reader:
     """Return a new consumer.
+
+    Args:
+        connection: the user's connection.
+        destination: a queue or topic.
+        selector: a selector, or None.
+        prefetch: messages that the broker gives ahead of their acknowledgement.
 
     Raises:
         JmsError: the broker refuses the consumer; `AuthorizationError` without the right to read.
@@ -72,7 +80,7 @@ async def open_reader(connection: Connection, destination: Destination, selector
     """
     session = connection.session("individual")
     try:
-        consumer = await session.create_consumer(destination, selector, prefetch=PULL)
+        consumer = await session.create_consumer(destination, selector, prefetch=prefetch)
     except BaseException:
         await session.close()
         raise

@@ -28,6 +28,7 @@ from spanwire.web.calls import Call, RouteRow
 from spanwire.web.login.cookies import credentials
 from spanwire.web.problems import ProblemError, problem
 from spanwire.web.rest.answers import Answer, answer_of
+from spanwire.web.rest.leases import FullLeasesError, NoLeaseError
 from spanwire.web.rest.logins import Login, TooManyError
 from spanwire.web.rest.reads import Reader
 from spanwire.web.rest.requests import (
@@ -55,6 +56,8 @@ STATUS_OF_ERROR: Final = (
     (BusyReaderError, HTTPStatus.CONFLICT),
     (FullSessionsError, HTTPStatus.TOO_MANY_REQUESTS),
     (TooManyError, HTTPStatus.TOO_MANY_REQUESTS),
+    (FullLeasesError, HTTPStatus.TOO_MANY_REQUESTS),
+    (NoLeaseError, HTTPStatus.NOT_FOUND),
     (JmsError, HTTPStatus.SERVICE_UNAVAILABLE),
 )
 ERRORS: Final = tuple(kind for kind, _ in STATUS_OF_ERROR)
