@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from spanwire.management.attributes import COUNTER, Attribute, ViewTable
+from spanwire.management.attributes import COUNTER, METRIC_PREFIX, Attribute, ViewTable
+from spanwire.management.histograms import MEANINGS
 from spanwire.management.view_table import BRIDGES, BROKER, CONNECTORS, DESTINATION_ATTRIBUTES, LINKS, QUEUES, SUMMED
 
 TARGET: Final = Path(__file__).resolve().parent.parent / "docs" / "reference" / "metrics.md"
@@ -29,6 +30,13 @@ table that the metrics are made from. [Watch a broker](../operations/watch.md) n
 - `spanwire_health_level` has the label `check`, and the value 0, 1 for a warning or 2 for a critical state, as
   `spanwire health` shows it.
 """
+HISTOGRAMS_HEAD: Final = """\
+## Times
+
+Each is a histogram with bounds from 0.1 ms to 10 s. `_bucket`, `_count` and `_sum` follow the name.
+
+| metric | type | meaning |
+|---|---|---|"""
 SECTIONS: Final = (
     ("Broker", "", BROKER, BROKER.metrics()),
     (
@@ -78,7 +86,9 @@ def page() -> str:
     parts = [HEAD]
     for title, text, view, attributes in SECTIONS:
         parts += section(title, text, view, attributes)
-    return "\n".join(parts)
+    parts.append(HISTOGRAMS_HEAD)
+    parts += [f"| `{METRIC_PREFIX}_{name}_seconds` | histogram | {meaning} |" for name, meaning in MEANINGS.items()]
+    return "\n".join([*parts, ""])
 
 
 def section(title: str, text: str, view: ViewTable, attributes: list[Attribute]) -> Iterator[str]:

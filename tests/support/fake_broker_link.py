@@ -91,9 +91,19 @@ class FakeBrokerLink:
             rows = self.answers["destinations"]
             assert isinstance(rows, list)
             return {**next(row for row in rows if row["destination"] == arguments["destination"]), **DETAILS}
+        if command == "changes":
+            return self._changes()
         if self.refusal:
             raise ControlError(self.refusal, REFUSED)
         return self.answers.get(command, [])
+
+    def _changes(self) -> list[object]:
+        """All rows, as a broker that has started again answers."""
+        rows = self.answers["destinations"]
+        assert isinstance(rows, list)
+        columns = list(rows[0]) if rows else []
+        header = {"since": [1, 1], "complete": True, "removed": 0, "columns": columns}
+        return [header, *([row.get(name) for name in columns] for row in rows)]
 
     def _login(self, user: object, password: object) -> dict[str, object]:
         role = "view"

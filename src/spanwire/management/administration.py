@@ -34,7 +34,7 @@ class AdministeredBroker(Protocol):
         ...
 
     def switch_statistics(self, destination: Destination, enabled: bool, now: Time) -> None:
-        """Measure the messages of a queue, or no longer."""
+        """Measure the messages of a queue or topic, or no longer."""
         ...
 
     def reset_statistics(self, destination: Destination, now: Time) -> None:
@@ -102,11 +102,11 @@ class BrokerAdministration:
         return views
 
     async def statistics(self, arguments: Mapping[str, object]) -> list[View]:
-        """Measure sizes and times of the messages of the queues ``destinations`` if ``enabled``, else no longer.
+        """Measure sizes and times of the messages of the ``destinations`` if ``enabled``, else no longer.
 
         Raises:
             ConfigurationError: an argument is invalid
-            JmsError: there is no such queue
+            JmsError: there is no such destination
         """
         enabled = arguments.get("enabled")
         if not isinstance(enabled, bool):

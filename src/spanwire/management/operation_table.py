@@ -61,6 +61,8 @@ MOST: Final = Argument("limit", INTEGER, "most messages", least=0)
 LATER: Final = Argument("as_task", BOOLEAN, "true for an answer at once, with the id of a task")
 TARGET: Final = Argument("target", TEXT, "queue or topic that gets the messages", required=True)
 XID: Final = Argument("xid", TEXT, "id of the branch", required=True)
+MEASURES: Final = "measure sizes and times of messages from now on, or no longer"
+ENABLED: Final = (Argument("enabled", BOOLEAN, "true to measure", required=True),)
 SENDS: Final = "send a text message with the rights of the user"
 MESSAGE: Final = (
     Argument("body", TEXT, "the text", required=True),
@@ -89,9 +91,8 @@ OPERATIONS: Final = (
     Operation("/queues/{name}/resume", "resume", Role.OPERATE, "dispatch again", subject=QUEUE),
     Operation("/queues/{name}/create", "create", Role.ADMIN, "create a queue", subject=QUEUE),
     Operation("/topics/{name}/create", "create", Role.ADMIN, "create a topic", subject=TOPIC),
-    Operation("/queues/{name}/statistics", "statistics", Role.OPERATE,
-              "measure sizes and times of messages from now on, or no longer",
-              (Argument("enabled", BOOLEAN, "true to measure", required=True),), QUEUE),
+    Operation("/queues/{name}/statistics", "statistics", Role.OPERATE, MEASURES, ENABLED, QUEUE),
+    Operation("/topics/{name}/statistics", "statistics", Role.OPERATE, MEASURES, ENABLED, TOPIC),
     Operation("/queues/{name}/reset", "reset-statistics", Role.OPERATE, "set the counters to 0", subject=QUEUE),
     Operation("/topics/{name}/reset", "reset-statistics", Role.OPERATE, "set the counters to 0", subject=TOPIC),
     Operation("/queues/{name}/delete", "delete", Role.ADMIN, "remove an empty queue that is not in use",
@@ -142,7 +143,7 @@ OPERATIONS: Final = (
     Operation("/bridges/restart", "bridge-restart", Role.OPERATE, "start bridges anew, also failed and paused ones",
               BRIDGES),
 )  # fmt: skip
-READING: Final = ("status", "summary", "destination", *(view.command for view in VIEWS))
+READING: Final = ("status", "summary", "destination", "changes", *(view.command for view in VIEWS))
 # Commands of the control socket for the holder of a handle. A command that is not listed is refused.
 COMMAND_ROLES: Final[dict[str, Role]] = {
     **dict.fromkeys(READING, Role.VIEW),

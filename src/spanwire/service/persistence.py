@@ -12,6 +12,7 @@ from spanwire.broker.persistence.producer_audit import IDENTITY_SIZE, ProducerAu
 from spanwire.broker.persistence.recovered import RecoveredDestination
 from spanwire.broker.ports import Store
 from spanwire.model.errors import StoreError
+from spanwire.model.histogram import Histogram
 from spanwire.service.config.model import PersistenceConfiguration
 from spanwire.stores.directory import DataDirectory
 from spanwire.stores.driver.answers import Failed, Fetched, Schedule
@@ -132,6 +133,10 @@ class Persistence:
             "synced": self._configuration.sync,
         }
         return [view]
+
+    def sync_times(self) -> Histogram | None:
+        """Return the times of the journal's syncs; None without persistence."""
+        return None if self.journal is None else self.journal.sync_times
 
     def stop(self) -> None:
         """Write everything and close the journal; blocks. Raises `StoreError` if writing fails."""

@@ -27,7 +27,9 @@ from spanwire.discovery.addresses.address import read_address
 from spanwire.logs.levels import log_level
 from spanwire.management.commands import broker_operations
 from spanwire.management.control import Command, ControlServer, Operation
+from spanwire.management.destination_feed import DestinationFeed
 from spanwire.management.handles import Handles
+from spanwire.management.histograms import STATUS_PART
 from spanwire.management.tasks import Tasks
 from spanwire.management.views import BrokerView
 from spanwire.model.destination import Destination
@@ -38,6 +40,7 @@ from spanwire.service.config.model import BrokerConfiguration
 from spanwire.service.connection_factories import connection_factories, connection_factory
 from spanwire.service.connector_operations import ConnectorOperations
 from spanwire.service.machine.environment import RealEnvironment
+from spanwire.service.machine.loop_probe import LoopProbe
 from spanwire.service.message_formats import message_formats
 from spanwire.service.networking import Networking, announced_uri
 from spanwire.service.persistence import Persistence
@@ -100,6 +103,7 @@ class BrokerService:
         self._bridges: Final = _bridges(configuration, directory)
         self._finished: Final = asyncio.Event()
         self._security: Final = Security(configuration)
+        self._probe: Final = LoopProbe()
         self._persistence: Final = Persistence(directory, configuration.persistence)
         self._networking: Final = Networking(configuration.network_connectors, configuration.stores)
         self._broker: Broker | None = None
@@ -136,6 +140,7 @@ class BrokerService:
             turn = self._begin_turns(broker)
             await self._open_control(broker)
             self._security.start()
+            self._probe.start()
             self._watch_configuration(broker)
             acceptor = self._networking.acceptor(broker)
             for connector in self.connectors:
@@ -207,6 +212,7 @@ class BrokerService:
         if self._web is not None:
             await self._web.stop()
         self._security.stop()
+        self._probe.stop()
         if self._runtime is not None:
             self._runtime.stop()
         self._networking.stop()
@@ -365,8 +371,9 @@ class BrokerService:
             "persistent": self.configuration.persistence.persistent,
             "configuration": self.configuration.source,
             "stores": self._persistence.views(),
-            "bridges": self._bridge_rows(),
+            "bridges": [] if self._bridges is None else self._bridges.rows(),
             **self._networking.status(),
+            STATUS_PART: self._probe.histograms(self._persistence.sync_times()),
         }
 
     async def _open_control(self, broker: Broker) -> None:
@@ -399,6 +406,7 @@ class BrokerService:
             **broker_operations(broker, clock, self.wake, self.read_stored, tasks),
             "login": handles.login,
             "destination": view.destination,
+            "changes": DestinationFeed(broker.overview.destination_changes, clock).changes,
             "connector-start": connectors.start,
             "connector-stop": connectors.stop,
             "network-add": self._networking.add_connector,
@@ -413,9 +421,6 @@ class BrokerService:
         }
         self._control = ControlServer(self.directory, commands, operations, handles)
         await self._control.start()
-
-    def _bridge_rows(self) -> list[dict[str, object]]:
-        return [] if self._bridges is None else self._bridges.rows()
 
     async def _bridge_command(self, action: str, arguments: Mapping[str, object]) -> list[dict[str, object]]:
         if self._bridges is None:

@@ -12,11 +12,13 @@ from typing import Final, Protocol
 
 from spanwire.management.control_client import ControlClient, ControlError
 from spanwire.management.operation_table import OPERATIONS
+from spanwire.web.mirror import DestinationMirror
 
 MAX_REQUESTS: Final = 8  # requests to the broker at a time, and operations; the control socket takes 32 clients
 TIMEOUT_S: Final = 10.0  # seconds; a broker that does not answer for so long is not alive
 OPERATION_S: Final = 60.0  # seconds for an operation, such as a purge of some million messages; it then goes on alone
 MAX_AGE_S: Final = 1.0  # seconds that a snapshot is served; so each view costs the broker one request a second
+DESTINATIONS: Final = "destinations"
 OPERATING: Final = frozenset(operation.command for operation in OPERATIONS)
 
 
@@ -51,6 +53,8 @@ class Snapshots:
     def __init__(self, link: Link, now: Callable[[], float] = time.monotonic) -> None:
         self._link: Final = link
         self._now: Final = now
+        self._mirror: Final = DestinationMirror(link)
+        self._costs: Final[dict[str, int]] = {}
         self._answers: Final[dict[str, tuple[float, asyncio.Task[object]]]] = {}
 
     async def answer(self, command: str, handle: str = "") -> object:
@@ -73,5 +77,18 @@ class Snapshots:
                 return await self.answer(command, handle)  # the other caller was refused, or has a login that ended
             raise
 
+    def cost(self, command: str) -> int:
+        """Return the number of rows that the broker has made for the last answer."""
+        return self._costs.get(command, 0)
+
     async def _asked(self, command: str, handle: str) -> object:
+        if command == DESTINATIONS:
+            rows = await self._mirror.rows(handle)
+            self._costs[command] = self._mirror.cost
+            return rows
+        answer = await self._ask(command, handle)
+        self._costs[command] = len(answer) if isinstance(answer, list) else 1
+        return answer
+
+    async def _ask(self, command: str, handle: str) -> object:
         return await (self._link.ask(command, handle=handle) if handle else self._link.ask(command))

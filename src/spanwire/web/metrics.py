@@ -10,12 +10,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from prometheus_client import CollectorRegistry, ProcessCollector
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from spanwire.management.attributes import COUNTER, Attribute, ViewTable
+from spanwire.management.attributes import COUNTER, METRIC_PREFIX, Attribute, ViewTable
 from spanwire.management.health import broker_checks
+from spanwire.management.histograms import MEANINGS, buckets_of
 from spanwire.management.view_table import (
     BRIDGES,
     BROKER,
@@ -76,6 +83,7 @@ class BrokerCollector(Collector):
         yield from _of_rows(LINKS, rows_of(LINKS, status))
         yield from _of_rows(BRIDGES, rows_of(BRIDGES, status))
         yield from _of_rows(QUEUES, self._chosen())
+        yield from _histograms(status)
         levels = GaugeMetricFamily(
             "spanwire_health_level", "Level of a check: 0 good, 1 warning, 2 critical.", labels=["check"]
         )
@@ -109,6 +117,16 @@ class BrokerCollector(Collector):
                 for kind in sorted(counts):
                     family.add_metric([kind], sums[kind, attribute.name])
                 yield family
+
+
+def _histograms(status: Row) -> Iterable[Metric]:
+    """Yield the histograms that the broker has."""
+    for name, meaning in MEANINGS.items():
+        buckets = buckets_of(status, name)
+        if buckets is not None:
+            family = HistogramMetricFamily(f"{METRIC_PREFIX}_{name}_seconds", f"{meaning[0].upper()}{meaning[1:]}.")
+            family.add_metric([], buckets.counts, buckets.total)
+            yield family
 
 
 def _of_rows(view: ViewTable, rows: Sequence[Row]) -> Iterable[Metric]:

@@ -6,7 +6,7 @@ import pytest
 
 from spanwire.broker.admin.destination_details import DestinationDetails
 from spanwire.broker.policy.dead_letter_strategy import DeadLetterStrategy, IndividualNames
-from spanwire.broker.policy.policy_entry import PolicyEntry
+from spanwire.broker.policy.policy_entry import AdvisoryPolicy, PolicyEntry
 from spanwire.broker.policy.policy_map import PolicyMap
 from spanwire.broker.scheduler.schedule import SchedulerSettings
 from spanwire.model.errors import InvalidDestinationError, JmsError
@@ -64,6 +64,34 @@ def test_sizes_and_times_are_measured_once_they_are_switched_on() -> None:
     administration.switch_statistics(destination(QUEUE), False, stage.now)
     producer.sends(QUEUE, "after", persistent=False)
     assert details(stage).statistics_enabled is False
+
+
+@pytest.mark.parametrize(
+    "policy", [None, PolicyEntry(destination("topic://>"), advisories=AdvisoryPolicy(consumed=True))]
+)
+def test_a_topic_is_measured_from_the_send_to_the_dispatch(policy: PolicyEntry | None) -> None:
+    stage = Stage() if policy is None else Stage(policy)
+    topic = "topic://T"
+    administration, overview = stage.broker.administration, stage.broker.overview
+    producer = stage.peer("p")
+    administration.create_destination(destination(topic), stage.now)
+    found = stage.broker.find_destination(destination(topic))
+    assert found is not None
+    administration.switch_statistics(destination(topic), True, stage.now)
+    message = producer.message(topic, "early", timestamp_ms=START_MS, persistent=False)
+    stage.waits(2)
+    producer.sends_message(message)
+    listener = stage.peer("c").consumes(topic)
+    later = producer.message(topic, "late" * 100, timestamp_ms=START_MS, persistent=False)
+    producer.sends_message(later)
+    assert listener.takes() == ["late" * 100]
+    shown = overview.destination_details(found)
+    assert (shown.statistics_enabled, shown.least_held_ms, shown.greatest_held_ms) == (True, 2_000, 2_000)
+    assert (shown.least_size_bytes, shown.greatest_size_bytes) == (message.size, later.size)
+    administration.switch_statistics(destination(topic), False, stage.now)
+    assert overview.destination_details(found).statistics_enabled is False
+    producer.sends(topic, "after", persistent=False)
+    assert listener.takes() == ["after"]
 
 
 def test_a_switch_leaves_the_observer_of_the_policy_in_place() -> None:

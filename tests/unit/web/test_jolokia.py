@@ -173,7 +173,7 @@ def test_the_jobs_of_the_scheduler_are_a_table_by_id() -> None:
 def test_a_request_for_one_kind_of_object_asks_the_broker_for_no_other() -> None:
     link = peopled()
     posted({"type": "read", "mbean": f"{BROKER},service=Health"}, VERA, link)
-    assert {command for command, _ in link.asked} == {"login", "summary", "destinations", "subscriptions"}
+    assert {command for command, _ in link.asked} == {"login", "summary", "changes", "subscriptions"}
 
 
 @pytest.mark.parametrize(

@@ -30,9 +30,9 @@ def test_the_refusal_of_another_caller_is_not_passed_on() -> None:
     async def scene() -> tuple[object, object, list[object]]:
         link = Link()
         snapshots = Snapshots(link)
-        first = asyncio.ensure_future(snapshots.answer("destinations", "old"))
+        first = asyncio.ensure_future(snapshots.answer("consumers", "old"))
         await asyncio.sleep(0)
-        second = asyncio.ensure_future(snapshots.answer("destinations", "new"))
+        second = asyncio.ensure_future(snapshots.answer("consumers", "new"))
         await asyncio.sleep(0)
         link.go.set()
         answers = await asyncio.gather(first, second, return_exceptions=True)
@@ -40,7 +40,7 @@ def test_the_refusal_of_another_caller_is_not_passed_on() -> None:
 
     first, second, asked = asyncio.run(scene())
     assert isinstance(first, ControlError)
-    assert second == ["destinations"]
+    assert second == ["consumers"]
     assert asked == ["old", "new"]
 
 
@@ -64,7 +64,7 @@ def test_a_refused_caller_who_asked_first_gets_the_refusal() -> None:
     async def scene() -> None:
         link = Link()
         link.go.set()
-        await Snapshots(link).answer("destinations", "old")
+        await Snapshots(link).answer("consumers", "old")
 
     with pytest.raises(ControlError, match="has ended"):
         asyncio.run(scene())

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from starlette.testclient import TestClient
 
+from spanwire.management.histograms import view_of
 from spanwire.management.view_table import DESTINATION_ATTRIBUTES, QUEUES
+from spanwire.model.histogram import Histogram
 from spanwire.web.metrics import exposition
 from spanwire.web.routes import application
 from tests.support.fake_broker_link import LINK, SUMMARY, FakeBrokerLink, destination
@@ -42,6 +44,22 @@ def test_a_tool_that_asks_for_text_gets_prometheus_text() -> None:
 
 def series(text: str, name: str) -> int:
     return sum(line.startswith(f"{name}{{") for line in text.splitlines())
+
+
+def test_a_scrape_has_the_histograms_of_journal_and_loop() -> None:
+    link = FakeBrokerLink()
+    view = view_of(Histogram())
+    counts = view["counts"]
+    assert isinstance(counts, list)
+    counts[4] = 3
+    link.answers["summary"] = {**SUMMARY, "histograms": {"journal_sync": {**view, "sum": 0.005}, "loop_lag": view}}
+    text = client_of(link).get("/metrics", auth=VERA).text
+    assert 'spanwire_journal_sync_seconds_bucket{le="0.001"} 0.0' in text
+    assert 'spanwire_journal_sync_seconds_bucket{le="0.002"} 3.0' in text
+    assert "spanwire_journal_sync_seconds_count 3.0" in text
+    assert "spanwire_journal_sync_seconds_sum 0.005" in text
+    assert 'spanwire_loop_lag_seconds_bucket{le="+Inf"}' in text
+    assert "loop_turn" not in text
 
 
 def test_the_busiest_destinations_have_series_and_sums_cover_all() -> None:
@@ -97,7 +115,7 @@ def test_pages_and_scrapes_of_one_second_cost_the_broker_one_request() -> None:
     link = FakeBrokerLink()
     client = client_of(link)
     assert {client.get("/metrics", auth=VERA).status_code for _ in range(20)} == {200}
-    assert (link.count("login"), link.count("summary"), link.count("destinations")) == (1, 1, 1)
+    assert (link.count("login"), link.count("summary"), link.count("changes")) == (1, 1, 1)
 
 
 def test_a_broker_that_has_started_again_is_logged_in_to_again() -> None:

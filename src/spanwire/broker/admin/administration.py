@@ -99,16 +99,16 @@ class Administration:
         return True
 
     def switch_statistics(self, destination: Destination, enabled: bool, now: Time) -> None:
-        """Measure sizes and times of the messages of a queue from now on, or no longer.
+        """Measure sizes and times of the messages of a queue or topic from now on, or no longer.
 
         Raises:
-            InvalidDestinationError: there is no such queue.
+            InvalidDestinationError: there is no such destination.
         """
         self._context.begin_request(now)
-        queue = self._map.queue(destination)
-        if queue is None:
+        found = self._map.find(destination)
+        if found is None:
             raise InvalidDestinationError(f"there is no {destination.qualified_name}")
-        switch_statistics(queue, enabled, self._context)
+        switch_statistics(found, enabled, self._context)
 
     def reset_statistics(self, destination: Destination, now: Time) -> None:
         """Set the counters of a queue or topic to 0. Counts of present things, such as consumers, stay.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from spanwire.broker.admin.destination_changes import DestinationChanges
 from spanwire.broker.admin.destination_details import DestinationDetails, destination_details
 from spanwire.broker.admin.totals import Totals
 from spanwire.broker.admin.views import (
@@ -80,6 +81,10 @@ class Overview:
     def destination_details(self, destination: BrokerDestination) -> DestinationDetails:
         """Return what a list leaves out of a queue or topic."""
         return destination_details(destination)
+
+    def destination_changes(self) -> DestinationChanges:
+        """Return an object that finds changed destinations."""
+        return DestinationChanges(self._map, self._policies)
 
     def durables(self) -> list[DurableSubscription]:
         """Return all durable subscriptions by client id and name, for work in slices."""

@@ -8,8 +8,10 @@ from typing import Final
 
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.destination import BrokerDestination
+from spanwire.broker.dispatch.destination_events import DestinationObserver
 from spanwire.broker.dispatch.message_statistics import MessageStatistics
 from spanwire.broker.queue.queue import Queue
+from spanwire.broker.topic.topic import Topic
 
 MAX_GROUPS: Final = 1_000  # message groups with their consumers in the details of a queue; some 100 KB of JSON
 
@@ -73,15 +75,25 @@ def destination_details(destination: BrokerDestination) -> DestinationDetails:
 
 
 def statistics_of(destination: BrokerDestination) -> MessageStatistics | None:
-    """Return the message statistics of a queue; None if they are off, and for topics."""
-    observer = destination.observer if isinstance(destination, Queue) else None
+    """Return the message statistics of a queue or topic; None if they are off."""
+    observer: DestinationObserver | None = None
+    if isinstance(destination, Queue):
+        observer = destination.observer
+    elif isinstance(destination, Topic):
+        observer = destination.observer
     return observer if isinstance(observer, MessageStatistics) else None
 
 
-def switch_statistics(queue: Queue, enabled: bool, context: BrokerContext) -> None:
-    """Switch the message statistics of a queue on or off; new ones begin empty."""
-    statistics = statistics_of(queue)
-    if statistics is None and enabled:
-        queue.observer = MessageStatistics(queue.observer, context)
-    elif statistics is not None and not enabled:
-        queue.observer = statistics.inner
+def switch_statistics(destination: BrokerDestination, enabled: bool, context: BrokerContext) -> None:
+    """Switch the message statistics of a queue or topic on or off; new ones begin empty."""
+    statistics = statistics_of(destination)
+    if enabled == (statistics is not None):
+        return
+    if isinstance(destination, Queue):
+        destination.observer = (
+            MessageStatistics(destination.observer, context, False) if statistics is None else statistics.inner
+        )
+    elif isinstance(destination, Topic):
+        destination.observer = (
+            MessageStatistics(destination.observer, context, True) if statistics is None else statistics.inner
+        )

@@ -1,7 +1,7 @@
-"""Statistics of the messages of a queue: sizes, and times from the send to the removal.
+"""Statistics of the messages of a destination: sizes, and times since the send.
 
-They cost each message some steps, so an operator switches them on for a queue. A queue without them pays nothing: they
-are an observer of the queue (`spanwire.broker.dispatch.destination_events`) in front of the observer of its policy.
+They cost each message some steps, so an operator switches them on. A destination without them pays nothing: they are an
+observer (`spanwire.broker.dispatch.destination_events`) in front of the observer of its policy.
 """
 
 from __future__ import annotations
@@ -42,13 +42,14 @@ class Distribution:
 
 
 class MessageStatistics(DestinationObserver):
-    """Counts the messages of one queue from now on, and passes all events on to ``inner``.
+    """Counts the messages of one destination from now on, and passes all events on to ``inner``.
 
-    ``sizes`` are bytes as in the memory limit. ``held_ms`` are milliseconds from the message's timestamp to its
-    removal; messages without a timestamp do not count.
+    ``sizes`` are bytes as in the memory limit. ``held_ms`` are milliseconds from the message's timestamp to its removal
+    from a queue, or to its dispatch by a topic; messages without a timestamp do not count.
     """
 
-    def __init__(self, inner: DestinationObserver | None, context: BrokerContext) -> None:
+    def __init__(self, inner: DestinationObserver | None, context: BrokerContext, is_topic: bool) -> None:
+        self._is_topic: Final[bool] = is_topic
         self.inner: Final[DestinationObserver | None] = inner
         self._context: Final[BrokerContext] = context
         self.sizes: Final[Distribution] = Distribution()
@@ -60,8 +61,10 @@ class MessageStatistics(DestinationObserver):
         self.held_ms.reset()
 
     def before_accept(self, message: Message, sequence: int) -> None:
-        """Count the size."""
+        """Count the size, and in a topic the time since the send."""
         self.sizes.add(message.size)
+        if self._is_topic:
+            self._count_time(message)
         if self.inner is not None:
             self.inner.before_accept(message, sequence)
 
@@ -76,10 +79,13 @@ class MessageStatistics(DestinationObserver):
 
     def message_removed(self, message: Message) -> None:
         """Count the time since the send."""
-        if message.timestamp_ms > 0:
-            self.held_ms.add(max(0, self._context.wall_ms - message.timestamp_ms))
+        self._count_time(message)
         if self.inner is not None:
             self.inner.message_removed(message)
+
+    def _count_time(self, message: Message) -> None:
+        if message.timestamp_ms > 0:
+            self.held_ms.add(max(0, self._context.wall_ms - message.timestamp_ms))
 
     def message_discarded(self, subscription: Subscription, message: Message) -> None:
         """Pass the event on."""

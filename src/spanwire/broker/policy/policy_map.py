@@ -15,6 +15,7 @@ class PolicyMap:
         self._entries: list[PolicyEntry] = []
         self._letter_queues: set[str] = set()
         self._letter_names: list[IndividualNames] = []
+        self.generation = 0  # grows with each replacement of the entries
         self.replace(entries if entries is not None else [])
         self._queue_default = PolicyEntry(Destination(0, ">"))
         self._topic_default = PolicyEntry(Destination(TOPIC, ">"))
@@ -27,6 +28,7 @@ class PolicyMap:
 
     def replace(self, entries: list[PolicyEntry]) -> None:
         """Replace all entries."""
+        self.generation += 1
         self._entries = sorted(entries, key=_wildcards_last)
         strategies = [entry.dead_letter for entry in entries if not entry.dead_letter.discards]
         self._letter_queues = {DEFAULT_DEAD_LETTER_QUEUE, *[strategy.queue_name for strategy in strategies]}

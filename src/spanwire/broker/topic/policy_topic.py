@@ -13,7 +13,6 @@ from collections import deque
 from typing import Final
 
 from spanwire.broker.dispatch.broker_context import BrokerContext
-from spanwire.broker.dispatch.destination_events import DestinationObserver
 from spanwire.broker.dispatch.jobs import Job
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.message_reference import MessageReference
@@ -67,7 +66,6 @@ class PolicyTopic(Topic):
         self._recoveries: Final[dict[Subscription, KeptRecovery]] = {}
         by_client_id = tuning.dispatch is not None and tuning.dispatch.kind == CLIENT_ID_FILTER
         self._client_filter: Final[ClientIdFilter | None] = ClientIdFilter(context.formats) if by_client_id else None
-        self.observer: DestinationObserver | None = None
         self.discarded = 0
 
     def accept(self, message: Message, sequence: int = 0) -> None:
@@ -91,7 +89,7 @@ class PolicyTopic(Topic):
 
     def is_unheard(self) -> bool:
         """Return True if nobody would get or notice a message, now or later."""
-        return super().is_unheard() and self._kept is None and self.observer is None and self._client_filter is None
+        return super().is_unheard() and self._kept is None and self._client_filter is None
 
     def _distribute(self, message: Message) -> bool:
         """Retain and dispatch ``message``. Return True if a subscription got the message."""

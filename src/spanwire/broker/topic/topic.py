@@ -6,6 +6,7 @@ from typing import Final
 
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.destination import BrokerDestination
+from spanwire.broker.dispatch.destination_events import DestinationObserver
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.dispatch.subscription import Subscription
@@ -31,6 +32,7 @@ class Topic(BrokerDestination):
         self.copy_steps = TOPIC_STEPS
         self.subscriptions: Final[list[Subscription]] = []
         self.durables: Final[list[DurableSubscription]] = []
+        self.observer: DestinationObserver | None = None  # of a policy, or of message statistics
         self._steps = 0  # steps that one message adds to its request
 
     @property
@@ -72,6 +74,8 @@ class Topic(BrokerDestination):
         self.enqueued += 1
         if self._context.joins:
             self._context.complete_joins(self)
+        if self.observer is not None:
+            self.observer.before_accept(message, sequence)
         if not self.subscriptions:
             return
         self._context.steps += self._steps
@@ -128,7 +132,7 @@ class Topic(BrokerDestination):
 
     def is_unheard(self) -> bool:
         """Return True if nobody would get or notice a message, but for the copies of durable subscriptions."""
-        return not self.subscriptions and not self._context.joins
+        return not self.subscriptions and not self._context.joins and self.observer is None
 
     def durable_queues(self, message: Message) -> list[BrokerDestination]:
         """Return the queues of the durable subscriptions that get a copy of ``message``."""

@@ -28,6 +28,7 @@ from spanwire.broker.persistence.producer_audit import ProducerAudit
 from spanwire.broker.persistence.recovered import RecoveredDestination
 from spanwire.broker.ports import Store
 from spanwire.model.errors import StoreError
+from spanwire.model.histogram import Histogram
 from spanwire.stores.directory import DataDirectory, advice
 from spanwire.stores.driver.answers import Answers, Failed, Fetched, Schedule
 from spanwire.stores.driver.disk import FileDisk, check_files
@@ -190,6 +191,11 @@ class JournalStore:
     def moved_bytes(self) -> int:
         """Bytes that compaction has written in this run."""
         return self._journal.moved_bytes
+
+    @property
+    def sync_times(self) -> Histogram:
+        """Times of the writes and syncs of this run."""
+        return self._loop_syncs.times
 
     def start(self) -> None:
         """Start both threads."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from spanwire.model.histogram import Histogram
 from spanwire.stores.journal.batch import Batch
 
 MAX_BATCH_BYTES: Final = 64 * 1024  # bytes; a larger write takes longer than a wake-up of the thread
@@ -38,7 +39,7 @@ def pause_after(seconds: float) -> float:
 class LoopSyncs:
     """Knows recent syncs and the sockets of the last turn. Times are monotonic seconds, passed in."""
 
-    __slots__ = ("_fast", "_is_alone", "_next", "_others_until", "_paused_until", "_position", "_recent")
+    __slots__ = ("_fast", "_is_alone", "_next", "_others_until", "_paused_until", "_position", "_recent", "times")
 
     def __init__(self) -> None:
         self._recent: Final[list[bool]] = [False] * RECENT_SYNCS  # a ring
@@ -48,6 +49,7 @@ class LoopSyncs:
         self._others_until = 0.0
         self._position = 0
         self._is_alone = False
+        self.times: Final[Histogram] = Histogram()
 
     def note_turn(self, active: int, position: int, now: float) -> None:
         """Note a turn in which ``active`` sockets had input; the store's last call has ``position``."""
@@ -64,6 +66,7 @@ class LoopSyncs:
 
     def note_sync(self, seconds: float) -> None:
         """Note that the loop or the thread has written and synced a batch in ``seconds``."""
+        self.times.add(seconds)
         if seconds > SLOW_SYNC:
             self._fast = 0
             for index in range(RECENT_SYNCS):

@@ -142,7 +142,7 @@ class Changes:
 
     async def _answer(self, call: Call, command: str) -> object:
         answer = await call.view(command)
-        self._costs[command] = len(answer) if isinstance(answer, list) else 1
+        self._costs[command] = call.snapshots.cost(command)
         return answer
 
     async def _renew(self, listener: Listener, *, is_refused: bool) -> bool:

@@ -147,10 +147,10 @@ def test_the_broker_is_asked_once_a_round_whatever_the_number_of_listeners() -> 
     async def scene(stage: Stage) -> None:
         clients = [await stage.open("views=queues,topics") for _ in range(MAX_LISTENERS)]
         stage.set(destination("queue://A", 5, 10))
-        before = stage.link.count("destinations")
+        before = stage.link.count("changes")
         for _ in range(3):
             await stage.round()
-        assert stage.link.count("destinations") - before == 3
+        assert stage.link.count("changes") - before == 3
         assert stage.link.count("login") == 1
         assert all(client.events()[-1][0] in ("queues", "topics") for client in clients)
         refused = await stage.open()
@@ -266,7 +266,7 @@ def test_s19_a_stream_needs_a_login_with_a_role() -> None:
     async def scene(stage: Stage) -> None:
         assert (await stage.open(user="")).status == 401
         assert (await stage.open(user="vera:wrong")).status == 401
-        assert stage.link.count("destinations") == 0
+        assert stage.link.count("changes") == 0
 
     run(scene)
 
