@@ -22,7 +22,7 @@ from spanwire.discovery.groups.agent_settings import FabricSettings
 from spanwire.discovery.groups.beacon import Beacon
 from spanwire.discovery.groups.group import DEFAULT_HOST, DEFAULT_PORT
 from spanwire.model.errors import JmsError
-from tests.service.started import Started
+from tests.service.started import Started, spanwire
 from tests.service.test_networks import eventually, free_ports, send_and_receive
 from tests.support.broker_process import BrokerProcess
 from tests.support.certificates import Authority
@@ -71,6 +71,11 @@ def rows(broker: Started) -> list[dict[str, object]]:
 def linked_to(broker: Started) -> list[str]:
     """The names of the brokers to which there is a link that is up."""
     return sorted(str(row["remote"]) for row in rows(broker) if row["state"] == "running")
+
+
+def operate(broker: Started, *arguments: str) -> None:
+    done = spanwire(*arguments, "--data-directory", str(broker.data))
+    assert done.returncode == 0, done.stderr
 
 
 class Rogue:
@@ -149,6 +154,10 @@ def a_broker_that_leaves_is_lost_and_found_when_it_comes_back(directory: Path) -
         b.kill()
         assert eventually(lambda: [row["state"] for row in rows(a)] == ["looking"]), rows(a)
         b.start()
+        assert eventually(lambda: linked_to(a) == ["B"]), rows(a)
+        operate(b, "connector", "stop", "openwire")
+        assert eventually(lambda: [row["state"] for row in rows(a)] == ["looking"]), rows(a)
+        operate(b, "connector", "start", "openwire")
         assert eventually(lambda: linked_to(a) == ["B"]), rows(a)
 
 

@@ -11,9 +11,17 @@ import pytest
 from tests.service.started import Started, StompClient, spanwire
 
 
+class WithClosedConnector(Started):
+    """A broker with a third connector, closed until an operator starts it."""
+
+    def text(self) -> str:
+        closed = '<transportConnector name="later" uri="stomp://127.0.0.1:0" autoStart="false"/>'
+        return super().text().replace("</transportConnectors>", f"{closed}</transportConnectors>")
+
+
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
-    with Started(tmp_path_factory.mktemp("operations")) as started:
+    with WithClosedConnector(tmp_path_factory.mktemp("operations")) as started:
         yield started
 
 
@@ -253,9 +261,23 @@ def test_a_connector_is_stopped_with_its_connections_and_started_again(broker: S
     assert told(broker, "connector", "start", "stomp", "stomp")[0].startswith("connector stomp: ")
     sends(broker, "AFTER", "n:1")
     listed = told(broker, "connector", "list")
-    assert [line.split(",")[0].rpartition(" ")[2] for line in listed] == ["started", "started"]
+    assert [line.split(",")[0].rpartition(" ")[2] for line in listed[:2]] == ["started", "started"]
     refused = asked(broker, "connector", "stop", "other")
     assert (refused.returncode, refused.stderr) == (
-        1, "spanwire connector: unknown connector other; known are openwire, stomp\n",
+        1, "spanwire connector: unknown connector other; known are openwire, stomp, later\n",
     )  # fmt: skip
     broker.awaits('connector-stop {"connectors": ["stomp"]} done')
+
+
+def test_a_connector_that_does_not_start_with_the_broker_is_opened_by_an_operator(broker: Started) -> None:
+    closed = ["connector later: stomp://127.0.0.1:0 stopped, 0 connections"]
+    assert told(broker, "connector", "list")[2:] == closed
+    said = "Connector later is closed, because of autoStart: spanwire connector start later"
+    assert any(line.endswith(said) for line in broker.output)
+    (opened,) = told(broker, "connector", "start", "later")
+    port = int(opened.split(":")[3].split(" ")[0])
+    with StompClient(port) as client:
+        client.transact("SEND\ndestination:/queue/LATER\nreceipt:1\n\nx", "1")
+    assert told(broker, "connector", "stop", "later") == [closed[0].replace(":0 ", f":{port} ")]
+    with pytest.raises(ConnectionRefusedError):
+        StompClient(port)

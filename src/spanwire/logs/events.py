@@ -148,6 +148,7 @@ EVENTS: Final[dict[str, dict[str, str]]] = {
         "fabric: no connection to the registry at %s; is ZooKeeper running? Connecting is repeated":
             "discovery-registry-unreachable",
         "fabric: a connector cannot be registered: %s": "discovery-registration-failed",
+        "fabric: %s cannot be removed: %s": "discovery-withdrawal-failed",
         "fabric: %s cannot be watched: %s": "discovery-group-unwatched",
         "fabric: %s/%s cannot be read: %s": "discovery-entry-unreadable",
     },
@@ -156,6 +157,7 @@ EVENTS: Final[dict[str, dict[str, str]]] = {
     },
     "discovery.agents.zeroconf": {
         "zeroconf: %s cannot be announced": "discovery-announcement-failed",
+        "zeroconf: the announcement of %s cannot be withdrawn": "discovery-withdrawal-failed",
     },
     "discovery.groups.sightings": {
         "%d brokers were discovered, the limit; others are ignored": "discovery-limit",

@@ -46,6 +46,14 @@ class Announcements:
         except ConfigurationError as error:
             logger.info("%s is not announced by %s: %s", uri, name_of(other), error)
 
+    def remove(self, discovery_uri: str, uri: str) -> None:
+        """Withdraw the announcements of one connector."""
+        settings = parse_agent(discovery_uri)
+        for one in (settings, twin_settings(settings)):
+            agent = None if one is None else self._agents.get(one)
+            if agent is not None:
+                agent.withdraw(uri)
+
     def stop(self) -> None:
         """Withdraw the announcements."""
         for agent in self._agents.values():

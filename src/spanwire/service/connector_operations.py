@@ -16,18 +16,23 @@ POLL_S: Final = 0.02  # seconds between two looks at them
 CLOSED_PER_TURN: Final = 20  # connections closed in one turn; the broker cleans up after each
 
 Open = Callable[[TransportConnector], Awaitable[None]]
+Withdraw = Callable[[TransportConnector], None]
 
 
 class ConnectorOperations:
     """Starts and stops connectors by name."""
 
-    def __init__(self, connectors: Sequence[TransportConnector], start: Open) -> None:
-        """``start`` opens a connector; it raises `SpanwireError` if the port cannot be taken, or may not be open."""
+    def __init__(self, connectors: Sequence[TransportConnector], start: Open, withdraw: Withdraw) -> None:
+        """``start`` opens a connector; it raises `SpanwireError` if the port cannot be taken, or may not be open.
+
+        ``withdraw`` ends the announcement of a stopped connector.
+        """
         self._connectors: Final = connectors
         self._start: Final = start
+        self._withdraw: Final = withdraw
 
     async def start(self, arguments: Mapping[str, object]) -> list[dict[str, object]]:
-        """Start the stopped connectors among the names in ``connectors``; return a view of each.
+        """Start the closed connectors among the names in ``connectors``; return a view of each.
 
         Raises:
             ConfigurationError: a name is unknown, or the port would be open to other machines without users
@@ -47,6 +52,8 @@ class ConnectorOperations:
         """
         chosen = self._named(arguments)
         for connector in chosen:
+            if connector.is_started:
+                self._withdraw(connector)
             connector.stop()
             transports = connector.open_transports()
             for index, transport in enumerate(transports, 1):

@@ -66,7 +66,8 @@ class Networking:
     ) -> None:
         """Announce this broker and start all connectors with autoStart.
 
-        ``broker_url`` is this broker's address for remote brokers. ``listening`` are the open transport connectors.
+        ``broker_url`` is this broker's address for remote brokers. ``listening`` are its transport connectors; those
+        not open yet are announced when an operator starts them.
 
         Raises:
             ConfigurationError: a discovery group cannot be joined.
@@ -82,8 +83,8 @@ class Networking:
             if settings.auto_start:
                 await connector.start(self._own)
         for listener in listening:
-            if listener.settings.discovery_uri:
-                await self._announce(listener.settings.discovery_uri, announced_uri(listener, host_name))
+            if listener.is_started:
+                await self.announce(listener)
         if any(listener.cluster is not None for listener in listening):
             announcing = self._announce_brokers(listening, host_name, turn)
             self._announcing = asyncio.get_running_loop().create_task(announcing)
@@ -113,11 +114,24 @@ class Networking:
                         await asyncio.sleep(0)
             await asyncio.sleep(CLUSTER_INTERVAL)
 
-    async def _announce(self, discovery_uri: str, uri: str) -> None:
-        """Announce a connector to the group of ``discovery_uri``."""
+    async def announce(self, listener: TransportConnector) -> None:
+        """Announce an open connector to its discovery group, if it has one.
+
+        Raises:
+            ConfigurationError: the group cannot be joined.
+        """
+        group = listener.settings.discovery_uri
+        if not group or self._broker is None:
+            return
         if self._announcements is None:
             self._announcements = cast("type[Announcements]", registry.load(registry.ANNOUNCEMENTS))()
-        await self._announcements.add(discovery_uri, uri)
+        await self._announcements.add(group, announced_uri(listener, self._broker.environment.host_name))
+
+    def withdraw(self, listener: TransportConnector) -> None:
+        """Announce the farewell of a connector that an operator has stopped."""
+        group = listener.settings.discovery_uri
+        if group and self._announcements is not None and self._broker is not None:
+            self._announcements.remove(group, announced_uri(listener, self._broker.environment.host_name))
 
     async def replace(
         self, removed: Sequence[NetworkConnectorSettings], added: Sequence[NetworkConnectorSettings]

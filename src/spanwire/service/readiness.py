@@ -44,7 +44,9 @@ async def start_obstacles(
 
     ``override`` is the data directory of the command line, if present.
     """
-    connectors = [TransportConnector(settings, Admission()) for settings in configuration.connectors]
+    connectors = [
+        TransportConnector(settings, Admission()) for settings in configuration.connectors if settings.auto_start
+    ]
     connectors += web_connectors(configuration)
     lines = list(_misplaced_data(configuration, override, environment))
     try:

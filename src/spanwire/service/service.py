@@ -14,6 +14,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
@@ -49,7 +50,7 @@ from spanwire.service.readiness import open_connectors, web_connectors
 from spanwire.service.runtime_configuration import Reread, RunningBroker, RuntimeConfiguration
 from spanwire.service.security import Security
 from spanwire.service.usage import usage_limits
-from spanwire.service.web_keys import web_keys
+from spanwire.service.web_keys import read_keys, web_keys
 from spanwire.service.web_process import WebProcess
 from spanwire.transports.admission import Admission, ReceiveBudget
 from spanwire.transports.base import CLOSE_LINGER, RECEIVE_SHARE
@@ -134,7 +135,8 @@ class BrokerService:
         """
         try:
             await self._refuse_open_binds(self._security)
-            for connector in self.connectors:
+            opening = self._opening()
+            for connector in opening:
                 await connector.bind()
             broker = self._open_broker()
             turn = self._begin_turns(broker)
@@ -143,14 +145,14 @@ class BrokerService:
             self._probe.start()
             self._watch_configuration(broker)
             acceptor = self._networking.acceptor(broker)
-            for connector in self.connectors:
+            for connector in opening:
                 await self._accept(connector)
             self.in_process.start(connection_factory(IN_PROCESS_PROTOCOL, broker, acceptor), turn)
             await self._networking.start(broker, self._address(), turn, self.connectors)
             broker.became_master(self.environment.now())
             self.wake()
             if self._bridges is not None:
-                self._bridges.start(self.connectors)
+                self._bridges.start(opening)
             if self._web is not None:
                 self._web.start()
         except BaseException:
@@ -241,18 +243,27 @@ class BrokerService:
         await connector.start(connection_factories(connector.settings.spoken(), broker, acceptor), self._turn)
 
     async def _start_connector(self, connector: TransportConnector) -> None:
-        """Bind and start a connector that an operator has stopped. Raises `SpanwireError`."""
+        """Bind, start and announce a closed connector for an operator. Raises `SpanwireError`."""
         obstacle = None if self._allow_anonymous else self._security.obstacle()
         lines = await open_connectors([connector], obstacle)
         if lines:
             raise ConfigurationError("\n".join(lines))
         await connector.bind()
         await self._accept(connector)
+        try:
+            await self._networking.announce(connector)
+        except ConfigurationError:
+            connector.stop()
+            raise
+
+    def _opening(self) -> list[TransportConnector]:
+        """Return the connectors that are open, or open with the broker."""
+        return [one for one in self.connectors if one.settings.auto_start or one.is_started]
 
     async def _refuse_open_binds(self, security: Security) -> None:
         """Raise `ConfigurationError` for unprotected connectors open to the network."""
         obstacle = None if self._allow_anonymous else security.obstacle()
-        lines = await open_connectors([*self.connectors, *web_connectors(self.configuration)], obstacle)
+        lines = await open_connectors([*self._opening(), *web_connectors(self.configuration)], obstacle)
         if lines:
             raise ConfigurationError("\n".join(lines))
 
@@ -290,7 +301,7 @@ class BrokerService:
             ),
         )
         self._broker = broker
-        statistics_addresses = addresses(self.connectors, configuration.broker_name, self.directory)
+        statistics_addresses = addresses(self._opening(), configuration.broker_name, self.directory)
         install_plugins(broker, configuration.plugins, formats, limits, statistics_addresses)
         recovered = self._persistence.take_recovered(configuration.delete_all_messages_on_startup)
         broker.recover(recovered.destinations, recovered.clean, environment.now(), recovered.metadata)
@@ -309,7 +320,7 @@ class BrokerService:
 
     def _address(self) -> str:
         """Return this broker's address for other brokers."""
-        uris = [announced_uri(connector, self.environment.host_name) for connector in self.connectors]
+        uris = [announced_uri(connector, self.environment.host_name) for connector in self._opening()]
         spoken = [uri for uri in uris if read_address(uri) is not None]  # usable for links and clients
         return (spoken or uris or [f"vm://{self.configuration.broker_name}"])[0]
 
@@ -323,26 +334,10 @@ class BrokerService:
         turn.start()
         return turn
 
-    def _read_keys(self) -> Callable[[], None]:
-        """Read all key stores again. Returns a function that uses the keys. Raises `ConfigurationError`."""
-        contexts = [connector.read_keys() for connector in self.connectors]
-        web = self._web
-        if web is not None:
-            web.check_keys()
-
-        def use() -> None:
-            for connector, context in zip(self.connectors, contexts, strict=True):
-                connector.use_keys(context)
-            if web is not None:
-                web.reload()
-
-        return use
-
     def _watch_configuration(self, broker: Broker) -> None:
         if self._reread is not None:
-            running = RunningBroker(
-                broker, self._security, self._networking, self._refuse_open_binds, self.wake, self._read_keys
-            )
+            keys = partial(read_keys, self.connectors, self._web)
+            running = RunningBroker(broker, self._security, self._networking, self._refuse_open_binds, self.wake, keys)
             self._runtime = RuntimeConfiguration(self.configuration, self._reread, running)
             self._runtime.start()
         elif self.configuration.runtime is not None:
@@ -400,7 +395,7 @@ class BrokerService:
             "web-keys": lambda: web_keys(self.configuration),
             "stop": self.request_stop,
         }
-        connectors = ConnectorOperations(self.connectors, self._start_connector)
+        connectors = ConnectorOperations(self.connectors, self._start_connector, self._networking.withdraw)
         handles = Handles(broker.administration, clock, lambda: self._security.is_open)
         operations: dict[str, Operation] = {
             **broker_operations(broker, clock, self.wake, self.read_stored, tasks),

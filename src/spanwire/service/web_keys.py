@@ -1,4 +1,4 @@
-"""Settings of the web port's TLS for the web process, over the control socket.
+"""Key stores of a running broker: read again, and named to the web process over the control socket.
 
 The web process opens the key store itself. So the passwords are in the answer, which the control socket gives to the
 broker's own user alone, and to no holder of a handle.
@@ -6,15 +6,33 @@ broker's own user alone, and to no holder of a handle.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spanwire.service.config.model import BrokerConfiguration
+from spanwire.service.web_process import WebProcess
+from spanwire.transports.connector import TransportConnector
 
 if TYPE_CHECKING:
     from spanwire.tls.settings import TlsSettings
 
 NO_CLIENT_CERTIFICATE = 0
+
+
+def read_keys(connectors: Sequence[TransportConnector], web: WebProcess | None) -> Callable[[], None]:
+    """Read all key stores again. Returns a function that uses the keys. Raises `ConfigurationError`."""
+    contexts = [connector.read_keys() for connector in connectors]
+    if web is not None:
+        web.check_keys()
+
+    def use() -> None:
+        for connector, context in zip(connectors, contexts, strict=True):
+            connector.use_keys(context)
+        if web is not None:
+            web.reload()
+
+    return use
 
 
 def web_keys(configuration: BrokerConfiguration) -> dict[str, object] | None:

@@ -301,14 +301,14 @@ class Broker:
 
     def _url(self, protocol: str) -> str | None:
         for connector in self._configuration.connectors:
-            if protocol in connector.spoken():
+            if connector.auto_start and protocol in connector.spoken():
                 scheme = CLIENT_SCHEMES[protocol][connector.tls is not None]
                 return f"{scheme}://{connector.host}:{connector.port}"
         return None
 
     def _port(self, protocol: str) -> int:
         for connector in self._configuration.connectors:
-            if protocol in connector.spoken():
+            if connector.auto_start and protocol in connector.spoken():
                 return connector.port
         raise IllegalStateError(f"broker {self.name} has no connector for {protocol}")
 

@@ -168,7 +168,7 @@ class ConnectorSettings:
     ``protocols``. ``discovery_uri`` names the agent for announcing the connector, "" for none. With ``updates_clients``
     clients learn of other brokers, with ``rebalances_clients`` they spread over these brokers, with
     ``updates_on_remove`` they also learn of brokers that leave. ``cluster_filter`` are patterns of broker names; no
-    pattern lets all brokers pass.
+    pattern lets all brokers pass. Without ``auto_start`` the connector stays closed until an operator starts it.
     """
 
     name: str
@@ -196,6 +196,7 @@ class ConnectorSettings:
     rebalances_clients: bool = False
     updates_on_remove: bool = False
     cluster_filter: tuple[str, ...] = ()
+    auto_start: bool = True
 
     def spoken(self) -> tuple[str, ...]:
         """Return the names of the protocols that clients may speak."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given
@@ -97,6 +98,55 @@ def test_a_registry_that_is_down_keeps_nobody_from_starting(
         "fabric: no connection to the registry at 127.0.0.1:1; is ZooKeeper running? Connecting is repeated"
         in caplog.text
     )
+
+
+class Directory:
+    """A registry, duck-typed to the clients of ZooKeeper and zeroconf as far as they register."""
+
+    connected = True
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, str] = {}
+        self.created = 0
+
+    def ensure_path(self, path: str) -> None: ...
+
+    def create(self, path: str, data: bytes, *, ephemeral: bool, sequence: bool) -> str:
+        assert ephemeral and sequence
+        self.created += 1
+        self.nodes[f"{path}{self.created:010}"] = services(data)[0]
+        return f"{path}{self.created:010}"
+
+    def delete(self, path: str) -> None:
+        if path not in self.nodes:
+            raise NoNodeError
+        del self.nodes[path]
+
+    def register_service(self, info: ServiceInfo) -> None:
+        self.nodes[info.name] = info.decoded_properties["uri"] or ""
+
+    def unregister_service(self, info: ServiceInfo) -> None:
+        del self.nodes[info.name]
+
+    def stop(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def test_a_withdrawn_connector_leaves_the_registry_and_may_come_back() -> None:
+    for settings, client in ((FabricSettings("sales", "h:1"), "_client"), (ZeroconfSettings("sales"), "_zeroconf")):
+        agent, registry = make_agent(settings), Directory()
+        with ThreadPoolExecutor(1) as worker:
+            vars(agent).update({client: registry, "_worker": worker})
+            agent.announce("tcp://127.0.0.1:1")
+            agent.announce("tcp://127.0.0.1:2")
+            agent.withdraw("tcp://127.0.0.1:1")
+            agent.withdraw("tcp://127.0.0.1:9")
+        assert list(registry.nodes.values()) == ["tcp://127.0.0.1:2"]
+        with ThreadPoolExecutor(1) as worker:
+            vars(agent)["_worker"] = worker
+            agent.announce("tcp://127.0.0.1:1")
+        assert list(registry.nodes.values()) == ["tcp://127.0.0.1:2", "tcp://127.0.0.1:1"]
 
 
 def test_all_agents_have_one_shape() -> None:

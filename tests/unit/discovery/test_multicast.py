@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import cast
 
 import pytest
 
@@ -90,6 +91,30 @@ def test_a_member_that_is_of_no_use_and_one_that_is_silent_are_lost() -> None:
 
     asyncio.run(scenario())
     assert told.on_beacon[-1] == "-tcp://b:1"
+
+
+class Wire:
+    """A datagram transport that keeps what is sent."""
+
+    def __init__(self) -> None:
+        self.sent: list[bytes] = []
+
+    def is_closing(self) -> bool:
+        return False
+
+    def sendto(self, data: bytes, address: tuple[str, int]) -> None:
+        self.sent.append(data)
+
+
+def test_a_withdrawn_connector_says_farewell_once() -> None:
+    agent, wire = MulticastAgent(MulticastSettings()), Wire()
+    agent._transport = cast(asyncio.DatagramTransport, wire)
+    agent.announce("tcp://a:1")
+    agent.announce("tcp://b:1")
+    for _ in range(2):
+        agent.withdraw("tcp://a:1")
+    assert wire.sent[2:] == [Beacon("default", "tcp://a:1", alive=False).encode()]
+    assert agent._announced.uris() == ("tcp://b:1",)
 
 
 def test_a_group_that_cannot_be_reached_is_told_once(caplog: pytest.LogCaptureFixture) -> None:

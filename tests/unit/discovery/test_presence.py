@@ -25,6 +25,14 @@ def test_connectors_are_announced_in_their_order_until_there_are_none() -> None:
     assert announced.uris() == ()
 
 
+def test_a_withdrawn_connector_is_announced_no_more() -> None:
+    announced = AnnouncedConnectors()
+    announced.add("tcp://a:1")
+    announced.add("tcp://b:1")
+    assert (announced.remove("tcp://a:1"), announced.remove("tcp://a:1")) == (True, False)
+    assert announced.uris() == ("tcp://b:1",)
+
+
 def test_a_broker_announces_only_so_many_connectors() -> None:
     announced = AnnouncedConnectors()
     for port in range(MAX_ANNOUNCED):

@@ -120,7 +120,7 @@ def listed(service: BrokerService, reference: str | None) -> ListedBroker:
         os.getpid(),
         str(service.directory),
         "" if file is None else str(file),
-        tuple(connector.uri for connector in service.connectors),
+        tuple(connector.uri for connector in service.connectors if connector.is_started),
         service.environment.now().wall_ms,
     )
 
@@ -132,7 +132,12 @@ def _announce(service: BrokerService) -> None:
         f"Configuration: {service.configuration.source}",
         f"Data directory: {service.directory}",
     ]
-    lines += [f"Listening for connections at: {connector.uri}" for connector in service.connectors]
+    lines += [
+        f"Listening for connections at: {connector.uri}"
+        if connector.is_started
+        else f"Connector {connector.name} is closed, because of autoStart: spanwire connector start {connector.name}"
+        for connector in service.connectors
+    ]
     lines.append(f"Spanwire (broker {service.broker.name}, id {service.broker.broker_id}) started")
     for line in lines:
         logging.getLogger(START).info("%s", line)

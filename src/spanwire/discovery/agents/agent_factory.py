@@ -33,6 +33,10 @@ class DiscoveryAgent(Protocol):
         """Announce a connector at ``uri`` to the group."""
         ...
 
+    def withdraw(self, uri: str) -> None:
+        """Announce the farewell of an announced connector at ``uri``."""
+        ...
+
     def ignore(self, uri: str) -> None:
         """Never report this address, the broker's own."""
         ...

@@ -51,7 +51,7 @@ class FabricAgent:
         self._announced: Final = AnnouncedConnectors()
         self._client: KazooClient | None = None
         self._worker: ThreadPoolExecutor | None = None
-        self._registered: Final[set[str]] = set()  # URIs registered in this session; used by the worker alone
+        self._registered: Final[dict[str, str]] = {}  # node of each URI in this session; used by the worker alone
         self._is_watching = False
 
     async def start(self) -> None:
@@ -77,6 +77,11 @@ class FabricAgent:
         self.ignore(uri)
         if self._worker is not None:
             self._worker.submit(self._register)
+
+    def withdraw(self, uri: str) -> None:
+        """Remove the node of the connector at ``uri``."""
+        if self._announced.remove(uri) and self._worker is not None:
+            self._worker.submit(self._unregister, uri)
 
     def ignore(self, uri: str) -> None:
         """Never report this address, the broker's own."""
@@ -116,10 +121,22 @@ class FabricAgent:
             client.ensure_path(path)
             for uri in [one for one in self._announced.uris() if one not in self._registered]:
                 node = {"id": self._settings.group, "container": "spanwire", "services": [uri]}
-                client.create(f"{path}/", json.dumps(node).encode(), ephemeral=True, sequence=True)
-                self._registered.add(uri)
+                encoded = json.dumps(node).encode()
+                self._registered[uri] = client.create(f"{path}/", encoded, ephemeral=True, sequence=True)
         except (KazooException, KazooTimeoutError) as error:
             logger.warning("fabric: a connector cannot be registered: %s", str(error) or type(error).__name__)
+
+    def _unregister(self, uri: str) -> None:
+        node = self._registered.pop(uri, None)
+        client = self._client
+        if node is None or client is None:
+            return  # not registered in this session, or the session ends with all of its nodes
+        try:
+            client.delete(node)
+        except NoNodeError:
+            return
+        except (KazooException, KazooTimeoutError) as error:
+            logger.warning("fabric: %s cannot be removed: %s", node, str(error) or type(error).__name__)
 
     def _watch(self) -> None:
         client = self._client

@@ -62,6 +62,11 @@ class MulticastAgent(asyncio.DatagramProtocol):
         self.ignore(uri)
         self._send(Beacon(self._settings.group, uri))
 
+    def withdraw(self, uri: str) -> None:
+        """Announce the farewell of the connector at ``uri``."""
+        if self._announced.remove(uri):
+            self._send(Beacon(self._settings.group, uri, alive=False))
+
     def ignore(self, uri: str) -> None:
         """Never report this address, the broker's own."""
         if self._sightings is not None:

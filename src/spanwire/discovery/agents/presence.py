@@ -31,6 +31,13 @@ class AnnouncedConnectors:
             raise ConfigurationError(f"a broker announces {MAX_ANNOUNCED} connectors at most")
         self._uris.append(uri)
 
+    def remove(self, uri: str) -> bool:
+        """Remove a connector. Returns False for one that is not announced."""
+        if uri not in self._uris:
+            return False
+        self._uris.remove(uri)
+        return True
+
     def uris(self) -> tuple[str, ...]:
         """Return the URIs of all connectors."""
         return tuple(self._uris)

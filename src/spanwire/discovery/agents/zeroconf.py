@@ -95,6 +95,11 @@ class ZeroconfAgent:
         if self._worker is not None:
             self._worker.submit(self._register, uri)
 
+    def withdraw(self, uri: str) -> None:
+        """Announce the farewell of the connector at ``uri``."""
+        if self._announced.remove(uri) and self._worker is not None:
+            self._worker.submit(self._unregister, uri)
+
     def ignore(self, uri: str) -> None:
         """Never report this address, the broker's own."""
         self._presence.ignore(uri)
@@ -119,6 +124,15 @@ class ZeroconfAgent:
             zeroconf.register_service(service_info(self._settings.group, uri))
         except Exception:
             logger.exception("zeroconf: %s cannot be announced", uri)
+
+    def _unregister(self, uri: str) -> None:
+        zeroconf = self._zeroconf
+        if zeroconf is None:
+            return
+        try:
+            zeroconf.unregister_service(service_info(self._settings.group, uri))
+        except Exception:
+            logger.exception("zeroconf: the announcement of %s cannot be withdrawn", uri)
 
 
 def _close(zeroconf: Zeroconf, worker: ThreadPoolExecutor) -> None:

@@ -78,11 +78,12 @@ class EmbeddedBroker:
         return f"vm://{self.vm_name}"
 
     def uris(self) -> dict[str, str]:
-        """Return the address of the first connector of each scheme."""
+        """Return the address of the first open connector of each scheme."""
         self.check_process()
         uris_by_scheme: dict[str, str] = {}
         for connector in self.service.connectors:
-            uris_by_scheme.setdefault(connector.settings.scheme, connector.uri)
+            if connector.is_started:
+                uris_by_scheme.setdefault(connector.settings.scheme, connector.uri)
         return uris_by_scheme
 
     async def start(self) -> None:

@@ -390,14 +390,13 @@ def test_a_reference_that_leads_nowhere_is_told_in_one_line(reference: str, part
     assert "\n" not in str(raised.value)
 
 
-def test_a_connector_that_is_not_to_start_stays_closed() -> None:
+def test_a_connector_that_does_not_start_with_the_broker_is_marked() -> None:
     configuration = broker(
         '<transportConnectors><transportConnector uri="tcp://127.0.0.1:0" autoStart="false"/>'
         '<transportConnector uri="stomp://127.0.0.1:0" autoStart="true"/></transportConnectors>'
     )
-    assert [connector.scheme for connector in configuration.connectors] == ["stomp"]
-    (warning,) = configuration.warnings
-    assert "autoStart=false stays closed" in warning
+    assert [connector.auto_start for connector in configuration.connectors] == [False, True]
+    assert configuration.warnings == ()
 
 
 @pytest.mark.parametrize(

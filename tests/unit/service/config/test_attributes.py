@@ -59,7 +59,7 @@ WITHOUT_A_ROW = {
     "redeliveryPolicy": "backOffMultiplier queue tempQueue tempTopic topic",
     "sharedDeadLetterStrategy": "deadLetterQueue",
     "sslContext": "keyStore keyStoreKey keyStoreKeyPassword keyStorePassword trustStore trustStorePassword",
-    "transportConnector": "autoStart discoveryUri name updateClusterFilter uri",
+    "transportConnector": "discoveryUri name updateClusterFilter uri",
 }
 REFERENCE = (Path(__file__).resolve().parents[4] / "docs/reference/activemq-xml.md").read_text("utf-8")
 

@@ -285,16 +285,9 @@ class Interpreter:
                     continue
                 settings = connector_settings(uri.value, connector.value("name"), uri.line, self.findings, stores)
                 discovery_uri = announcement(connector, self.findings)
-                if settings is not None and self._starts(connector):
+                if settings is not None:
                     connectors.append(replace(self._quotas(connector, settings), discovery_uri=discovery_uri))
         return tuple(connectors)
-
-    def _starts(self, connector: Element) -> bool:
-        if Settings(connector, self.findings).flag("autoStart", True):
-            return True
-        line = connector.attributes["autoStart"].line
-        self.findings.warn(line, "the connector with autoStart=false stays closed: no command opens it")
-        return False
 
     def _quotas(self, connector: Element, settings: ConnectorSettings) -> ConnectorSettings:
         """Return the settings with limits and options per connection; 0 does not disable a limit."""

@@ -149,7 +149,7 @@ TRANSPORT_CONNECTOR: Final = Words(
     settings={
         **all_of(
             YES,
-            "name uri autoStart discoveryUri updateClusterFilter",
+            "name uri discoveryUri updateClusterFilter",
         ),
         **honoured(broker_attributes.TRANSPORT_CONNECTOR),
         **all_of(only("false", "dispatch by the sender's thread"), "disableAsyncDispatch"),

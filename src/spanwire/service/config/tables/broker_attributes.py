@@ -62,6 +62,7 @@ TRANSPORT_CONNECTOR: Final = AttributeTable(
     Attribute("updateClusterClients", FLAG, "updates_clients"),
     Attribute("rebalanceClusterClients", FLAG, "rebalances_clients"),
     Attribute("updateClusterClientsOnRemove", FLAG, "updates_on_remove"),
+    Attribute("autoStart", FLAG, "auto_start"),
 )
 WEB: Final = AttributeTable(
     WebConfiguration,
