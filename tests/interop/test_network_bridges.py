@@ -238,7 +238,7 @@ BEFORE_THE_KILL = 300
 MOST = 3_000
 
 
-@pytest.mark.parametrize("victim", ["near", "far"])
+@pytest.mark.parametrize("victim", [pytest.param("near", marks=pytest.mark.long), "far"])
 @pytest.mark.parametrize(("near", "far"), PAIRS)
 def test_when_either_broker_is_killed_all_that_was_granted_arrives(
     start: Start, near: str, far: str, victim: str

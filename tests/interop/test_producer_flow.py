@@ -75,6 +75,7 @@ def test_sends_that_waited_too_long_are_refused_in_classic_s_words(flow: JavaPro
     assert all(row[fact] for fact in ("neighbour", "drains", "again"))
 
 
+@pytest.mark.long
 def test_producers_with_and_without_a_window_wait_and_lose_nothing(flow: JavaProcess, tmp_path: Path) -> None:
     mine, log = on_both(flow, "waits", "", tmp_path, TRIES)
     waiting = [row for row in mine if str(row["case"]).startswith("waits")]

@@ -1,6 +1,6 @@
 """Two clients, one broker, a disk that loses unsynced writes: what was promised holds over many seeds.
 
-SPANWIRE_SEEDS sets how many (100, or 20 interpreted), SPANWIRE_FIRST_SEED where they begin. The history of a seed that
+SPANWIRE_SEEDS sets how many (50, or 20 interpreted), SPANWIRE_FIRST_SEED where they begin. The history of a seed that
 fails is kept in ``out/soak``.
 """
 

@@ -1,6 +1,6 @@
 """Networks of two to four brokers under faults, over many seeds: nothing granted is lost, no message goes in circles.
 
-SPANWIRE_SEEDS sets how many (100 unless told, 20 by the interpreted build).
+SPANWIRE_SEEDS sets how many (50 unless told, 20 by the interpreted build).
 """
 
 from __future__ import annotations

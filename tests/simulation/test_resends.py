@@ -1,6 +1,6 @@
 """Whatever breaks between a failover client and the disk: each of its sends is stored exactly once.
 
-SPANWIRE_SEEDS sets how many worlds are played (100 unless told, 20 by the interpreted build).
+SPANWIRE_SEEDS sets how many worlds are played (50 unless told, 20 by the interpreted build).
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ from tests.support.broker_process import BrokerProcess
 from tests.support.queues import Sent, send, take_all
 
 
+@pytest.mark.long
 def test_what_is_archived_can_be_chosen_and_sent_again_from_where_it_stopped(
     spark: SparkSession, spanwire: BrokerProcess, tmp_path: Path
 ) -> None:

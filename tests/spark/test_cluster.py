@@ -47,6 +47,7 @@ def script(path: Path, *lines: str) -> str:
     return str(path)
 
 
+@pytest.mark.long
 def test_relative_paths_are_those_of_the_driver_and_tasks_run_the_python_of_the_executors(
     cluster: SparkCluster, spanwire: BrokerProcess, tmp_path: Path
 ) -> None:

@@ -96,6 +96,7 @@ def test_a_topic_gives_each_batch_once_to_its_subscription_and_its_queue(
     assert sorted(map(int, map(str, numbers(url, queue)))) == expected
 
 
+@pytest.mark.long
 def test_a_checkpoint_that_wrote_to_another_broker_is_refused(
     spark: SparkSession, spanwire: BrokerProcess, classic: BrokerProcess
 ) -> None:

@@ -32,6 +32,7 @@ def test_from_classic_to_spanwire_with_staging_and_the_control_destination(tmp_p
     assert outcome.is_complete and outcome.is_exact, outcome.told()
 
 
+@pytest.mark.long
 @pytest.mark.timeout(2 * TIMEOUT_S)
 def test_from_spanwire_to_classic_with_a_cursor_and_a_ledger(tmp_path: Path) -> None:
     require("activemq-broker")

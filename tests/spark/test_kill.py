@@ -64,6 +64,7 @@ def numbers_by_id(found: list[Message]) -> dict[object, int]:
     return by_id
 
 
+@pytest.mark.long
 @pytest.mark.timeout(3 * START_TIMEOUT_S)
 def test_a_worker_and_then_the_driver_killed_in_the_middle_of_a_batch_lose_nothing(
     spanwire: BrokerProcess, tmp_path: Path

@@ -43,6 +43,7 @@ def make(project: Path, target: str, broker: BrokerProcess | None = None) -> str
     return done.stdout
 
 
+@pytest.mark.long
 @pytest.mark.timeout(2 * TIMEOUT_S)
 def test_the_tests_of_a_new_project_pass_with_its_routes_on_spark(project: Path) -> None:
     assert f"PYTHON ?= {sys.executable}" in (project / "local.mk").read_text("utf-8")

@@ -25,6 +25,8 @@ from tests.support import report_brokers as brokers
 from tests.support import report_network as network
 from tests.support.report_archives import message_id
 
+pytestmark = pytest.mark.long  # `test_report_examples.py` builds a report in each run
+
 LIMIT_S = 120.0
 STUCK_AFTER_S = 300
 FOR_LARGE_DATA = ("spark.sql.adaptive.enabled", "spark.sql.codegen.wholeStage")  # they cost more than they save here

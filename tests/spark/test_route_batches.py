@@ -54,6 +54,7 @@ ROUTE = """
 """
 
 
+@pytest.mark.long
 def test_endpoints_get_the_same_rows_when_a_batch_is_tried_again_though_its_steps_throw_dice(
     spark: SparkSession, spanwire: BrokerProcess, tmp_path: Path
 ) -> None:

@@ -130,6 +130,7 @@ KEPT = """
 """
 
 
+@pytest.mark.long
 def test_a_plain_route_splits_joins_and_drops_doubles_over_restarts(
     spark: SparkSession, spanwire: BrokerProcess, tmp_path: Path
 ) -> None:
@@ -230,6 +231,7 @@ NEW = """
 """
 
 
+@pytest.mark.long
 def test_a_route_that_commits_once_gets_its_first_dead_letter_and_a_new_endpoint_late(
     spark: SparkSession, spanwire: BrokerProcess, tmp_path: Path
 ) -> None:

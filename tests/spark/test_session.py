@@ -88,6 +88,7 @@ def test_what_one_query_has_committed_another_does_not_write_over(
     assert (tmp_path / "7").read_bytes() == b"first"
 
 
+@pytest.mark.long
 def test_a_missing_broker_is_one_line_on_a_terminal_and_the_rest_is_in_spark_s_log(tmp_path: Path) -> None:
     target, state = tmp_path / "target", tmp_path / "state"
     bridge = f"""

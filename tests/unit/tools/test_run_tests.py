@@ -1,0 +1,45 @@
+"""What each of the two runs of `make test` leaves out, against what is compiled."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+SCRIPT = (ROOT / "tools/run_tests.sh").read_text("utf-8")
+WITHOUT_PACKAGE = {"examples", "sources", "support", "tools"}  # folders of tests/unit without a package of their name
+
+
+def listed(name: str) -> list[Path]:
+    """The paths of an array of the script, as bash expands it."""
+    found = re.search(rf"^{name}=\(.*?^\)$", SCRIPT, re.DOTALL | re.MULTILINE)
+    assert found is not None
+    command = f'{found.group()}; printf "%s\\n" "${{{name}[@]}}"'
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
+    return [Path(line) for line in done.stdout.splitlines()]
+
+
+def compiled() -> set[Path]:
+    """The folders of compiled modules."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    patterns = settings["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["mypyc"]["include"]
+    return {path.parent.relative_to(ROOT) for pattern in patterns for path in ROOT.glob(pattern.lstrip("/"))}
+
+
+def test_nothing_is_left_out_of_both_runs() -> None:
+    pure, compiled_only = listed("pure_only"), listed("compiled_only")
+    assert len(pure) > 15 and len(compiled_only) > 10
+    assert set(pure) & set(compiled_only) == set()
+    assert [path for path in (*pure, *compiled_only) if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.parametrize("folder", listed("pure_only"), ids=str)
+def test_a_folder_that_is_tested_on_the_pure_build_alone_has_no_compiled_module(folder: Path) -> None:
+    inside = folder.relative_to("tests/unit")
+    package = ROOT / "src/spanwire" / inside
+    assert package.is_dir() or inside.name in WITHOUT_PACKAGE
+    assert [path for path in compiled() if path.is_relative_to(Path("src/spanwire") / inside)] == []
