@@ -329,6 +329,9 @@ EVENTS: Final[dict[str, dict[str, str]]] = {
         "a connection to %s is refused: %s": "connection-refused",
         "a connection to %s is refused: unexpected error": "connection-refused-fault",
     },
+    "web.console.recorder": {
+        "the figures of the console were not recorded": "web-figures-failed",
+    },
     "web.events.changes": {
         "the stream of changes failed": "web-events-failed",
     },

@@ -1,8 +1,8 @@
-"""The web process: metrics, health checks, management API and Jolokia over HTTP, beside a running broker.
+"""The web process: metrics, health checks, management API, Jolokia and console over HTTP, beside a running broker.
 
 The process talks to the broker through the control socket, with the handle of each caller
-(`spanwire.management.handles`), and has neither a store nor rights. Needs the extra ``web``: Starlette, uvicorn and
-prometheus-client.
+(`spanwire.management.handles`), and has neither a store nor rights. Needs the extra ``web``: Jinja2, Starlette, uvicorn
+and prometheus-client.
 
 - The *route table* (`routes`) lists every route with a role; no other route is served.
 - The *web port* (`serving`) opens the sockets, runs the server and refuses malformed requests before any route.

@@ -14,13 +14,16 @@ from spanwire.management.operation_table import COMMAND_ROLES, Role
 from spanwire.web.access import Caller
 from spanwire.web.link import Link, Snapshots
 from spanwire.web.login.sessions import Sessions
-from spanwire.web.problems import ProblemError
+from spanwire.web.problems import ProblemError, problem
 from spanwire.web.rest.logins import Logins
 
 if TYPE_CHECKING:
+    from spanwire.web.console.recorder import Recorder
     from spanwire.web.events.changes import Changes
 
 Renew = Callable[[bool], Awaitable[Caller]]
+LogIn = Callable[[str], Awaitable[Caller]]
+Refusal = Callable[[Request, ProblemError], Response]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,7 @@ class Call:
 
     ``renew`` logs the caller in again, for answers that last longer than a handle. Its argument is True if the broker
     has refused the handle. It raises `ProblemError` if the login is refused, or if the role has become too low.
+    ``log_in`` returns the caller of an ``Authorization`` header, and raises as `spanwire.web.access.Access.caller`.
     """
 
     request: Request
@@ -38,7 +42,9 @@ class Call:
     sessions: Sessions
     logins: Logins
     changes: Changes
+    recorder: Recorder
     renew: Renew
+    log_in: LogIn
 
     async def view(self, command: str) -> object:
         """Return a recent answer to a reading command, with the caller's handle.
@@ -68,6 +74,11 @@ class Call:
 Handler = Callable[[Call], Awaitable[Response]]
 
 
+def json_refusal(request: Request, error: ProblemError) -> Response:
+    """Return the problem of an error."""
+    return problem(error.status, error.detail)
+
+
 Node = dict[str, object]  # of an OpenAPI document
 
 
@@ -88,6 +99,8 @@ class RouteRow:
     `Role.NONE` makes a route public, without a login. A route with ``is_messaging`` logs the caller in as a client of
     the broker, with rights to destinations instead of a role. ``schema`` is None on
     routes that `spanwire.web.openapi` describes by their path, and on those of the servlets, which it leaves out.
+    ``refusal`` returns the answer to an error, a problem in JSON by default; the description leaves out routes with
+    another one, as they are pages.
     """
 
     method: str
@@ -97,3 +110,4 @@ class RouteRow:
     summary: str
     is_messaging: bool = False
     schema: RouteSchema | None = None
+    refusal: Refusal = json_refusal

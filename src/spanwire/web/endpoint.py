@@ -15,11 +15,12 @@ from spanwire.management.handles import UNAUTHENTICATED
 from spanwire.management.operation_table import Role
 from spanwire.web.access import NOBODY, Access, Caller
 from spanwire.web.calls import Call, RouteRow
+from spanwire.web.console.recorder import Recorder
 from spanwire.web.events.changes import Changes
 from spanwire.web.link import Link, Snapshots
 from spanwire.web.login.cookies import credentials, end_refused
 from spanwire.web.login.sessions import Sessions
-from spanwire.web.problems import ProblemError, problem, problem_of
+from spanwire.web.problems import ProblemError, problem_of
 from spanwire.web.rest.logins import Logins
 
 
@@ -33,6 +34,7 @@ class Shared:
     sessions: Sessions
     logins: Logins
     changes: Changes
+    recorder: Recorder
 
 
 class Endpoint:
@@ -47,10 +49,9 @@ class Endpoint:
         try:
             return await self._answer(request)
         except ProblemError as error:
-            return problem(error.status, error.detail)
+            return self._row.refusal(request, error)
         except ControlError as error:
-            fault = problem_of(error)
-            return problem(fault.status, fault.detail)
+            return self._row.refusal(request, problem_of(error))
 
     async def _answer(self, request: Request) -> Response:
         if self._row.role is Role.NONE:
@@ -76,7 +77,9 @@ class Endpoint:
             shared.sessions,
             shared.logins,
             shared.changes,
+            shared.recorder,
             partial(self._renew, request),
+            partial(self._log_in, request),
         )
 
     async def _caller(self, request: Request, authorization: str | None) -> Caller:
@@ -90,6 +93,10 @@ class Endpoint:
         if caller.role < self._row.role:
             raise ProblemError(HTTPStatus.FORBIDDEN, f"this needs the role {self._row.role.name.lower()}")
         return caller
+
+    async def _log_in(self, request: Request, authorization: str) -> Caller:
+        """Return the caller of credentials that a form has sent. Raises `ProblemError`."""
+        return await self._shared.access.caller(authorization, _address(request))
 
     async def _renew(self, request: Request, is_refused: bool) -> Caller:
         """Log the caller of a long answer in again; this is no use of the session. Raises `ProblemError`."""

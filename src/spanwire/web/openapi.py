@@ -9,7 +9,7 @@ from spanwire import __version__
 from spanwire.management.attributes import LIST, OBJECT, TEXT, Attribute, ViewTable
 from spanwire.management.operation_table import OPERATIONS, Argument, Role
 from spanwire.management.view_table import BROKER, QUEUES, TOPICS, VIEWS
-from spanwire.web.calls import Node, RouteRow
+from spanwire.web.calls import Node, RouteRow, json_refusal
 from spanwire.web.listing import DEFAULT_SIZE, MAX_SIZE
 
 PROBLEM: Final = "#/components/schemas/Problem"
@@ -21,8 +21,8 @@ def document(routes: Sequence[RouteRow]) -> Node:
     """Return the document of some routes."""
     paths: dict[str, Node] = {}
     for route in routes:
-        if route.is_messaging and route.schema is None:  # Classic's servlets, described on a page of their own
-            continue
+        if (route.is_messaging and route.schema is None) or route.refusal is not json_refusal:
+            continue  # Classic's servlets and the console, which have pages of their own
         path = route.path.replace("{name:path}", "{name}")
         paths.setdefault(path, {})[route.method.lower()] = _operation(route, path)
     return {

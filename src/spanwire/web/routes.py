@@ -20,6 +20,9 @@ from spanwire.web import monitoring
 from spanwire.web.access import Access
 from spanwire.web.api import API_ROUTES
 from spanwire.web.calls import Call, RouteRow
+from spanwire.web.console.console_routes import CONSOLE_ROUTES
+from spanwire.web.console.recorder import Recorder
+from spanwire.web.console.rendering import HOME, refusal
 from spanwire.web.endpoint import Endpoint, Shared
 from spanwire.web.events.changes import Changes
 from spanwire.web.events.stream import events
@@ -29,7 +32,7 @@ from spanwire.web.login import handlers
 from spanwire.web.login.sessions import Sessions
 from spanwire.web.messages.message_routes import JSON_ROUTES, PREFIX
 from spanwire.web.openapi import EVENTS_PATH, document
-from spanwire.web.problems import problem
+from spanwire.web.problems import ProblemError, problem
 from spanwire.web.rest.connector import connected
 from spanwire.web.rest.demo_pages import DEMO_ROUTES
 from spanwire.web.rest.logins import Logins
@@ -57,6 +60,7 @@ ROUTES: Final[tuple[RouteRow, ...]] = (
     *BROWSE_ROUTES,
     *DEMO_ROUTES,
     *JSON_ROUTES,
+    *CONSOLE_ROUTES,
 )
 
 
@@ -68,15 +72,19 @@ def application(
     rows: Sequence[RouteRow] = ROUTES,
     now: Callable[[], float] = time.monotonic,
     changes: Changes | None = None,
+    recorder: Recorder | None = None,
 ) -> ASGIApp:
     """Return the application behind the guard.
 
     ``is_loopback`` restricts the Host header to names of loopback. With ``is_guarded`` nobody logs in while the broker
-    has an obstacle to an open port, such as missing users. ``changes`` lets the caller end the streams of events.
+    has an obstacle to an open port, such as missing users. ``changes`` lets the caller end the streams of events,
+    and ``recorder`` lets it run the recorder of the console, whose snapshots serve all routes.
     """
-    access, snapshots = Access(link, now, is_guarded=is_guarded), Snapshots(link, now)
+    recorder = Recorder(Snapshots(link, now)) if recorder is None else recorder
+    access, snapshots = Access(link, now, is_guarded=is_guarded), recorder.snapshots
     sessions, logins = Sessions(now), Logins(partial(connected, snapshots, access.refuse_exposure), now)
-    shared = Shared(link, access, snapshots, sessions, logins, Changes(now) if changes is None else changes)
+    changes = Changes(now) if changes is None else changes
+    shared = Shared(link, access, snapshots, sessions, logins, changes, recorder)
     starlette = Starlette(
         routes=[Route(row.path, Endpoint(row, shared).answer, methods=[row.method], name=row.summary) for row in rows],
         exception_handlers={HTTPException: _http_fault, Exception: _failure},
@@ -88,7 +96,9 @@ def application(
 async def _http_fault(request: Request, error: Exception) -> Response:
     """Answer for an unknown path or method."""
     assert isinstance(error, HTTPException)
-    response = problem(HTTPStatus(error.status_code), error.detail)
+    is_page = request.url.path.startswith(f"{HOME}/")
+    fault = ProblemError(HTTPStatus(error.status_code), error.detail)
+    response = refusal(request, fault) if is_page else problem(fault.status, fault.detail)
     for name, value in (error.headers or {}).items():
         response.headers[name] = value
     return response

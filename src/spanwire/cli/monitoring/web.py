@@ -21,6 +21,7 @@ DEFAULT_HOST: Final = "127.0.0.1"
 FAILURE: Final = 1
 OPEN_METRICS: Final = "application/openmetrics-text; version=1.0.0"
 MAX_PORT: Final = 65535
+WEB_PACKAGES: Final = ("jinja2", "markupsafe", "prometheus_client", "starlette", "uvicorn")
 
 Serve = Callable[..., None]
 Exposition = Callable[..., tuple[bytes, str]]
@@ -83,6 +84,6 @@ def _loaded(reference: str) -> object:
     try:
         return registry.load(reference)
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] not in ("prometheus_client", "starlette", "uvicorn"):
+        if error.name is None or error.name.partition(".")[0] not in WEB_PACKAGES:
             raise
         raise ConfigurationError(f"the extra web is not installed: {install_command('web')}") from error

@@ -20,8 +20,9 @@ from starlette.types import ASGIApp
 from spanwire.logs.lines import START
 from spanwire.management.control_client import ControlClient
 from spanwire.model.errors import ConfigurationError
+from spanwire.web.console.recorder import Recorder
 from spanwire.web.events.changes import Changes
-from spanwire.web.link import ControlLink
+from spanwire.web.link import ControlLink, Snapshots
 from spanwire.web.routes import application
 from spanwire.web.serving.deadline import DeadlineProtocol
 from spanwire.web.serving.guard import MAX_HEAD_BYTES
@@ -64,11 +65,13 @@ def serve(
         if read_keys is not None:
             read_keys()
         changes = Changes()
-        app = application(ControlLink(directory), is_loopback=is_loopback, is_guarded=is_guarded, changes=changes)
+        link = ControlLink(directory)
+        recorder = Recorder(Snapshots(link))
+        app = application(link, is_loopback=is_loopback, is_guarded=is_guarded, changes=changes, recorder=recorder)
         shown = f"[{address[0]}]" if ":" in address[0] else address[0]
         scheme = "https" if with_tls else "http"
         logging.getLogger(START).info("Listening for web requests at: %s://%s:%d", scheme, shown, address[1])
-        asyncio.run(_serve(app, changes, listener, read_keys, ends_with_parent, reopen_log))
+        asyncio.run(_serve(app, changes, recorder, listener, read_keys, ends_with_parent, reopen_log))
 
 
 def refuse_exposure(answer: object, host: str) -> None:
@@ -91,6 +94,7 @@ def refuse_exposure(answer: object, host: str) -> None:
 async def _serve(
     app: ASGIApp,
     changes: Changes,
+    recorder: Recorder,
     listener: socket.socket,
     read_keys: Callable[[], ssl.SSLContext] | None,
     ends_with_parent: bool,
@@ -123,4 +127,8 @@ async def _serve(
         server.follow_parent()
     elif not sys.stdin.isatty():  # on a terminal SIGHUP ends the process
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, hang_up)
-    await server.serve()
+    recording = asyncio.get_running_loop().create_task(recorder.run())
+    try:
+        await server.serve()
+    finally:
+        recording.cancel()

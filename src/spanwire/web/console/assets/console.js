@@ -1,0 +1,3 @@
+import { localise } from "./times.js";
+
+localise(document);

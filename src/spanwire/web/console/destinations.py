@@ -1,0 +1,90 @@
+"""Pages of queues: the list, and one queue."""
+
+from __future__ import annotations
+
+from functools import partial
+from http import HTTPStatus
+from typing import Final
+
+from starlette.responses import Response
+
+from spanwire.management.attributes import ViewTable
+from spanwire.management.view_table import CONSUMERS, PRODUCERS, QUEUES
+from spanwire.web.api import details, view_rows
+from spanwire.web.calls import Call
+from spanwire.web.console.forms import read_words
+from spanwire.web.console.list_pages import Column, Filter, ListPage, show_list, shown
+from spanwire.web.console.rendering import page
+from spanwire.web.problems import ProblemError
+
+QUEUE_PATH: Final = "/admin/queue"
+MAX_CLIENTS: Final = 100  # consumers and producers on the page of a queue; the lists have all
+FIGURES: Final = ("pending", "in_flight", "consumers", "producers", "enqueued", "dequeued", "expired", "memory_bytes")
+QUEUE_LIST: Final = ListPage(
+    QUEUES,
+    "Queues",
+    "/admin/queues",
+    (
+        Column("destination", "Queue", QUEUE_PATH),
+        Column("pending", "Pending"),
+        Column("in_flight", "In flight"),
+        Column("consumers", "Consumers"),
+        Column("producers", "Producers"),
+        Column("enqueued", "Sent"),
+        Column("dequeued", "Acknowledged"),
+        Column("expired", "Expired"),
+        Column("memory_bytes", "Memory"),
+    ),
+    "destination",
+    "destination",
+    "A queue comes into being when a client sends to it or consumes from it.",
+    (
+        Filter("with messages", "pending", ">0"),
+        Filter("without consumers", "consumers", "0"),
+        Filter("paused", "paused", "true"),
+        Filter("dead letters", "dead_letters", "true"),
+    ),
+    "queues.html",
+)
+
+
+async def show_queue(call: Call) -> Response:
+    """Show one queue with its numbers, consumers and producers."""
+    name = read_words(call).text("name")
+    row = await find_destination(QUEUES, name, call)
+    call.recorder.open(name)
+    whole = await details(QUEUES, row, call)
+    clients = {view.name: await _clients(view, name, call) for view in (CONSUMERS, PRODUCERS)}
+    return page(
+        call,
+        "queue.html",
+        name.partition("://")[2],
+        name=name,
+        queue=whole,
+        figures=[(one.meaning, shown(one, whole.get(one.name))) for one in QUEUES.attributes if one.name in FIGURES],
+        settings=[
+            (one.name.replace("_", " "), one.meaning, shown(one, whole.get(one.name)))
+            for one in QUEUES.attributes
+            if one.name not in FIGURES and one.name in whole and one.name not in ("destination", "groups")
+        ],
+        groups=whole.get("groups") or {},
+        sent_rate=call.recorder.rate(name, "enqueued"),
+        acknowledged_rate=call.recorder.rate(name, "dequeued"),
+        most=MAX_CLIENTS,
+        **clients,
+    )
+
+
+async def find_destination(view: ViewTable, name: str, call: Call) -> dict[str, object]:
+    """Return the row of a destination. Raises `ProblemError` if there is none."""
+    for row in await view_rows(view, call.view):
+        if row.get("destination") == name:
+            return row
+    raise ProblemError(HTTPStatus.NOT_FOUND, f"there is no {name[:200] or 'destination without a name'}")
+
+
+async def _clients(view: ViewTable, name: str, call: Call) -> list[dict[str, object]]:
+    return [row for row in await view_rows(view, call.view) if row.get("destination") == name]
+
+
+queue_list: Final = partial(show_list, QUEUE_LIST)

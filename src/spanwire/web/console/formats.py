@@ -1,0 +1,74 @@
+"""Values as text for people: numbers, sizes, durations, moments and links. Pure."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Final
+from urllib.parse import quote, urlencode
+
+from markupsafe import Markup
+
+SIZES: Final = ("bytes", "KiB", "MiB", "GiB", "TiB")
+STEP: Final = 1024
+PERIODS: Final = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+NONE: Final = "–"
+MAX_MOMENT_MS: Final = 253_402_300_799_999  # the end of the year 9999, the last that `datetime` knows
+
+
+def number(value: object) -> str:
+    """Return a number with thousands separators; a dash for a missing one."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return NONE if value is None else str(value)
+    if isinstance(value, float):
+        return f"{value:,.0f}" if value == round(value) or abs(value) >= 100 else f"{value:,.1f}"
+    return f"{value:,}"
+
+
+def size(value: object) -> str:
+    """Return a number of bytes in a unit of its size."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return NONE
+    amount, unit = float(value), 0
+    while abs(amount) >= STEP and unit < len(SIZES) - 1:
+        amount /= STEP
+        unit += 1
+    return f"{value:,} bytes" if unit == 0 else f"{amount:,.1f} {SIZES[unit]}"
+
+
+def duration(seconds: object) -> str:
+    """Return a time span in its two largest units."""
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
+        return NONE
+    rest, words = int(seconds), []
+    for unit, length in PERIODS:
+        count, rest = divmod(rest, length)
+        if count:
+            words.append(f"{count:,} {unit}")
+    return " ".join(words[:2]) or "0 s"
+
+
+def moment(milliseconds: object) -> str:
+    """Return a ``<time>`` element for milliseconds since 1970; a dash for none."""
+    is_number = isinstance(milliseconds, (int, float)) and not isinstance(milliseconds, bool)
+    if not isinstance(milliseconds, (int, float)) or not is_number or not 0 < milliseconds <= MAX_MOMENT_MS:
+        return NONE
+    time = datetime.fromtimestamp(milliseconds / 1000, UTC)
+    shown = f"{time:%Y-%m-%d %H:%M:%S} UTC"
+    element: str = Markup('<time datetime="{}">{}</time>').format(f"{time:%Y-%m-%dT%H:%M:%S}Z", shown)
+    return element
+
+
+def yes_or_no(value: object) -> str:
+    """Return a word for True or False."""
+    return NONE if value is None else "yes" if value else "no"
+
+
+def link(path: str, **query: object) -> str:
+    """Return a path with a query; parameters without a value are left out."""
+    pairs = [(name, str(value)) for name, value in query.items() if value not in (None, "")]
+    return f"{path}?{urlencode(pairs, quote_via=quote, safe='', errors='surrogatepass')}" if pairs else path
+
+
+def short_name(destination: object) -> str:
+    """Return the name of a destination without its type."""
+    return str(destination).partition("://")[2]

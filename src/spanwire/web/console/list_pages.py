@@ -1,0 +1,175 @@
+"""List pages: the rows of a view as a table with search, filters, order and paging, all on the server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlencode
+
+from starlette.responses import Response
+
+from spanwire.management.attributes import BOOLEAN, BYTES, INTEGER, MILLISECONDS, NUMBER, SECONDS, Attribute, ViewTable
+from spanwire.web.api import view_rows
+from spanwire.web.calls import Call
+from spanwire.web.console import formats
+from spanwire.web.console.forms import read_words
+from spanwire.web.console.rendering import page
+from spanwire.web.listing import PAGING, read_listing
+
+SEARCH: Final = "q"
+SIZES: Final = (50, 100, 500)
+MAX_SEARCH: Final = 100  # characters of a search
+
+Row = Mapping[str, object]
+Reader = Callable[[Call], "Sequence[Row] | None"]
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """A named filter of a list: one parameter of the query with its value."""
+
+    label: str
+    name: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: an attribute of the view, its heading, and the path of a page that has ``name`` in its query."""
+
+    name: str
+    heading: str
+    path: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ListPage:
+    """One list. ``searched`` is the attribute that the search looks into; ``hidden`` rows are shown when asked for."""
+
+    view: ViewTable
+    title: str
+    path: str
+    columns: tuple[Column, ...]
+    searched: str
+    order: str
+    empty: str
+    filters: tuple[Filter, ...] = ()
+    template: str = "list.html"
+    hidden: Callable[[Row], bool] | None = None
+    hidden_label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """The heading of a column; ``target`` orders the list by it."""
+
+    label: str
+    target: str
+    direction: str
+    is_number: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One value of a row, as text."""
+
+    text: str
+    target: str
+    is_number: bool
+
+
+async def show_list(listed: ListPage, call: Call, **values: object) -> Response:
+    """Show a page of a list. Raises `ProblemError` for a wrong query."""
+    query = [pair for pair in read_words(call).fields if pair[1] != ""]
+    search = next((value for name, value in query if name == SEARCH), "")[:MAX_SEARCH]
+    shows_hidden = any(name == "all" for name, _ in query)
+    words = [(name, value) for name, value in query if name not in (SEARCH, "all")]
+    asked = dict(words)
+    pairs = [*words]
+    if search:
+        pairs.append((listed.searched, search if set(search) & set("*?") else f"*{search}*"))
+    asked.setdefault("sort", listed.order)
+    asked.setdefault("size", str(SIZES[1]))
+    listing = read_listing(listed.view, [*_without(pairs, PAGING), *((n, asked[n]) for n in PAGING if n in asked)])
+    rows: Sequence[Row] = await view_rows(listed.view, call.view)
+    if listed.hidden is not None and not shows_hidden:
+        rows = [row for row in rows if not listed.hidden(row)]
+    selected = listing.select(rows)
+    total, items = selected["total"], selected["items"]
+    assert isinstance(total, int) and isinstance(items, list)
+    pages = max(1, -(-total // listing.size))
+    attributes = {attribute.name: attribute for attribute in listed.view.attributes}
+    return page(
+        call,
+        listed.template,
+        listed.title,
+        listed=listed,
+        search=search,
+        query=query,
+        headings=[_heading(listed, column, attributes[column.name], query, asked["sort"]) for column in listed.columns],
+        rows=[([_cell(column, attributes[column.name], row) for column in listed.columns], row) for row in items],
+        total=total,
+        count=len(rows),
+        page_number=listing.page,
+        pages=pages,
+        previous=_target(listed, query, page=listing.page - 1) if listing.page > 1 else "",
+        next=_target(listed, query, page=listing.page + 1) if listing.page < pages else "",
+        filters=[_filter(listed, one, query) for one in listed.filters],
+        kept=[(name, value) for name, value in query if name not in (SEARCH, "page")],
+        shows_hidden=shows_hidden,
+        hidden_target=_target(listed, query, all="" if shows_hidden else "1"),
+        sizes=[(one, _target(listed, query, size=one), one == listing.size) for one in SIZES],
+        **values,
+    )
+
+
+def _without(query: Sequence[tuple[str, str]], names: Sequence[str]) -> list[tuple[str, str]]:
+    return [pair for pair in query if pair[0] not in names]
+
+
+def _target(listed: ListPage, query: Sequence[tuple[str, str]], **changed: object) -> str:
+    """Return the link to the same list with other parameters; all but a new page begin at the first page."""
+    pairs = _without(query, ("page", *changed))
+    pairs += [(name, str(value)) for name, value in changed.items() if value not in ("", None)]
+    return f"{listed.path}?{urlencode(pairs, errors='surrogatepass')}" if pairs else listed.path
+
+
+def _heading(
+    listed: ListPage, column: Column, attribute: Attribute, query: Sequence[tuple[str, str]], sort: str
+) -> Heading:
+    is_number = attribute.type in (INTEGER, NUMBER)
+    is_sorted, is_descending = sort.removeprefix("-") == column.name, sort.startswith("-")
+    descends = not is_descending if is_sorted else is_number
+    direction = ("descending" if is_descending else "ascending") if is_sorted else ""
+    return Heading(
+        column.heading, _target(listed, query, sort=f"{'-' if descends else ''}{column.name}"), direction, is_number
+    )
+
+
+def _filter(listed: ListPage, one: Filter, query: Sequence[tuple[str, str]]) -> tuple[str, str, bool]:
+    """Return label, link and state of a filter; the link of an active one takes it away."""
+    is_active = (one.name, one.value) in query
+    rest = [pair for pair in query if pair != (one.name, one.value) and pair[0] != one.name]
+    return one.label, _target(listed, rest, **{} if is_active else {one.name: one.value}), is_active
+
+
+def _cell(column: Column, attribute: Attribute, row: Row) -> Cell:
+    value = row.get(column.name)
+    target = formats.link(column.path, name=value) if column.path and value is not None else ""
+    return Cell(shown(attribute, value), target, attribute.type in (INTEGER, NUMBER))
+
+
+def shown(attribute: Attribute, value: object) -> str:
+    """Return the value of an attribute as text, by its type and unit."""
+    if value is None:
+        return formats.NONE
+    if attribute.type == BOOLEAN:
+        return formats.yes_or_no(value)
+    if attribute.unit == BYTES:
+        return formats.size(value)
+    if attribute.unit == SECONDS:
+        return formats.duration(value)
+    if attribute.unit == MILLISECONDS and "since 1970" in attribute.meaning:
+        return formats.moment(value)
+    return formats.number(value)

@@ -1,0 +1,84 @@
+"""Renders pages from templates, with the headers that keep strange content from running."""
+
+from __future__ import annotations
+
+from functools import cache
+from http import HTTPStatus
+from typing import Final
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from spanwire import __version__
+from spanwire.management.operation_table import Role
+from spanwire.web.access import NOBODY
+from spanwire.web.calls import Call
+from spanwire.web.console import formats
+from spanwire.web.console.assets import asset
+from spanwire.web.problems import ProblemError
+
+HOME: Final = "/admin"
+LOGIN: Final = "/admin/login"
+NAVIGATION: Final = (("Overview", HOME), ("Queues", "/admin/queues"))
+# A form's Origin would be "null" under the policy no-referrer of the other routes.
+HEADERS: Final = {
+    "Content-Security-Policy": (
+        "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'; "
+        "require-trusted-types-for 'script'; trusted-types 'none'"
+    ),
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+
+
+@cache
+def environment() -> Environment:
+    """Return the environment of all templates: each value is escaped, and a missing one is an error."""
+    made = Environment(
+        loader=PackageLoader("spanwire.web.console"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters.update(
+        number=formats.number,
+        size=formats.size,
+        duration=formats.duration,
+        moment=formats.moment,
+        yes_or_no=formats.yes_or_no,
+        short_name=formats.short_name,
+    )
+    made.globals.update(link=formats.link, asset=asset, version=__version__, Role=Role)
+    return made
+
+
+def page(call: Call, template: str, title: str, **values: object) -> Response:
+    """Return the response of a page for its caller; ``values`` are those of the template."""
+    return _response(call.request, template, title, HTTPStatus.OK, {"caller": call.caller, **values})
+
+
+def refusal(request: Request, error: ProblemError) -> Response:
+    """Return the page of an error; the login page where the caller has to log in."""
+    if error.status is HTTPStatus.UNAUTHORIZED:
+        if request.method != "GET":
+            return login_page(request, HOME, "The session has ended. Nothing was done.", error.status)
+        here = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+        return RedirectResponse(formats.link(LOGIN, next=here), HTTPStatus.SEE_OTHER, HEADERS)
+    values = {"caller": NOBODY, "status": int(error.status), "detail": error.detail}
+    return _response(request, "error.html", error.status.phrase, error.status, values)
+
+
+def login_page(request: Request, target: str, fault: str = "", status: int = HTTPStatus.OK) -> Response:
+    """Return the login page, which leads to ``target``; ``fault`` says why the last attempt failed."""
+    return _response(request, "login.html", "Log in", status, {"caller": NOBODY, "target": target, "fault": fault})
+
+
+def _response(request: Request, template: str, title: str, status: int, values: dict[str, object]) -> Response:
+    text = (
+        environment().get_template(template).render(title=title, navigation=NAVIGATION, here=request.url.path, **values)
+    )
+    # A name of the wire may have one half of a surrogate pair, which UTF-8 cannot write.
+    return Response(text.encode("utf-8", "replace"), int(status), HEADERS, "text/html; charset=utf-8")

@@ -1,0 +1,80 @@
+"""The console in a real browser, beside a real broker."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Iterator
+
+import pytest
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+
+from tests.service.started import TIMEOUT_S, Started, StompClient
+from tests.support.announcing_process import AnnouncingProcess
+from tests.support.broker_process import COMMAND
+from tests.support.browser import browser, complaints, require_browser, resize
+
+LISTENING = re.compile(r"Listening for web requests at: (http://127\.0\.0\.1:\d+)")
+USERS = """\
+  <plugins><simpleAuthenticationPlugin><users>
+    <authenticationUser username="anna" password="a-4711" groups="admins,orders"/>
+  </users></simpleAuthenticationPlugin></plugins>
+"""
+STRANGE = "<img src=x onerror=alert(1)>"
+
+
+class Guarded(Started):
+    """A broker with users."""
+
+    def text(self) -> str:
+        head, end, tail = super().text().partition("</broker>")
+        return head + USERS.replace("{", "{{") + end + tail
+
+
+@pytest.fixture(scope="module")
+def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a console whose broker has two queues."""
+    require_browser()
+    with Guarded(tmp_path_factory.mktemp("console")) as started:
+        with StompClient(started.ports["stomp"], login=False) as client:
+            client.send("CONNECT\naccept-version:1.2\nhost:localhost\nlogin:anna\npasscode:a-4711\n\n")
+            assert client.receive().startswith("CONNECTED")
+            for name in ("ORDERS", STRANGE):
+                client.transact(f"SEND\ndestination:/queue/{name}\npersistent:true\nreceipt:1\n\n{STRANGE}", "1")
+        log: list[str] = []
+        command = [*COMMAND, "web", "--data-directory", str(started.data), "--port", "0"]
+        process = AnnouncingProcess(command, tmp_path_factory.mktemp("log"), log)
+        process.wait_until(lambda line: LISTENING.search(line) is not None, TIMEOUT_S)
+        yield next(match for line in log if (match := LISTENING.search(line)))[1]
+        process.end(signal.SIGTERM)
+
+
+@pytest.fixture(scope="module")
+def window(console: str) -> Iterator[webdriver.Chrome]:
+    """A browser that is logged in by the form."""
+    with browser() as driver:
+        driver.get(f"{console}/")
+        driver.find_element(By.ID, "user").send_keys("anna")
+        driver.find_element(By.ID, "password").send_keys("a-4711")
+        driver.find_element(By.CSS_SELECTOR, "main button").click()
+        assert driver.current_url == f"{console}/admin"
+        yield driver
+
+
+def test_a_queue_is_found_from_the_overview(window: webdriver.Chrome) -> None:
+    window.find_element(By.LINK_TEXT, "Queues").click()
+    window.find_element(By.NAME, "q").send_keys("img")
+    window.find_element(By.CSS_SELECTOR, "form.search button").click()
+    window.find_element(By.LINK_TEXT, STRANGE).click()
+    assert window.find_element(By.TAG_NAME, "h1").text == STRANGE
+    assert complaints(window) == []
+
+
+@pytest.mark.parametrize("width", [360, 3840])
+def test_pages_fit_a_phone_and_a_large_screen(window: webdriver.Chrome, console: str, width: int) -> None:
+    resize(window, width, 800)
+    for path in ("/admin", "/admin/queues", "/admin/queue?name=queue://ORDERS"):
+        window.get(console + path)
+        assert window.execute_script("return document.documentElement.scrollWidth") <= width, path
+    assert complaints(window) == []

@@ -1,0 +1,211 @@
+"""Pages of the console: login, overview, queues, one queue; headers, escapes and empty states."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from starlette.testclient import TestClient
+
+from spanwire.web.console.assets import NAMES, asset
+from spanwire.web.routes import application
+from tests.support.fake_broker_link import FakeBrokerLink, destination
+
+HOST = "http://127.0.0.1:8161"
+OWN = {"Origin": HOST}
+SESSION = "spanwire-session-8161"
+
+
+def client_of(link: FakeBrokerLink) -> TestClient:
+    return TestClient(application(link, is_loopback=True), base_url=HOST, follow_redirects=False)
+
+
+def logged_in(link: FakeBrokerLink, user: str = "vera") -> TestClient:
+    client = client_of(link)
+    answer = client.post("/admin/login", data={"user": user, "password": f"{user[0]}-word"}, headers=OWN)
+    assert (answer.status_code, answer.headers["location"]) == (303, "/admin")
+    return client
+
+
+def test_a_stranger_is_led_to_the_login_and_back() -> None:
+    client = client_of(FakeBrokerLink())
+    assert client.get("/").headers["location"] == "/admin"
+    answer = client.get("/admin/queues?sort=-pending&q=A")
+    assert (answer.status_code, answer.headers["location"]) == (
+        303, "/admin/login?next=%2Fadmin%2Fqueues%3Fsort%3D-pending%26q%3DA",
+    )  # fmt: skip
+    form = client.get(answer.headers["location"])
+    assert "www-authenticate" not in form.headers
+    assert 'name="next" value="/admin/queues?sort=-pending&amp;q=A"' in form.text
+    data = {"user": "vera", "password": "v-word", "next": "/admin/queues?sort=-pending&q=A"}
+    answer = client.post("/admin/login", data=data, headers=OWN)
+    assert answer.headers["location"] == "/admin/queues?sort=-pending&q=A"
+    assert client.get(answer.headers["location"]).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["//evil.example", "https://evil.example/admin", "/admin\\@evil", "/adminx", "/admin/\r\nX: y", "/api/v1/queues"],
+)
+def test_s23_a_login_leads_to_pages_of_the_console_alone(target: str) -> None:
+    data = {"user": "vera", "password": "v-word", "next": target}
+    assert client_of(FakeBrokerLink()).post("/admin/login", data=data, headers=OWN).headers["location"] == "/admin"
+
+
+def test_wrong_credentials_are_told_on_the_form() -> None:
+    client = client_of(FakeBrokerLink())
+    for user, password in (("vera", "wrong"), ("nobody", "v-word"), ("a:b", "c")):
+        answer = client.post("/admin/login", data={"user": user, "password": password}, headers=OWN)
+        assert answer.status_code in (400, 401)
+        assert "set-cookie" not in answer.headers
+        assert 'role="alert"' in answer.text
+
+
+@pytest.mark.parametrize(
+    "headers", [{}, {"Sec-Fetch-Site": "none"}, {"Origin": "null"}, {"Origin": "http://evil.example"}]
+)
+@pytest.mark.parametrize("path", ["/admin/login", "/admin/logout"])
+def test_s23_a_form_without_a_proof_of_its_origin_is_refused(path: str, headers: dict[str, str]) -> None:
+    client = logged_in(FakeBrokerLink())
+    answer = client.post(path, data={"user": "anna", "password": "a-word"}, headers=headers)
+    assert (answer.status_code, "set-cookie" in answer.headers) == (403, False)
+    assert ">vera <" in client.get("/admin").text
+
+
+def test_a_log_out_ends_the_session() -> None:
+    client = logged_in(FakeBrokerLink())
+    token = client.cookies[SESSION]
+    answer = client.post("/admin/logout", data={"x": ""}, headers=OWN)
+    assert (answer.status_code, answer.headers["location"]) == (303, "/admin/login")
+    assert client.get("/admin", headers={"Cookie": f"{SESSION}={token}"}).status_code == 303
+
+
+def test_a_second_login_ends_the_session_before() -> None:
+    client = logged_in(FakeBrokerLink())
+    token = client.cookies[SESSION]
+    client.post("/admin/login", data={"user": "otto", "password": "o-word"}, headers=OWN)
+    assert ">otto <" in client.get("/admin").text
+    assert client_of(FakeBrokerLink()).get("/admin", headers={"Cookie": f"{SESSION}={token}"}).status_code == 303
+
+
+def test_a_broker_without_users_is_shown_to_everybody() -> None:
+    page = client_of(FakeBrokerLink(is_open=True)).get("/admin")
+    assert page.status_code == 200
+    assert "This broker has no users" in page.text
+
+
+def test_the_overview_has_facts_figures_and_the_longest_queues() -> None:
+    link = FakeBrokerLink()
+    link.answers["destinations"] = [destination("queue://A", 3, 10_000), destination("queue://B", 1_234_567, 2_000_000)]
+    text = logged_in(link).get("/admin").text
+    for part in (
+        "<h1>orders</h1>",
+        "1,234,570",
+        "2,010,000 in all",
+        "no rate yet",
+        "tcp://127.0.0.1:61616",
+        "to-billing",
+    ):
+        assert part in text, part
+    assert text.index(">B</a>") < text.index(">A</a>")
+
+
+def test_strange_content_is_refused_by_headers() -> None:
+    headers = logged_in(FakeBrokerLink()).get("/admin").headers
+    policy = dict(part.split(" ", 1) for part in headers["content-security-policy"].split("; "))
+    assert policy["default-src"] == "'none'"
+    assert policy["script-src"] == policy["style-src"] == policy["form-action"] == "'self'"
+    assert "unsafe" not in headers["content-security-policy"]
+    assert headers["referrer-policy"] == "same-origin"
+    assert headers["x-frame-options"] == "DENY"
+    assert headers["cache-control"] == "no-store"
+
+
+def test_files_are_kept_by_browsers_under_the_path_of_their_digest_alone() -> None:
+    client = client_of(FakeBrokerLink())
+    for name in NAMES:
+        answer = client.get(asset(name))
+        assert (answer.status_code, "immutable" in answer.headers["cache-control"]) == (200, True)
+        assert client.get(f"/admin/assets/old/{name}").headers["cache-control"] == "no-store"
+    assert client.get(asset("console.js").replace("console.js", "base.html")).status_code == 404
+    assert client.get(asset("times.js")).headers["content-type"].startswith("text/javascript")
+
+
+def names(text: str) -> list[str]:
+    return re.findall(r'<th scope="row"><a [^>]*>([^<]*)</a>', text)
+
+
+def test_the_list_of_queues_searches_filters_orders_and_pages() -> None:
+    link = FakeBrokerLink()
+    link.answers["destinations"] = [destination(f"queue://Q.{number:03}", number, 500) for number in range(250)]
+    client = logged_in(link)
+    assert names(client.get("/admin/queues").text)[:2] == ["Q.000", "Q.001"]
+    assert names(client.get("/admin/queues?sort=-pending&page=3&size=50").text)[0] == "Q.149"
+    found = ["Q.024", "Q.124", "Q.224", *(f"Q.24{digit}" for digit in range(10))]
+    assert names(client.get("/admin/queues?q=24").text) == found
+    assert names(client.get("/admin/queues?pending=%3E247").text) == ["Q.248", "Q.249"]
+    assert names(client.get("/admin/queues?pending=%3E247&q=249&paused=").text) == ["Q.249"]
+    text = client.get("/admin/queues?sort=-pending&size=50").text
+    assert 'aria-sort="descending"' in text
+    assert 'href="/admin/queues?sort=-pending&amp;size=50&amp;page=2" rel="next"' in text
+    assert client.get("/admin/queues?pendin=3").status_code == 400
+    assert "did you mean pending" in client.get("/admin/queues?pendin=3").text
+
+
+def test_an_empty_list_says_what_to_do_next() -> None:
+    link = FakeBrokerLink()
+    client = logged_in(link)
+    link.answers["destinations"] = []
+    assert "A queue comes into being" in client.get("/admin/queues").text
+    other = FakeBrokerLink()
+    assert "None of 1 rows fits" in logged_in(other).get("/admin/queues?q=nothing").text
+    assert "Show the first one" in logged_in(FakeBrokerLink()).get("/admin/queues?page=9").text
+
+
+@pytest.mark.parametrize("name", ["A", "A/B", "..", "Ä ö", "a?b#c&d", "\udc80", "%2e"])
+def test_a_queue_of_any_name_has_a_permanent_link(name: str) -> None:
+    link = FakeBrokerLink()
+    link.answers["destinations"] = [destination(f"queue://{name}", 3)]
+    client = logged_in(link)
+    target = re.search(r'<th scope="row"><a href="([^"]*)"', client.get("/admin/queues").text)
+    assert target is not None
+    page = client.get(target[1].replace("&amp;", "&"))
+    assert (page.status_code, "<dt>Pending</dt><dd>3 <" in page.text) == (200, True)
+
+
+def test_the_page_of_a_queue_says_why_nothing_moves() -> None:
+    link = FakeBrokerLink()
+    link.answers["destinations"] = [
+        {**destination("queue://P", 3), "paused": True}, {**destination("queue://N", 4), "consumers": 0},
+    ]  # fmt: skip
+    client = logged_in(link)
+    assert "The dispatch is paused" in client.get("/admin/queue?name=queue://P").text
+    assert "4 messages wait, and the queue has no consumer" in client.get("/admin/queue?name=queue://N").text
+    missing = client.get("/admin/queue?name=queue://M")
+    assert (missing.status_code, "there is no queue://M" in missing.text) == (404, True)
+    assert missing.headers["content-type"].startswith("text/html")
+
+
+def test_a_broker_that_does_not_answer_is_told_on_a_page() -> None:
+    link = FakeBrokerLink()
+    client = logged_in(link)
+    link.is_there = False
+    page = client.get("/admin")
+    assert (page.status_code, "the broker does not answer" in page.text) == (503, True)
+    unknown = client.get("/admin/nothing")
+    assert (unknown.status_code, unknown.headers["content-type"]) == (404, "text/html; charset=utf-8")
+
+
+@pytest.mark.parametrize(
+    ("content", "content_type", "status"),
+    [
+        ("&".join("a=b" for _ in range(1_001)), "application/x-www-form-urlencoded", 400),
+        ("user=%ff", "application/x-www-form-urlencoded", 400),
+        ('{"user": "vera"}', "application/json", 415),
+        ("user=vera", "text/plain", 415),
+    ],
+)
+def test_s24_a_form_with_too_many_fields_is_refused(content: str, content_type: str, status: int) -> None:
+    client = client_of(FakeBrokerLink())
+    answer = client.post("/admin/login", content=content, headers={**OWN, "Content-Type": content_type})
+    assert answer.status_code == status
