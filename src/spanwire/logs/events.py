@@ -329,7 +329,7 @@ EVENTS: Final[dict[str, dict[str, str]]] = {
         "a connection to %s is refused: %s": "connection-refused",
         "a connection to %s is refused: unexpected error": "connection-refused-fault",
     },
-    "web.console.recorder": {
+    "web.console.figures.recorder": {
         "the figures of the console were not recorded": "web-figures-failed",
     },
     "web.events.changes": {

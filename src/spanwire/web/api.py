@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from http import HTTPStatus
 from typing import Final
@@ -82,20 +82,25 @@ async def operate(operation: Operation, call: Call) -> Response:
     """Run an operation with the arguments of the body, and answer with the result."""
     arguments = read_arguments(operation.arguments, call.request.headers.get("content-type", ""), await _body(call))
     if operation.subject:
-        arguments.update(_subject(operation, str(call.request.path_params["name"])))
-    result = await call.link.ask(operation.command, handle=call.caller.handle, **arguments)
+        arguments.update(subject(operation, [str(call.request.path_params["name"])]))
+    result = await run(operation, arguments, call)
     if isinstance(result, dict) and arguments.get("as_task"):
         location = f"{PREFIX}/tasks?id={result.get('task')}"
         return JSONResponse({"result": result}, int(HTTPStatus.ACCEPTED), {"Location": location})
     return JSONResponse({"result": result})
 
 
-def _subject(operation: Operation, name: str) -> dict[str, object]:
-    """Return the argument that names the destination of the path."""
-    if any(character in name for character in PATTERN_CHARACTERS):
+async def run(operation: Operation, arguments: dict[str, object], call: Call) -> object:
+    """Return the result of an operation with checked arguments. Raises `ControlError`."""
+    return await call.link.ask(operation.command, handle=call.caller.handle, **arguments)
+
+
+def subject(operation: Operation, names: Sequence[str]) -> dict[str, object]:
+    """Return the argument that has the destinations with some names. Raises `ProblemError` for a pattern."""
+    if any(set(name) & set(PATTERN_CHARACTERS) for name in names):
         raise ProblemError(HTTPStatus.BAD_REQUEST, "the path names one destination, not a pattern")
-    destination = f"{'queue' if operation.subject == QUEUE else 'topic'}://{name}"
-    return {"destination": destination} if operation.command in ONE else {"destinations": [destination]}
+    destinations = [f"{'queue' if operation.subject == QUEUE else 'topic'}://{name}" for name in names]
+    return {"destination": destinations[0]} if operation.command in ONE else {"destinations": destinations}
 
 
 async def _body(call: Call) -> bytes:

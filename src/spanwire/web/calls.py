@@ -18,7 +18,7 @@ from spanwire.web.problems import ProblemError, problem
 from spanwire.web.rest.logins import Logins
 
 if TYPE_CHECKING:
-    from spanwire.web.console.recorder import Recorder
+    from spanwire.web.console.figures.recorder import Recorder
     from spanwire.web.events.changes import Changes
 
 Renew = Callable[[bool], Awaitable[Caller]]

@@ -15,7 +15,7 @@ from spanwire.management.handles import UNAUTHENTICATED
 from spanwire.management.operation_table import Role
 from spanwire.web.access import NOBODY, Access, Caller
 from spanwire.web.calls import Call, RouteRow
-from spanwire.web.console.recorder import Recorder
+from spanwire.web.console.figures.recorder import Recorder
 from spanwire.web.events.changes import Changes
 from spanwire.web.link import Link, Snapshots
 from spanwire.web.login.cookies import credentials, end_refused

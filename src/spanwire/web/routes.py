@@ -21,8 +21,10 @@ from spanwire.web.access import Access
 from spanwire.web.api import API_ROUTES
 from spanwire.web.calls import Call, RouteRow
 from spanwire.web.console.console_routes import CONSOLE_ROUTES
-from spanwire.web.console.recorder import Recorder
-from spanwire.web.console.rendering import HOME, refusal
+from spanwire.web.console.figures.recorder import Recorder
+from spanwire.web.console.forms import HOME
+from spanwire.web.console.rendering import refusal
+from spanwire.web.console.sending import SEND_PATH
 from spanwire.web.endpoint import Endpoint, Shared
 from spanwire.web.events.changes import Changes
 from spanwire.web.events.stream import events
@@ -90,7 +92,7 @@ def application(
         exception_handlers={HTTPException: _http_fault, Exception: _failure},
     )
     starlette.router.redirect_slashes = False
-    return Guard(starlette, is_loopback=is_loopback, message_paths=(*MOUNTS, PREFIX))
+    return Guard(starlette, is_loopback=is_loopback, message_paths=(*MOUNTS, PREFIX, SEND_PATH))
 
 
 async def _http_fault(request: Request, error: Exception) -> Response:

@@ -31,7 +31,7 @@ MANAGEMENT = [route for route in ROUTES if not route.is_messaging and route.refu
 
 
 def test_a_route_of_messages_has_no_role_and_says_so_in_its_path() -> None:
-    for route in ROUTES:
+    for route in [one for one in ROUTES if one.refusal is json_refusal]:
         assert not route.is_messaging or route.role is Role.NONE
         words = ("/message", "queueBrowse", "/demo", "/leases")
         assert route.is_messaging == any(word in route.path for word in words)

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from spanwire.management.operation_table import Role
 from spanwire.web.calls import Handler, RouteRow
-from spanwire.web.console import assets, destinations, login_pages, overview
-from spanwire.web.console.rendering import HOME, LOGIN, refusal
+from spanwire.web.console import (
+    actions,
+    assets,
+    destinations,
+    login_pages,
+    message_pages,
+    other_lists,
+    overview,
+    sending,
+)
+from spanwire.web.console.forms import HOME
+from spanwire.web.console.list_pages import show_list
+from spanwire.web.console.rendering import LOGIN, refusal
 
 
 def _row(method: str, path: str, role: Role, handler: Handler, summary: str) -> RouteRow:
@@ -24,4 +36,15 @@ CONSOLE_ROUTES: Final = (
     _row("GET", assets.PATH, Role.NONE, assets.serve_asset, "style sheet and modules of the console"),
     _row("GET", "/admin/queues", Role.VIEW, destinations.queue_list, "queues"),
     _row("GET", destinations.QUEUE_PATH, Role.VIEW, destinations.show_queue, "one queue"),
+    _row("GET", other_lists.TOPIC_PATH, Role.VIEW, destinations.show_topic, "one topic"),
+    _row("GET", "/admin/connection", Role.VIEW, destinations.show_connection, "one connection"),
+    *(
+        _row("GET", listed.path, Role.VIEW, partial(show_list, listed), listed.view.meaning)
+        for listed in other_lists.OTHER_LISTS
+    ),
+    _row("GET", message_pages.BROWSE_PATH, Role.OPERATE, message_pages.browse, "messages of a queue"),
+    _row("GET", message_pages.MESSAGE_PATH, Role.OPERATE, message_pages.show_message, "one message"),
+    _row("GET", sending.SEND_PATH, Role.OPERATE, sending.show_form, "the form of a message"),
+    _row("POST", sending.SEND_PATH, Role.OPERATE, sending.send, "sends messages"),
+    *(_row(*one) for one in actions.ACTIONS),
 )

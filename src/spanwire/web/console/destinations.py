@@ -1,4 +1,4 @@
-"""Pages of queues: the list, and one queue."""
+"""Pages of destinations: the list of queues, one queue, one topic, and one connection."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from starlette.responses import Response
 
 from spanwire.management.attributes import ViewTable
-from spanwire.management.view_table import CONSUMERS, PRODUCERS, QUEUES
+from spanwire.management.view_table import CONNECTIONS, CONSUMERS, PRODUCERS, QUEUES, TOPICS
 from spanwire.web.api import details, view_rows
 from spanwire.web.calls import Call
 from spanwire.web.console.forms import read_words
@@ -44,27 +44,33 @@ QUEUE_LIST: Final = ListPage(
         Filter("paused", "paused", "true"),
         Filter("dead letters", "dead_letters", "true"),
     ),
-    "queues.html",
+    create=("Create a queue", "/queues/create"),
+    bulk=(
+        ("Pause", "/queues/pause"),
+        ("Resume", "/queues/resume"),
+        ("Purge", "/queues/purge"),
+        ("Delete", "/queues/delete"),
+    ),
 )
 
 
-async def show_queue(call: Call) -> Response:
-    """Show one queue with its numbers, consumers and producers."""
+async def show_destination(view: ViewTable, call: Call) -> Response:
+    """Show a queue or topic with its figures, consumers and producers."""
     name = read_words(call).text("name")
-    row = await find_destination(QUEUES, name, call)
+    row = await find_destination(view, name, call)
     call.recorder.open(name)
-    whole = await details(QUEUES, row, call)
+    whole = await details(view, row, call)
     clients = {view.name: await _clients(view, name, call) for view in (CONSUMERS, PRODUCERS)}
     return page(
         call,
-        "queue.html",
+        "destination.html",
         name.partition("://")[2],
         name=name,
         queue=whole,
-        figures=[(one.meaning, shown(one, whole.get(one.name))) for one in QUEUES.attributes if one.name in FIGURES],
+        is_queue=view is QUEUES,
         settings=[
             (one.name.replace("_", " "), one.meaning, shown(one, whole.get(one.name)))
-            for one in QUEUES.attributes
+            for one in view.attributes
             if one.name not in FIGURES and one.name in whole and one.name not in ("destination", "groups")
         ],
         groups=whole.get("groups") or {},
@@ -87,4 +93,27 @@ async def _clients(view: ViewTable, name: str, call: Call) -> list[dict[str, obj
     return [row for row in await view_rows(view, call.view) if row.get("destination") == name]
 
 
+async def show_connection(call: Call) -> Response:
+    """Show one connection with its consumers and producers."""
+    name = read_words(call).text("name")
+    rows = {view.name: await view_rows(view, call.view) for view in (CONNECTIONS, CONSUMERS, PRODUCERS)}
+    connection = next((row for row in rows[CONNECTIONS.name] if row.get("connection_id") == name), None)
+    if connection is None:
+        raise ProblemError(HTTPStatus.NOT_FOUND, f"there is no connection {name[:200]}; it may have ended")
+    return page(
+        call,
+        "connection.html",
+        "Connection",
+        connection=connection,
+        facts=[
+            (one.name.replace("_", " ").removesuffix(" ms"), one.meaning, shown(one, connection.get(one.name)))
+            for one in CONNECTIONS.attributes
+        ],
+        consumers=[row for row in rows[CONSUMERS.name] if row.get("connection_id") == name],
+        producers=[row for row in rows[PRODUCERS.name] if row.get("connection_id") == name],
+    )
+
+
 queue_list: Final = partial(show_list, QUEUE_LIST)
+show_queue: Final = partial(show_destination, QUEUES)
+show_topic: Final = partial(show_destination, TOPICS)

@@ -14,6 +14,10 @@ FORM_TYPE: Final = "application/x-www-form-urlencoded"
 MAX_FIELDS: Final = 1_000  # fields of a form; a list has at most as many rows to choose
 
 
+HOME: Final = "/admin"
+MAX_TARGET: Final = 2_000  # characters of the path to go to after a form
+
+
 class Form:
     """The fields of a form."""
 
@@ -59,3 +63,10 @@ def _fields(text: bytes) -> list[tuple[str, str]]:
         )
     except ValueError as error:
         raise ProblemError(HTTPStatus.BAD_REQUEST, "the words of the request are malformed, or too many") from error
+
+
+def safe_target(path: str) -> str:
+    """Return a path of the console; another address leads to the overview."""
+    is_path = path == HOME or path.startswith((f"{HOME}/", f"{HOME}?"))
+    is_plain = path.isprintable() and "\\" not in path and len(path) <= MAX_TARGET
+    return path if is_path and is_plain else HOME

@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 from starlette.responses import Response
 
 from spanwire.management.attributes import BOOLEAN, BYTES, INTEGER, MILLISECONDS, NUMBER, SECONDS, Attribute, ViewTable
+from spanwire.management.operation_table import Role
 from spanwire.web.api import view_rows
 from spanwire.web.calls import Call
 from spanwire.web.console import formats
@@ -17,12 +18,14 @@ from spanwire.web.console.forms import read_words
 from spanwire.web.console.rendering import page
 from spanwire.web.listing import PAGING, read_listing
 
+STATE: Final = "state"
 SEARCH: Final = "q"
+NOTICE_WORDS: Final = ("did", "count")  # of a page to which an operation leads
 SIZES: Final = (50, 100, 500)
+DO_PATH: Final = "/admin/do"
 MAX_SEARCH: Final = 100  # characters of a search
 
 Row = Mapping[str, object]
-Reader = Callable[[Call], "Sequence[Row] | None"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +47,27 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
+class RowAction:
+    """An operation on one row: its label, path and role, and pairs of a word of its form and an attribute."""
+
+    label: str
+    path: str
+    role: Role
+    words: tuple[tuple[str, str], ...]
+    is_offered: Callable[[Row], bool] = lambda row: True
+
+    def target(self, row: Row, back: str) -> str:
+        """Return the link to the form of the operation."""
+        return formats.link(f"{DO_PATH}{self.path}", **{word: row.get(name) for word, name in self.words}, back=back)
+
+
+@dataclass(frozen=True, slots=True)
 class ListPage:
-    """One list. ``searched`` is the attribute that the search looks into; ``hidden`` rows are shown when asked for."""
+    """One list. ``searched`` is the attribute that the search looks into; ``hidden`` rows are shown when asked for.
+
+    ``create`` has the label and path of the operation that adds a row. ``bulk`` has labels and paths of operations on
+    rows that a user chooses.
+    """
 
     view: ViewTable
     title: str
@@ -55,9 +77,11 @@ class ListPage:
     order: str
     empty: str
     filters: tuple[Filter, ...] = ()
-    template: str = "list.html"
     hidden: Callable[[Row], bool] | None = None
     hidden_label: str = ""
+    actions: tuple[RowAction, ...] = ()
+    create: tuple[str, str] | None = None
+    bulk: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +101,12 @@ class Cell:
     text: str
     target: str
     is_number: bool
+    is_state: bool
 
 
-async def show_list(listed: ListPage, call: Call, **values: object) -> Response:
+async def show_list(listed: ListPage, call: Call) -> Response:
     """Show a page of a list. Raises `ProblemError` for a wrong query."""
-    query = [pair for pair in read_words(call).fields if pair[1] != ""]
+    query = [pair for pair in read_words(call).fields if pair[1] != "" and pair[0] not in NOTICE_WORDS]
     search = next((value for name, value in query if name == SEARCH), "")[:MAX_SEARCH]
     shows_hidden = any(name == "all" for name, _ in query)
     words = [(name, value) for name, value in query if name not in (SEARCH, "all")]
@@ -102,13 +127,16 @@ async def show_list(listed: ListPage, call: Call, **values: object) -> Response:
     attributes = {attribute.name: attribute for attribute in listed.view.attributes}
     return page(
         call,
-        listed.template,
+        "list.html",
         listed.title,
         listed=listed,
         search=search,
         query=query,
         headings=[_heading(listed, column, attributes[column.name], query, asked["sort"]) for column in listed.columns],
-        rows=[([_cell(column, attributes[column.name], row) for column in listed.columns], row) for row in items],
+        rows=[_row(listed, attributes, row, call) for row in items],
+        back=_target(listed, query),
+        has_actions=any(call.caller.role >= one.role for one in listed.actions),
+        key=listed.view.keys[0],
         total=total,
         count=len(rows),
         page_number=listing.page,
@@ -120,8 +148,20 @@ async def show_list(listed: ListPage, call: Call, **values: object) -> Response:
         shows_hidden=shows_hidden,
         hidden_target=_target(listed, query, all="" if shows_hidden else "1"),
         sizes=[(one, _target(listed, query, size=one), one == listing.size) for one in SIZES],
-        **values,
     )
+
+
+def _row(
+    listed: ListPage, attributes: Mapping[str, Attribute], row: Row, call: Call
+) -> tuple[list[Cell], Row, list[tuple[str, str]]]:
+    """Return cells, row, and label and link of each operation that the caller may run on the row."""
+    cells = [_cell(column, attributes[column.name], row) for column in listed.columns]
+    actions = [
+        (one.label, one.target(row, listed.path))
+        for one in listed.actions
+        if call.caller.role >= one.role and one.is_offered(row)
+    ]
+    return cells, row, actions
 
 
 def _without(query: Sequence[tuple[str, str]], names: Sequence[str]) -> list[tuple[str, str]]:
@@ -157,7 +197,8 @@ def _filter(listed: ListPage, one: Filter, query: Sequence[tuple[str, str]]) -> 
 def _cell(column: Column, attribute: Attribute, row: Row) -> Cell:
     value = row.get(column.name)
     target = formats.link(column.path, name=value) if column.path and value is not None else ""
-    return Cell(shown(attribute, value), target, attribute.type in (INTEGER, NUMBER))
+    is_number = attribute.type in (INTEGER, NUMBER)
+    return Cell(shown(attribute, value), target, is_number, column.name == STATE)
 
 
 def shown(attribute: Attribute, value: object) -> str:

@@ -9,24 +9,23 @@ from typing import Final
 from starlette.responses import RedirectResponse, Response
 
 from spanwire.web.calls import Call
-from spanwire.web.console.forms import read_form, read_words
-from spanwire.web.console.rendering import HEADERS, HOME, LOGIN, login_page
+from spanwire.web.console.forms import read_form, read_words, safe_target
+from spanwire.web.console.rendering import HEADERS, LOGIN, login_page
 from spanwire.web.login.cookies import clear_token, set_token, token_of
 from spanwire.web.problems import ProblemError
 
-MAX_TARGET: Final = 2_000  # characters of the path to go to after the login
 REFUSALS: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 
 
 async def show_login(call: Call) -> Response:
     """Show the login form."""
-    return login_page(call.request, _target(read_words(call).text("next")))
+    return login_page(call.request, safe_target(read_words(call).text("next")))
 
 
 async def log_in(call: Call) -> Response:
     """Begin a session for user and password of the form."""
     form = await read_form(call)
-    user, target = form.text("user"), _target(form.text("next"))
+    user, target = form.text("user"), safe_target(form.text("next"))
     if ":" in user:
         return login_page(call.request, target, "A user name has no colon.", HTTPStatus.BAD_REQUEST)
     secret = base64.b64encode(f"{user}:{form.text('password')}".encode("utf-8", "replace")).decode("ascii")
@@ -54,10 +53,3 @@ async def log_out(call: Call) -> Response:
     response = RedirectResponse(LOGIN, HTTPStatus.SEE_OTHER, HEADERS)
     clear_token(call.request, response)
     return response
-
-
-def _target(path: str) -> str:
-    """Return a path of the console; another address leads to the overview."""
-    is_path = path == HOME or path.startswith((f"{HOME}/", f"{HOME}?"))
-    is_plain = path.isprintable() and "\\" not in path and len(path) <= MAX_TARGET
-    return path if is_path and is_plain else HOME

@@ -12,8 +12,9 @@ from spanwire.management.view_table import CONNECTORS, LINKS, QUEUES, TOPICS, ro
 from spanwire.management.work_tables import TASKS
 from spanwire.web.api import broker_with_totals, view_rows
 from spanwire.web.calls import Call
-from spanwire.web.console.history import BROKER
-from spanwire.web.console.rendering import HEADERS, HOME, page
+from spanwire.web.console.figures.history import BROKER
+from spanwire.web.console.forms import HOME
+from spanwire.web.console.rendering import HEADERS, page
 
 DEEPEST: Final = 8  # queues shown, the longest ones
 LEVELS: Final = {Level.WARNING: "warning", Level.CRITICAL: "critical"}

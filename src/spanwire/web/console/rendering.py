@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from http import HTTPStatus
 from typing import Final
+from urllib.parse import urlsplit
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
@@ -16,11 +17,24 @@ from spanwire.web.access import NOBODY
 from spanwire.web.calls import Call
 from spanwire.web.console import formats
 from spanwire.web.console.assets import asset
+from spanwire.web.console.forms import HOME, read_words, safe_target
+from spanwire.web.console.prompts import result_text
 from spanwire.web.problems import ProblemError
 
-HOME: Final = "/admin"
 LOGIN: Final = "/admin/login"
-NAVIGATION: Final = (("Overview", HOME), ("Queues", "/admin/queues"))
+NAVIGATION: Final = (
+    ("Overview", HOME, (HOME,)),
+    ("Queues", "/admin/queues", ("/admin/queue", "/admin/message", "/admin/do/queues")),
+    ("Topics", "/admin/topics", ("/admin/topic", "/admin/do/topics")),
+    ("Subscribers", "/admin/subscribers", ("/admin/subscribers", "/admin/do/subscriptions")),
+    ("Connections", "/admin/connections", ("/admin/connection", "/admin/do/connect")),
+    ("Consumers", "/admin/consumers", ("/admin/consumers", "/admin/do/consumers")),
+    ("Producers", "/admin/producers", ("/admin/producers",)),
+    ("Network", "/admin/network", ("/admin/network", "/admin/bridges", "/admin/do/links", "/admin/do/network")),
+    ("Scheduled", "/admin/scheduled", ("/admin/scheduled", "/admin/do/jobs")),
+    ("Send", "/admin/send", ("/admin/send",)),
+    ("Tasks", "/admin/tasks", ("/admin/tasks", "/admin/do/tasks", "/admin/branches")),
+)
 # A form's Origin would be "null" under the policy no-referrer of the other routes.
 HEADERS: Final = {
     "Content-Security-Policy": (
@@ -57,7 +71,11 @@ def environment() -> Environment:
 
 def page(call: Call, template: str, title: str, **values: object) -> Response:
     """Return the response of a page for its caller; ``values`` are those of the template."""
-    return _response(call.request, template, title, HTTPStatus.OK, {"caller": call.caller, **values})
+    words = read_words(call)
+    count = words.text("count")
+    notice = result_text(words.text("did"), int(count) if count.isascii() and count.isdigit() else 0)
+    values = {"caller": call.caller, "notice": notice, **values}
+    return _response(call.request, template, title, HTTPStatus.OK, values)
 
 
 def refusal(request: Request, error: ProblemError) -> Response:
@@ -67,7 +85,7 @@ def refusal(request: Request, error: ProblemError) -> Response:
             return login_page(request, HOME, "The session has ended. Nothing was done.", error.status)
         here = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         return RedirectResponse(formats.link(LOGIN, next=here), HTTPStatus.SEE_OTHER, HEADERS)
-    values = {"caller": NOBODY, "status": int(error.status), "detail": error.detail}
+    values = {"caller": NOBODY, "status": int(error.status), "detail": error.detail, "back": _previous(request)}
     return _response(request, "error.html", error.status.phrase, error.status, values)
 
 
@@ -78,7 +96,38 @@ def login_page(request: Request, target: str, fault: str = "", status: int = HTT
 
 def _response(request: Request, template: str, title: str, status: int, values: dict[str, object]) -> Response:
     text = (
-        environment().get_template(template).render(title=title, navigation=NAVIGATION, here=request.url.path, **values)
+        environment()
+        .get_template(template)
+        .render(
+            title=title,
+            notice=values.pop("notice", ""),
+            navigation=NAVIGATION,
+            active=_active(request.url.path),
+            **values,
+        )
     )
     # A name of the wire may have one half of a surrogate pair, which UTF-8 cannot write.
     return Response(text.encode("utf-8", "replace"), int(status), HEADERS, "text/html; charset=utf-8")
+
+
+def _previous(request: Request) -> str:
+    """Return the path of the page that led to a request."""
+    try:
+        address = urlsplit(request.headers.get("referer", ""))
+    except ValueError:
+        return HOME
+    return safe_target(address._replace(scheme="", netloc="").geturl())
+
+
+def _active(path: str) -> str:
+    """Return the label of the navigation to which a page belongs."""
+    here = path.rstrip("/")
+    return next(
+        (
+            label
+            for label, _, starts in NAVIGATION
+            for start in starts
+            if here == start or (start != HOME and here.startswith(start))
+        ),
+        "",
+    )

@@ -37,6 +37,7 @@ HEADERS: Final = (
     Argument("reply_to", TEXT, "queue or topic for answers"),
     Argument("type", TEXT, "JMS type"),
     Argument("group", TEXT, "message group"),
+    Argument("group_sequence", INTEGER, "number of the message in its group", least=0),
 )
 WHOLE: Final[dict[str, tuple[Callable[[int], Typed], int]]] = {  # JMS types of whole numbers with their bits
     "byte": (Byte, 8),
@@ -76,6 +77,7 @@ def read_message(content: object) -> NewMessage:
         reply,
         content.get("type"),
         content.get("group"),
+        content.get("group_sequence", 0),
     )
 
 

@@ -29,6 +29,7 @@ class NewMessage:
     reply_to: Destination | None
     message_type: str | None
     group: str | None
+    group_sequence: int = 0
 
 
 async def publish_together(
@@ -56,6 +57,7 @@ async def publish_together(
                     priority=message.priority,
                     time_to_live_ms=message.lifetime_ms,
                     group_id=message.group,
+                    group_sequence=message.group_sequence,
                     wait=is_single,
                     delay_ms=message.delay_ms,
                 )

@@ -20,7 +20,7 @@ from starlette.types import ASGIApp
 from spanwire.logs.lines import START
 from spanwire.management.control_client import ControlClient
 from spanwire.model.errors import ConfigurationError
-from spanwire.web.console.recorder import Recorder
+from spanwire.web.console.figures.recorder import Recorder
 from spanwire.web.events.changes import Changes
 from spanwire.web.link import ControlLink, Snapshots
 from spanwire.web.routes import application

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from spanwire.web.console.history import BROKER, COLUMNS, MAX_SERIES, MINUTES, SECONDS, History, Ring
-from spanwire.web.console.recorder import CHOICE_S, MAX_DESTINATIONS, OPENED_S, Recorder
+from spanwire.web.console.figures.history import BROKER, COLUMNS, MAX_SERIES, MINUTES, SECONDS, History, Ring
+from spanwire.web.console.figures.recorder import CHOICE_S, MAX_DESTINATIONS, OPENED_S, Recorder
 from spanwire.web.link import Snapshots
 from tests.support.fake_broker_link import FakeBrokerLink, destination
 

@@ -186,6 +186,15 @@ def test_the_page_of_a_queue_says_why_nothing_moves() -> None:
     assert missing.headers["content-type"].startswith("text/html")
 
 
+def test_an_error_leads_back_to_the_page_before() -> None:
+    client = logged_in(FakeBrokerLink(), "otto")
+    path = "/admin/queue?name=queue://M"
+    page = client.get(path, headers={"Referer": f"{HOST}/admin/queues?q=M"}).text
+    assert '<a href="/admin/queues?q=M">Back</a>' in page
+    for strange in ("http://[", "javascript:alert(1)", "//evil.example/admin"):
+        assert '<a href="/admin">Back</a>' in client.get(path, headers={"Referer": strange}).text
+
+
 def test_a_broker_that_does_not_answer_is_told_on_a_page() -> None:
     link = FakeBrokerLink()
     client = logged_in(link)

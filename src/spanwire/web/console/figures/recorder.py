@@ -10,7 +10,7 @@ from typing import Final
 
 from spanwire.management.control_client import ControlError
 from spanwire.management.view_table import LINKS, broker_row, rows_of
-from spanwire.web.console.history import BROKER, FIGURES, LINK_FIGURES, MAX_SERIES, History
+from spanwire.web.console.figures.history import BROKER, FIGURES, LINK_FIGURES, MAX_SERIES, History
 from spanwire.web.link import Snapshots
 
 INTERVAL_S: Final = 1.0  # seconds between two records at least

@@ -1,0 +1,199 @@
+"""Operations as forms: a page that asks with all arguments, and the POST that runs the operation of the HTTP API.
+
+``/admin/do/queues/purge?name=queue://ORDERS`` has a form for the operation ``/queues/{name}/purge``. Words of the query
+fill its fields, and ``id`` chooses messages. A POST leads to the page in ``back``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from http import HTTPStatus
+from typing import Final
+
+from starlette.responses import RedirectResponse, Response
+
+from spanwire.management.attributes import BOOLEAN, INTEGER, LIST, OBJECT
+from spanwire.management.operation_table import OPERATIONS, SELECTOR, Argument, Operation
+from spanwire.management.view_table import QUEUES
+from spanwire.web.api import ONE, run, subject, view_rows
+from spanwire.web.arguments import MAX_ITEMS, check_arguments
+from spanwire.web.calls import Call
+from spanwire.web.console.formats import link
+from spanwire.web.console.forms import Form, read_form, read_words, safe_target
+from spanwire.web.console.list_pages import DO_PATH
+from spanwire.web.console.prompts import BEGUN, PROMPTS, messages
+from spanwire.web.console.rendering import HEADERS, page
+from spanwire.web.problems import ProblemError
+
+TASKS_PATH: Final = "/admin/tasks"
+AS_TASK: Final = "as_task"
+BROWSED: Final = 400  # messages counted where a selector chooses; the most that a browse shows
+POLLS: Final = 10  # looks at a task that has just begun, so that a short one has its result at once
+POLL_S: Final = 0.1  # seconds between two of them
+MAX_PROPERTIES: Final = 100  # lines of an argument that is an object
+OFFERED: Final = tuple(operation for operation in OPERATIONS if operation.command in PROMPTS)
+
+
+def path_of(operation: Operation) -> str:
+    """Return the path of an operation's page."""
+    return DO_PATH + operation.path.replace("/{name}", "")
+
+
+async def ask(operation: Operation, call: Call) -> Response:
+    """Show the form of an operation, with the number of messages that it concerns."""
+    words = read_words(call)
+    names = words.texts("name")
+    if operation.subject:
+        _subject(operation, names, is_form=True)
+    prompt = PROMPTS[operation.command]
+    selector = _selector(words)
+    count, is_least = await _count(operation, names, selector, call) if prompt.needs_count else (0, False)
+    return page(
+        call,
+        "action.html",
+        prompt.title,
+        prompt=prompt,
+        path=path_of(operation),
+        names=names,
+        subject=operation.subject,
+        button=prompt.button.format(count=("at least " if is_least else "") + messages(count)),
+        count=count,
+        is_least=is_least,
+        ids=words.texts("id"),
+        fields=[
+            (one, words.texts(one.name), selector if one is SELECTOR else words.text(one.name))
+            for one in operation.arguments
+            if one.name != AS_TASK
+        ],
+        back=safe_target(words.text("back")),
+    )
+
+
+async def act(operation: Operation, call: Call) -> Response:
+    """Run an operation with the fields of its form, and lead back."""
+    form, words = await read_form(call), read_words(call)
+    arguments = {
+        one.name: value for one in operation.arguments if (value := _value(one, form)) is not None
+    }  # fmt: skip
+    selector = _selector(form)
+    if selector and SELECTOR in operation.arguments:
+        arguments[SELECTOR.name] = selector
+    has_task = any(one.name == AS_TASK for one in operation.arguments)
+    if has_task:
+        arguments[AS_TASK] = True
+    check_arguments(operation.arguments, arguments)
+    if operation.subject:
+        arguments.update(_subject(operation, [*words.texts("name"), *form.texts("name")]))
+    result = await run(operation, arguments, call)
+    back = safe_target(form.text("back"))
+    if not has_task or not isinstance(result, dict):
+        return _led(back, operation.command, 0)
+    return await _ended(operation, str(result.get("task")), back, call)
+
+
+async def _ended(operation: Operation, task_id: str, back: str, call: Call) -> Response:
+    """Wait a moment for the end of a task; the page of tasks shows one that takes longer."""
+    for _ in range(POLLS):
+        rows = await call.ask("tasks")
+        found = [row for row in rows if row.get("id") == task_id] if isinstance(rows, list) else []
+        task: dict[str, object] = found[0] if found else {}
+        if task.get("state") == "failed":
+            raise ProblemError(HTTPStatus.CONFLICT, str(task.get("error")))
+        if task.get("state") in ("done", "cancelled"):
+            return _led(back, operation.command, task.get("processed"))
+        await asyncio.sleep(POLL_S)
+    return _led(TASKS_PATH, BEGUN, 0)
+
+
+def _led(target: str, operation: str, count: object) -> Response:
+    mark = "&" if "?" in target else "?"
+    there = target + link("", did=operation, count=count).replace("?", mark, 1)
+    return RedirectResponse(there, HTTPStatus.SEE_OTHER, HEADERS)
+
+
+def _subject(operation: Operation, names: Sequence[str], *, is_form: bool = False) -> dict[str, object]:
+    """Return the argument with the destinations. Raises `ProblemError` for a name that the operation cannot have."""
+    plain = []
+    for name in names:
+        scheme, mark, rest = name.rpartition("://")
+        if mark and scheme != operation.subject:
+            raise ProblemError(HTTPStatus.BAD_REQUEST, f"{name[:200]} is no {operation.subject}")
+        plain.append(rest)
+    if is_form and not plain and operation.command == "create":
+        return {}
+    most = 1 if operation.command in ONE else MAX_ITEMS
+    if not 0 < len(plain) <= most or not all(plain):
+        raise ProblemError(HTTPStatus.BAD_REQUEST, f"choose 1 to {most} of the {operation.subject}s")
+    return subject(operation, plain)
+
+
+def _selector(words: Form) -> str:
+    """Return the selector: that of the field, or one for the chosen messages."""
+    ids = words.texts("id")
+    if not ids:
+        return words.text(SELECTOR.name).strip()
+    return selector_of(ids)
+
+
+def selector_of(ids: Sequence[str]) -> str:
+    """Return a selector for messages by their ids."""
+    quoted = ", ".join("'" + one.replace("'", "''") + "'" for one in ids)
+    return f"JMSMessageID IN ({quoted})" if len(ids) > 1 else f"JMSMessageID = {quoted}"
+
+
+async def _count(operation: Operation, names: Sequence[str], selector: str, call: Call) -> tuple[int, bool]:
+    """Return the number of messages, and True if there may be more."""
+    if not selector:
+        rows = await view_rows(QUEUES, call.view)
+        pending = [row.get("pending") for row in rows if row.get("destination") in names]
+        flights = [row.get("in_flight") for row in rows if row.get("destination") in names]
+        count = sum(one for one in pending if isinstance(one, int)) - sum(
+            one for one in flights if isinstance(one, int)
+        )
+        return max(count, 0), False
+    total, is_least = 0, False
+    for name in names:
+        answer = await call.ask("browse", destination=name, selector=selector, limit=BROWSED)
+        if isinstance(answer, dict):
+            found = len(answer["messages"])
+            total, is_least = total + found, is_least or found >= BROWSED or answer["looked"] < answer["waiting"]
+    return total, is_least
+
+
+def _value(argument: Argument, form: Form) -> object | None:
+    """Return the argument in a field; None for an empty one. Raises `ProblemError`."""
+    texts = [text for text in form.texts(argument.name) if text.strip()]
+    if argument.type == BOOLEAN:
+        return form.text(argument.name) == "true"
+    if not texts:
+        return None
+    if argument.type == INTEGER:
+        return whole_number(argument.name, texts[0])
+    if argument.type == LIST:
+        return texts
+    return properties(texts[0]) if argument.type == OBJECT else texts[0]
+
+
+def whole_number(name: str, text: str) -> int:
+    """Return the number in a field. Raises `ProblemError`."""
+    if not (text.strip().isascii() and text.strip().isdigit() and len(text) <= 18):
+        raise ProblemError(HTTPStatus.BAD_REQUEST, f"{name.replace('_', ' ')} is a whole number from 0 on")
+    return int(text)
+
+
+def properties(text: str) -> dict[str, object]:
+    """Return the pairs in lines ``name=value``. Raises `ProblemError`."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    pairs = [line.partition("=") for line in lines]
+    if len(pairs) > MAX_PROPERTIES or not all(mark and name.strip() for name, mark, _ in pairs):
+        raise ProblemError(HTTPStatus.BAD_REQUEST, f"each line is name=value, at most {MAX_PROPERTIES}")
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+ACTIONS: Final = tuple(
+    (method, path_of(operation), operation.role, partial(handler, operation), operation.meaning)
+    for operation in OFFERED
+    for method, handler in (("GET", ask), ("POST", act))
+)

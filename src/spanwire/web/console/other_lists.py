@@ -1,0 +1,325 @@
+"""The lists beside queues: topics, subscriptions, clients, connectors, the network, scheduled messages and tasks."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.management.operation_table import Role
+from spanwire.management.view_table import (
+    ADVISORY_TOPICS,
+    BRIDGES,
+    CONNECTIONS,
+    CONNECTORS,
+    CONSUMERS,
+    LINKS,
+    NETWORK_CONNECTORS,
+    PRODUCERS,
+    SUBSCRIPTIONS,
+    TOPICS,
+)
+from spanwire.management.work_tables import BRANCHES, JOBS, TASKS
+from spanwire.web.console.list_pages import Column, Filter, ListPage, Row, RowAction
+
+TOPIC_PATH: Final = "/admin/topic"
+NO_CLIENTS: Final = "No client is connected. The connectors on the overview have the addresses for clients."
+
+
+def _is_advisory(row: Row) -> bool:
+    return str(row.get("destination")).startswith(ADVISORY_TOPICS)
+
+
+def _is_running(row: Row) -> bool:
+    return row.get("state") == "running"
+
+
+def _is_away(row: Row) -> bool:
+    return not row.get("active")
+
+
+def _is_started(row: Row) -> bool:
+    return bool(row.get("started", True))
+
+
+def _is_stopped(row: Row) -> bool:
+    return not _is_started(row)
+
+
+def _has_stopped(row: Row) -> bool:
+    return row.get("state") == "stopped"
+
+
+def _goes_on(row: Row) -> bool:
+    return not _has_stopped(row)
+
+
+TOPIC_LIST: Final = ListPage(
+    TOPICS,
+    "Topics",
+    "/admin/topics",
+    (
+        Column("destination", "Topic", TOPIC_PATH),
+        Column("consumers", "Consumers"),
+        Column("durable_subscriptions", "Durable subscriptions"),
+        Column("producers", "Producers"),
+        Column("enqueued", "Sent"),
+        Column("dequeued", "Acknowledged"),
+        Column("pending", "Pending"),
+        Column("memory_bytes", "Memory"),
+    ),
+    "destination",
+    "destination",
+    "A topic comes into being when a client sends to it or subscribes to it.",
+    (Filter("without consumers", "consumers", "0"),),
+    hidden=_is_advisory,
+    hidden_label="advisory topics",
+    create=("Create a topic", "/topics/create"),
+)
+SUBSCRIPTION_LIST: Final = ListPage(
+    SUBSCRIPTIONS,
+    "Durable subscriptions",
+    "/admin/subscribers",
+    (
+        Column("name", "Subscription"),
+        Column("client_id", "Client id"),
+        Column("topic", "Topic", TOPIC_PATH),
+        Column("selector", "Selector"),
+        Column("active", "Active"),
+        Column("away_s", "Away for"),
+        Column("pending", "Pending"),
+        Column("dispatched", "Dispatched"),
+        Column("dequeued", "Acknowledged"),
+    ),
+    "client_id",
+    "client_id",
+    "No durable subscription exists. A client creates one when it subscribes with a client id and a name.",
+    (Filter("active", "active", "true"), Filter("away", "active", "false"), Filter("with messages", "pending", ">0")),
+    actions=(
+        RowAction(
+            "Delete", "/subscriptions/remove", Role.ADMIN, (("client_id", "client_id"), ("name", "name")), _is_away
+        ),
+    ),
+    create=("Create a subscription", "/subscriptions/create"),
+)
+CONNECTION_LIST: Final = ListPage(
+    CONNECTIONS,
+    "Connections",
+    "/admin/connections",
+    (
+        Column("connection_id", "Connection", "/admin/connection"),
+        Column("client_id", "Client id"),
+        Column("remote_address", "Address"),
+        Column("user_name", "User"),
+        Column("connector", "Connector"),
+        Column("protocol", "Protocol"),
+        Column("connected_ms", "Since"),
+        Column("consumers", "Consumers"),
+        Column("producers", "Producers"),
+        Column("in_flight", "In flight"),
+    ),
+    "remote_address",
+    "connection_id",
+    NO_CLIENTS,
+    (
+        Filter("slow", "slow", "true"),
+        Filter("blocked", "blocked", "true"),
+        Filter("other brokers", "network", "true"),
+    ),
+    actions=(RowAction("Disconnect", "/connections/disconnect", Role.ADMIN, (("client", "connection_id"),)),),
+)
+CONSUMER_LIST: Final = ListPage(
+    CONSUMERS,
+    "Consumers",
+    "/admin/consumers",
+    (
+        Column("consumer_id", "Consumer"),
+        Column("destination", "Destination"),
+        Column("client_id", "Client id"),
+        Column("remote_address", "Address"),
+        Column("selector", "Selector"),
+        Column("prefetch_size", "Prefetch"),
+        Column("in_flight", "In flight"),
+        Column("dequeued", "Acknowledged"),
+        Column("slow", "Slow"),
+    ),
+    "destination",
+    "destination",
+    "No client consumes or subscribes.",
+    (Filter("slow", "slow", "true"), Filter("other brokers", "network", "true")),
+    actions=(RowAction("End", "/consumers/end", Role.ADMIN, (("consumer_id", "consumer_id"),)),),
+)
+PRODUCER_LIST: Final = ListPage(
+    PRODUCERS,
+    "Producers",
+    "/admin/producers",
+    (
+        Column("producer_id", "Producer"),
+        Column("destination", "Destination"),
+        Column("client_id", "Client id"),
+        Column("remote_address", "Address"),
+        Column("user_name", "User"),
+        Column("window_bytes", "Window"),
+        Column("waiting_sends", "Sends that wait"),
+    ),
+    "remote_address",
+    "producer_id",
+    "No OpenWire client has a producer open. STOMP clients have none: they send without one.",
+    (Filter("blocked", "blocked", "true"),),
+)
+CONNECTOR_LIST: Final = ListPage(
+    CONNECTORS,
+    "Connectors",
+    "/admin/connectors",
+    (
+        Column("name", "Connector"),
+        Column("uri", "Address"),
+        Column("started", "Open"),
+        Column("connections", "Connections"),
+        Column("connections_ever", "Since the start"),
+        Column("refused", "Refused"),
+        Column("maximum_connections", "Limit"),
+    ),
+    "name",
+    "name",
+    "The broker listens nowhere. Add a transport connector to its configuration.",
+    actions=(
+        RowAction("Close", "/connectors/stop", Role.ADMIN, (("connectors", "name"),), _is_started),
+        RowAction("Open", "/connectors/start", Role.ADMIN, (("connectors", "name"),), _is_stopped),
+    ),
+)
+LINK_LIST: Final = ListPage(
+    LINKS,
+    "Network",
+    "/admin/network",
+    (
+        Column("name", "Network connector"),
+        Column("remote", "Remote broker"),
+        Column("uri", "Address"),
+        Column("state", "State"),
+        Column("reason", "Last break"),
+        Column("since_s", "State since"),
+        Column("duplex", "Duplex"),
+        Column("accepted", "Opened by the remote broker"),
+        Column("demand", "Demand"),
+        Column("in_flight", "In flight"),
+        Column("dequeued", "Forwarded"),
+        Column("received", "Received"),
+        Column("failed", "Refused"),
+        Column("reconnects", "Reconnects"),
+    ),
+    "remote",
+    "name",
+    "This broker is linked to no other one. A network connector links it: in its configuration, or added here.",
+    (Filter("running", "up", "true"), Filter("not running", "up", "false")),
+    actions=(
+        RowAction("Stop", "/links/stop", Role.ADMIN, (("connectors", "name"),), _goes_on),
+        RowAction("Start", "/links/start", Role.ADMIN, (("connectors", "name"),), _has_stopped),
+    ),
+    create=("Add a network connector", "/network_connectors/add"),
+)
+NETWORK_CONNECTOR_LIST: Final = ListPage(
+    NETWORK_CONNECTORS,
+    "Network connectors",
+    "/admin/network-connectors",
+    (
+        Column("name", "Network connector"),
+        Column("uri", "Brokers"),
+        Column("duplex", "Duplex"),
+        Column("messageTTL", "Message TTL"),
+        Column("consumerTTL", "Consumer TTL"),
+        Column("prefetchSize", "Prefetch"),
+        Column("conduitSubscriptions", "Conduit"),
+        Column("dynamicOnly", "Dynamic only"),
+        Column("userName", "User"),
+        Column("remoteUserName", "Remote user"),
+    ),
+    "name",
+    "name",
+    "The broker has no network connector.",
+    actions=(RowAction("Remove", "/network_connectors/remove", Role.ADMIN, (("connectors", "name"),)),),
+)
+BRIDGE_LIST: Final = ListPage(
+    BRIDGES,
+    "Bridges",
+    "/admin/bridges",
+    (
+        Column("name", "Bridge"),
+        Column("source", "Source"),
+        Column("target", "Target"),
+        Column("state", "State"),
+        Column("since_s", "State since"),
+        Column("forwarded", "Forwarded"),
+        Column("retries", "Retries"),
+        Column("dead_letters", "Dead letters"),
+        Column("lag_s", "Lag"),
+        Column("last_error", "Last failure"),
+    ),
+    "name",
+    "name",
+    "The broker has no bridges. The element <jmsBridgeConnectors> of its configuration makes some.",
+    actions=(
+        RowAction("Pause", "/bridges/pause", Role.OPERATE, (("bridges", "name"),), _is_running),
+        RowAction("Resume", "/bridges/resume", Role.OPERATE, (("bridges", "name"),), lambda row: not _is_running(row)),
+        RowAction("Restart", "/bridges/restart", Role.OPERATE, (("bridges", "name"),)),
+    ),
+)
+JOB_LIST: Final = ListPage(
+    JOBS,
+    "Scheduled messages",
+    "/admin/scheduled",
+    (
+        Column("job_id", "Job"),
+        Column("due_ms", "Next delivery"),
+        Column("cron", "Cron entry"),
+        Column("period_ms", "Pause"),
+        Column("repeat", "Deliveries after it"),
+        Column("redelivery", "Redelivery"),
+        Column("user_name", "User"),
+        Column("size_bytes", "Size"),
+    ),
+    "job_id",
+    "due_ms",
+    'No message waits for its time. Send one with a delay; the broker needs schedulerSupport="true".',
+    actions=(RowAction("Remove", "/jobs/remove", Role.ADMIN, (("job_id", "job_id"),)),),
+)
+BRANCH_LIST: Final = ListPage(
+    BRANCHES,
+    "Prepared transactions",
+    "/admin/branches",
+    (
+        Column("xid", "Branch"),
+        Column("user_name", "User"),
+        Column("sends", "Sends"),
+        Column("acknowledgements", "Acknowledgements"),
+        Column("recovered", "From before a restart"),
+    ),
+    "xid",
+    "xid",
+    "No prepared transaction waits for its transaction manager.",
+    actions=(
+        RowAction("Commit", "/branches/commit", Role.ADMIN, (("xid", "xid"),)),
+        RowAction("Roll back", "/branches/rollback", Role.ADMIN, (("xid", "xid"),)),
+    ),
+)
+TASK_LIST: Final = ListPage(
+    TASKS,
+    "Tasks",
+    "/admin/tasks",
+    (
+        Column("id", "Task"),
+        Column("operation", "Operation"),
+        Column("user_name", "User"),
+        Column("state", "State"),
+        Column("processed", "Messages"),
+        Column("started_ms", "Began"),
+        Column("ended_ms", "Ended"),
+        Column("error", "Failure"),
+    ),
+    "operation",
+    "-started_ms",
+    "No operation goes on, and none has ended within an hour. Purge, move, copy and retry become tasks.",
+    actions=(RowAction("Cancel", "/tasks/cancel", Role.OPERATE, (("id", "id"),), _is_running),),
+)
+OTHER_LISTS: Final = (
+    TOPIC_LIST, SUBSCRIPTION_LIST, CONNECTION_LIST, CONSUMER_LIST, PRODUCER_LIST, CONNECTOR_LIST, LINK_LIST,
+    NETWORK_CONNECTOR_LIST, BRIDGE_LIST, JOB_LIST, BRANCH_LIST, TASK_LIST,
+)  # fmt: skip

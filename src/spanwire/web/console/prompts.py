@@ -1,0 +1,156 @@
+"""Prompts: the words with which the console asks before an operation, and tells its result. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """The words of one operation: title, label of the button, consequence, and result.
+
+    Button and result may have ``{count}`` messages. A prompt with ``needs_count`` names the messages it concerns.
+    ``is_dangerous`` marks what cannot be undone.
+    """
+
+    title: str
+    button: str
+    consequence: str
+    done: str
+    needs_count: bool = False
+    is_dangerous: bool = True
+
+
+PROMPTS: Final[dict[str, Prompt]] = {
+    "purge": Prompt(
+        "Remove messages",
+        "Remove {count}",
+        "They are gone for good. Messages at consumers stay.",
+        "Removed {count}.",
+        True,
+    ),
+    "move": Prompt("Move messages", "Move {count}", "They leave this queue.", "Moved {count}.", True, False),
+    "copy": Prompt("Copy messages", "Copy {count}", "They stay in this queue, too.", "Copied {count}.", True, False),
+    "retry": Prompt(
+        "Retry dead letters",
+        "Send {count} back",
+        "Each goes back to the destination where it died; messages that are no dead letters stay.",
+        "Sent {count} back.",
+        True,
+        False,
+    ),
+    "pause": Prompt(
+        "Pause the dispatch",
+        "Pause",
+        "Messages come in, and consumers get none.",
+        "The dispatch is paused.",
+        is_dangerous=False,
+    ),
+    "resume": Prompt(
+        "Resume the dispatch", "Resume", "Consumers get messages again.", "The dispatch goes on.", is_dangerous=False
+    ),
+    "create": Prompt("Create", "Create", "One that exists stays as it is.", "It exists now.", is_dangerous=False),
+    "delete": Prompt("Delete", "Delete", "The broker refuses one that has messages or is in use.", "It is deleted."),
+    "statistics": Prompt(
+        "Measure messages",
+        "Save",
+        "Sizes and times of messages cost each message some steps.",
+        "The setting is saved.",
+        is_dangerous=False,
+    ),
+    "reset-statistics": Prompt(
+        "Reset the counters", "Reset", "Sent, acknowledged and expired messages count from 0.", "The counters are 0."
+    ),
+    "remove-subscription": Prompt(
+        "Delete the durable subscription",
+        "Delete",
+        "Its messages are gone for good.",
+        "The durable subscription is deleted.",
+    ),
+    "create-subscription": Prompt(
+        "Create a durable subscription",
+        "Create",
+        "It keeps messages for a subscriber from now on.",
+        "The durable subscription exists now.",
+        is_dangerous=False,
+    ),
+    "commit-branch": Prompt(
+        "Commit the branch", "Commit", "Its transaction manager must agree.", "The branch is committed."
+    ),
+    "roll-back-branch": Prompt(
+        "Roll the branch back", "Roll back", "Its transaction manager must agree.", "The branch is rolled back."
+    ),
+    "end-consumer": Prompt(
+        "End the consumer",
+        "End",
+        "Its messages in flight go back. The connection stays.",
+        "The consumer is asked to close, and ended after a second.",
+    ),
+    "job-remove": Prompt(
+        "Remove the scheduled message", "Remove", "It is never delivered.", "The scheduled message is removed."
+    ),
+    "disconnect": Prompt(
+        "Disconnect the client", "Disconnect", "Most clients connect again by themselves.", "The connection is closed."
+    ),
+    "task-cancel": Prompt("Cancel the task", "Cancel the task", "What it has done stays.", "The task ends."),
+    "network-start": Prompt(
+        "Start the network connector", "Start", "It links to its brokers.", "It starts.", is_dangerous=False
+    ),
+    "network-stop": Prompt(
+        "Stop the network connector", "Stop", "Its links end until somebody starts it.", "It is stopped."
+    ),
+    "network-add": Prompt(
+        "Add a network connector",
+        "Add",
+        "It stays until the next start of the broker.",
+        "It is added.",
+        is_dangerous=False,
+    ),
+    "network-remove": Prompt(
+        "Remove the network connector",
+        "Remove",
+        "Its links end. It comes back at the next start if the configuration has it.",
+        "It is removed.",
+    ),
+    "connector-start": Prompt(
+        "Open the connector", "Open", "It accepts connections again.", "The connector is open.", is_dangerous=False
+    ),
+    "connector-stop": Prompt(
+        "Close the connector",
+        "Close",
+        "Its port is closed, and its clients are disconnected.",
+        "The connector is closed.",
+    ),
+    "log-level": Prompt(
+        "Set the level of a logger",
+        "Set",
+        "It holds until the next start of the broker.",
+        "The level is set.",
+        is_dangerous=False,
+    ),
+    "bridge-pause": Prompt(
+        "Pause the bridge", "Pause", "It stays paused over a restart.", "The bridge is paused.", is_dangerous=False
+    ),
+    "bridge-resume": Prompt(
+        "Resume the bridge", "Resume", "It forwards again.", "The bridge goes on.", is_dangerous=False
+    ),
+    "bridge-restart": Prompt(
+        "Restart the bridge", "Restart", "It connects again.", "The bridge starts again.", is_dangerous=False
+    ),
+}
+SENT: Final = "send"
+BEGUN: Final = "begun"
+OTHERS: Final = {SENT: "Sent {count}.", BEGUN: "The task goes on; this page shows its progress."}
+
+
+def messages(count: int) -> str:
+    """Return a number of messages in words."""
+    return "1 message" if count == 1 else f"{count:,} messages"
+
+
+def result_text(operation: str, count: int) -> str:
+    """Return the text for the end of an operation; empty for an unknown one."""
+    prompt = PROMPTS.get(operation)
+    text = OTHERS.get(operation, "") if prompt is None else prompt.done
+    return text.format(count=messages(count))
