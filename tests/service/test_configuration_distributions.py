@@ -38,7 +38,6 @@ DEBIAN: Final = Path("/etc/activemq/instances-available/main/activemq.xml")
 EXAMPLES: Final = Path("/usr/share/doc/activemq/examples/conf")
 
 SKIP: Final = "or start with --skip-unsupported"
-NO_WEB: Final = "there is no web console here; spanwire start --web serves metrics, health and an HTTP API"
 STORES: Final = f"(later feature: other stores); the journal of Spanwire keeps the messages; remove it {SKIP}"
 DATABASES: Final = (
     f"(later feature: stores in a database); the journal of Spanwire keeps the messages; remove it {SKIP}"
@@ -79,7 +78,6 @@ def told(shift: int) -> list[str]:
         *([f"32: the bean of class {log}"] if shift else []),
         f"{88 + shift}: {heap}",
         f"{116 + shift}: the bean of class {hook} has no effect: there is no Spring context here to close",
-        f"{127 + shift}: <import> of 'jetty.xml' has no effect: {NO_WEB}",
     ]
 
 

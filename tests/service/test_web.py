@@ -39,6 +39,24 @@ class Guarded(Started):
         return head + USERS.replace("{", "{{") + end + tail
 
 
+JETTY = """\
+<beans><bean class="org.eclipse.jetty.security.HashLoginService">
+  <property name="config" value="${activemq.conf}/jetty-realm.properties"/>
+</bean><bean class="org.apache.activemq.web.WebConsolePort">
+  <property name="host" value="127.0.0.1"/><property name="port" value="0"/>
+</bean></beans>
+"""
+
+
+class Imported(Started):
+    """A broker without users, whose file imports jetty.xml with users as ActiveMQ ships them."""
+
+    def text(self) -> str:
+        (self.directory / "jetty.xml").write_text(JETTY)
+        (self.directory / "jetty-realm.properties").write_text("admin: admin, admin\nuser: user, user\n")
+        return f"<beans>{super().text()}<import resource='jetty.xml'/></beans>"
+
+
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     with Guarded(tmp_path_factory.mktemp("web")) as started:
@@ -261,3 +279,13 @@ def test_s19_a_port_for_other_machines_is_refused_without_users(tmp_path: Path) 
         done = spanwire("web", "--data-directory", str(opened.data), "--host", "0.0.0.0", "--port", "0")
     assert done.returncode == 1
     assert "without authentication" in done.stderr
+
+
+def test_the_console_s_users_of_activemq_see_and_operate_a_broker_without_users(tmp_path: Path) -> None:
+    with Imported(tmp_path, arguments=("-D", f"activemq.conf={tmp_path}")) as started:
+        started.awaits("Listening for web requests at: ")
+        port = next(int(found[1]) for line in started.errors if (found := LISTENING.search(line)))
+        queues, purge, send = "/api/v1/queues", "/api/v1/queues/A/purge", "/api/message/A?type=queue&body=x"
+        assert (fetched(port, queues)[0], fetched(port, queues, "user:user")[0]) == (401, 200)
+        assert (posted(port, send, ":")[0], posted(port, send, "user:user")[0]) == (401, 200)
+        assert (posted(port, purge, "user:user", {})[0], posted(port, purge, "admin:admin", {})[0]) == (403, 200)

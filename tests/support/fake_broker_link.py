@@ -56,6 +56,7 @@ class FakeBrokerLink:
         self.asked: list[tuple[str, dict[str, object]]] = []
         self.answers: dict[str, object] = {
             "ping": {"name": "orders", "pid": 0},
+            "exposure": {"obstacle": None, "realm": False},
             "summary": SUMMARY,
             "destinations": [destination("queue://A", 3, 10), destination("topic://T", 0, 4)],
             "subscriptions": [],

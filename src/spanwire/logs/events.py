@@ -286,6 +286,11 @@ EVENTS: Final[dict[str, dict[str, str]]] = {
             "web-no-control-socket",
         "the web process: %s": "web-process-error",
     },
+    "service.web_realm": {
+        "the password of %s is well known, so it counts on this machine alone: change it in the realm's file":
+            "web-password-well-known",
+        "the users of the web port stay as they were: %s": "web-users-unreadable",
+    },
     "stores.directory": {
         "%s cannot be written: %s; nobody can tell who uses the directory": "lock-file-unwritable",
         "%s %s belongs to user %d; what this broker makes there belongs to root": "directory-of-another-user",

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from spanwire.broker.ports import Principal
+from spanwire.broker.ports import Authenticator, Principal
 from spanwire.management.operation_table import COMMAND_ROLES, Role
 from spanwire.model.environment import Time
 from spanwire.model.errors import AuthenticationError, ConfigurationError, SpanwireError
@@ -35,6 +35,10 @@ GROUP_ROLES: Final[dict[str, Role]] = {
 }
 
 
+# Roles in Jetty's realm (ActiveMQ, conf/jetty-realm.properties): "user" sees the console, "admin" also operates.
+REALM_ROLES: Final[dict[str, Role]] = {**GROUP_ROLES, "user": Role.VIEW}
+
+
 class UnknownHandleError(SpanwireError):
     """Raised for a handle that has ended or was never given."""
 
@@ -46,8 +50,16 @@ class ForbiddenError(SpanwireError):
 class LoginBroker(Protocol):
     """The part of the broker used here (``broker/admin/administration.py``)."""
 
-    def log_in(self, info: ConnectionInfo, now: Time) -> Principal:
+    def log_in(self, info: ConnectionInfo, now: Time, authenticator: Authenticator | None = None) -> Principal:
         """Return the principal of a user. Raises `AuthenticationError`."""
+        ...
+
+
+class Realm(Authenticator, Protocol):
+    """Users of the web process alone."""
+
+    def names(self, user: str | None) -> bool:
+        """Return True if the realm has the user."""
         ...
 
 
@@ -71,12 +83,17 @@ class Handles:
         clock: Clock,
         is_open: Callable[[], bool],
         new_token: Callable[[], str] = lambda: secrets.token_urlsafe(HANDLE_BYTES),
+        realm: Realm | None = None,
     ) -> None:
-        """``is_open`` returns True for a broker without authentication, where everybody may view."""
+        """``is_open`` returns True for a broker without authentication.
+
+        Everybody may view such a broker, but with a ``realm`` its users alone.
+        """
         self._broker: Final = broker
         self._clock: Final = clock
         self._is_open: Final = is_open
         self._new_token: Final = new_token
+        self._realm: Final = realm
         self._operators: Final[dict[str, Operator]] = {}
 
     async def login(self, arguments: Mapping[str, object]) -> dict[str, object]:
@@ -93,16 +110,20 @@ class Handles:
         if not all(value is None or isinstance(value, str) for value in (user, password, address)):
             raise ConfigurationError("user, password and address are texts")
         now = self._clock.now()
-        if self._is_open():
+        realm = self._realm
+        info = ConnectionInfo(
+            "",
+            user_name=None if user is None else str(user),
+            password=None if password is None else str(password),
+            remote_address=str(address or ""),
+            protocol=PROTOCOL,
+        )
+        if realm is not None and (self._is_open() or realm.names(info.user_name)):
+            principal = self._broker.log_in(info, now, realm)
+            name, role, groups = principal.name, role_of(principal.groups, REALM_ROLES), principal.groups
+        elif self._is_open():
             name, role, groups = ANONYMOUS, Role.VIEW, frozenset[str]()
         else:
-            info = ConnectionInfo(
-                "",
-                user_name=None if user is None else str(user),
-                password=None if password is None else str(password),
-                remote_address=str(address or ""),
-                protocol=PROTOCOL,
-            )
             principal = self._broker.log_in(info, now)
             name, role, groups = principal.name, role_of(principal.groups), principal.groups
         if role is Role.NONE:
@@ -134,9 +155,9 @@ class Handles:
         return operator
 
 
-def role_of(groups: frozenset[str]) -> Role:
+def role_of(groups: frozenset[str], roles: Mapping[str, Role] = GROUP_ROLES) -> Role:
     """Return the highest role of some groups."""
-    return max((GROUP_ROLES.get(group, Role.NONE) for group in groups), default=Role.NONE)
+    return max((roles.get(group, Role.NONE) for group in groups), default=Role.NONE)
 
 
 # Codes of refusals in answers of the control socket, for programs.

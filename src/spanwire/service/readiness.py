@@ -83,10 +83,13 @@ def _unread_log_settings(configuration: BrokerConfiguration) -> list[str]:
 
 
 def web_connectors(configuration: BrokerConfiguration) -> list[TransportConnector]:
-    """Return the address of the web process as a connector that is never bound, for `open_connectors`."""
+    """Return the address of the web process as a connector that is never bound, for `open_connectors`.
+
+    None is needed where the users of a realm guard it.
+    """
     web = configuration.web
-    if web is None:
-        return []
+    if web is None or (web.realm is not None and configuration.authentication is None):
+        return []  # the users of the realm guard the port of a broker without users
     scheme = "http" if web.tls is None else "https"
     settings = ConnectorSettings(name="web", scheme=scheme, host=web.host, port=web.port, protocol="http")
     return [TransportConnector(settings, Admission())]

@@ -96,11 +96,17 @@ class Security:
             return "without authentication: bind 127.0.0.1, add a simpleAuthenticationPlugin"
         if authentication.lets_anybody_in:
             return "to clients without a password: bind 127.0.0.1, turn anonymous and guest access off"
-        weak = [user.name for module in authentication.all_modules for user in module.users if _is_well_known(user)]
+        users = [user for module in authentication.all_modules for user in module.users]
+        weak = [user.name for user in users if is_well_known(user.name, user.password.reveal())]
         if weak:
             names = ", ".join(f"{name[:60]!r}" for name in weak[:5])
             return f"with well-known passwords: bind 127.0.0.1, change the password of {names}"
         return None
+
+    def exposure(self, *, has_realm: bool) -> dict[str, object]:
+        """Return what guards the web port: the reason against opening it to other machines, or that its realm does."""
+        is_guarded = has_realm and self.is_open
+        return {"obstacle": None if is_guarded else self.obstacle(), "realm": is_guarded}
 
     def start(self) -> None:
         """Start checking the user files for changes."""
@@ -183,6 +189,6 @@ def _principals(configured: tuple[CertifiedConfiguration, ...]) -> dict[str, Pri
     return {user.subject: Principal(user.name, user.groups) for user in configured}
 
 
-def _is_well_known(user: UserConfiguration) -> bool:
-    password = user.password.reveal().lower()
-    return password in WELL_KNOWN_PASSWORDS or password == user.name.lower()
+def is_well_known(user: str, password: str) -> bool:
+    """Return True for a password that anybody tries first."""
+    return password.lower() in WELL_KNOWN_PASSWORDS or password.lower() == user.lower()

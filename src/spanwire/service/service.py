@@ -52,6 +52,7 @@ from spanwire.service.security import Security
 from spanwire.service.usage import usage_limits
 from spanwire.service.web_keys import read_keys, web_keys
 from spanwire.service.web_process import WebProcess
+from spanwire.service.web_realm import web_realm
 from spanwire.transports.admission import Admission, ReceiveBudget
 from spanwire.transports.base import CLOSE_LINGER, RECEIVE_SHARE
 from spanwire.transports.connector import TransportConnector
@@ -378,6 +379,7 @@ class BrokerService:
         persistence = self._persistence
         view = BrokerView(broker, broker.overview, self.connectors, clock, self._facts, persistence.journal_directory)
         tasks = Tasks(clock)
+        realm = web_realm(self.configuration.web)
         commands: dict[str, Command] = {
             "status": view.status,
             "summary": view.summary,
@@ -391,12 +393,12 @@ class BrokerService:
             "branches": view.branches,
             "tasks": tasks.views,
             "ping": lambda: {"name": broker.name, "pid": os.getpid()},
-            "exposure": lambda: {"obstacle": self._security.obstacle()},
+            "exposure": lambda: self._security.exposure(has_realm=realm is not None),
             "web-keys": lambda: web_keys(self.configuration),
             "stop": self.request_stop,
         }
         connectors = ConnectorOperations(self.connectors, self._start_connector, self._networking.withdraw)
-        handles = Handles(broker.administration, clock, lambda: self._security.is_open)
+        handles = Handles(broker.administration, clock, lambda: self._security.is_open, realm=realm)
         operations: dict[str, Operation] = {
             **broker_operations(broker, clock, self.wake, self.read_stored, tasks),
             "login": handles.login,

@@ -58,7 +58,8 @@ class Access:
             return known[0]
         user, password = read_credentials(authorization)
         try:
-            await self.refuse_exposure()
+            if self._is_guarded:
+                await self.refuse_exposure()
             answer = await self._link.ask("login", user=user, password=password, address=address)
         except ControlError as error:
             raise problem_of(error) from error
@@ -71,16 +72,32 @@ class Access:
         self._callers[key] = (caller, self._now() + float(answer["lifetime_s"]) - MARGIN_S)
         return caller
 
-    async def refuse_exposure(self) -> None:
-        """Raise `ProblemError` while the port is open to other machines and the broker no longer has users."""
-        if not self._is_guarded:
-            return
+    async def admit(self, user: str | None, password: str | None, host: str) -> None:
+        """Check a user who connects to the broker as a client: the realm guards a broker without users.
+
+        Raises:
+            ProblemError: the user is not in the realm, or the port may not be open to other machines
+        """
+        try:
+            if (await self.refuse_exposure()).get("realm"):
+                await self._link.ask("login", user=user, password=password, address=f"http://{host}:0")
+        except ControlError as error:
+            raise problem_of(error) from error
+
+    async def refuse_exposure(self) -> dict[str, object]:
+        """Return what guards the port.
+
+        Raises:
+            ProblemError: the port is open to other machines, and the broker no longer has users
+        """
         answer = await self._link.ask("exposure")
-        obstacle = answer.get("obstacle") if isinstance(answer, dict) else "by a broker of another version"
+        guards = answer if isinstance(answer, dict) else {"obstacle": "by a broker of another version"}
+        obstacle = guards.get("obstacle") if self._is_guarded else None
         if obstacle is not None:
             raise ProblemError(
                 HTTPStatus.FORBIDDEN, f"this port is open to other machines {obstacle}; start it with --allow-anonymous"
             )
+        return guards
 
     def forget(self, authorization: str | None, address: str) -> None:
         """Drop the handle of credentials after the broker has forgotten the handle."""

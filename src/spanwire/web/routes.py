@@ -84,7 +84,7 @@ def application(
     """
     recorder = Recorder(Snapshots(link, now)) if recorder is None else recorder
     access, snapshots = Access(link, now, is_guarded=is_guarded), recorder.snapshots
-    sessions, logins = Sessions(now), Logins(partial(connected, snapshots, access.refuse_exposure), now)
+    sessions, logins = Sessions(now), Logins(partial(connected, snapshots, access.admit), now)
     changes = Changes(now) if changes is None else changes
     shared = Shared(link, access, snapshots, sessions, logins, changes, recorder)
     starlette = Starlette(

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from spanwire.broker.ports import Principal
+from spanwire.broker.ports import Authenticator, Principal
 from spanwire.management.handles import (
     LIFETIME_S,
     MAX_HANDLES,
@@ -29,8 +29,10 @@ class Broker:
     def __init__(self) -> None:
         self.infos: list[ConnectionInfo] = []
 
-    def log_in(self, info: ConnectionInfo, now: Time) -> Principal:
+    def log_in(self, info: ConnectionInfo, now: Time, authenticator: Authenticator | None = None) -> Principal:
         self.infos.append(info)
+        if authenticator is not None:
+            return authenticator.authenticate(info)
         name = str(info.user_name)
         if info.password != name[::-1]:
             raise AuthenticationError("wrong")
@@ -50,8 +52,47 @@ def handles(broker: Broker, clock: Clock, is_open: bool = False) -> Handles:
     return Handles(broker, clock, lambda: is_open, lambda: f"h{next(count)}")
 
 
+class Realm:
+    """Users of the web port: their passwords are their names twice."""
+
+    ROLES = {"admin": "admin", "user": "user", "guest": "guest"}
+
+    def names(self, user: str | None) -> bool:
+        return user in self.ROLES
+
+    def authenticate(self, info: ConnectionInfo) -> Principal:
+        name = str(info.user_name)
+        if name not in self.ROLES or info.password != name * 2:
+            raise AuthenticationError("wrong")
+        return Principal(name, frozenset({self.ROLES[name]}))
+
+
 def log_in(handles: Handles, user: object, password: object) -> dict[str, object]:
     return asyncio.run(handles.login({"user": user, "password": password, "address": "http://10.0.0.1:5"}))
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+def test_users_of_a_realm_have_the_roles_of_activemq_s_console(is_open: bool) -> None:
+    given = Handles(Broker(), Clock(), lambda: is_open, realm=Realm())
+    assert log_in(given, "admin", "adminadmin")["role"] == "admin"
+    assert log_in(given, "user", "useruser")["role"] == "view"
+    with pytest.raises(ForbiddenError, match="user guest is in no group with a role"):
+        log_in(given, "guest", "guestguest")
+    with pytest.raises(AuthenticationError):
+        log_in(given, "admin", "nimda")
+
+
+def test_a_realm_closes_a_broker_without_users_to_all_others() -> None:
+    given = Handles(Broker(), Clock(), lambda: True, realm=Realm())
+    for user in (None, "anna"):
+        with pytest.raises(AuthenticationError):
+            log_in(given, user, user and user[::-1])
+
+
+def test_beside_a_realm_the_broker_s_own_users_keep_their_roles() -> None:
+    given = Handles(Broker(), Clock(), lambda: False, realm=Realm())
+    assert log_in(given, "anna", "anna"[::-1])["role"] == "admin"
+    assert log_in(given, "otto", "otto")["role"] == "operate"
 
 
 def test_a_user_gets_a_handle_with_the_role_of_its_groups() -> None:

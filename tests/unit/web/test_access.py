@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from starlette.testclient import TestClient
 
 from spanwire.management.operation_table import Role
+from spanwire.web.access import Access
 from spanwire.web.calls import RouteRow, json_refusal
+from spanwire.web.problems import ProblemError
 from spanwire.web.routes import ROUTES, application
 from tests.support.fake_broker_link import USERS, FakeBrokerLink
 
@@ -98,6 +102,19 @@ def test_s22_nothing_is_served_beside_the_table(method: str, path: str) -> None:
 )
 def test_s17_a_path_is_looked_up_in_the_table_alone(path: str) -> None:
     assert client_of(FakeBrokerLink()).get(path, auth=("anna", "a-word")).status_code == 404
+
+
+def test_a_realm_guards_messages_of_a_broker_without_users() -> None:
+    link = FakeBrokerLink()
+    access = Access(link)
+    asyncio.run(access.admit(None, None, "10.0.0.1"))
+    assert link.count("login") == 0
+    link.answers["exposure"] = {"obstacle": None, "realm": True}
+    asyncio.run(access.admit("vera", "v-word", "10.0.0.1"))
+    assert link.asked[-1] == ("login", {"user": "vera", "password": "v-word", "address": "http://10.0.0.1:0"})
+    with pytest.raises(ProblemError) as caught:
+        asyncio.run(access.admit("vera", "wrong", "10.0.0.1"))
+    assert caught.value.status == 401
 
 
 def test_s19_an_open_port_serves_nobody_once_the_broker_has_no_users() -> None:

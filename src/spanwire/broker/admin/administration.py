@@ -14,7 +14,7 @@ from spanwire.broker.destinations.destination_map import DestinationMap
 from spanwire.broker.destinations.destinations import Destinations
 from spanwire.broker.destinations.durable_subscriptions import DurableSubscriptions
 from spanwire.broker.dispatch.broker_context import BrokerContext
-from spanwire.broker.ports import Principal
+from spanwire.broker.ports import Authenticator, Principal
 from spanwire.broker.routing.flow_control import FlowControl
 from spanwire.broker.security.login import Logins
 from spanwire.model.destination import Destination
@@ -48,14 +48,16 @@ class Administration:
         self._logins: Final[Logins] = logins
         self._map: Final[DestinationMap] = destination_map
 
-    def log_in(self, info: ConnectionInfo, now: Time) -> Principal:
+    def log_in(self, info: ConnectionInfo, now: Time, authenticator: Authenticator | None = None) -> Principal:
         """Return the principal of an operator without a connection.
+
+        ``authenticator`` decides in place of the broker's own, with the same delays after failures.
 
         Raises:
             AuthenticationError: the credentials are wrong, or too many were wrong before.
         """
         self._context.begin_request(now)
-        return self._logins.log_in(info)
+        return self._logins.log_in(info, authenticator)
 
     def remove_subscription(self, client_id: str, name: str, now: Time) -> int:
         """Delete a durable subscription without subscriber and return the number of deleted messages.

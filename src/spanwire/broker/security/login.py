@@ -22,8 +22,8 @@ class Logins:
         self._audit: Final[AuditLog] = audit
         self._failed: Final[FailedLogins] = FailedLogins()
 
-    def log_in(self, info: ConnectionInfo) -> Principal:
-        """Return the principal of a new connection.
+    def log_in(self, info: ConnectionInfo, authenticator: Authenticator | None = None) -> Principal:
+        """Return the principal of a new connection. ``authenticator`` decides in place of the broker's own.
 
         Raises:
             AuthenticationError: the credentials are wrong, or too many were wrong before; then they are not examined.
@@ -38,7 +38,7 @@ class Logins:
             )
             raise AuthenticationError(f"Too many failed logins from {host}: try again in {ceil(wait)} s.")
         try:
-            principal = self.authenticator.authenticate(info)
+            principal = (self.authenticator if authenticator is None else authenticator).authenticate(info)
         except AuthenticationError:
             self._failed.count_failure(network, info.user_name, now)
             self._audit.refused(info.user_name, info.remote_address, info.protocol, "log in")

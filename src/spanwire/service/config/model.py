@@ -200,11 +200,15 @@ class WebTls:
 
 @dataclass(frozen=True, slots=True)
 class WebConfiguration:
-    """The address on which the web process of the broker listens, with TLS if ``tls`` has settings."""
+    """The address on which the web process of the broker listens, with TLS if ``tls`` has settings.
+
+    ``realm`` is a file with users of the web process alone.
+    """
 
     host: str = "127.0.0.1"
     port: int = 8161
     tls: TlsSettings | None = None
+    realm: UserSource | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,22 +16,26 @@ ANY_ADDRESS: Final = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
 OPTIONS: Final = "jms.sendTimeout=30000"  # milliseconds; a producer that the broker holds back gets an answer
 
 
+Admit = Callable[[str | None, str | None, str], Awaitable[None]]
+
+
 async def connected(
-    snapshots: Snapshots, check: Callable[[], Awaitable[None]], user: str | None, password: str | None
+    snapshots: Snapshots, admit: Admit, user: str | None, password: str | None, host: str
 ) -> Connection:
     """Return a new connection of a user to the broker.
 
     Args:
         snapshots: answers of the broker.
-        check: raises `ProblemError` while nobody may log in.
+        admit: raises `ProblemError` for a user at a host who may not connect.
         user: the user, or None.
         password: the password, or None.
+        host: the address of the user's machine.
 
     Raises:
         ControlError: the broker does not answer.
         JmsError: the broker refuses the user.
     """
-    await check()
+    await admit(user, password, host)
     return await connect(await broker_url(snapshots), user, password)
 
 

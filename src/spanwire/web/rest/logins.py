@@ -26,7 +26,7 @@ SWEEP_S: Final = 1.0  # seconds between two looks for what is idle
 MAX_USERS_REQUESTS: Final = 100  # requests of one user at a time, so that others have their turn
 
 
-Connect = Callable[[str | None, str | None], Awaitable[Connection]]
+Connect = Callable[[str | None, str | None, str], Awaitable[Connection]]
 
 
 class TooManyError(Exception):
@@ -162,7 +162,7 @@ class Logins:
             task = None
         if task is None:
             await self._make_room()
-            task = asyncio.ensure_future(self._connected(user, password))
+            task = asyncio.ensure_future(self._connected(user, password, host))
             self._logins[key] = task
             if self._sweeper is None or self._sweeper.done():
                 self._sweeper = asyncio.ensure_future(self._sweep())
@@ -193,8 +193,8 @@ class Logins:
             if login.is_idle or not login.is_alive:
                 await self._drop(key)
 
-    async def _connected(self, user: str | None, password: str | None) -> Login:
-        return Login(await self._connect(user, password), self._now, self._leased)
+    async def _connected(self, user: str | None, password: str | None, host: str) -> Login:
+        return Login(await self._connect(user, password, host), self._now, self._leased)
 
     async def _make_room(self) -> None:
         """Raise `TooManyError` if there is no room for one more login."""

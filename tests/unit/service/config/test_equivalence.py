@@ -119,5 +119,8 @@ def test_a_sample_means_the_same_in_toml(name: str, skip_unsupported: bool) -> N
     text = "\n".join(as_toml(COMPARED[name], ""))
     in_toml, told_toml = outcome(text.encode(), "a.toml", skip_unsupported)
     in_xml, told_xml = outcome(CONTENTS[name], "a.xml", skip_unsupported)
+    if b"<jetty" in CONTENTS[name] and in_xml is not None:
+        assert in_xml.web is not None  # it stands beside the broker, so TOML has no word for it
+        in_xml = replace(in_xml, web=None)
     assert in_toml == in_xml
     assert told_toml == [line for line in told_xml if not line.startswith(BESIDE)]

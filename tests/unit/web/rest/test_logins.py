@@ -41,7 +41,7 @@ def run(test: Callable[[Logins, Clock], Awaitable[None]], name: str) -> None:
     async def whole() -> None:
         clock = Clock()
 
-        async def connected(user: str | None, password: str | None) -> Connection:
+        async def connected(user: str | None, password: str | None, host: str) -> Connection:
             if user == "unknown":
                 raise JmsError("no such user")
             return await connect(f"vm://{name}?broker.persistent=false")

@@ -26,6 +26,7 @@ from spanwire.service.config.readers.properties import UnknownPlaceholderError, 
 from spanwire.service.config.reference import DEFAULT_BROKER_NAME
 from spanwire.service.config.security.security import SecurityInterpreter
 from spanwire.service.config.security.tls import Stores, connector_tls, read_stores
+from spanwire.service.config.security.user_files import RealmFile
 from spanwire.service.config.tables import attribute_table as words
 from spanwire.service.config.tables import bridge_attributes, broker_attributes
 from spanwire.service.config.tables.handling import LATER, NO_EFFECT, ONLY, Rule, Words
@@ -248,8 +249,20 @@ class Interpreter:
             has_tls = WebTls(**broker_attributes.WEB_TLS.values(settings)).is_on
             options = {name: web.value(name) or "" for name in web.attributes}
             tls = connector_tls("<web>", options, stores, web.line, self.findings) if has_tls else None
-            return WebConfiguration(**broker_attributes.WEB.values(settings), tls=tls)
+            return WebConfiguration(**broker_attributes.WEB.values(settings), tls=tls, realm=self._realm(web))
         return None
+
+    def _realm(self, web: Element) -> RealmFile | None:
+        """Return the file of the web port's users."""
+        written = web.attributes.get("realm")
+        if written is None:
+            return None
+        realm = RealmFile(self.base / written.value.removeprefix("file:"))
+        try:
+            realm.read()
+        except ConfigurationError as error:
+            self.findings.error(written.line, str(error))
+        return realm
 
     def _vm_connector(self, broker: Element) -> None:
         attribute = broker.attributes.get("vmConnectorURI")

@@ -14,6 +14,7 @@ from spanwire.documents.element import Element
 from spanwire.model.errors import ConfigurationError
 from spanwire.service.config.readers.bridge_beans import BridgeBeans
 from spanwire.service.config.readers.properties import Variables, read_properties
+from spanwire.service.config.readers.web_server import WebServer
 from spanwire.service.config.values.decryption import SETTINGS, Decryption
 from spanwire.service.config.values.diagnostics import MAX_CLASS, MAX_WORD, Findings, read_text_file
 
@@ -71,7 +72,6 @@ LOG_QUERIES: Final = frozenset(
     f"{package}.insight.log.log4j.Log4jLogQuery" for package in ("io.fabric8", "org.fusesource")
 )
 NO_LOG_QUERY: Final = "the broker logs to standard error"
-NO_WEB: Final = "there is no web console here; spanwire start --web serves metrics, health and an HTTP API"
 JETTY_FILE: Final = re.compile(r"(?:classpath:|file:)?(?:[^:]*/)?jetty[\w.\-]*\.xml", re.ASCII)
 CAMEL_FILE: Final = re.compile(r"(?:classpath:|file:)?(?:[^:]*/)?camel[\w.\-]*\.xml", re.ASCII)
 FABRIC_PROPERTIES: Final = "io.fabric8.mq.fabric.ConfigurationProperties"
@@ -96,6 +96,7 @@ class SpringDocument:
         self._variables: Final = variables
         self._base: Final = base
         self._decryption: Final = decryption
+        self._web: Final = WebServer(findings, variables, base)
         self._locations = 0
         self._optional = False  # True if property files may be missing
 
@@ -122,6 +123,7 @@ class SpringDocument:
         for second in brokers[1:]:
             self._findings.error(second.line, "a second <broker>; start each broker from its own file")
         self._namespace(brokers[0])
+        self._web.insert(brokers[0])
         return brokers[0]
 
     def _namespace(self, broker: Element) -> None:
@@ -144,7 +146,7 @@ class SpringDocument:
         elif element.name == "import" and element.namespace in NAMESPACES:
             self._import(element)
         elif element.name == "jetty":
-            self._findings.warn(element.line, f"<jetty> has no effect: {NO_WEB}")
+            self._web.read_element(element)
         elif element.name == "camelContext":
             self._findings.not_yet(element.line, "<camelContext>", ROUTES, RUN_ROUTES)
         elif element.name in PROGRAMS and element.namespace in NAMESPACES:
@@ -161,14 +163,14 @@ class SpringDocument:
             self._findings.unknown(element.line, "element in <beans>", element.name, known)
 
     def _import(self, element: Element) -> None:
-        """Report an imported file, which is never read.
+        """Read the web server of an imported ``jetty.xml``; report another file, which is never read.
 
         The likely contents of the file decide whether the broker can do without it.
         """
         resource = element.value("resource") or ""
         word = f"<import> of {resource[:MAX_WORD]!r}"
         if JETTY_FILE.fullmatch(resource):
-            self._findings.warn(element.line, f"{word} has no effect: {NO_WEB}")
+            self._web.read_import(resource, element.line)
         elif CAMEL_FILE.fullmatch(resource):
             self._findings.not_yet(element.line, word, ROUTES, RUN_ROUTES)
         else:

@@ -1,8 +1,11 @@
-"""Reads users.properties and groups.properties of ActiveMQ's PropertiesLoginModule.
+"""Reads users.properties and groups.properties of ActiveMQ's PropertiesLoginModule, and jetty-realm.properties.
 
 users.properties name=password the password may be in ENC(…) groups.properties group=name,name a group and its members
 
 The files of a TextFileCertificateLoginModule have the same groups, and ``name=CN=orders, O=Example`` for each user.
+
+jetty-realm.properties ``name: password, role, role``; the password may be ``OBF:…``, obfuscated, or ``MD5:…``, a digest
+(Jetty, HashLoginService).
 """
 
 from __future__ import annotations
@@ -19,6 +22,10 @@ from spanwire.service.config.values.decryption import Decryption
 from spanwire.service.config.values.diagnostics import read_text_file
 
 MAX_USERS: Final = 100_000  # users of one file; bounds the memory
+MAX_REALM_USERS: Final = 1_000  # people with a login to a console; the file is read while the broker waits
+OBFUSCATED: Final = "OBF:"
+DIGEST: Final = "MD5:"
+CRYPT: Final = "CRYPT:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +56,57 @@ class UserFiles:
     def stamp(self) -> tuple[tuple[int, int, int], ...]:
         """Return a value that changes with the files; raises `ConfigurationError` if one is missing."""
         return _stamp(self.users, self.groups)
+
+
+@dataclass(frozen=True, slots=True)
+class RealmFile:
+    """A file of Jetty's HashLoginService; a running broker reads the changed file again."""
+
+    path: Path
+    reload: bool = True
+
+    def read(self) -> tuple[UserConfiguration, ...]:
+        """Return all users with their roles as groups; raises `ConfigurationError` with the file and the user."""
+        users = []
+        for name, value in _properties(self.path).items():
+            password, *roles = (part.strip() for part in value.split(","))
+            where = f"{self.path}: user {name[:60]!r}"
+            if password.startswith(CRYPT):
+                raise ConfigurationError(
+                    f"{where}: CRYPT: passwords are too weak to count; write {OBFUSCATED} or {DIGEST}"
+                )
+            if password.startswith(OBFUSCATED):
+                try:
+                    password = _plain(password.removeprefix(OBFUSCATED))
+                except ValueError:
+                    raise ConfigurationError(f"{where}: the password behind {OBFUSCATED} is not obfuscated") from None
+            if not password:
+                raise ConfigurationError(f"{where} has no password; write one behind the :")
+            users.append(UserConfiguration(name, Secret(password), frozenset(filter(None, roles))))
+        if len(users) > MAX_REALM_USERS:
+            raise ConfigurationError(f"{self.path}: more than {MAX_REALM_USERS} users")
+        return tuple(users)
+
+    def stamp(self) -> tuple[tuple[int, int, int], ...]:
+        """Return a value that changes with the file; raises `ConfigurationError` if the file is missing."""
+        return _stamp(self.path)
+
+
+def _plain(obfuscated: str) -> str:
+    """Return a password that Jetty has obfuscated: four digits of base 36 for a byte, five for one above 127.
+
+    Raises `ValueError`.
+    """
+    octets = bytearray()
+    at = 0
+    while at < len(obfuscated):
+        is_wide = obfuscated[at] == "U"
+        at += is_wide
+        number = int(obfuscated[at : at + 4], 36)
+        high, low = divmod(number, 256)
+        octets.append(high if is_wide else (high + low - 254) // 2)
+        at += 4
+    return octets.decode("utf-8")
 
 
 @dataclass(frozen=True, slots=True)
