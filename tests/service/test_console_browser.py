@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 from selenium import webdriver
 from selenium.webdriver.common.by import By
+from selenium.webdriver.support.wait import WebDriverWait
 
 from tests.service.started import TIMEOUT_S, Started, StompClient
 from tests.support.announcing_process import AnnouncingProcess
@@ -21,6 +22,10 @@ USERS = """\
     <authenticationUser username="anna" password="a-4711" groups="admins,orders"/>
   </users></simpleAuthenticationPlugin></plugins>
 """
+PATHS = (
+    "/admin", "/admin/queues", "/admin/queue?name=queue://ORDERS", "/admin/topics?all=1", "/admin/connections",
+    "/admin/network", "/admin/tasks", "/admin/send", "/admin/do/queues/move?name=queue://ORDERS",
+)  # fmt: skip
 STRANGE = "<img src=x onerror=alert(1)>"
 
 
@@ -71,10 +76,39 @@ def test_a_queue_is_found_from_the_overview(window: webdriver.Chrome) -> None:
     assert complaints(window) == []
 
 
+def test_an_operator_sends_a_message_and_purges_and_an_open_page_follows(
+    window: webdriver.Chrome, console: str
+) -> None:
+    window.get(f"{console}/admin/queue?name=queue://ORDERS")
+    watching = window.current_window_handle
+    assert pending(window) == "1"
+    WebDriverWait(window, TIMEOUT_S).until(lambda page: "follows" in page.find_element(By.ID, "live").text)
+    window.switch_to.new_window("tab")
+    window.get(f"{console}/admin/send?name=queue://ORDERS")
+    window.find_element(By.ID, "body").send_keys(STRANGE)
+    window.find_element(By.CSS_SELECTOR, "main .buttons button").click()
+    assert window.find_element(By.CSS_SELECTOR, ".notice.good").text == "Sent 1 message."
+    window.get(f"{console}/admin/messages?name=queue://ORDERS")
+    assert [cell.text for cell in window.find_elements(By.CSS_SELECTOR, ".excerpt")] == [STRANGE] * 2
+    window.close()
+    window.switch_to.window(watching)
+    WebDriverWait(window, TIMEOUT_S).until(lambda page: pending(page) == "2")
+    window.find_element(By.LINK_TEXT, "Purge").click()
+    window.find_element(By.CSS_SELECTOR, "button.danger").click()
+    assert window.find_element(By.CSS_SELECTOR, ".notice.good").text == "Removed 2 messages."
+    assert complaints(window) == []
+
+
+def pending(window: webdriver.Chrome) -> str:
+    """The number of pending messages on the page of a queue."""
+    text = window.execute_script("return document.querySelector('.figure dd').firstChild.textContent.trim()")
+    return str(text)
+
+
 @pytest.mark.parametrize("width", [360, 3840])
 def test_pages_fit_a_phone_and_a_large_screen(window: webdriver.Chrome, console: str, width: int) -> None:
     resize(window, width, 800)
-    for path in ("/admin", "/admin/queues", "/admin/queue?name=queue://ORDERS"):
+    for path in PATHS:
         window.get(console + path)
         assert window.execute_script("return document.documentElement.scrollWidth") <= width, path
     assert complaints(window) == []

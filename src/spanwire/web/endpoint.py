@@ -23,6 +23,8 @@ from spanwire.web.login.sessions import Sessions
 from spanwire.web.problems import ProblemError, problem_of
 from spanwire.web.rest.logins import Logins
 
+LIVE: Final = "x-spanwire-live"  # a header of requests that an open page of the console makes by itself
+
 
 @dataclass(frozen=True, slots=True)
 class Shared:
@@ -56,7 +58,7 @@ class Endpoint:
     async def _answer(self, request: Request) -> Response:
         if self._row.role is Role.NONE:
             return await self._row.handler(self._call(request, NOBODY))
-        authorization = credentials(request, self._shared.sessions)
+        authorization = credentials(request, self._shared.sessions, is_use=LIVE not in request.headers)
         for attempt in (1, 2):
             caller = await self._caller(request, authorization)
             try:

@@ -12,6 +12,7 @@ from spanwire.management.attributes import ViewTable
 from spanwire.management.view_table import CONNECTIONS, CONSUMERS, PRODUCERS, QUEUES, TOPICS
 from spanwire.web.api import details, view_rows
 from spanwire.web.calls import Call
+from spanwire.web.console.figures.charts import DAY, charts_of
 from spanwire.web.console.forms import read_words
 from spanwire.web.console.list_pages import Column, Filter, ListPage, show_list, shown
 from spanwire.web.console.rendering import page
@@ -59,6 +60,7 @@ async def show_destination(view: ViewTable, call: Call) -> Response:
     name = read_words(call).text("name")
     row = await find_destination(view, name, call)
     call.recorder.open(name)
+    is_day = read_words(call).text("span") == DAY
     whole = await details(view, row, call)
     clients = {view.name: await _clients(view, name, call) for view in (CONSUMERS, PRODUCERS)}
     return page(
@@ -66,6 +68,11 @@ async def show_destination(view: ViewTable, call: Call) -> Response:
         "destination.html",
         name.partition("://")[2],
         name=name,
+        views=view.name,
+        destination=name,
+        charts=charts_of(call.recorder, name, is_day=is_day),
+        is_day=is_day,
+        began=call.recorder.began * 1_000,
         queue=whole,
         is_queue=view is QUEUES,
         settings=[
@@ -105,6 +112,7 @@ async def show_connection(call: Call) -> Response:
         "connection.html",
         "Connection",
         connection=connection,
+        views=CONNECTIONS.name,
         facts=[
             (one.name.replace("_", " ").removesuffix(" ms"), one.meaning, shown(one, connection.get(one.name)))
             for one in CONNECTIONS.attributes

@@ -130,6 +130,7 @@ async def show_list(listed: ListPage, call: Call) -> Response:
         "list.html",
         listed.title,
         listed=listed,
+        views=listed.view.name,
         search=search,
         query=query,
         headings=[_heading(listed, column, attributes[column.name], query, asked["sort"]) for column in listed.columns],

@@ -12,8 +12,9 @@ from spanwire.management.view_table import CONNECTORS, LINKS, QUEUES, TOPICS, ro
 from spanwire.management.work_tables import TASKS
 from spanwire.web.api import broker_with_totals, view_rows
 from spanwire.web.calls import Call
+from spanwire.web.console.figures.charts import DAY, charts_of
 from spanwire.web.console.figures.history import BROKER
-from spanwire.web.console.forms import HOME
+from spanwire.web.console.forms import HOME, read_words
 from spanwire.web.console.rendering import HEADERS, page
 
 DEEPEST: Final = 8  # queues shown, the longest ones
@@ -27,6 +28,7 @@ async def lead_home(call: Call) -> Response:
 
 async def overview(call: Call) -> Response:
     """Show the broker."""
+    is_day = read_words(call).text("span") == DAY
     status = await call.status()
     queues = await view_rows(QUEUES, call.view)
     topics = await view_rows(TOPICS, call.view)
@@ -35,6 +37,10 @@ async def overview(call: Call) -> Response:
         call,
         "overview.html",
         "Overview",
+        views="broker,links,connectors,tasks",
+        charts=charts_of(call.recorder, BROKER, is_day=is_day),
+        is_day=is_day,
+        began=call.recorder.began * 1_000,
         broker=await broker_with_totals(call.view),
         checks=[(LEVELS[one.level], one.name, one.text) for one in broker_checks(status) if one.level in LEVELS],
         sent_rate=call.recorder.rate(BROKER, "enqueued"),

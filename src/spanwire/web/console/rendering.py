@@ -70,7 +70,11 @@ def environment() -> Environment:
 
 
 def page(call: Call, template: str, title: str, **values: object) -> Response:
-    """Return the response of a page for its caller; ``values`` are those of the template."""
+    """Return the response of a page for its caller.
+
+    ``values`` are those of the template. A page with ``views``, and with ``destination`` if it is about one, follows
+    the changes of these views.
+    """
     words = read_words(call)
     count = words.text("count")
     notice = result_text(words.text("did"), int(count) if count.isascii() and count.isdigit() else 0)
@@ -94,18 +98,10 @@ def login_page(request: Request, target: str, fault: str = "", status: int = HTT
     return _response(request, "login.html", "Log in", status, {"caller": NOBODY, "target": target, "fault": fault})
 
 
-def _response(request: Request, template: str, title: str, status: int, values: dict[str, object]) -> Response:
-    text = (
-        environment()
-        .get_template(template)
-        .render(
-            title=title,
-            notice=values.pop("notice", ""),
-            navigation=NAVIGATION,
-            active=_active(request.url.path),
-            **values,
-        )
-    )
+def _response(request: Request, name: str, title: str, status: int, values: dict[str, object]) -> Response:
+    values = {"notice": "", "views": "", "destination": "", **values}
+    template = environment().get_template(name)
+    text = template.render(title=title, navigation=NAVIGATION, active=_active(request.url.path), **values)
     # A name of the wire may have one half of a surrogate pair, which UTF-8 cannot write.
     return Response(text.encode("utf-8", "replace"), int(status), HEADERS, "text/html; charset=utf-8")
 

@@ -97,7 +97,7 @@ def test_the_result_is_told_on_the_page_and_a_strange_one_is_not() -> None:
     client = client_of(FakeBrokerLink())
     assert "Removed 1,234 messages." in client.get("/admin/queues?did=purge&count=1234", auth=VERA).text
     for query in ("did=evil&count=1", "did=purge%3Cb%3E", "count=5"):
-        assert 'role="status"' not in client.get(f"/admin/queues?{query}", auth=VERA).text
+        assert 'class="notice good" role="status"' not in client.get(f"/admin/queues?{query}", auth=VERA).text
     assert "Removed 0 messages." in client.get("/admin/queues?did=purge&count=x", auth=VERA).text
 
 

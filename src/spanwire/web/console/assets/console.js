@@ -1,3 +1,5 @@
+import { follow } from "./live.js";
 import { localise } from "./times.js";
 
 localise(document);
+follow();

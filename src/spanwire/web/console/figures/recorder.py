@@ -34,6 +34,7 @@ class Recorder:
         """Record answers of ``snapshots``; ``now`` is in seconds since 1970."""
         self.history: Final = History()
         self.now: Final = now
+        self.began: Final = now()
         self.snapshots: Final = snapshots
         self._opened: Final[dict[str, float]] = {}
         self._chosen: set[str] = set()
