@@ -10,6 +10,8 @@ from spanwire.web.calls import Handler, RouteRow
 from spanwire.web.console import (
     actions,
     assets,
+    classic_addresses,
+    dead_letters,
     destinations,
     login_pages,
     message_pages,
@@ -44,7 +46,16 @@ CONSOLE_ROUTES: Final = (
     ),
     _row("GET", message_pages.BROWSE_PATH, Role.OPERATE, message_pages.browse, "messages of a queue"),
     _row("GET", message_pages.MESSAGE_PATH, Role.OPERATE, message_pages.show_message, "one message"),
+    _row("GET", dead_letters.PATH, Role.OPERATE, dead_letters.show_dead_letters, "dead letters by cause"),
     _row("GET", sending.SEND_PATH, Role.OPERATE, sending.show_form, "the form of a message"),
     _row("POST", sending.SEND_PATH, Role.OPERATE, sending.send, "sends messages"),
     *(_row(*one) for one in actions.ACTIONS),
+    *(
+        RouteRow("GET", path, Role.VIEW, handler, "a view as XML, as of ActiveMQ", refusal=classic_addresses.refuse)
+        for path, handler in classic_addresses.XML_PAGES
+    ),
+    *(
+        _row("GET", f"{HOME}/{name}", Role.VIEW, partial(classic_addresses.lead, target), "leads from an old address")
+        for name, target in classic_addresses.REDIRECTS.items()
+    ),
 )

@@ -25,6 +25,7 @@ LOGIN: Final = "/admin/login"
 NAVIGATION: Final = (
     ("Overview", HOME, (HOME,)),
     ("Queues", "/admin/queues", ("/admin/queue", "/admin/message", "/admin/do/queues")),
+    ("Dead letters", "/admin/dead-letters", ("/admin/dead-letters",)),
     ("Topics", "/admin/topics", ("/admin/topic", "/admin/do/topics")),
     ("Subscribers", "/admin/subscribers", ("/admin/subscribers", "/admin/do/subscriptions")),
     ("Connections", "/admin/connections", ("/admin/connection", "/admin/do/connect")),

@@ -28,6 +28,9 @@ def test_s19_a_page_is_public_by_name_only(route: RouteRow) -> None:
     link = FakeBrokerLink()
     status, target = answer_of(link, route, data={"x": "y"} if route.method == "POST" else None)
     if route.role is not Role.NONE:
+        if route.path.startswith("/admin/xml/"):
+            assert status == 401
+            return
         assert (status, target.partition("?")[0]) == ((401, "") if route.method == "POST" else (303, "/admin/login"))
         assert {command for command, _ in link.asked} == {"login"}
 

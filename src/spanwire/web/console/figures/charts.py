@@ -18,6 +18,7 @@ POINTS: Final = 360  # points of a line; more are not seen on a chart of this wi
 WIDTH: Final = 600  # units of the SVG
 HEIGHT: Final = 150
 LEFT: Final = 48  # units for the labels of the vertical axis
+TOP: Final = 14  # units above the highest tick, for its label
 BOTTOM: Final = 20  # units for those of the horizontal axis
 STEPS: Final = (1, 2, 5, 10)  # ticks are such a number times a power of ten
 TICKS: Final = 4
@@ -127,7 +128,7 @@ def _ago(minutes: int) -> str:
 
 
 def _y(value: float, top: float) -> float:
-    return round((HEIGHT - BOTTOM) - (HEIGHT - BOTTOM - 8) * value / top, 1)
+    return round((HEIGHT - BOTTOM) - (HEIGHT - BOTTOM - TOP) * value / top, 1)
 
 
 def _line(label: str, values: Sequence[float], top: float) -> Line:

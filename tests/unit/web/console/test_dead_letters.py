@@ -1,0 +1,99 @@
+"""Dead letters by cause, and the addresses of ActiveMQ's console."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+from starlette.testclient import TestClient
+
+from spanwire.selector.parser import parse_selector
+from spanwire.web.console.classic_addresses import REDIRECTS
+from spanwire.web.console.dead_letters import MAX_GROUPS, MAX_LOOKED, groups_of, is_dead_letter_queue, selector_of
+from spanwire.web.routes import application
+from tests.support.fake_broker_link import FakeBrokerLink, destination
+
+HOST = "http://127.0.0.1:8161"
+OTTO, VERA = ("otto", "o-word"), ("vera", "v-word")
+
+
+def letter(cause: str | None, origin: str = "queue://A", sent: int = 5) -> dict[str, object]:
+    properties = {} if cause is None else {"dlqDeliveryFailureCause": cause}
+    return {"message_id": "ID:1", "original_destination": origin, "timestamp_ms": sent, "properties": properties}
+
+
+def client_of(link: FakeBrokerLink) -> TestClient:
+    return TestClient(application(link, is_loopback=True), base_url=HOST, follow_redirects=False)
+
+
+def test_letters_whose_causes_differ_by_a_number_are_one_group() -> None:
+    expired = [letter(f"expired at {number}", "queue://B", 100 - number) for number in range(10, 13)]
+    first, second, third = groups_of([letter(None), *expired, letter("refused"), letter("refused", "topic://T")])
+    assert (first.cause, first.count, first.oldest_ms, first.newest_ms) == ("expired at 10", 3, 88, 90)
+    assert first.selector == "dlqDeliveryFailureCause LIKE 'expired at %' ESCAPE '\\'"
+    assert dict(second.origins) == {"queue://A": 1, "topic://T": 1}
+    assert (third.cause, third.selector) == ("no cause is known", "dlqDeliveryFailureCause IS NULL")
+
+
+def test_each_selector_of_a_group_is_one() -> None:
+    for start in ("", "it's 100", "50%_\\", "x"):
+        parse_selector(selector_of(start))
+
+
+def test_groups_are_bounded() -> None:
+    letters = [letter(f"{'abcdefghij'[number // 10 % 10]}{'abcdefghij'[number % 10]}{'x' * (number // 100)}")
+               for number in range(MAX_GROUPS + 50)]  # fmt: skip
+    groups = groups_of(letters)
+    assert len(groups) == MAX_GROUPS + 1
+    assert (groups[0].cause, groups[0].count, groups[0].selector) == ("other causes", 50, "")
+
+
+def test_a_queue_has_dead_letters_by_its_policy_or_its_name() -> None:
+    assert is_dead_letter_queue({"destination": "queue://X", "dead_letters": True})
+    for name in ("ActiveMQ.DLQ", "DLQ", "DLQ.A", "ActiveMQ.DLQ.Queue.A"):
+        assert is_dead_letter_queue({"destination": f"queue://{name}"})
+    assert not is_dead_letter_queue({"destination": "queue://DLQX"})
+
+
+def test_the_page_offers_each_group_to_an_operator() -> None:
+    link = FakeBrokerLink()
+    link.answers["destinations"] = [destination("queue://ActiveMQ.DLQ", 3), destination("queue://DLQ.EMPTY", 0)]
+    link.answers["browse"] = {"messages": [letter("refused")], "looked": 1, "waiting": 3}
+    client = client_of(link)
+    text = client.get("/admin/dead-letters", auth=OTTO).text
+    assert "of which the first 1 are grouped" in text
+    assert next(arguments for command, arguments in link.asked if command == "browse")["limit"] == MAX_LOOKED
+    assert "/admin/do/queues/retry?name=queue%3A%2F%2FActiveMQ.DLQ&amp;selector=dlqDeliveryFailureCause" in text
+    assert "DLQ.EMPTY" in text
+    assert client.get("/admin/dead-letters", auth=VERA).status_code == 403
+    link.answers["destinations"] = []
+    assert "No dead letters" in client_of(link).get("/admin/dead-letters", auth=OTTO).text
+
+
+def test_scripts_read_the_xml_of_activemq() -> None:
+    link = FakeBrokerLink()
+    link.answers["destinations"] = [destination('queue://A<"&\x01', 3, 10), destination("topic://T", 0, 4)]
+    link.answers["subscriptions"] = [
+        {"client_id": "c", "name": "n", "topic": "topic://T", "active": False, "pending": 4}
+    ]
+    client = client_of(link)
+    assert client.get("/admin/xml/queues.jsp").headers["www-authenticate"].startswith("Basic")
+    answer = client.get("/admin/xml/queues.jsp", auth=VERA)
+    assert answer.headers["content-type"] == "text/xml; charset=utf-8"
+    [queue] = ElementTree.fromstring(answer.content)
+    assert queue.attrib["name"].startswith('A<"&')
+    assert queue[0].attrib == {"size": "3", "consumerCount": "1", "enqueueCount": "10", "dequeueCount": "7"}
+    [topic] = ElementTree.fromstring(client.get("/admin/xml/topics.jsp", auth=VERA).content)
+    assert (topic.attrib["name"], topic[0].attrib["enqueueCount"]) == ("T", "4")
+    [subscriber] = ElementTree.fromstring(client.get("/admin/xml/subscribers.jsp", auth=VERA).content)
+    assert (subscriber.attrib["clientId"], subscriber.attrib["active"]) == ("c", "false")
+    assert subscriber[0].attrib["pendingQueueSize"] == "4"
+
+
+def test_bookmarks_of_activemq_lead_to_the_same() -> None:
+    client = client_of(FakeBrokerLink())
+    for name, target in REDIRECTS.items():
+        assert client.get(f"/admin/{name}", auth=OTTO).headers["location"] == target
+    answer = client.get("/admin/browse.jsp?JMSDestination=A%26B", auth=OTTO)
+    assert answer.headers["location"] == "/admin/messages?name=queue%3A%2F%2FA%26B"
+    answer = client.get("/admin/send.jsp?JMSDestination=T&JMSDestinationType=topic", auth=OTTO)
+    assert answer.headers["location"] == "/admin/send?name=topic%3A%2F%2FT"

@@ -1,0 +1,120 @@
+"""Markup in every text that a client can set: a crawl over all pages finds none of it as markup."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from urllib.parse import urljoin, urlsplit
+
+from starlette.testclient import TestClient
+
+from spanwire.management.attributes import BOOLEAN, INTEGER, LIST, NUMBER, OBJECT, ViewTable
+from spanwire.management.view_table import BROKER, QUEUES, STATUS_PARTS, TOPICS, VIEWS
+from spanwire.web.routes import application
+from tests.support.fake_broker_link import SUMMARY, FakeBrokerLink
+
+HOST = "http://127.0.0.1:8161"
+ANNA = ("anna", "a-word")
+CANARY = "\"'><canary onclick=alert(1)></td></table><script>alert(1)</script>{{7*7}}{% x %}&lt;canary&gt;"
+MAX_PAGES = 600
+ELEMENTS = frozenset(
+    "a body br button code dd details div dl dt figcaption figure footer form h1 h2 head header html img input label li"
+    " link main meta meter nav option p path pre script section select small span strong summary svg table tbody td"
+    " text textarea th thead time title tr ul".split()
+)
+
+
+class Page(HTMLParser):
+    """Collects links, and asserts that the page has the elements and attributes of the templates alone."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.open: list[str] = []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert tag in ELEMENTS, tag
+        values = dict(attrs)
+        assert not any(name.startswith("on") or name == "style" for name in values)
+        if tag == "script":
+            assert str(values["src"]).startswith("/admin/assets/")
+        if tag not in ("br", "img", "input", "link", "meta"):
+            self.open.append(tag)
+        if tag == "a":
+            self.links.append(str(values["href"]))
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert tag in ELEMENTS, tag
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "html":
+            self.open.clear()
+            return
+        while self.open and self.open[-1] in ("li", "option", "p") and self.open[-1] != tag:
+            self.open.pop()
+        assert self.open and self.open.pop() == tag, tag
+
+
+def row_of(view: ViewTable) -> dict[str, object]:
+    """A row whose texts are all canaries."""
+    plain: dict[str, object] = {
+        INTEGER: 7, NUMBER: 7.5, BOOLEAN: True, LIST: [CANARY], OBJECT: {CANARY: CANARY},
+    }  # fmt: skip
+    return {one.name: plain.get(one.type, CANARY) for one in view.attributes}
+
+
+def strange_broker() -> FakeBrokerLink:
+    link = FakeBrokerLink()
+    summary: dict[str, object] = {**SUMMARY, **row_of(BROKER)}
+    for view in VIEWS:
+        if view.name in STATUS_PARTS:
+            summary[STATUS_PARTS[view.name]] = [row_of(view)]
+        elif view not in (BROKER, QUEUES, TOPICS):
+            link.answers[view.command] = [row_of(view)]
+    link.answers["summary"] = summary
+    link.answers["destinations"] = [
+        {**row_of(QUEUES), "destination": f"{scheme}://{CANARY}", "memory_limit_bytes": 0}
+        for scheme in ("queue", "topic", "temp-queue")
+    ]
+    message = {
+        "message_id": CANARY, "kind": CANARY, "original_destination": CANARY, "properties": {CANARY: CANARY},
+        "body": CANARY, "broker_path": [CANARY], "correlation_id": CANARY, "timestamp_ms": 5,
+    }  # fmt: skip
+    bodies: list[object] = [CANARY, {CANARY: CANARY}, [CANARY], {"base64": CANARY}]
+    messages = [{**message, "body": body} for body in bodies]
+    messages.append({"message_id": CANARY, "fault": CANARY, "properties": {"dlqDeliveryFailureCause": CANARY}})
+    link.answers["browse"] = {"messages": messages, "looked": 5, "waiting": 5, "in_flight": 1}
+    return link
+
+
+def test_s18_markup_of_clients_is_text_on_every_page() -> None:
+    client = TestClient(application(strange_broker(), is_loopback=True), base_url=HOST)
+    waiting, seen, shown = ["/admin"], set[str](), 0
+    while waiting and len(seen) < MAX_PAGES:
+        path = waiting.pop()
+        parts = urlsplit(urljoin(f"{HOST}/admin/", path))
+        key = f"{parts.path}?{'&'.join(sorted(pair.partition('=')[0] for pair in parts.query.split('&')))}"
+        if key in seen or f"{parts.scheme}://{parts.netloc}" != HOST:
+            continue
+        seen.add(key)
+        answer = client.get(parts._replace(scheme="", netloc="").geturl(), auth=ANNA)
+        assert answer.status_code in (200, 400, 404), path
+        assert answer.status_code != 404 or "there is no" in answer.text, path
+        shown += "&lt;canary" in answer.text
+        waiting += Page(answer.text).links
+        assert "49{% x %}" not in answer.text
+    assert shown > 20
+    assert len(seen) < MAX_PAGES
+    for path in ("/admin/queues", "/admin/scheduled", "/admin/dead-letters", "/admin/messages", "/admin/connection"):
+        assert any(one.startswith(path) for one in seen), path
+
+
+def test_s18_markup_of_a_query_is_text() -> None:
+    client = TestClient(application(FakeBrokerLink(), is_loopback=True), base_url=HOST)
+    for path in (
+        "/admin/queues?q=", "/admin/queues?sort=", "/admin/queues?did=", "/admin/queue?name=", "/admin/login?next=",
+        "/admin/messages?name=queue://A&selector=", "/admin/do/queues/move?name=queue://A&target=", "/admin/send?name=",
+        "/admin/do/queues/create?name=", "/admin/do/subscriptions/remove?client_id=", "/admin/",
+    ):  # fmt: skip
+        Page(client.get(f"{path}{CANARY.replace('%', '%25').replace('&', '%26').replace('/', '%2F')}", auth=ANNA).text)
