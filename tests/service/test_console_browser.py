@@ -105,6 +105,22 @@ def pending(window: webdriver.Chrome) -> str:
     return str(text)
 
 
+def test_a_link_on_a_page_of_another_site_keeps_the_session(window: webdriver.Chrome, console: str) -> None:
+    window.get(f"data:text/html,<a id=link href='{console}/admin/queues?q=img'>a ticket</a>")
+    window.find_element(By.ID, "link").click()
+    WebDriverWait(window, TIMEOUT_S).until(lambda page: page.find_elements(By.LINK_TEXT, STRANGE))
+    assert window.current_url == f"{console}/admin/queues?q=img"
+
+
+def test_the_form_of_the_demo_sends_a_message(window: webdriver.Chrome, console: str) -> None:
+    window.get(f"{console}/demo/send.html")
+    window.find_element(By.ID, "body").send_keys("hello")
+    window.find_element(By.CSS_SELECTOR, "input[type=submit]").click()
+    WebDriverWait(window, TIMEOUT_S).until(lambda page: page.current_url == f"{console}/demo/message/FOO/BAR")
+    window.get(f"{console}/admin/messages?name=queue://FOO.BAR")
+    assert [cell.text for cell in window.find_elements(By.CSS_SELECTOR, ".excerpt")] == ["hello"]
+
+
 @pytest.mark.parametrize("width", [360, 3840])
 def test_pages_fit_a_phone_and_a_large_screen(window: webdriver.Chrome, console: str, width: int) -> None:
     resize(window, width, 800)

@@ -77,6 +77,10 @@ class Snapshots:
                 return await self.answer(command, handle)  # the other caller was refused, or has a login that ended
             raise
 
+    def forget(self) -> None:
+        """Drop all answers, because an operation has changed the broker; whoever ran it sees the change at once."""
+        self._answers.clear()
+
     def cost(self, command: str) -> int:
         """Return the number of rows that the broker has made for the last answer."""
         return self._costs.get(command, 0)

@@ -92,7 +92,7 @@ def application(
         exception_handlers={HTTPException: _http_fault, Exception: _failure},
     )
     starlette.router.redirect_slashes = False
-    return Guard(starlette, is_loopback=is_loopback, message_paths=(*MOUNTS, PREFIX, SEND_PATH))
+    return Guard(starlette, is_loopback=is_loopback, message_paths=(*MOUNTS, PREFIX, SEND_PATH), page_paths=(HOME,))
 
 
 async def _http_fault(request: Request, error: Exception) -> Response:

@@ -87,6 +87,7 @@ async def act(operation: Operation, call: Call) -> Response:
     if operation.subject:
         arguments.update(_subject(operation, [*words.texts("name"), *form.texts("name")]))
     result = await run(operation, arguments, call)
+    call.snapshots.forget()
     back = safe_target(form.text("back"))
     if not has_task or not isinstance(result, dict):
         return _led(back, operation.command, 0)
@@ -102,6 +103,7 @@ async def _ended(operation: Operation, task_id: str, back: str, call: Call) -> R
         if task.get("state") == "failed":
             raise ProblemError(HTTPStatus.CONFLICT, str(task.get("error")))
         if task.get("state") in ("done", "cancelled"):
+            call.snapshots.forget()
             return _led(back, operation.command, task.get("processed"))
         await asyncio.sleep(POLL_S)
     return _led(TASKS_PATH, BEGUN, 0)

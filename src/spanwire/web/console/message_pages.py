@@ -13,10 +13,9 @@ from starlette.responses import Response
 
 from spanwire.management.control_client import ControlError
 from spanwire.management.handles import REFUSED
-from spanwire.management.view_table import QUEUES
 from spanwire.web.calls import Call
 from spanwire.web.console.actions import selector_of, whole_number
-from spanwire.web.console.destinations import find_destination
+from spanwire.web.console.dead_letters import is_dead_letter_queue
 from spanwire.web.console.forms import read_words
 from spanwire.web.console.rendering import page
 from spanwire.web.problems import ProblemError
@@ -43,7 +42,6 @@ async def browse(call: Call) -> Response:
     words = read_words(call)
     name, selector = words.text("name"), words.text("selector").strip()
     limit = min(whole_number("limit", words.text("limit") or str(LIMITS[0])), LIMITS[-1])
-    queue = await find_destination(QUEUES, name, call)
     answer, fault = await _browsed(call, name, selector, limit)
     found = answer.get("messages")
     messages = found if isinstance(found, list) else []
@@ -52,7 +50,6 @@ async def browse(call: Call) -> Response:
         "messages.html",
         f"Messages of {name.partition('://')[2]}",
         name=name,
-        queue=queue,
         selector=selector,
         limit=limit,
         limits=LIMITS,
@@ -96,7 +93,7 @@ async def show_message(call: Call) -> Response:
         "message.html",
         "Message",
         name=name,
-        queue=await find_destination(QUEUES, name, call),
+        has_retry="original_destination" in message or is_dead_letter_queue({"destination": name}),
         message=message,
         headers=[(label, _shown(message[key])) for key, label in HEADERS if key in message],
         properties=sorted(properties.items()) if isinstance(properties, dict) else [],

@@ -88,6 +88,8 @@ def refusal(request: Request, error: ProblemError) -> Response:
     if error.status is HTTPStatus.UNAUTHORIZED:
         if request.method != "GET":
             return login_page(request, HOME, "The session has ended. Nothing was done.", error.status)
+        if request.headers.get("sec-fetch-site") == "cross-site":
+            return _response(request, "again.html", "Spanwire", HTTPStatus.OK, {"caller": NOBODY})
         here = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         return RedirectResponse(formats.link(LOGIN, next=here), HTTPStatus.SEE_OTHER, HEADERS)
     values = {"caller": NOBODY, "status": int(error.status), "detail": error.detail, "back": _previous(request)}

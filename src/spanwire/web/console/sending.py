@@ -57,7 +57,9 @@ async def send(call: Call) -> Response:
         messages = read_messages(form)
     except (BadRequestError, InvalidDestinationError) as error:
         raise ProblemError(HTTPStatus.BAD_REQUEST, str(error)) from error
-    return await with_login(call, partial(_sent, destination, messages))
+    response = await with_login(call, partial(_sent, destination, messages))
+    call.snapshots.forget()
+    return response
 
 
 async def _sent(destination: Destination, messages: list[NewMessage], login: Login) -> Response:

@@ -14,6 +14,8 @@ from spanwire.web.calls import Call, RouteRow
 
 MOUNT: Final = "/demo"
 POLICY: Final = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+# Under the policy no-referrer of the other routes a browser sends "null" as the Origin of a form, which is refused.
+HEADERS: Final = {"Content-Security-Policy": POLICY, "Referrer-Policy": "same-origin"}
 PAGES: Final = {
     "": ("index.html", "text/html"),
     "send.html": ("send.html", "text/html"),
@@ -24,7 +26,7 @@ PAGES: Final = {
 async def page(file: str, content_type: str, call: Call) -> Response:
     """Answer with a page of the package."""
     content = files("spanwire.web.rest").joinpath("demo", file).read_bytes()
-    return Response(content, media_type=content_type, headers={"Content-Security-Policy": POLICY})
+    return Response(content, media_type=content_type, headers=HEADERS)
 
 
 async def welcome(call: Call) -> Response:

@@ -44,13 +44,24 @@ class Guard:
     """Wraps the application."""
 
     def __init__(
-        self, app: ASGIApp, *, is_loopback: bool, body_s: float = BODY_S, message_paths: tuple[str, ...] = ()
+        self,
+        app: ASGIApp,
+        *,
+        is_loopback: bool,
+        body_s: float = BODY_S,
+        message_paths: tuple[str, ...] = (),
+        page_paths: tuple[str, ...] = (),
     ) -> None:
-        """Guard ``app``; the bodies of requests below ``message_paths`` are messages."""
+        """Guard ``app``.
+
+        The bodies of requests below ``message_paths`` are messages. What is below ``page_paths`` a user may open from a
+        page of another site, as nothing there changes by a GET.
+        """
         self._app: Final = app
         self._is_loopback: Final = is_loopback
         self._body_s: Final = body_s
         self._message_paths: Final = message_paths
+        self._page_paths: Final = page_paths
         self._bodies_bytes = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -66,9 +77,11 @@ class Guard:
             await send(message)
 
         most = MAX_BODY_BYTES
-        if any(scope["path"] == path or scope["path"].startswith(f"{path}/") for path in self._message_paths):
+        if _is_below(scope, self._message_paths):
             most = MAX_MESSAGE_BYTES
         fault = _fault(scope, self._is_loopback, most)
+        if fault is None and not (_is_below(scope, self._page_paths) and _is_link(scope)):
+            fault = _site_fault(scope)
         body = bytearray()
         try:
             if fault is None:
@@ -127,13 +140,29 @@ def _fault(scope: Scope, is_loopback: bool, most: int) -> Fault | None:
     origins = [value.decode("latin-1") for name, value in headers if name == b"origin"]
     if any(_netloc(origin) != hosts[0].lower() for origin in origins):
         return HTTPStatus.FORBIDDEN, "requests from pages of other hosts are refused"
-    sites = {value for name, value in headers if name == b"sec-fetch-site"}
-    if sites - {b"same-origin", b"none"}:
-        return HTTPStatus.FORBIDDEN, "requests from pages of other sites are refused"
     lengths = [value for name, value in headers if name == b"content-length"]
     if any(not length.isdigit() or int(length[:20]) > most for length in lengths):
         return HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body is larger than {most} bytes"
     return None
+
+
+def _site_fault(scope: Scope) -> Fault | None:
+    """Return the reason against a request that a page of another site has made, or None."""
+    sites = {value for name, value in scope["headers"] if name == b"sec-fetch-site"}
+    if sites - {b"same-origin", b"none"}:
+        return HTTPStatus.FORBIDDEN, "requests from pages of other sites are refused"
+    return None
+
+
+def _is_link(scope: Scope) -> bool:
+    """Return True if the browser shows the answer to its user as a page of its own (Fetch Metadata)."""
+    headers = dict(scope["headers"])
+    shown = headers.get(b"sec-fetch-mode") == b"navigate" and headers.get(b"sec-fetch-dest") == b"document"
+    return shown and scope["method"] == "GET"
+
+
+def _is_below(scope: Scope, paths: tuple[str, ...]) -> bool:
+    return any(scope["path"] == path or scope["path"].startswith(f"{path}/") for path in paths)
 
 
 def _netloc(origin: str) -> str:

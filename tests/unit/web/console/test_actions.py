@@ -101,6 +101,16 @@ def test_the_result_is_told_on_the_page_and_a_strange_one_is_not() -> None:
     assert "Removed 0 messages." in client.get("/admin/queues?did=purge&count=x", auth=VERA).text
 
 
+def test_whoever_ran_an_operation_sees_its_effect_at_once() -> None:
+    link = FakeBrokerLink()
+    client = TestClient(application(link, is_loopback=True, now=lambda: 0.0), base_url=HOST, follow_redirects=False)
+    assert "Q.NEW" not in client.get("/admin/queues", auth=ANNA).text
+    link.answers["destinations"] = [destination("queue://Q.NEW")]
+    assert "Q.NEW" not in client.get("/admin/queues", auth=ANNA).text
+    client.post("/admin/do/queues/create", data={"name": "Q.NEW"}, headers=OWN, auth=ANNA)
+    assert "Q.NEW" in client.get("/admin/queues", auth=ANNA).text
+
+
 def test_a_long_task_leads_to_its_progress_and_a_failed_one_is_told() -> None:
     link = FakeBrokerLink()
     link.answers["purge"] = {"task": "7"}

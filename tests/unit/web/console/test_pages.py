@@ -186,6 +186,37 @@ def test_the_page_of_a_queue_says_why_nothing_moves() -> None:
     assert missing.headers["content-type"].startswith("text/html")
 
 
+LINK = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+
+
+def test_a_link_on_another_site_opens_the_page_again_with_the_session() -> None:
+    client = client_of(FakeBrokerLink())
+    again = client.get("/admin/queues?q=A", headers=LINK)
+    assert (again.status_code, '<meta http-equiv="refresh" content="0">' in again.text) == (200, True)
+    assert client.get("/admin/queues?q=A", headers={"Sec-Fetch-Site": "same-origin"}).status_code == 303
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "changed"),
+    [
+        ("POST", "/admin/login", {}),
+        ("POST", "/admin/do/queues/pause?name=queue://A", {}),
+        ("GET", "/admin", {"Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"}),
+        ("GET", "/admin", {"Sec-Fetch-Dest": "iframe"}),
+        ("GET", "/admin", {"Sec-Fetch-Mode": "cors", "Sec-Fetch-Dest": "empty"}),
+        ("GET", "/api/v1/queues", {}),
+        ("GET", "/metrics", {}),
+        ("GET", "/administrator", {}),
+    ],
+)
+def test_s23_nothing_but_a_link_to_a_page_comes_from_another_site(
+    method: str, path: str, changed: dict[str, str]
+) -> None:
+    link = FakeBrokerLink()
+    answer = client_of(link).request(method, path, headers={**LINK, **changed}, auth=("anna", "a-word"))
+    assert (answer.status_code, link.asked) == (403, [])
+
+
 def test_an_error_leads_back_to_the_page_before() -> None:
     client = logged_in(FakeBrokerLink(), "otto")
     path = "/admin/queue?name=queue://M"
