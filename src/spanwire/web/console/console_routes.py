@@ -39,6 +39,7 @@ CONSOLE_ROUTES: Final = (
     _row("GET", "/admin/queues", Role.VIEW, destinations.queue_list, "queues"),
     _row("GET", destinations.QUEUE_PATH, Role.VIEW, destinations.show_queue, "one queue"),
     _row("GET", other_lists.TOPIC_PATH, Role.VIEW, destinations.show_topic, "one topic"),
+    _row("GET", other_lists.LINK_PATH, Role.VIEW, destinations.show_link, "the links of one network connector"),
     _row("GET", "/admin/connection", Role.VIEW, destinations.show_connection, "one connection"),
     *(
         _row("GET", listed.path, Role.VIEW, partial(show_list, listed), listed.view.meaning)

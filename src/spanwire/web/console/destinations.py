@@ -1,4 +1,4 @@
-"""Pages of destinations: the list of queues, one queue, one topic, and one connection."""
+"""Pages of destinations: the list of queues, one queue, one topic, one connection, and one link."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import Final
 from starlette.responses import Response
 
 from spanwire.management.attributes import ViewTable
-from spanwire.management.view_table import CONNECTIONS, CONSUMERS, PRODUCERS, QUEUES, TOPICS
+from spanwire.management.view_table import CONNECTIONS, CONSUMERS, LINKS, PRODUCERS, QUEUES, TOPICS
 from spanwire.web.api import details, view_rows
 from spanwire.web.calls import Call
-from spanwire.web.console.figures.charts import DAY, charts_of
+from spanwire.web.console.figures.charts import DAY, charts_of, link_charts
+from spanwire.web.console.figures.recorder import link_name
 from spanwire.web.console.forms import read_words
 from spanwire.web.console.list_pages import Column, Filter, ListPage, show_list, shown
 from spanwire.web.console.rendering import page
@@ -119,6 +120,32 @@ async def show_connection(call: Call) -> Response:
         ],
         consumers=[row for row in rows[CONSUMERS.name] if row.get("connection_id") == name],
         producers=[row for row in rows[PRODUCERS.name] if row.get("connection_id") == name],
+    )
+
+
+async def show_link(call: Call) -> Response:
+    """Show the links of one network connector with charts; a discovery connector has a link to each broker."""
+    words = read_words(call)
+    name, is_day = words.text("name"), words.text("span") == DAY
+    links = [row for row in await view_rows(LINKS, call.view) if row.get("name") == name]
+    if not links:
+        raise ProblemError(HTTPStatus.NOT_FOUND, f"there is no link {name[:200]}")
+    return page(
+        call,
+        "link.html",
+        name,
+        name=name,
+        views=LINKS.name,
+        links=[
+            (
+                row,
+                link_charts(call.recorder, link_name(row), is_day=is_day),
+                [(one.name.replace("_", " "), one.meaning, shown(one, row.get(one.name))) for one in LINKS.attributes],
+            )
+            for row in links
+        ],
+        is_day=is_day,
+        began=call.recorder.began * 1_000,
     )
 
 

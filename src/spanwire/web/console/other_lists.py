@@ -21,6 +21,7 @@ from spanwire.management.work_tables import BRANCHES, JOBS, TASKS
 from spanwire.web.console.list_pages import Column, Filter, ListPage, Row, RowAction
 
 TOPIC_PATH: Final = "/admin/topic"
+LINK_PATH: Final = "/admin/link"
 NO_CLIENTS: Final = "No client is connected. The connectors on the overview have the addresses for clients."
 
 
@@ -191,7 +192,7 @@ LINK_LIST: Final = ListPage(
     "Network",
     "/admin/network",
     (
-        Column("name", "Network connector"),
+        Column("name", "Network connector", LINK_PATH),
         Column("remote", "Remote broker"),
         Column("uri", "Address"),
         Column("state", "State"),

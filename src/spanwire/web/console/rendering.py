@@ -31,7 +31,11 @@ NAVIGATION: Final = (
     ("Connections", "/admin/connections", ("/admin/connection", "/admin/do/connect")),
     ("Consumers", "/admin/consumers", ("/admin/consumers", "/admin/do/consumers")),
     ("Producers", "/admin/producers", ("/admin/producers",)),
-    ("Network", "/admin/network", ("/admin/network", "/admin/bridges", "/admin/do/links", "/admin/do/network")),
+    (
+        "Network",
+        "/admin/network",
+        ("/admin/network", "/admin/link", "/admin/bridges", "/admin/do/links", "/admin/do/network"),
+    ),
     ("Scheduled", "/admin/scheduled", ("/admin/scheduled", "/admin/do/jobs")),
     ("Send", "/admin/send", ("/admin/send",)),
     ("Tasks", "/admin/tasks", ("/admin/tasks", "/admin/do/tasks", "/admin/branches")),

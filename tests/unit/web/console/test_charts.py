@@ -80,6 +80,21 @@ def test_pages_have_charts_of_what_was_recorded() -> None:
         assert "Recorded since" in text
 
 
+def test_a_link_has_charts_of_both_directions() -> None:
+    link = FakeBrokerLink()
+    recorder = Recorder(Snapshots(link, lambda: 0.0), lambda: 1_800_000_000.0)
+    asyncio.run(recorder.record())
+    client = TestClient(application(link, is_loopback=True, recorder=recorder), base_url=HOST)
+    text = client.get("/admin/link?name=to-billing", auth=("vera", "v-word")).text
+    assert "In flight over the last hour; in flight now 0, at most 0" in text
+    assert "<dd>tcp://billing:61616</dd>" in text
+    assert "/admin/do/links" not in text
+    assert "/admin/do/links/stop?connectors=to-billing" in client.get(
+        "/admin/link?name=to-billing", auth=("anna", "a-word")
+    ).text  # fmt: skip
+    assert client.get("/admin/link?name=none", auth=("vera", "v-word")).status_code == 404
+
+
 def test_a_page_that_follows_changes_is_no_use_of_the_session() -> None:
     now = 0.0
     link = FakeBrokerLink()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from spanwire.web.console import formats
-from spanwire.web.console.figures.history import FIGURES, MINUTE_S, MINUTES, SECONDS
+from spanwire.web.console.figures.history import FIGURES, LINK_FIGURES, MINUTE_S, MINUTES, SECONDS
 from spanwire.web.console.figures.recorder import Recorder
 
 POINTS: Final = 360  # points of a line; more are not seen on a chart of this width
@@ -65,6 +65,25 @@ def charts_of(recorder: Recorder, name: str, *, is_day: bool) -> list[Chart]:
             "Rates",
             "messages a second",
             [("sent", rates(sent, step)), ("acknowledged", rates(acknowledged, step))],
+            is_day=is_day,
+        ),
+    ]
+
+
+def link_charts(recorder: Recorder, name: str, *, is_day: bool) -> list[Chart]:
+    """Return the charts of a link: messages in flight, and rates of both directions."""
+    now = recorder.now()
+    in_flight, forwarded, received = [
+        recorder.history.values(name, LINK_FIGURES.index(figure), now, is_day=is_day)
+        for figure in ("in_flight", "dequeued", "received")
+    ]
+    step = MINUTE_S if is_day else 1
+    return [
+        chart("In flight", "messages", [("in flight", in_flight)], is_day=is_day),
+        chart(
+            "Rates",
+            "messages a second",
+            [("forwarded", rates(forwarded, step)), ("received", rates(received, step))],
             is_day=is_day,
         ),
     ]
