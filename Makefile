@@ -7,6 +7,7 @@ endif
 VENV := .venv
 COMPILED := .venv-compiled
 SPARK := .venv-spark
+FUZZ := .venv-fuzz
 BIN := $(VENV)/bin
 LOCKED := -m pip install --quiet --disable-pip-version-check --require-hashes
 PARALLEL ?= 2
@@ -17,6 +18,7 @@ PURE :=
 COMPILED_TESTS :=
 DEMO_ARGS ?=
 BENCH_ARGS ?=
+FUZZ_ARGS ?=
 SOAK_SEEDS ?= 5000
 SOAK_KILLS ?= 1000
 SOAK_MESHES ?= 10000
@@ -29,7 +31,7 @@ SOURCES := $(shell find src -name '*.py')
 CODE := src tests tools $(wildcard examples)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv client-conformance compiled environments spark peers lint format docs test test-all test-pure test-compiled demo bench bench-client bench-floors bench-instructions bench-network bench-rights bench-scale bench-selectors bench-spark bench-start flame-graph soak soak-load soak-spark fuzz measure lock clean
+.PHONY: help venv client-conformance compiled environments spark peers lint format docs test test-all test-pure test-compiled demo bench bench-client bench-floors bench-instructions bench-network bench-rights bench-scale bench-selectors bench-spark bench-start flame-graph soak soak-load soak-spark fuzz fuzz-http measure lock clean
 
 help:  ## say what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -236,6 +238,16 @@ soak-load: venv  ## a million pending messages, a kill and a drain; how long one
 	$(call with_best_build,-m tests.soak.idle_connections --count 10000)
 	$(call with_best_build,-m tests.soak.reconnects --clients 1000)
 
+fuzz-http: venv $(FUZZ)/.ready  ## every route of the HTTP API with requests made from its OpenAPI document
+	$(BIN)/python -m tests.fuzz.fuzz_http $(FUZZ)/bin/schemathesis $(FUZZ_ARGS)
+
+$(FUZZ)/.ready: requirements/pip.txt requirements/fuzz.txt
+	@test -n "$(PYTHON)"
+	"$(PYTHON)" tools/make_environment.py $(FUZZ)
+	$(FUZZ)/bin/python $(LOCKED) -r requirements/pip.txt
+	$(FUZZ)/bin/python $(LOCKED) -r requirements/fuzz.txt
+	@touch $@
+
 fuzz: venv  ## every property-based test with many more examples
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest -n $(PARALLEL) --timeout 0 -m hypothesis $(PYTEST_ARGS)
 
@@ -243,5 +255,5 @@ lock:  ## resolve pyproject.toml into requirements/*.txt (LOCK_ARGS=--upgrade fo
 	"$(PYTHON)" tools/lock_requirements.py $(LOCK_ARGS)
 
 clean:  ## remove environments, caches and what runs leave behind
-	rm -rf $(VENV) $(COMPILED) $(SPARK) build dist out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(COMPILED) $(SPARK) $(FUZZ) build dist out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -29,13 +29,18 @@ TOPIC: Final = "topic"
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One argument of an operation; the type is one of JSON Schema. ``least`` is the lowest number."""
+    """One argument of an operation; the type is one of JSON Schema.
+
+    ``least`` is the lowest number, and ``most`` the highest one; ``choices`` are the texts that count, if not all do.
+    """
 
     name: str
     type: str
     meaning: str
     required: bool = False
     least: int | None = None
+    most: int | None = None
+    choices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +73,7 @@ MESSAGE: Final = (
     Argument("body", TEXT, "the text", required=True),
     Argument("properties", OBJECT, "properties: texts, numbers, true and false"),
     Argument("persistent", BOOLEAN, "false for a message that a restart may lose"),
-    Argument("priority", INTEGER, "0 to 9, 4 by default", least=0),
+    Argument("priority", INTEGER, "0 to 9, 4 by default", least=0, most=9),
     Argument("lifetime_ms", INTEGER, "milliseconds after which the message expires; 0 for never", least=0),
     Argument("correlation_id", TEXT, "correlation id"),
     Argument("type", TEXT, "JMS type"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import MutableMapping
 from http import HTTPStatus
 from typing import Final
 
@@ -40,8 +40,14 @@ def _refuse_constant(name: str) -> object:
     raise ValueError(f"{name} is no JSON")
 
 
-def check_arguments(known: tuple[Argument, ...], content: Mapping[str, object], others: tuple[str, ...] = ()) -> None:
-    """Raise `ProblemError` for an unknown or missing argument, or one of another type; errors name ``others`` too."""
+def check_arguments(
+    known: tuple[Argument, ...], content: MutableMapping[str, object], others: tuple[str, ...] = ()
+) -> None:
+    """Raise `ProblemError` for an unknown or missing argument, or one of another type; errors name ``others`` too.
+
+    A whole number may be written with a fraction of zero, as programs write it that know no other numbers; it becomes
+    an integer in ``content``.
+    """
     names = [*others, *(argument.name for argument in known)]
     for name in content:
         if name not in names[len(others) :]:
@@ -53,13 +59,15 @@ def check_arguments(known: tuple[Argument, ...], content: Mapping[str, object], 
         _check(argument, content)
 
 
-def _check(argument: Argument, content: Mapping[str, object]) -> None:
+def _check(argument: Argument, content: MutableMapping[str, object]) -> None:
     """Raise `ProblemError` for a missing argument, or one of another type."""
     if argument.name not in content:
         if argument.required:
             raise ProblemError(HTTPStatus.BAD_REQUEST, f"the argument {argument.name} is missing: {argument.meaning}")
         return
     value = content[argument.name]
+    if argument.type == INTEGER and isinstance(value, float) and value.is_integer():
+        value = content[argument.name] = int(value)
     if argument.type == TEXT:
         is_right = isinstance(value, str)
     elif argument.type == OBJECT:
@@ -67,9 +75,13 @@ def _check(argument: Argument, content: Mapping[str, object]) -> None:
     elif argument.type == BOOLEAN:
         is_right = isinstance(value, bool)
     elif argument.type == INTEGER:
-        is_right = isinstance(value, int) and not isinstance(value, bool) and value >= (argument.least or 0)
+        is_right = isinstance(value, int) and not isinstance(value, bool) and _is_inside(argument, value)
     else:
         assert argument.type == LIST
         is_right = isinstance(value, list) and 0 < len(value) <= MAX_ITEMS and all(isinstance(x, str) for x in value)
     if not is_right:
         raise ProblemError(HTTPStatus.BAD_REQUEST, f"the argument {argument.name} is wrong: {argument.meaning}")
+
+
+def _is_inside(argument: Argument, value: int) -> bool:
+    return value >= (argument.least or 0) and (argument.most is None or value <= argument.most)

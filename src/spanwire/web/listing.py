@@ -20,6 +20,7 @@ from spanwire.web.problems import ProblemError
 
 DEFAULT_SIZE: Final = 100  # rows of a page
 MAX_SIZE: Final = 1_000  # rows of a page; about 400 KB of JSON
+MAX_PAGE: Final = 999_999_999  # number of a page; a thousand times the rows of the largest view
 MAX_PATTERN: Final = 200  # characters of a pattern
 MAX_WILDCARDS: Final = 5  # stars of a pattern; the time of a comparison grows with each one
 PAGING: Final = ("page", "size", "sort")
@@ -64,7 +65,7 @@ def read_listing(view: ViewTable, query: Iterable[tuple[str, str]]) -> Listing:
     tests: list[tuple[str, Test]] = []
     for name, value in query:
         if name == "page":
-            page = _number(name, value, 1, 10**9)
+            page = _number(name, value, 1, MAX_PAGE)
         elif name == "size":
             size = _number(name, value, 1, MAX_SIZE)
         elif name == "sort":

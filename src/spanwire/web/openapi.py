@@ -6,15 +6,25 @@ from collections.abc import Sequence
 from typing import Final
 
 from spanwire import __version__
-from spanwire.management.attributes import LIST, OBJECT, TEXT, Attribute, ViewTable
-from spanwire.management.operation_table import OPERATIONS, Argument, Role
+from spanwire.management.attributes import BOOLEAN, INTEGER, LIST, NUMBER, OBJECT, TEXT, Attribute, ViewTable
+from spanwire.management.operation_table import LATER, OPERATIONS, Argument, Role
 from spanwire.management.view_table import BROKER, QUEUES, TOPICS, VIEWS
+from spanwire.web.arguments import MAX_ITEMS
 from spanwire.web.calls import Node, RouteRow, json_refusal
-from spanwire.web.listing import DEFAULT_SIZE, MAX_SIZE
+from spanwire.web.listing import DEFAULT_SIZE, MAX_PAGE, MAX_PATTERN, MAX_SIZE, MAX_WILDCARDS
 
 PROBLEM: Final = "#/components/schemas/Problem"
 PREFIX: Final = "/api/v1"
 EVENTS_PATH: Final = f"{PREFIX}/events"
+JOLOKIA: Final = "/api/jolokia"
+HEALTH: Final = ("/health/live", "/health/ready")
+MEDIA_TYPES: Final = {
+    EVENTS_PATH: ("text/event-stream",),
+    "/metrics": ("text/plain", "application/openmetrics-text"),
+    **dict.fromkeys(HEALTH, ("application/health+json",)),
+}
+TASK: Final[Node] = {"type": OBJECT, "required": ["result"]}
+COMPARISON: Final = "^[<>]?-?[0-9]{1,18}([.][0-9]{1,9})?$"  # of a number in a filter
 
 
 def document(routes: Sequence[RouteRow]) -> Node:
@@ -40,30 +50,44 @@ def document(routes: Sequence[RouteRow]) -> Node:
 
 
 def _operation(route: RouteRow, path: str) -> Node:
+    answer: Node = {"schema": _answer(path, route)}
+    responses: Node = {
+        "200": {"description": "done", "content": dict.fromkeys(_media_types(path, route), answer)},
+        "default": {
+            "description": "a problem (RFC 9457)",
+            "content": {"application/problem+json": {"schema": {"$ref": PROBLEM}}},
+        },
+    }
+    if path in HEALTH:
+        responses["503"] = responses["200"]
     node: Node = {
         "summary": route.summary,
         "operationId": _identifier(route.method, path),
         "x-role": route.role.name.lower(),
         "security": _security(route),
         "parameters": _parameters(route, path),
-        "responses": {
-            "200": {"description": "done", "content": {_media_type(path, route): {"schema": _answer(path, route)}}},
-            "default": {
-                "description": "a problem (RFC 9457)",
-                "content": {"application/problem+json": {"schema": {"$ref": PROBLEM}}},
-            },
-        },
+        "responses": responses,
     }
     if route.method == "POST":
-        node["requestBody"] = {"content": {"application/json": {"schema": _body(path, route)}}}
+        body = _body(path, route)
+        needs_body = bool(body.get("required") or path == JOLOKIA)
+        node["requestBody"] = {"required": needs_body, "content": {"application/json": {"schema": body}}}
+    if LATER in _arguments(path):
+        responses["202"] = {"description": "a task has begun", "content": {"application/json": {"schema": TASK}}}
     return node
 
 
 def _body(path: str, route: RouteRow) -> Node:
     if route.schema is not None:
         return route.schema.body or {}
-    arguments = next((one.arguments for one in OPERATIONS if PREFIX + one.path == path), None)
-    return {} if arguments is None else arguments_schema(arguments)
+    if path == JOLOKIA:
+        return {"type": [OBJECT, LIST], "description": "a request of Jolokia's protocol, or a list of them"}
+    is_operation = any(PREFIX + one.path == path for one in OPERATIONS)
+    return arguments_schema(_arguments(path)) if is_operation else {}
+
+
+def _arguments(path: str) -> tuple[Argument, ...]:
+    return next((one.arguments for one in OPERATIONS if PREFIX + one.path == path), ())
 
 
 def _security(route: RouteRow) -> list[Node]:
@@ -74,10 +98,10 @@ def _security(route: RouteRow) -> list[Node]:
     return [] if route.role is Role.NONE else ways
 
 
-def _media_type(path: str, route: RouteRow) -> str:
+def _media_types(path: str, route: RouteRow) -> tuple[str, ...]:
     if route.schema is not None:
-        return route.schema.media_type
-    return "text/event-stream" if path == EVENTS_PATH else "application/json"
+        return (route.schema.media_type,)
+    return MEDIA_TYPES.get(path, ("application/json",))
 
 
 def _identifier(method: str, path: str) -> str:
@@ -106,15 +130,25 @@ def _parameters(route: RouteRow, path: str) -> list[Node]:
     view = _view_of(path) if route.method == "GET" else None
     if view is None:
         return parameters
-    attributes = [attribute.name for attribute in view.attributes]
+    filters = [attribute for attribute in view.attributes if not attribute.detail]
+    attributes = [attribute.name for attribute in filters]
     least: Node = {"type": "integer", "minimum": 1}
     parameters += [
-        query("page", {**least, "default": 1}, "number of the page"),
+        query("page", {**least, "maximum": MAX_PAGE, "default": 1}, "number of the page"),
         query("size", {**least, "maximum": MAX_SIZE, "default": DEFAULT_SIZE}, "rows of a page"),
         query("sort", {"enum": [*attributes, *(f"-{name}" for name in attributes)]}, "order; with a minus descending"),
     ]
-    parameters += [query(name, {"type": TEXT}, f"filter by {name}") for name in attributes]
+    parameters += [query(one.name, _filter(one), f"filter by {one.name}") for one in filters]
     return parameters
+
+
+def _filter(attribute: Attribute) -> Node:
+    """Return the schema of the values that a filter compares with (`spanwire.web.listing`)."""
+    if attribute.type == BOOLEAN:
+        return {"enum": ["true", "false"]}
+    if attribute.type in (INTEGER, NUMBER):
+        return {"type": TEXT, "pattern": COMPARISON}
+    return {"type": TEXT, "maxLength": MAX_PATTERN, "pattern": f"^([^*]*[*]){{0,{MAX_WILDCARDS}}}[^*]*$"}
 
 
 def query(name: str, schema: Node, meaning: str) -> Node:
@@ -181,9 +215,13 @@ def arguments_schema(arguments: Sequence[Argument]) -> Node:
 def _argument(argument: Argument) -> Node:
     node: Node = {"type": argument.type, "description": argument.meaning}
     if argument.type == LIST:
-        node["items"] = {"type": TEXT}
-    if argument.least is not None:
-        node["minimum"] = argument.least
+        node.update({"items": {"type": TEXT}, "minItems": 1, "maxItems": MAX_ITEMS})
+    if argument.type == INTEGER:
+        node["minimum"] = argument.least or 0
+    if argument.choices:
+        node["enum"] = list(argument.choices)
+    if argument.most is not None:
+        node["maximum"] = argument.most
     return node
 
 

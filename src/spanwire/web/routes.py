@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.routing import Match, Route
 from starlette.types import ASGIApp
 
 from spanwire.management.operation_table import Role
@@ -103,7 +103,15 @@ async def _http_fault(request: Request, error: Exception) -> Response:
     response = refusal(request, fault) if is_page else problem(fault.status, fault.detail)
     for name, value in (error.headers or {}).items():
         response.headers[name] = value
+    if fault.status is HTTPStatus.METHOD_NOT_ALLOWED:
+        response.headers["Allow"] = ", ".join(_methods(request))
     return response
+
+
+def _methods(request: Request) -> list[str]:
+    """Return the methods of a path; each has a route of its own."""
+    found = [route.methods or () for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE]
+    return sorted({method for methods in found for method in methods})
 
 
 async def _failure(request: Request, error: Exception) -> Response:

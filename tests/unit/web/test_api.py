@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from starlette.testclient import TestClient
 
@@ -173,6 +175,33 @@ def test_the_description_has_every_route_with_role_login_and_references_that_exi
         for text in answer.text.split('"$ref":"')[1:]
         for text in [text.partition('"')[0]]
     } <= names
+
+
+def test_the_description_says_which_values_count() -> None:
+    paths = document(ROUTES)["paths"]
+    assert isinstance(paths, dict)
+    send = paths["/api/v1/queues/{name}/send"]["post"]["requestBody"]
+    assert send["required"]
+    assert send["content"]["application/json"]["schema"]["properties"]["priority"]["maximum"] == 9
+    assert not paths["/api/v1/queues/{name}/purge"]["post"]["requestBody"]["required"]
+    assert set(paths["/api/v1/queues/{name}/purge"]["post"]["responses"]) == {"200", "202", "default"}
+    filters = {one["name"]: one["schema"] for one in paths["/api/v1/queues"]["get"]["parameters"]}
+    assert filters["paused"] == {"enum": ["true", "false"]}
+    for value, counts in ((">5", True), ("-1.5", True), ("", False), ("x", False)):
+        assert (re.search(filters["pending"]["pattern"], value) is not None) is counts
+        assert (
+            client_of(FakeBrokerLink()).get("/api/v1/queues", params={"pending": value}, auth=VERA).status_code == 200
+        ) is counts
+    assert paths["/health/ready"]["get"]["responses"]["503"]["content"].keys() == {"application/health+json"}
+
+
+@pytest.mark.parametrize(
+    ("path", "allowed"),
+    [("/api/v1/session", "DELETE, POST"), ("/api/v1/broker", "GET, HEAD"), ("/api/v1/tasks/cancel", "POST")],
+)
+def test_another_method_is_refused_with_all_methods_of_the_path(path: str, allowed: str) -> None:
+    answer = client_of(FakeBrokerLink()).request("OPTIONS", path, auth=VERA)
+    assert (answer.status_code, answer.headers["allow"]) == (405, allowed)
 
 
 def test_answers_hold_to_the_description() -> None:

@@ -76,6 +76,8 @@ async def browse(call: Call) -> Response:
 async def _browsed(request: Request, login: Login) -> Response:
     parameters = Parameters(request.query_params.multi_items())
     queue = _queue(request, "browse")
+    if parameters.text("limit") == "":
+        raise BadRequestError("limit is empty; it is a whole number")
     limit = parameters.number("limit")
     most = MAX_LISTED if limit is None else min(limit, MAX_LISTED)
     messages: list[Message] = []

@@ -27,10 +27,10 @@ BODY: Final = "body"
 KIND: Final = "kind"
 KINDS: Final = ("text", "bytes", "map", "stream", "message")
 HEADERS: Final = (
-    Argument(KIND, TEXT, f"JMS message type: {', '.join(KINDS)}; by the body without it"),
+    Argument(KIND, TEXT, f"JMS message type: {', '.join(KINDS)}; by the body without it", choices=KINDS),
     Argument("properties", OBJECT, "properties: texts, numbers, true, false, null, or objects with type and value"),
     Argument("persistent", BOOLEAN, "false for a message that a restart may lose"),
-    Argument("priority", INTEGER, "0 to 9, 4 by default", least=0),
+    Argument("priority", INTEGER, "0 to 9, 4 by default", least=0, most=9),
     Argument("lifetime_ms", INTEGER, "milliseconds after which the message expires; 0 for never", least=0),
     Argument("delay_ms", INTEGER, "milliseconds that the broker holds the message", least=0),
     Argument("correlation_id", TEXT, "correlation id"),
@@ -60,7 +60,9 @@ def read_message(content: object) -> NewMessage:
     """
     if not isinstance(content, dict):
         raise BadRequestError("a message is a JSON object with the field body")
-    check_arguments(HEADERS, {name: value for name, value in content.items() if name != BODY}, (BODY,))
+    headers = {name: value for name, value in content.items() if name != BODY}
+    check_arguments(HEADERS, headers, (BODY,))
+    content = {**content, **headers}
     reply_to = content.get("reply_to")
     try:
         reply = parse_destination(reply_to) if reply_to else None

@@ -16,6 +16,7 @@ PREFIX: Final = "/api/v1/destinations"
 PATH: Final = PREFIX + "/{name:path}/messages"
 LEASE_PATH: Final = "/api/v1/leases/{lease}"
 TYPE: Final = query("type", {"enum": ["queue", "topic"], "default": "queue"}, "kind of the destination")
+QUEUE: Final = query("type", {"enum": ["queue"], "default": "queue"}, "kind of the destination; a topic keeps nothing")
 SELECTOR: Final = query("selector", {"type": TEXT}, "a selector; without one all messages")
 LIMIT: Final = query(
     "limit",
@@ -66,7 +67,7 @@ JSON_ROUTES: Final = (
         PATH,
         handlers.browse,
         "first messages of a queue, which stay there",
-        RouteSchema(_object(messages=MESSAGES), (TYPE, SELECTOR, LIMIT)),
+        RouteSchema(_object(messages=MESSAGES), (QUEUE, SELECTOR, LIMIT)),
     ),
     _post(f"{PATH}/receive", handlers.receive, "takes messages of a queue under a lease", handlers.RECEIVE, LEASED),
     _get(

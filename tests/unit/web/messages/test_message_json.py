@@ -124,7 +124,17 @@ def test_a_message_that_cannot_be_sent_is_refused(content: Any, words: str) -> N
 
 
 @pytest.mark.parametrize(
-    "content", [{"bdy": "x"}, {"priority": "9"}, {"priority": -1}, {"persistent": 1}, {"properties": []}, {"type": 1}]
+    "content",
+    [
+        {"bdy": "x"},
+        {"priority": "9"},
+        {"priority": -1},
+        {"priority": 10},
+        {"priority": 1.5},
+        {"persistent": 1},
+        {"properties": []},
+        {"type": 1},
+    ],
 )
 def test_an_unknown_field_or_one_of_another_type_is_refused(content: Any) -> None:
     with pytest.raises(ProblemError):
@@ -140,3 +150,13 @@ def test_the_largest_float_is_sent_and_half_a_surrogate_pair_is_answered() -> No
 def test_values_without_a_form_in_json_become_texts() -> None:
     values = {"a": b"\x00", "b": [math.nan, math.inf, -math.inf]}
     assert plain_json(values) == {"a": "AA==", "b": ["NaN", "Infinity", "-Infinity"]}
+
+
+def test_a_whole_number_may_be_written_with_a_fraction_of_zero() -> None:
+    message = read_message({"priority": 7.0, "group": "g", "group_sequence": 3.0, "properties": {"n": 2.0}})
+    assert (message.priority, message.group_sequence, message.properties) == (7, 3, {"n": 2.0})
+    assert [type(value) for value in (message.priority, message.group_sequence, message.properties["n"])] == [
+        int,
+        int,
+        float,
+    ]

@@ -1,0 +1,71 @@
+"""Every route of the HTTP API with requests made from its OpenAPI document, by schemathesis against a real broker.
+
+    python -m tests.fuzz.fuzz_http SCHEMATHESIS [EXAMPLES [SEED]]
+
+SCHEMATHESIS is the program, in an environment of its own (`make fuzz-http`): it adds seconds to each start of pytest
+where it is installed. Ends with its status: 0 if each answer was one that the document describes, and no request that
+the document forbids was accepted.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from tests.service.started import TIMEOUT_S, Started
+
+USER: Final = "anna:a-4711"
+USERS: Final = (
+    "<plugins><simpleAuthenticationPlugin><users>"
+    '<authenticationUser username="anna" password="a-4711" groups="admins"/>'
+    "</users></simpleAuthenticationPlugin></plugins>"
+)
+LISTENING: Final = re.compile(r"Listening for web requests at: (\S+)")
+EXAMPLES: Final = "100"
+SEED: Final = "1"
+ENDLESS: Final = "events|stream"
+# A random text is no selector, which no schema says, and Jolokia answers 200 with the status in its answer.
+SETTINGS: Final = """
+[[operations]]
+include-path-regex = "messages|browse|copy|move|purge|retry|subscriptions/create"
+checks.positive_data_acceptance.enabled = false
+
+[[operations]]
+include-path = "/api/jolokia"
+checks.negative_data_rejection.enabled = false
+"""
+# A path such as queues/A/purge is also the page of a queue of this name, so it allows GET, which its template does not.
+UNCHECKED: Final = "allow_header_conformance"
+
+
+class WithWebPort(Started):
+    """A broker with an administrator and a web port."""
+
+    def text(self) -> str:
+        return super().text().replace("</broker>", f'{USERS}<web port="0"/></broker>')
+
+
+def main(program: str, examples: str = EXAMPLES, seed: str = SEED) -> int:
+    """Return the status of the program."""
+    with tempfile.TemporaryDirectory() as directory, WithWebPort(Path(directory)) as broker:
+        broker.awaits("Listening for web requests at: ")
+        url = next(found[1] for line in broker.errors if (found := LISTENING.search(line)))
+        settings = Path(directory) / "schemathesis.toml"
+        settings.write_text(SETTINGS, "utf-8")
+        command = [
+            str(Path(program).absolute()), "--config-file", str(settings), "run", f"{url}/api/v1/openapi.json",
+            "--auth", USER,
+            "--exclude-path-regex", ENDLESS, "--exclude-checks", UNCHECKED, "--phases", "coverage,fuzzing",
+            "--max-examples", examples, "--seed", seed, "--request-timeout", str(TIMEOUT_S), "--no-color",
+        ]  # fmt: skip
+        status = subprocess.run(command, check=False, cwd=directory).returncode
+        assert broker.stop() == 0
+        return status
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
