@@ -24,7 +24,7 @@ TIMED: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}[+-]\d\d:\d\d [
 LISTENING: Final = re.compile(r"Listening for connections at: (\S+?)://[^\s:]+:(\d+)")
 
 CONFIGURATION: Final = """\
-<broker brokerName="tested" dataDirectory="{data}"{attributes}>
+<broker brokerName="tested" dataDirectory="{data}"{attributes}>{inside}
   <transportConnectors>
     <transportConnector name="openwire" uri="tcp://127.0.0.1:{openwire}"/>
     <transportConnector name="stomp" uri="stomp://127.0.0.1:{stomp}"/>
@@ -51,7 +51,9 @@ def spanwire(
 class Started:
     """A broker that has said that it is started, on the same ports each time."""
 
-    def __init__(self, directory: Path, attributes: str = "", arguments: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, directory: Path, attributes: str = "", arguments: tuple[str, ...] = (), inside: str = ""
+    ) -> None:
         self.directory: Final = directory
         self.data: Final = directory / "data"
         self.configuration: Final = directory / "activemq.xml"
@@ -61,6 +63,7 @@ class Started:
         self._said: Final = threading.Condition()  # another line of ``errors``
         self._attributes: Final = attributes
         self._arguments: Final = arguments
+        self._elements: Final = inside
         self._process: subprocess.Popen[str] | None = None
         self._readers: list[threading.Thread] = []
 
@@ -109,6 +112,7 @@ class Started:
                 openwire=self.ports["tcp"],
                 stomp=self.ports["stomp"],
                 attributes=f" {self._attributes}" if self._attributes else "",
+                inside=self._elements,
             ),
             "utf-8",
         )

@@ -63,7 +63,10 @@ def test_a_data_directory_in_use_names_the_process_that_has_it(tmp_path: Path) -
         before = {name for name in listing(broker.data) if not name.startswith("journal")}
         other = tmp_path / "other"
         other.mkdir()
-        path = write(other, '<transportConnector uri="tcp://127.0.0.1:0"/>')
+        path = other / "activemq.xml"
+        path.write_text(
+            '<broker><persistenceAdapter><kahaDB failIfDatabaseIsLocked="true"/></persistenceAdapter></broker>', "utf-8"
+        )
         line = refused(str(path), "--data-directory", str(broker.data))
         assert str(broker.pid) in line
         assert "in use" in line

@@ -277,6 +277,10 @@ EVENTS: Final[dict[str, dict[str, str]]] = {
     "service.service": {
         "runtimeConfigurationPlugin has no effect in this process: its file is never reloaded": "reload-impossible",
     },
+    "service.standby": {
+        "standby: waits for the lock of %s, which %s holds; it takes over when that broker ends": "standby-waits",
+        "this broker takes over from %s, after it has waited for %d s": "standby-takes-over",
+    },
     "service.usage": {
         "%s is %d bytes, but the file system of %s has %d; sends wait when it is full": "usage-above-disk",
     },
@@ -292,6 +296,7 @@ EVENTS: Final[dict[str, dict[str, str]]] = {
         "the users of the web port stay as they were: %s": "web-users-unreadable",
     },
     "stores.directory": {
+        "the data directory %s cannot be locked: %s; nothing keeps a second broker out of it": "directory-unlocked",
         "%s cannot be written: %s; nobody can tell who uses the directory": "lock-file-unwritable",
         "%s %s belongs to user %d; what this broker makes there belongs to root": "directory-of-another-user",
         "%s %s can be written by its group (mode %o): run chmod g-w %s": "directory-group-writable",

@@ -33,6 +33,10 @@ class ControlError(SpanwireError):
         self.code: Final = code
 
 
+class NotRunningError(ControlError):
+    """Raised if no broker listens at the control socket of a directory."""
+
+
 class ControlClient:
     """Sends requests to a running broker. Blocks; for the command line."""
 
@@ -70,7 +74,7 @@ class ControlClient:
                 connection.connect(short)
         except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError) as error:
             connection.close()
-            raise ControlError(
+            raise NotRunningError(
                 f"no broker runs in {self._path.parent}; start one, or name its directory with --data-directory"
             ) from error
         except OSError as error:

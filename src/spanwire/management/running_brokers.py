@@ -13,7 +13,7 @@ import json
 import logging
 import os
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol, cast
 
@@ -35,7 +35,10 @@ class _Digest(Protocol):
 
 
 class ListedBroker(NamedTuple):
-    """A broker as in its entry; ``configuration`` is the absolute path of its file, "" without a file."""
+    """A broker as in its entry; ``configuration`` is the absolute path of its file, "" without a file.
+
+    ``waits_for`` is the directory whose lock a standby waits for, "" for a broker that runs.
+    """
 
     name: str
     pid: int
@@ -43,6 +46,7 @@ class ListedBroker(NamedTuple):
     configuration: str
     connectors: tuple[str, ...]
     started_ms: int
+    waits_for: str = ""
 
 
 class RunningEntry:
@@ -92,8 +96,28 @@ def announce(broker: ListedBroker, environment: Mapping[str, str]) -> RunningEnt
 
 
 def running_brokers(environment: Mapping[str, str]) -> list[ListedBroker]:
-    """Return the running brokers of this user, by name. Removes the entries of dead brokers."""
-    status: dict[str, ListedBroker] = {}
+    """Return the running brokers of this user, by name, and standbys whose master is not among them.
+
+    Removes the entries of dead brokers.
+    """
+    brokers: dict[str, ListedBroker] = {}
+    for broker in _entries(environment):
+        if not broker.waits_for or broker.data_directory not in brokers:
+            brokers[broker.data_directory] = broker
+    return _sorted(brokers.values())
+
+
+def standbys(environment: Mapping[str, str]) -> list[ListedBroker]:
+    """Return the brokers of this user that wait for a lock, by name."""
+    return _sorted(broker for broker in _entries(environment) if broker.waits_for)
+
+
+def _sorted(brokers: Iterable[ListedBroker]) -> list[ListedBroker]:
+    return sorted(brokers, key=lambda broker: (broker.name, broker.data_directory, broker.pid))
+
+
+def _entries(environment: Mapping[str, str]) -> Iterator[ListedBroker]:
+    """Yield the brokers of locked entries."""
     for directory in _directories(environment):
         if not _is_own(directory):
             continue
@@ -101,8 +125,7 @@ def running_brokers(environment: Mapping[str, str]) -> list[ListedBroker]:
         for path in entries[:MAX_ENTRIES]:
             broker = _read(path)
             if broker is not None:
-                status[broker.data_directory] = broker
-    return sorted(status.values(), key=lambda broker: (broker.name, broker.data_directory))
+                yield broker
 
 
 def _directories(environment: Mapping[str, str]) -> list[Path]:
@@ -162,6 +185,7 @@ def _parsed(content: bytes) -> ListedBroker | None:
             str(values["configuration"]),
             tuple(str(uri) for uri in values["connectors"]),
             int(values["started_ms"]),
+            str(values.get("waits_for", "")),
         )
     except (ValueError, KeyError, TypeError):
         return None

@@ -46,6 +46,7 @@ BROKER: Final = ViewTable(
         text("id", "id of the broker, also in its messages", "BrokerId"),
         text("version", "version of Spanwire", "BrokerVersion"),
         flag("persistent", "messages survive a restart", "Persistent"),
+        flag("standby", "another broker waits for the lock of the store"),
         text("data_directory", "directory of store and control socket", "DataDirectory"),
         text("configuration", "file of the configuration", nullable=True),
         Attribute("uptime_s", NUMBER, "time since the start", unit=SECONDS, metric=GAUGE),

@@ -49,7 +49,7 @@ class Persistence:
         assert directory is not None or not configuration.persistent
         self._directory: Final = directory
         self._configuration: Final = configuration
-        self._lock: DataDirectory | None = None
+        self._locks: Final[dict[Path, DataDirectory]] = {}
         self.journal: JournalStore | None = None
         self.audit: Final = ProducerAudit(
             configuration.audit_depth, configuration.audited_producers, os.urandom(IDENTITY_SIZE)
@@ -60,12 +60,49 @@ class Persistence:
         """Return the directory of the journal; None for a broker without persistence."""
         if not self._configuration.persistent:
             return None
-        return self._configuration.directory or self._directory
+        directory = self._configuration.directory or self._directory
+        return None if directory is None else directory.absolute()
 
     @property
     def store(self) -> Store | None:
         """Return the store for the broker; None without persistence."""
         return None if self.journal is None else self.journal.store
+
+    @property
+    def is_persistent(self) -> bool:
+        """Return True if messages are kept in a journal."""
+        return self._configuration.persistent
+
+    @property
+    def directories(self) -> list[Path]:
+        """Return the directories that the broker locks, in this order."""
+        named = [path.absolute() for path in (self._directory, self.journal_directory) if path is not None]
+        return list(dict.fromkeys(named))
+
+    def lock(self) -> None:
+        """Lock the directories that are not locked yet.
+
+        Raises:
+            DirectoryInUseError: another broker uses one of the directories.
+            StoreError: a directory is unusable.
+        """
+        directory = self.journal_directory
+        for pattern, kind in FOREIGN_STORES:
+            if directory is not None and next(directory.glob(pattern), None) is not None:
+                raise StoreError(
+                    f"{directory} holds a {kind} store, which cannot be read; name another directory for the journal"
+                )
+        for path in self.directories:
+            if path not in self._locks:
+                self._locks[path] = DataDirectory(path, needs_lock=self._configuration.lock.use_lock)
+
+    def lost_lock(self) -> Path | None:
+        """Return a locked directory whose lock file was removed or replaced; None if there is none.
+
+        Raises:
+            OSError: the file system does not answer.
+        """
+        return next((path for path, locked in self._locks.items() if not locked.is_held()), None)
 
     def open(
         self,
@@ -73,21 +110,14 @@ class Persistence:
         callbacks: tuple[Stored, Fetched, Failed, Schedule],
         on_space: SpaceChanged,
     ) -> None:
-        """Lock the directory and recover the journal."""
-        directory = self.journal_directory
-        if self._directory is not None and (directory is None or directory.absolute() != self._directory):
-            self._lock = DataDirectory(self._directory)
-        if directory is None:
+        """Lock the directory, unless `lock` has done so, and recover the journal."""
+        self.lock()
+        locked = None if self.journal_directory is None else self._locks.get(self.journal_directory)
+        if locked is None:
             return
         try:
-            for pattern, kind in FOREIGN_STORES:
-                if next(directory.glob(pattern), None) is not None:
-                    raise StoreError(
-                        f"{directory} holds a {kind} store, which cannot be read; name another directory for the "
-                        "journal"
-                    )
             self.journal = JournalStore.open(
-                directory,
+                locked,
                 formats,
                 *callbacks,
                 segment_bytes=self._configuration.segment_bytes,
@@ -145,7 +175,7 @@ class Persistence:
             self.journal = None
 
     def release(self) -> None:
-        """Release the lock of the directory."""
-        if self._lock is not None:
-            self._lock.release()
-            self._lock = None
+        """Release the locks of the directories."""
+        for locked in self._locks.values():
+            locked.release()
+        self._locks.clear()

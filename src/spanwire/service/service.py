@@ -49,6 +49,8 @@ from spanwire.service.plugins import addresses, broker_class, install_plugins
 from spanwire.service.readiness import open_connectors, web_connectors
 from spanwire.service.runtime_configuration import Reread, RunningBroker, RuntimeConfiguration
 from spanwire.service.security import Security
+from spanwire.service.standby import Standby, Waits
+from spanwire.service.stored_reads import StoredReads
 from spanwire.service.usage import usage_limits
 from spanwire.service.web_keys import read_keys, web_keys
 from spanwire.service.web_process import WebProcess
@@ -87,10 +89,12 @@ class BrokerService:
         environment: RealEnvironment | None = None,
         reread: Reread | None = None,
         polling: Polling | None = None,
+        on_wait: Waits = lambda directory: None,
     ) -> None:
         """``reread`` reads the configuration again; without ``reread`` the configuration never changes.
 
         ``polling`` lets the loop poll for input; without it the loop sleeps whenever there is none.
+        ``on_wait`` gets the directory for whose lock the start waits.
         """
         self.configuration: Final = configuration
         self.directory: Final = directory
@@ -107,6 +111,7 @@ class BrokerService:
         self._security: Final = Security(configuration)
         self._probe: Final = LoopProbe()
         self._persistence: Final = Persistence(directory, configuration.persistence)
+        self._standby: Final = Standby(self._persistence, configuration.persistence.lock, on_wait, self._lock_lost)
         self._networking: Final = Networking(configuration.network_connectors, configuration.stores)
         self._broker: Broker | None = None
         self._turn: Turn | None = None
@@ -114,8 +119,7 @@ class BrokerService:
         self._reread: Final = reread
         self._polling: Final = polling
         self._runtime: RuntimeConfiguration | None = None
-        self._reads: Final[dict[int, asyncio.Future[list[Message | None]]]] = {}
-        self._last_read = 0  # requests of operators have negative numbers, requests of the broker positive ones
+        self._reads: Final = StoredReads(self.wake)
 
     @property
     def broker(self) -> Broker:
@@ -126,9 +130,10 @@ class BrokerService:
     async def start(self) -> None:
         """Bind the ports, lock the directory, recover the store, then accept connections.
 
-        After an error all resources are released.
+        Waits while another broker has the lock. After an error all resources are released.
 
         Raises:
+            StandbyEndError: `request_stop` was called during the wait.
             ConfigurationError: the configuration is refused.
             TransportError: a port cannot be bound.
             StoreError: the store cannot be opened.
@@ -137,11 +142,12 @@ class BrokerService:
         try:
             await self._refuse_open_binds(self._security)
             opening = self._opening()
-            for connector in opening:
-                await connector.bind()
+            await self._standby.enter(opening, self._finished)
             broker = self._open_broker()
             turn = self._begin_turns(broker)
             await self._open_control(broker)
+            self._standby.watch()
+            await self._standby.standby_arrived(self._finished)
             self._security.start()
             self._probe.start()
             self._watch_configuration(broker)
@@ -214,6 +220,7 @@ class BrokerService:
             await self._bridges.stop()
         if self._web is not None:
             await self._web.stop()
+        self._standby.stop()
         self._security.stop()
         self._probe.stop()
         if self._runtime is not None:
@@ -367,6 +374,7 @@ class BrokerService:
             "persistent": self.configuration.persistence.persistent,
             "configuration": self.configuration.source,
             "stores": self._persistence.views(),
+            "standby": self._standby.has_standby(),
             "bridges": [] if self._bridges is None else self._bridges.rows(),
             **self._networking.status(),
             STATUS_PART: self._probe.histograms(self._persistence.sync_times()),
@@ -430,25 +438,14 @@ class BrokerService:
 
     async def read_stored(self, destination: Destination, sequences: list[int]) -> list[Message | None]:
         """Read messages of a queue from the store for an operator; None for a message removed meanwhile."""
-        store = self._persistence.store
-        if store is None or not sequences:
-            return [None] * len(sequences)
-        self._last_read -= 1
-        reply: asyncio.Future[list[Message | None]] = asyncio.get_running_loop().create_future()
-        self._reads[self._last_read] = reply
-        store.fetch(self._last_read, destination, sequences)
-        self.wake()
-        return await reply
+        return await self._reads.read(self._persistence.store, destination, sequences)
 
     def _stored(self, position: int) -> None:
         self.broker.stored(position, self.environment.now())
         self.wake()
 
     def _fetched(self, request: int, messages: list[Message | None]) -> None:
-        reply = self._reads.pop(request, None)
-        if reply is not None:
-            if not reply.done():
-                reply.set_result(messages)
+        if self._reads.take(request, messages):
             return
         self.broker.on_fetched(request, messages, self.environment.now())
         self.wake()
@@ -456,6 +453,10 @@ class BrokerService:
     def _room_changed(self, has_room: bool) -> None:
         self.broker.room_changed(self.environment.now())
         self.wake()
+
+    def _lock_lost(self, error: StoreError) -> None:
+        if self._persistence.journal is not None:
+            self._persistence.journal.fail(error)
 
     def _store_failed(self, error: StoreError) -> None:
         self.failure = error

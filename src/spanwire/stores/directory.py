@@ -22,13 +22,12 @@ from pathlib import Path
 from typing import Final
 
 from spanwire.model.errors import StoreError
+from spanwire.stores.lock_file import LOCK_MODE, LOCK_NAME, UNKNOWN, LockHolder, holder_in, own_text
 
 logger: Final = logging.getLogger(__name__)
 
 DIRECTORY_MODE: Final = 0o700
-LOCK_MODE: Final = 0o600
-LOCK_NAME: Final = "lock"
-MAX_PID_BYTES: Final = 32
+MAX_REPLACED: Final = 10  # attempts to lock a file that another process replaces meanwhile
 IN_USE: Final = (errno.EAGAIN, errno.EACCES)  # the errors of flock(2) for a locked file; NFS returns EACCES
 ADVICE: Final = {
     errno.EMFILE: "allow this user more open files (ulimit -n)",
@@ -43,27 +42,53 @@ ADVICE: Final = {
 }
 
 
+class DirectoryInUseError(StoreError):
+    """Raised for a data directory that another broker has locked; ``holder`` is that broker."""
+
+    def __init__(self, path: Path, holder: LockHolder) -> None:
+        super().__init__(f"the data directory {path} is in use{_user_of(holder)}")
+        self.path: Final = path
+        self.holder: Final = holder
+
+
 class DataDirectory:
     """A data directory and its lock. The operating system releases the lock when the process ends."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, needs_lock: bool = True) -> None:
         """Create and lock ``path``.
 
+        Without ``needs_lock`` a file system without locks is no obstacle; a lock that another broker holds is one.
+
         Raises:
-            StoreError: the directory is unusable, or another broker uses it.
+            DirectoryInUseError: another broker uses the directory.
+            StoreError: the directory is unusable.
         """
         self.path: Final = path
+        self.predecessor: LockHolder = UNKNOWN  # the holder that ended without releasing the lock
+        self._needs_lock: Final = needs_lock
         self._descriptor = -1
         _create_directory(path, "the data directory", parents=True)
+        for _ in range(MAX_REPLACED):
+            self._open()
+            self._lock()
+            if self.is_held():
+                break
+            self.release()  # another process has replaced the file between both calls
+        else:
+            raise StoreError(f"{path / LOCK_NAME} is replaced again and again; find the program that does so")
+        self._sign()
+
+    def is_held(self) -> bool:
+        """Return True unless the lock file was removed or replaced, so that another broker could lock its own.
+
+        Raises:
+            OSError: the file system does not answer.
+        """
         try:
-            self._descriptor = os.open(
-                path / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, LOCK_MODE
-            )
-        except OSError as error:
-            raise StoreError(
-                f"{path / LOCK_NAME} cannot be opened: {error.strerror}; {advice(error, 'look at the directory')}"
-            ) from error
-        self._lock()
+            named, held = os.stat(self.path / LOCK_NAME, follow_symlinks=False), os.fstat(self._descriptor)
+        except FileNotFoundError:
+            return False
+        return (named.st_dev, named.st_ino) == (held.st_dev, held.st_ino)
 
     def subdirectory(self, name: str) -> Path:
         """Return a directory in the data directory, created if missing.
@@ -85,21 +110,42 @@ class DataDirectory:
             os.close(self._descriptor)
             self._descriptor = -1
 
+    def _open(self) -> None:
+        lock = self.path / LOCK_NAME
+        try:
+            self._descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, LOCK_MODE)
+        except OSError as error:
+            raise StoreError(
+                f"{lock} cannot be opened: {error.strerror}; {advice(error, 'look at the directory')}"
+            ) from error
+
     def _lock(self) -> None:
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            pid_text = os.pread(self._descriptor, MAX_PID_BYTES, 0).decode("ascii", "replace").strip()
+            if error.errno in IN_USE:
+                holder = holder_in(self._descriptor)
+                self.release()
+                raise DirectoryInUseError(self.path, holder) from error
+            if not self._needs_lock:
+                logger.warning(
+                    "the data directory %s cannot be locked: %s; nothing keeps a second broker out of it",
+                    self.path,
+                    error.strerror,
+                )
+                return
             self.release()
-            if error.errno not in IN_USE:
-                raise StoreError(
-                    f"the data directory {self.path} cannot be locked: {error.strerror}; name a directory on a disk of"
-                    " this machine"
-                ) from error
-            raise StoreError(f"the data directory {self.path} is in use{_user_of(pid_text)}") from error
+            raise StoreError(
+                f"the data directory {self.path} cannot be locked: {error.strerror}; name a directory on a disk of"
+                " this machine"
+            ) from error
+
+    def _sign(self) -> None:
+        """Write this process into the lock file, and keep the broker that was there."""
+        self.predecessor = holder_in(self._descriptor)
         try:
             os.ftruncate(self._descriptor, 0)
-            os.pwrite(self._descriptor, f"{os.getpid()}\n".encode("ascii"), 0)
+            os.pwrite(self._descriptor, own_text(), 0)
         except OSError as error:
             logger.warning(
                 "%s cannot be written: %s; nobody can tell who uses the directory",
@@ -113,26 +159,13 @@ def advice(error: OSError, otherwise: str) -> str:
     return ADVICE.get(error.errno or 0, otherwise)
 
 
-def _user_of(pid_text: str) -> str:
+def _user_of(holder: LockHolder) -> str:
     """Return the owner of the lock and advice, as the end of an error text."""
-    if not pid_text.isdigit():
+    if not holder.process:
         return " by another broker: stop that broker or give this one another directory"
-    if _is_running(int(pid_text)):
-        return f" by process {pid_text}: stop that broker or give this one another directory"
-    return (
-        f" by process {pid_text}, which does not run on this machine: stop the broker on the machine where it runs, or"
-        " have the file system give up its lock"
-    )
-
-
-def _is_running(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except OSError:
-        return True  # the process belongs to another user
-    return True
+    if holder.is_elsewhere:
+        return f" by {holder}: stop the broker on the machine where it runs, or have the file system give up its lock"
+    return f" by {holder}: stop that broker or give this one another directory"
 
 
 def _create_directory(path: Path, what: str, parents: bool) -> None:

@@ -72,12 +72,16 @@ def for_test(
     connectors = configuration.connectors if sockets else ()
     if not keep_ports:
         connectors = tuple(replace(connector, host=LOOPBACK, port=0) for connector in connectors)
+    lock = replace(configuration.persistence.lock, fail_if_locked=True)  # a test must end, not wait for another one
     return replace(
         configuration,
         broker_name=name or _own_name(configuration),
         connectors=connectors,
         persistence=replace(
-            configuration.persistence, persistent=persistent and configuration.persistence.persistent, directory=None
+            configuration.persistence,
+            persistent=persistent and configuration.persistence.persistent,
+            directory=None,
+            lock=lock,
         ),
         authentication=_authentication(configuration, users),
     )

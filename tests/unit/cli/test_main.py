@@ -69,6 +69,6 @@ def test_a_broker_that_was_started_without_the_unsupported_is_found_by_the_same_
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "activemq.xml"
-    path.write_text(f"<broker dataDirectory='{tmp_path}/data' startAsync='true'/>", "utf-8")
+    path.write_text(f"<broker dataDirectory='{tmp_path}/data' slave='true'/>", "utf-8")
     assert main(["status", str(path)]) == 1
     assert capsys.readouterr().err.startswith(f"spanwire status: no broker runs in {tmp_path}/data; start one")

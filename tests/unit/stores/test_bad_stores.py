@@ -10,9 +10,9 @@ import pytest
 
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import StoreError
-from spanwire.stores.directory import LOCK_NAME
 from spanwire.stores.journal.recovery.summary import summary_name
 from spanwire.stores.journal.segments.segment import FORMAT_VERSION, segment_name
+from spanwire.stores.lock_file import LOCK_NAME
 from tests.support.journal_store_driver import JournalStoreDriver
 from tests.support.plain_format import plain_message
 

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from spanwire.model.errors import StoreError
-from spanwire.stores.directory import LOCK_NAME, DataDirectory, check_rights
+from spanwire.stores.directory import DataDirectory, check_rights
+from spanwire.stores.lock_file import LOCK_NAME, StandbyMarker, has_standby, holder_of, host_name
 
 
 def refusal(path: Path) -> str:
@@ -164,7 +165,7 @@ def test_a_lock_that_a_process_of_another_machine_holds_is_told_apart(tmp_path: 
 def test_a_lock_file_left_behind_by_a_process_that_is_gone_is_no_obstacle(tmp_path: Path) -> None:
     (tmp_path / LOCK_NAME).write_text("999999\n")
     directory = DataDirectory(tmp_path)
-    assert (tmp_path / LOCK_NAME).read_text() == f"{os.getpid()}\n"
+    assert (tmp_path / LOCK_NAME).read_text() == f"{os.getpid()} {host_name()}\n"
     directory.release()
 
 
@@ -192,3 +193,61 @@ def test_a_full_disk_does_not_keep_the_lock_from_being_taken(
     monkeypatch.undo()
     assert "by another broker" in refusal(tmp_path)
     directory.release()
+
+
+def test_a_lock_held_on_another_host_names_that_host(tmp_path: Path) -> None:
+    first = DataDirectory(tmp_path)
+    (tmp_path / LOCK_NAME).write_text(f"{os.getpid()} elsewhere.example\n")
+    assert refusal(tmp_path) == (
+        f"the data directory {tmp_path} is in use by process {os.getpid()} on elsewhere.example: stop the broker on the"
+        " machine where it runs, or have the file system give up its lock"
+    )
+    first.release()
+
+
+@pytest.mark.parametrize("text", ["", "no pid", "4711 a b", "1" * 400, "-1", "4711 \x1b[2J", "\xff"])
+def test_a_lock_file_that_is_not_ours_names_nobody(tmp_path: Path, text: str) -> None:
+    first = DataDirectory(tmp_path)
+    (tmp_path / LOCK_NAME).write_text(text, "latin-1")
+    assert "in use by another broker: stop that broker" in refusal(tmp_path)
+    assert str(holder_of(tmp_path)) == "another program"
+    first.release()
+
+
+def test_a_removed_or_replaced_lock_file_is_noticed(tmp_path: Path) -> None:
+    directory = DataDirectory(tmp_path)
+    assert directory.is_held()
+    (tmp_path / LOCK_NAME).unlink()
+    assert not directory.is_held()
+    (tmp_path / LOCK_NAME).write_text("4711\n")
+    assert not directory.is_held()
+    directory.release()
+
+
+def test_a_file_system_without_locks_is_taken_where_no_lock_is_wanted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def flock(descriptor: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    DataDirectory(tmp_path, needs_lock=False).release()
+    assert "cannot be locked: No locks available; nothing keeps a second broker out of it" in caplog.text
+
+
+def test_a_directory_in_use_is_refused_even_where_no_lock_is_wanted(tmp_path: Path) -> None:
+    first = DataDirectory(tmp_path)
+    with pytest.raises(StoreError, match="is in use by process"):
+        DataDirectory(tmp_path, needs_lock=False)
+    first.release()
+
+
+def test_a_waiting_standby_is_seen_until_it_leaves(tmp_path: Path) -> None:
+    assert not has_standby(tmp_path)
+    first, second = StandbyMarker(tmp_path), StandbyMarker(tmp_path)
+    first.set()
+    second.set()
+    first.withdraw()
+    assert has_standby(tmp_path)
+    second.withdraw()
+    assert not has_standby(tmp_path)

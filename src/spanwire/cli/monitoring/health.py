@@ -7,8 +7,9 @@ import sys
 from collections.abc import Sequence
 
 from spanwire.cli.arguments import Parser, placement
-from spanwire.cli.running import control_client
-from spanwire.management.control_client import ControlError
+from spanwire.cli.running import control_client, directory_of
+from spanwire.cli.standbys import standby_text, standbys_of
+from spanwire.management.control_client import ControlError, NotRunningError
 from spanwire.management.health import Check, Level, broker_checks, queue_check, worst
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.text import printable
@@ -36,6 +37,10 @@ def run(arguments: Sequence[str]) -> int:
             checks.append(
                 queue_check([row for row in rows if "queue://" in str(row["destination"])], options.max_pending)
             )
+    except NotRunningError as error:
+        waiting = standbys_of(directory_of(options))
+        checks = [Check("standby", Level.OK, standby_text(broker)) for broker in waiting]
+        checks = checks or [Check("broker", Level.CRITICAL, str(error))]
     except (ControlError, ConfigurationError) as error:  # also: none of this name runs
         checks = [Check("broker", Level.CRITICAL, str(error))]
     level = worst(checks)

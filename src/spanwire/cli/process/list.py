@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from spanwire.cli.arguments import Parser
-from spanwire.management.running_brokers import ListedBroker, running_brokers
+from spanwire.management.running_brokers import ListedBroker, running_brokers, standbys
 from spanwire.model.text import escaped
 
 HEADINGS: Final = ("Name", "PID", "Uptime", "Listens at", "Data directory", "Configuration")
@@ -25,7 +25,8 @@ def run(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("--json", action="store_true", help="print the list as JSON")
     options = parser.parse(arguments)
-    brokers = running_brokers(os.environ)
+    running = running_brokers(os.environ)
+    brokers = [*running, *(broker for broker in standbys(os.environ) if broker not in running)]
     if options.json:
         sys.stdout.write(json.dumps([broker._asdict() for broker in brokers], indent=2) + "\n")
     elif brokers:
@@ -48,7 +49,7 @@ def _cells(broker: ListedBroker, wall_ms: int) -> tuple[str, ...]:
         broker.name,
         str(broker.pid),
         duration(max(0, wall_ms - broker.started_ms) // 1000),
-        ", ".join(broker.connectors) or "-",
+        f"standby of {broker.waits_for}" if broker.waits_for else ", ".join(broker.connectors) or "-",
         broker.data_directory,
         broker.configuration or "(built-in default)",
     )

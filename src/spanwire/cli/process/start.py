@@ -9,8 +9,10 @@ import os
 import resource
 import signal
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Final, cast
 
 from spanwire import registry
@@ -18,7 +20,7 @@ from spanwire._build import COMPILED
 from spanwire.cli.arguments import Parser, log_options, placement, start_options
 from spanwire.cli.running import named_configuration
 from spanwire.logs.lines import START, begin_log
-from spanwire.management.running_brokers import ListedBroker, announce
+from spanwire.management.running_brokers import ListedBroker, RunningEntry, announce
 from spanwire.service.config.loading import Inspection, load_configuration
 from spanwire.service.config.model import BrokerConfiguration, WebConfiguration
 from spanwire.service.config.reference import configuration_file
@@ -28,10 +30,13 @@ from spanwire.service.machine.interpreter import settle_interpreter
 from spanwire.service.machine.processors import machine_polling
 from spanwire.service.readiness import inspection, start_warnings
 from spanwire.service.service import BrokerService
+from spanwire.service.standby import StandbyEndError
+from spanwire.stores.lock_file import holder_of
 
 logger = logging.getLogger(__name__)
 
 FAILURE: Final = 1
+NS_PER_MS: Final = 1_000_000
 FILE_LIMIT: Final = 16_384  # open files; enough for 10,000 connections and the journal's segments
 UVLOOP: Final = "uvloop:new_event_loop"
 
@@ -65,6 +70,7 @@ def run(arguments: Sequence[str]) -> int:
     directory = data_directory(configuration, options.data_directory, os.environ)
     _raise_file_limit()
     keep_freed_memory()
+    waiting = WaitingStandby(configuration.broker_name, directory, reference)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(
             _serve(
@@ -74,15 +80,58 @@ def run(arguments: Sequence[str]) -> int:
                     allow_anonymous=bool(options.allow_anonymous),
                     reread=None if reference is None else read,
                     polling=machine_polling(),
+                    on_wait=waiting.begin,
                 ),
+                waiting,
                 reference,
                 reopen_log,
             )
         )
 
 
+class WaitingStandby:
+    """The entry of a standby for ``spanwire list``, from the begin of its wait to the end."""
+
+    def __init__(self, name: str, directory: Path, reference: str | None) -> None:
+        self._name: Final = name
+        self._directory: Final = directory
+        self._reference: Final = reference
+        self._entry: RunningEntry | None = None
+
+    def begin(self, directory: Path) -> None:
+        """Make the entry, and say that the broker waits for the lock of ``directory``."""
+        file = None if self._reference is None else configuration_file(self._reference)
+        self._entry = announce(
+            ListedBroker(
+                self._name,
+                os.getpid(),
+                str(self._directory),
+                "" if file is None else str(file),
+                (),
+                time.time_ns() // NS_PER_MS,
+                str(directory),
+            ),
+            os.environ,
+        )
+        logging.getLogger(START).info(
+            "Standby: waits for the lock of %s, which %s holds; process %d, stop it with SIGTERM",
+            directory,
+            holder_of(directory),
+            os.getpid(),
+        )
+
+    def end(self) -> None:
+        """Remove the entry. May be called without `begin`."""
+        if self._entry is not None:
+            self._entry.withdraw()
+            self._entry = None
+
+
 async def _serve(
-    make_service: Callable[[], BrokerService], reference: str | None, reopen_log: Callable[[], None]
+    make_service: Callable[[], BrokerService],
+    waiting: WaitingStandby,
+    reference: str | None,
+    reopen_log: Callable[[], None],
 ) -> int:
     """Run a service from start to stop."""
     service = make_service()
@@ -96,7 +145,12 @@ async def _serve(
         loop.add_signal_handler(number, service.request_stop)
     if not sys.stdin.isatty():  # without a terminal SIGHUP means reload; with one it ends the process
         loop.add_signal_handler(signal.SIGHUP, hang_up)
-    await service.start()
+    try:
+        await service.start()
+    except StandbyEndError:
+        return 0
+    finally:
+        waiting.end()
     settle_interpreter()
     entry = announce(listed(service, reference), os.environ)
     _announce(service)

@@ -8,7 +8,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from spanwire.cli.arguments import Parser, placement
-from spanwire.cli.running import control_client
+from spanwire.cli.running import control_client, directory_of
+from spanwire.cli.standbys import standby_row, standby_text, standbys_of
+from spanwire.management.control_client import NotRunningError
+from spanwire.management.running_brokers import ListedBroker
 from spanwire.model.units import KIB
 
 IN_USAGE: Final = (
@@ -26,11 +29,32 @@ def run(arguments: Sequence[str]) -> int:
     placement(parser)
     parser.add_argument("--json", action="store_true", help="print the answer of the control socket as JSON")
     options = parser.parse(arguments)
-    status = control_client(options).ask("status")
+    directory = directory_of(options)
+    waiting = standbys_of(directory)
+    try:
+        status = control_client(options).ask("status")
+    except NotRunningError:
+        if not waiting:
+            raise
+        return _show_standbys(waiting, as_json=bool(options.json))
     if options.json or not isinstance(status, dict):
         sys.stdout.write(json.dumps(status, indent=2) + "\n")
         return 0
-    sys.stdout.write("\n".join(_lines(status)) + "\n")
+    lines = _lines(status) + [f"standby: {standby_text(broker)}" for broker in waiting]
+    if status.get("standby") and not waiting:
+        lines.append("standby: one waits on another machine, or as another user")
+    sys.stdout.write("\n".join(lines) + "\n")
+    return 0
+
+
+def _show_standbys(waiting: Sequence[ListedBroker], *, as_json: bool) -> int:
+    """Print standbys without a master on this machine: one as an object, more as a list."""
+    if as_json:
+        rows = [standby_row(broker) for broker in waiting]
+        sys.stdout.write(json.dumps(rows[0] if len(rows) == 1 else rows, indent=2) + "\n")
+        return 0
+    for broker in waiting:
+        sys.stdout.write(f"name: {broker.name}\nstandby: {standby_text(broker)}\n")
     return 0
 
 

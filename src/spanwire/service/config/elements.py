@@ -39,6 +39,8 @@ ELEMENTS: Final[dict[str, Words]] = {
     "kahaDB": persistence.KAHA_DB,
     "levelDB": persistence.LEVEL_DB,
     "mKahaDB": persistence.M_KAHA_DB,
+    "locker": persistence.LOCKER,
+    "shared-file-locker": persistence.SHARED_FILE_LOCKER,
     "memoryPersistenceAdapter": persistence.MEMORY,
     "destinationPolicy": words.POLICY,
     "policyMap": words.POLICY_MAP,

@@ -38,6 +38,24 @@ DEFAULT_SEGMENT_BYTES: Final = 32 * MIB  # journalMaxFileLength of ActiveMQ's ka
 
 
 @dataclass(frozen=True, slots=True)
+class LockConfiguration:
+    """Settings of the lock of the data directory, for a broker and its standbys.
+
+    A standby tries the lock every ``retry_ms``, or ends at once with ``fail_if_locked``. The broker that has the lock
+    checks it every ``keep_alive_ms``; 0 turns the check off. Without ``use_lock`` the broker never waits, and starts
+    also on a file system without locks. With ``waits_for_standby`` its connectors stay closed until a standby waits,
+    for at most ``standby_timeout_ms``.
+    """
+
+    use_lock: bool = True
+    keep_alive_ms: int = 5_000
+    retry_ms: int = 500  # a standby opens its connectors in less than 2 s; ActiveMQ's default is 10 s
+    fail_if_locked: bool = False
+    waits_for_standby: bool = False
+    standby_timeout_ms: int = 600_000
+
+
+@dataclass(frozen=True, slots=True)
 class PersistenceConfiguration:
     """Settings of the message store; ``directory`` None means ``journal`` in the data directory.
 
@@ -53,6 +71,7 @@ class PersistenceConfiguration:
     sync_interval_ms: int = 0
     audit_depth: int = DEFAULT_DEPTH
     audited_producers: int = MAX_PRODUCERS
+    lock: LockConfiguration = LockConfiguration()
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,9 @@ class BrokerThread:
         """Start the broker and wait until clients can connect; raises the errors of `EmbeddedBroker.start`."""
         self._thread.start()
         if not self._started.wait(START_TIMEOUT):
+            loop = self._loop
+            if loop is not None:
+                loop.call_soon_threadsafe(self.broker.service.request_stop)  # a waiting standby must not start later
             raise SpanwireError(f"broker {self.broker.name} has not started after {START_TIMEOUT:g} s")
         if self._error is not None:
             self._thread.join(STOP_TIMEOUT)

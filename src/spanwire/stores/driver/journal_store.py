@@ -95,7 +95,7 @@ class JournalStore:
         self._disk, self._read_disk = files
         self._journal: Final[Journal] = opened.journal
         self._on_stored, on_fetched, self._on_failed, self._schedule, self._on_space = callbacks
-        self._answers: Final = Answers(opened.journal, formats, on_fetched, self._fail, self._schedule)
+        self._answers: Final = Answers(opened.journal, formats, on_fetched, self.fail, self._schedule)
         self._in_flight: Batch | None = None
         self._unreported: Final[deque[Batch]] = deque()  # batches with unreported slices: at most two
         self._turn_requested = False
@@ -121,7 +121,7 @@ class JournalStore:
     @classmethod
     def open(
         cls,
-        directory: Path,
+        directory: Path | DataDirectory,
         formats: MessageFormats,
         on_stored: Stored,
         on_fetched: Fetched,
@@ -134,7 +134,7 @@ class JournalStore:
         audit: ProducerAudit | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> JournalStore:
-        """Lock ``directory``, recover the journal in it and open a new segment.
+        """Lock ``directory``, unless it is locked already, recover the journal in it and open a new segment.
 
         Blocks; call it before the loop serves.
 
@@ -147,7 +147,7 @@ class JournalStore:
         Raises:
             StoreError: the store is in use or unreadable. The text is one line; the store is unchanged.
         """
-        locked = DataDirectory(directory)
+        locked = directory if isinstance(directory, DataDirectory) else DataDirectory(directory)
         path = locked.subdirectory(JOURNAL_DIRECTORY)
         disk = FileDisk(path, write_through=sync)
         try:
@@ -429,7 +429,8 @@ class JournalStore:
             )
         self._on_stored(journal.stored_position)  # a turn must follow, to continue the scan or write moved messages
 
-    def _fail(self, error: StoreError) -> None:
+    def fail(self, error: StoreError) -> None:
+        """Accept and answer nothing more, and report ``error`` to ``on_failed``; `stop` raises it then."""
         if self._error is None:
             self._error = error
             self._answers.stop()
@@ -451,4 +452,4 @@ class JournalStore:
         self._schedule(partial(self._on_scanned, scan, block))
 
     def _post_error(self, error: StoreError) -> None:
-        self._schedule(partial(self._fail, error))
+        self._schedule(partial(self.fail, error))

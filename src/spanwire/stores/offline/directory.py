@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Final
 
 from spanwire.model.errors import StoreError
-from spanwire.stores.directory import LOCK_NAME, MAX_PID_BYTES, DataDirectory
+from spanwire.stores.directory import DataDirectory
 from spanwire.stores.driver.journal_store import JOURNAL_DIRECTORY
 from spanwire.stores.journal.segments.segment import segment_number
+from spanwire.stores.lock_file import LOCK_NAME, holder_in
 
 FOREIGN_STORE: Final = "db-*.log"  # KahaDB's journal files
 
@@ -36,9 +37,9 @@ def read_directory(path: Path) -> Iterator[Path]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            owner = os.pread(descriptor, MAX_PID_BYTES, 0).decode("ascii", "replace").strip()
-            owner_text = f"process {owner}" if owner.isdigit() else "another process"
-            raise StoreError(f"the store in {path} is in use by {owner_text}: stop that broker first") from error
+            raise StoreError(
+                f"the store in {path} is in use by {holder_in(descriptor)}: stop that broker first"
+            ) from error
         yield journal
     finally:
         os.close(descriptor)

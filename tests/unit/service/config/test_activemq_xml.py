@@ -10,7 +10,7 @@ from spanwire.broker.policy.dead_letter_strategy import DeadLetterStrategy
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.service.config.loading import load_configuration
-from spanwire.service.config.model import BrokerConfiguration
+from spanwire.service.config.model import BrokerConfiguration, LockConfiguration
 from spanwire.service.config.reading import read_configuration
 from spanwire.service.machine.local_zone import LocalZone
 
@@ -220,7 +220,7 @@ def test_a_word_nobody_knows_is_named_with_its_line_and_the_closest_known_one() 
         ("", 'brokerName=""', "brokerName of <broker> must have 1 to 255 characters"),
         ("", 'name="a" brokerName="b"', "name and brokerName of <broker> differ"),
         ("", 'dataDirectory=""', "dataDirectory of <broker> is no directory name"),
-        ("", 'startAsync="true"', "startAsync of <broker> with another value than false is not yet"),
+        ("", 'slave="true"', "slave of <broker> with another value than false is not yet"),
         ("some text", "", "<broker> contains text"),
         ('<destinations><queue physicalName=""/></destinations>', "", "physicalName of <queue> is empty"),
         ("<destinations><queue/></destinations>", "", "<queue> has no physicalName"),
@@ -388,6 +388,18 @@ def test_a_reference_that_leads_nowhere_is_told_in_one_line(reference: str, part
     with pytest.raises(ConfigurationError, match=part) as raised:
         load_configuration(reference, environment={})
     assert "\n" not in str(raised.value)
+
+
+def test_the_settings_of_the_lock_are_those_of_store_and_locker() -> None:
+    store = (
+        '<persistenceAdapter><kahaDB useLock="false" lockKeepAlivePeriod="0" databaseLockedWaitDelay="50">{}</kahaDB>'
+        "</persistenceAdapter>"
+    )
+    locker = '<locker><shared-file-locker lockAcquireSleepInterval="20" failIfLocked="true"/></locker>'
+    configuration = broker(store.format(""), 'waitForSlave="true" waitForSlaveTimeout="7"')
+    assert configuration.persistence.lock == LockConfiguration(False, 0, 50, False, True, 7)
+    assert broker(store.format(locker)).persistence.lock == LockConfiguration(False, 0, 20, True)
+    assert broker("").persistence.lock == LockConfiguration()
 
 
 def test_a_connector_that_does_not_start_with_the_broker_is_marked() -> None:

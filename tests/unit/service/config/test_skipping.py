@@ -109,10 +109,11 @@ def test_what_is_left_out_is_told_in_the_order_of_the_file() -> None:
             '<transportConnector uri="tcp://127.0.0.1:0?soTimeout=5&amp;trace=true" discoveryAgent="#x"/>\n',
         )
         + "<plugins><destinationDotFilePlugin/><traceBrokerPathPlugin/></plugins>",
-        'startAsync="true"',
+        'slave="true"',
     )
     assert [line.removeprefix(f"{PATH}:") for line in configuration.skipped] == [
-        "1: skipped: startAsync of <broker> with another value than false (later feature: a start that does not wait)",
+        "1: skipped: slave of <broker> with another value than false (later feature: copies of the store on another "
+        "broker)",
         "1: skipped: <proxyConnectors> (later feature: proxies)",
         "2: skipped: the transport mqtt:// of mqtt://0.0.0.0:1883 (later feature: MQTT)",
         "3: skipped: discoveryAgent of <transportConnector> (later feature: agents of discovery in place of a URI)",
@@ -273,7 +274,7 @@ def test_an_empty_name_inside_what_is_left_out_is_an_error_all_the_same() -> Non
 
 
 def test_toml_is_treated_alike() -> None:
-    text = b'start_async = true\n[[transport_connectors]]\nuri = "ws://h:1"\n[plugins.shiro_plugin]\n'
+    text = b'slave = true\n[[transport_connectors]]\nuri = "ws://h:1"\n[plugins.shiro_plugin]\n'
     with pytest.raises(ConfigurationError) as raised:
         read_configuration(text, Path("a.toml"), {}, {}, skip_unsupported=True)
     assert str(raised.value).startswith("a.toml:4: <shiroPlugin> is not yet supported")

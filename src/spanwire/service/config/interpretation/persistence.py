@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from spanwire.documents.element import Element
-from spanwire.service.config.model import PersistenceConfiguration
+from spanwire.service.config.model import LockConfiguration, PersistenceConfiguration
 from spanwire.service.config.tables import persistence_attributes as attributes
 from spanwire.service.config.tables.attribute_table import ENTRY_TABLES, JOURNAL
 from spanwire.service.config.tables.attributes import AttributeTable
@@ -31,6 +31,27 @@ DATABASE: Final = Rule(LATER, note="stores in a database", advice=JOURNAL)
 SHARED: Final = Rule(LATER, note="stores that several brokers share", advice=JOURNAL)
 OLD: Final = Rule(LATER, note="stores of ActiveMQ 4", advice="write kahaDB with the directory of the new journal")
 
+KAHA_DB_LOCK: Final = (attributes.LOCK, attributes.LOCKED_DATABASE, attributes.LOCKED_DELAY)
+LEVEL_DB_LOCK: Final = (attributes.LOCK, attributes.LOCKED_DATABASE)
+LOCKER: Final = Words(
+    settings={},
+    children={
+        "shared-file-locker": YES,
+        **dict.fromkeys(
+            "database-locker lease-database-locker transact-database-locker bean".split(),
+            Rule(LATER, note="other locks", advice="write shared-file-locker"),
+        ),
+    },
+)
+SHARED_FILE_LOCKER: Final = Words(
+    settings={
+        **honoured(attributes.SHARED_FILE_LOCKER),
+        "directory": Rule(LATER, note="a lock outside of the store", advice="the lock is in the store's directory"),
+        **dict.fromkeys("id lockable name".split(), JAVA),
+    },
+    children={"lockable": JAVA},
+    tables=(attributes.SHARED_FILE_LOCKER,),
+)
 PERSISTENCE: Final = Words(
     settings={},
     children={
@@ -43,16 +64,16 @@ PERSISTENCE: Final = Words(
 )
 KAHA_DB: Final = Words(
     settings={
-        **honoured(attributes.KAHA_DB, attributes.SYNCS),
+        **honoured(attributes.KAHA_DB, attributes.SYNCS, *KAHA_DB_LOCK),
         **dict.fromkeys(
             "archiveCorruptedIndex checkForCorruptJournalFiles checkpointInterval checksumJournalFiles cleanupInterval "
             "cleanupOnStop compactAcksAfterNoGC compactAcksIgnoresStoreGrowth concurrentStoreAndDispatchQueues "
-            "concurrentStoreAndDispatchTopics databaseLockedWaitDelay directoryArchive enableAckCompaction "
+            "concurrentStoreAndDispatchTopics directoryArchive enableAckCompaction "
             "enableIndexDiskSyncs enableIndexPageCaching enableIndexRecoveryFile enableIndexWriteAsync "
-            "enableSubscriptionStatistics failIfDatabaseIsLocked forceRecoverIndex id ignoreMissingJournalfiles "
+            "enableSubscriptionStatistics forceRecoverIndex id ignoreMissingJournalfiles "
             "indexCacheSize indexDirectory indexLFUEvictionFactor indexWriteBatchSize journalMaxWriteBatchSize "
-            "lockKeepAlivePeriod maxAsyncJobs preallocationScope preallocationStrategy "
-            "purgeRecoveredXATransactionStrategy storeOpenWireVersion useIndexLFRUEviction useLock".split(),
+            "maxAsyncJobs preallocationScope preallocationStrategy "
+            "purgeRecoveredXATransactionStrategy storeOpenWireVersion useIndexLFRUEviction".split(),
             INDEX,
         ),
         "archiveDataLogs": Rule(ONLY, ("false",), "an archive of the journal"),
@@ -61,39 +82,38 @@ KAHA_DB: Final = Words(
         "rewriteOnRedelivery": Rule(NO_EFFECT, note="the journal keeps redelivery counts beside the messages"),
     },
     children={
-        "locker": Rule(NO_EFFECT, note="the data directory is always locked"),
+        "locker": YES,
         **dict.fromkeys("transactionIdTransformer usageManager".split(), Rule(LATER, note=ENTRY_TABLES)),
     },
-    tables=(attributes.KAHA_DB, attributes.SYNCS),
+    tables=(attributes.KAHA_DB, attributes.SYNCS, *KAHA_DB_LOCK),
 )
 LEVEL_DB: Final = Words(
     settings={
-        **honoured(attributes.LEVEL_DB),
+        **honoured(attributes.LEVEL_DB, *LEVEL_DB_LOCK),
         **dict.fromkeys(
-            "asyncBufferSize autoCompactionRatio failIfDatabaseIsLocked flushDelay id indexBlockRestartInterval "
+            "asyncBufferSize autoCompactionRatio flushDelay id indexBlockRestartInterval "
             "indexBlockSize indexCacheSize indexCompression indexFactory indexMaxOpenFiles indexWriteBufferSize "
-            "lockKeepAlivePeriod logCompression logDirectory logWriteBufferSize monitorStats paranoidChecks "
-            "readThreads useLock verifyChecksums".split(),
+            "logCompression logDirectory logWriteBufferSize monitorStats paranoidChecks "
+            "readThreads verifyChecksums".split(),
             LEVELS,
         ),
     },
-    children={"locker": Rule(NO_EFFECT, note="the data directory is always locked")},
-    tables=(attributes.LEVEL_DB,),
+    children={"locker": YES},
+    tables=(attributes.LEVEL_DB, *LEVEL_DB_LOCK),
 )
 M_KAHA_DB: Final = Words(
     settings={
-        **honoured(attributes.M_KAHA_DB),
+        **honoured(attributes.M_KAHA_DB, attributes.LOCK),
         **dict.fromkeys(
-            "checkForCorruptJournalFiles id journalCleanupInterval journalWriteBatchSize lockKeepAlivePeriod "
-            "transactionStore useLock".split(),
+            "checkForCorruptJournalFiles id journalCleanupInterval journalWriteBatchSize transactionStore".split(),
             INDEX,
         ),
     },
     children={
         "filteredPersistenceAdapters": ONE,
-        "locker": Rule(NO_EFFECT, note="the data directory is always locked"),
+        "locker": YES,
     },
-    tables=(attributes.M_KAHA_DB,),
+    tables=(attributes.M_KAHA_DB, attributes.LOCK),
 )
 MEMORY: Final = Words(
     settings=dict.fromkeys("createTransactionStore id usageManager".split(), JAVA), children={"usageManager": JAVA}
@@ -117,6 +137,7 @@ class PersistenceInterpreter:
         With ``store_limit_bytes`` above 0, files are small enough for consumed messages to free space in time.
         """
         configuration = PersistenceConfiguration(**self._values(attributes.STORE, broker))
+        lock = self._values(attributes.STANDBY, broker)
         for adapter in self.inner(broker, "persistenceAdapter", PERSISTENCE):
             if len(adapter.children) > 1:
                 self.findings.error(
@@ -125,6 +146,7 @@ class PersistenceInterpreter:
             if self.inner(adapter, "memoryPersistenceAdapter", MEMORY):
                 configuration = replace(configuration, persistent=False)
             for store in self.inner(adapter, "kahaDB", KAHA_DB):
+                lock.update(self._lock(store, *KAHA_DB_LOCK))
                 syncs = attributes.JournalSyncs(**self._values(attributes.SYNCS, store))
                 configuration = replace(
                     configuration,
@@ -133,15 +155,28 @@ class PersistenceInterpreter:
                     **self._values(attributes.KAHA_DB, store),
                 )
             for store in self.inner(adapter, "mKahaDB", M_KAHA_DB):
+                lock.update(self._lock(store, attributes.LOCK))
                 configuration = replace(configuration, **self._values(attributes.M_KAHA_DB, store))
             for store in self.inner(adapter, "levelDB", LEVEL_DB):
+                lock.update(self._lock(store, *LEVEL_DB_LOCK))
                 configuration = replace(configuration, **self._values(attributes.LEVEL_DB, store))
+        configuration = replace(configuration, lock=LockConfiguration(**lock))
         if configuration.directory is not None:
             configuration = replace(configuration, directory=self.base / configuration.directory)
         if 0 < store_limit_bytes < SEGMENTS_OF_LIMIT * configuration.segment_bytes:
             segment_bytes = max(attributes.MIN_SEGMENT_BYTES, store_limit_bytes // SEGMENTS_OF_LIMIT)
             configuration = replace(configuration, segment_bytes=segment_bytes)
         return configuration
+
+    def _lock(self, store: Element, *tables: AttributeTable) -> dict[str, Any]:
+        """Return the settings of a store's lock; those of its locker take precedence."""
+        values: dict[str, Any] = {}
+        for table in tables:
+            values.update(self._values(table, store))
+        for locker in self.inner(store, "locker", LOCKER):
+            for element in self.inner(locker, "shared-file-locker", SHARED_FILE_LOCKER):
+                values.update(self._values(attributes.SHARED_FILE_LOCKER, element))
+        return values
 
     def _values(self, table: AttributeTable, element: Element) -> dict[str, Any]:
         return table.values(Settings(element, self.findings))

@@ -52,7 +52,6 @@ JAVA_DEFAULTS: Final = {
     "useLoggingForShutdownErrors": "false",
     "useShutdownHook": "true",
     "useVmConnector": "true",
-    "waitForSlaveTimeout": "600000",
 }
 NO_JMX: Final = Rule(NO_EFFECT, ("false",), "there is no JMX here; use spanwire status and dstat")
 WATCHED: Final = Rule(
@@ -69,7 +68,7 @@ DURABLE: Final = "durable subscriptions"
 AGENTS: Final = "agents of discovery in place of a URI"
 PUBLISHED: Final = "configurable published addresses"
 SLOW: Final = "limits of slow consumers"
-STANDBY: Final = "a second broker on the same store"
+STANDBY: Final = "copies of the store on another broker"
 ENTRY_TABLES: Final = "a table of classes in place of elements"
 JOURNAL: Final = "the journal of Spanwire keeps the messages; remove it"
 
@@ -78,6 +77,7 @@ BROKER_TABLES: Final = (
     broker_attributes.BROKER,
     broker_attributes.UPKEEP,
     persistence_attributes.STORE,
+    persistence_attributes.STANDBY,
     virtual_attributes.SWITCHES,
     virtual_attributes.DEMAND,
     virtual_attributes.TEMPORARY,
@@ -96,8 +96,10 @@ BROKER: Final = Words(
             NO_EFFECT, ("true", "false"), "populateJMSXUserID always sets the client's user"
         ),
         "populateUserNameInMBeans": NO_JMX,
-        **all_of(only("false", STANDBY), "slave waitForSlave shutdownOnSlaveFailure shutdownOnMasterFailure"),
-        **all_of(only("false", "a start that does not wait"), "startAsync"),
+        **all_of(only("false", STANDBY), "slave shutdownOnSlaveFailure shutdownOnMasterFailure"),
+        "startAsync": Rule(
+            NO_EFFECT, ("true", "false"), "a broker that waits for its store answers spanwire status and signals"
+        ),
         "networkConnectorStartAsync": Rule(
             NO_EFFECT, ("true", "false"), "network connectors start in parallel and delay nothing"
         ),

@@ -11,7 +11,7 @@ from typing import Any, Final
 from spanwire.broker.persistence.producer_audit import MAX_TRACKED
 from spanwire.broker.persistence.sequence_window import MAX_DEPTH
 from spanwire.model.units import MIB
-from spanwire.service.config.model import PersistenceConfiguration
+from spanwire.service.config.model import LockConfiguration, PersistenceConfiguration
 from spanwire.service.config.tables.attributes import DIRECTORY, FLAG, Attribute, AttributeTable, Kind, as_size, number
 from spanwire.service.config.values.values import Settings
 
@@ -19,6 +19,8 @@ MIN_SEGMENT_BYTES: Final = 1 * MIB
 MAX_SEGMENT_BYTES: Final = 2048 * MIB - 1  # bytes; a Java int is KahaDB's own bound
 DEFAULT_SYNC_INTERVAL_MS: Final = 1000  # journalDiskSyncInterval of KahaDB
 MAX_SYNC_INTERVAL_MS: Final = 60_000  # milliseconds; bounds the loss by a power failure
+MIN_RETRY_MS: Final = 10  # milliseconds; a standby must not keep the file system busy
+MAX_WAIT_MS: Final = 24 * 3600 * 1000  # milliseconds; a day
 ALWAYS, PERIODIC, NEVER = "always", "periodic", "never"
 STRATEGIES: Final = (ALWAYS, PERIODIC, NEVER)
 
@@ -64,6 +66,7 @@ def read_strategy(settings: Settings, name: str, default: Any) -> object:
 
 SEGMENT_SIZE: Final = Kind("bytes, `1 mb` to just under `2 gb`", read_segment_size, as_size)
 STRATEGY: Final = Kind("`always`, `periodic` or `never`", read_strategy)
+RETRY: Final = number("milliseconds", MIN_RETRY_MS, MAX_WAIT_MS)
 DIRECTORY_OF_STORE: Final = Attribute("directory", DIRECTORY, "directory", "`journal` in `dataDirectory`")
 FILE_LENGTH: Final = Attribute("journalMaxFileLength", SEGMENT_SIZE, "segment_bytes")
 
@@ -88,3 +91,20 @@ LEVEL_DB: Final = AttributeTable(
     Attribute("sync", FLAG, "sync"),
 )
 M_KAHA_DB: Final = AttributeTable(PersistenceConfiguration, DIRECTORY_OF_STORE, FILE_LENGTH)
+LOCK: Final = AttributeTable(
+    LockConfiguration,
+    Attribute("useLock", FLAG, "use_lock"),
+    Attribute("lockKeepAlivePeriod", number("milliseconds", 0, MAX_WAIT_MS), "keep_alive_ms"),
+)
+LOCKED_DATABASE: Final = AttributeTable(LockConfiguration, Attribute("failIfDatabaseIsLocked", FLAG, "fail_if_locked"))
+LOCKED_DELAY: Final = AttributeTable(LockConfiguration, Attribute("databaseLockedWaitDelay", RETRY, "retry_ms"))
+SHARED_FILE_LOCKER: Final = AttributeTable(
+    LockConfiguration,
+    Attribute("lockAcquireSleepInterval", RETRY, "retry_ms"),
+    Attribute("failIfLocked", FLAG, "fail_if_locked"),
+)
+STANDBY: Final = AttributeTable(
+    LockConfiguration,
+    Attribute("waitForSlave", FLAG, "waits_for_standby"),
+    Attribute("waitForSlaveTimeout", number("milliseconds", 1, MAX_WAIT_MS), "standby_timeout_ms"),
+)

@@ -114,7 +114,7 @@ def _in_order(entries: list[tuple[int, str]]) -> tuple[str, ...]:
 
 def snake_case(name: str) -> str:
     """Return a word of ``activemq.xml`` in TOML's spelling: ``network_ttl``, ``populate_jmsx_user_id``."""
-    return WORD_START.sub("_", name).lower()
+    return WORD_START.sub("_", name).replace("-", "_").lower()
 
 
 def read_text_file(path: Path) -> bytes:

@@ -1,0 +1,180 @@
+"""A broker that waits for the lock of its data directory, and the check of the lock while the broker runs.
+
+Of several brokers with one directory, the holder of the lock is the master. The others are standbys: they try the lock
+again and again, and bind no port before they have it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from spanwire.model.errors import ConfigurationError, SpanwireError, StoreError
+from spanwire.service.config.model import LockConfiguration
+from spanwire.service.persistence import Persistence
+from spanwire.stores.directory import DirectoryInUseError
+from spanwire.stores.lock_file import LOCK_NAME, LockHolder, StandbyMarker, has_standby
+from spanwire.transports.connector import TransportConnector
+
+logger = logging.getLogger(__name__)
+
+Waits = Callable[[Path], None]
+
+
+class StandbyEndError(SpanwireError):
+    """Raised by the start of a broker that was stopped while it waited for the lock."""
+
+
+class Standby:
+    """Acquires the lock of the data directory and checks it afterwards.
+
+    ``on_wait`` gets the directory whose lock another broker holds, once. ``on_lost`` gets the error if the lock is
+    lost; the broker must not write to its store then.
+    """
+
+    def __init__(
+        self,
+        persistence: Persistence,
+        settings: LockConfiguration,
+        on_wait: Waits,
+        on_lost: Callable[[StoreError], None],
+    ) -> None:
+        self._persistence: Final = persistence
+        self._settings: Final = settings
+        self._on_wait: Final = on_wait
+        self._on_lost: Final = on_lost
+        self._checks: asyncio.TimerHandle | None = None
+        self._marker: StandbyMarker | None = None
+        self._holder: LockHolder | None = None
+
+    async def enter(self, connectors: Sequence[TransportConnector], stopped: asyncio.Event) -> None:
+        """Lock the directory and bind ``connectors``; wait for both while another broker has the lock.
+
+        A new directory is created after the ports are bound, so that a refused start leaves nothing behind.
+
+        Raises:
+            StandbyEndError: ``stopped`` was set meanwhile.
+            DirectoryInUseError: another broker uses the directory, and this one must not wait.
+            StoreError: a directory is unusable.
+            TransportError: a port cannot be bound.
+        """
+        persistence = self._persistence
+        while True:
+            if all((path / LOCK_NAME).exists() for path in persistence.directories):
+                await self._acquire(stopped)
+            for connector in connectors:
+                await connector.bind()
+            try:
+                persistence.lock()
+                return
+            except DirectoryInUseError:  # another broker has created the directory at the same time
+                if not self._waits:
+                    raise
+                for connector in connectors:
+                    connector.stop()
+
+    async def standby_arrived(self, stopped: asyncio.Event) -> None:
+        """Wait for a standby, if the configuration says so (``waitForSlave``).
+
+        Raises:
+            StandbyEndError: ``stopped`` was set meanwhile.
+            ConfigurationError: none has arrived within ``waitForSlaveTimeout``.
+        """
+        settings = self._settings
+        if not settings.waits_for_standby:
+            return
+        logger.info("the connectors stay closed until a standby waits for this broker (waitForSlave)")
+        waited_ms = 0
+        while not self.has_standby():
+            if waited_ms >= settings.standby_timeout_ms:
+                raise ConfigurationError(
+                    f"no standby has come within {settings.standby_timeout_ms / 1000:g} s: start one with the same data"
+                    " directory, or remove waitForSlave"
+                )
+            if await _is_set(stopped, settings.retry_ms):
+                raise StandbyEndError("the broker was stopped while it waited for a standby")
+            waited_ms += settings.retry_ms
+
+    def has_standby(self) -> bool:
+        """Return True if another broker waits for the lock of this one."""
+        return any(has_standby(path) for path in self._persistence.directories)
+
+    def watch(self) -> None:
+        """Check the lock every ``lockKeepAlivePeriod``, until `stop`."""
+        if self._settings.keep_alive_ms and self._persistence.journal is not None:
+            self._checks = asyncio.get_running_loop().call_later(self._settings.keep_alive_ms / 1000, self._check)
+
+    def stop(self) -> None:
+        """Stop waiting and checking."""
+        if self._checks is not None:
+            self._checks.cancel()
+            self._checks = None
+        if self._marker is not None:
+            self._marker.withdraw()
+            self._marker = None
+
+    @property
+    def _waits(self) -> bool:
+        return self._settings.use_lock and not self._settings.fail_if_locked and self._persistence.is_persistent
+
+    async def _acquire(self, stopped: asyncio.Event) -> None:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        while True:
+            try:
+                self._persistence.lock()
+            except DirectoryInUseError as error:
+                if not self._waits:
+                    raise
+                self._note(error)
+            else:
+                break
+            if await _is_set(stopped, self._settings.retry_ms):
+                self.stop()
+                raise StandbyEndError("the broker was stopped while it waited for the lock of its data directory")
+        self.stop()
+        if self._holder is not None:
+            logger.warning(
+                "this broker takes over from %s, after it has waited for %d s", self._holder, loop.time() - began
+            )
+
+    def _note(self, error: DirectoryInUseError) -> None:
+        """Set the marker, and tell people of a first or changed holder."""
+        if self._marker is None:
+            self._marker = StandbyMarker(error.path)
+            self._on_wait(error.path)
+        self._marker.set()
+        if error.holder != self._holder and (error.holder.process or self._holder is None):
+            self._holder = error.holder
+            logger.warning(
+                "standby: waits for the lock of %s, which %s holds; it takes over when that broker ends",
+                error.path,
+                error.holder,
+            )
+
+    def _check(self) -> None:
+        try:
+            lost = self._persistence.lost_lock()
+        except OSError as error:
+            self._fail(f"the lock of the data directory cannot be checked: {error.strerror}")
+            return
+        if lost is not None:
+            self._fail(f"{lost / LOCK_NAME} was removed or replaced, so another broker may use the directory")
+            return
+        self.watch()
+
+    def _fail(self, reason: str) -> None:
+        self._checks = None
+        self._on_lost(StoreError(f"{reason}; this broker ends, so that two never write to one store"))
+
+
+async def _is_set(event: asyncio.Event, timeout_ms: int) -> bool:
+    """Wait for ``event``, for at most ``timeout_ms``. Returns True if it is set."""
+    try:
+        await asyncio.wait_for(event.wait(), timeout_ms / 1000)
+    except TimeoutError:
+        return False
+    return True
