@@ -119,7 +119,7 @@ def test_a_failover_client_follows_to_the_standby(tmp_path: Path) -> None:
         standby.takes_over()
 
 
-def test_a_removed_lock_file_ends_the_master_before_a_second_one_writes(tmp_path: Path) -> None:
+def test_a_removed_lock_file_ends_the_master(tmp_path: Path) -> None:
     inside = '<persistenceAdapter><kahaDB lockKeepAlivePeriod="20"/></persistenceAdapter>'
     with Started(tmp_path / "a", inside=inside) as master:
         (master.data / "lock").unlink()
