@@ -105,7 +105,9 @@ def test_s19_a_broker_without_users_opens_no_web_port_for_others(tmp_path: Path)
     opened = Open(tmp_path)
     opened.port, opened.users = free_port(), ""
     opened.configuration.parent.mkdir(parents=True, exist_ok=True)
-    opened.configuration.write_text(opened.text().format(data=opened.data, openwire=0, stomp=0, attributes=""), "utf-8")
+    opened.configuration.write_text(
+        opened.text().format(data=opened.data, openwire=0, stomp=0, attributes="", inside=""), "utf-8"
+    )
     done = spanwire("start", f"xbean:{opened.configuration}")
     assert done.returncode == 1
     assert f"connector web would open http://0.0.0.0:{opened.port} to other machines" in done.stderr
