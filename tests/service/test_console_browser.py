@@ -24,7 +24,7 @@ USERS = """\
 """
 PATHS = (
     "/admin", "/admin/queues", "/admin/queue?name=queue://ORDERS", "/admin/topics?all=1", "/admin/connections",
-    "/admin/network", "/admin/tasks", "/admin/send", "/admin/do/queues/move?name=queue://ORDERS",
+    "/admin/network", "/admin/network-map", "/admin/tasks", "/admin/send", "/admin/do/queues/move?name=queue://ORDERS",
 )  # fmt: skip
 STRANGE = "<img src=x onerror=alert(1)>"
 

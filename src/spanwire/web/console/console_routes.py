@@ -21,6 +21,7 @@ from spanwire.web.console import (
 )
 from spanwire.web.console.forms import HOME
 from spanwire.web.console.list_pages import show_list
+from spanwire.web.console.network import map_page
 from spanwire.web.console.rendering import LOGIN, refusal
 
 
@@ -40,6 +41,7 @@ CONSOLE_ROUTES: Final = (
     _row("GET", destinations.QUEUE_PATH, Role.VIEW, destinations.show_queue, "one queue"),
     _row("GET", other_lists.TOPIC_PATH, Role.VIEW, destinations.show_topic, "one topic"),
     _row("GET", other_lists.LINK_PATH, Role.VIEW, destinations.show_link, "the links of one network connector"),
+    _row("GET", map_page.PATH, Role.VIEW, map_page.show_map, "the map of the network"),
     _row("GET", "/admin/connection", Role.VIEW, destinations.show_connection, "one connection"),
     *(
         _row("GET", listed.path, Role.VIEW, partial(show_list, listed), listed.view.meaning)

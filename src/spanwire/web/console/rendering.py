@@ -33,7 +33,7 @@ NAVIGATION: Final = (
     ("Producers", "/admin/producers", ("/admin/producers",)),
     (
         "Network",
-        "/admin/network",
+        "/admin/network-map",
         ("/admin/network", "/admin/link", "/admin/bridges", "/admin/do/links", "/admin/do/network"),
     ),
     ("Scheduled", "/admin/scheduled", ("/admin/scheduled", "/admin/do/jobs")),

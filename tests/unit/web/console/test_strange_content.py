@@ -69,7 +69,7 @@ def strange_broker() -> FakeBrokerLink:
     summary: dict[str, object] = {**SUMMARY, **row_of(BROKER)}
     for view in VIEWS:
         if view.name in STATUS_PARTS:
-            summary[STATUS_PARTS[view.name]] = [row_of(view)]
+            summary[STATUS_PARTS[view.name]] = [{**row_of(view), "ways": [[CANARY, f"{CANARY}2"]]}]
         elif view not in (BROKER, QUEUES, TOPICS):
             link.answers[view.command] = [row_of(view)]
     link.answers["summary"] = summary
@@ -106,7 +106,14 @@ def test_s18_markup_of_clients_is_text_on_every_page() -> None:
         assert "49{% x %}" not in answer.text
     assert shown > 20
     assert len(seen) < MAX_PAGES
-    for path in ("/admin/queues", "/admin/scheduled", "/admin/dead-letters", "/admin/messages", "/admin/connection"):
+    for path in (
+        "/admin/queues",
+        "/admin/scheduled",
+        "/admin/dead-letters",
+        "/admin/messages",
+        "/admin/connection",
+        "/admin/network-map",
+    ):
         assert any(one.startswith(path) for one in seen), path
 
 
