@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
-import pytest
 import yaml
 
 from tests.service.started import Started, spanwire
+from tests.support.peers import require
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 FILES = DOCS / "operations" / "monitoring"
@@ -40,8 +39,7 @@ def named() -> set[str]:
 
 
 def promtool(*arguments: str) -> subprocess.CompletedProcess[str]:
-    if shutil.which("promtool") is None:
-        pytest.skip("no promtool on the path (apt package prometheus)")
+    require("promtool")
     return subprocess.run(["promtool", *arguments], cwd=FILES, capture_output=True, text=True, check=False)
 
 

@@ -7,7 +7,6 @@ import http.client
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -20,6 +19,7 @@ from spanwire.management.control_client import ControlClient
 from tests.service.started import TIMEOUT_S, Started, StompClient, spanwire
 from tests.support.announcing_process import AnnouncingProcess
 from tests.support.broker_process import COMMAND
+from tests.support.peers import require
 
 LISTENING = re.compile(r"Listening for web requests at: http://127\.0\.0\.1:(\d+)")
 USERS = """\
@@ -227,8 +227,7 @@ def test_metrics_are_printed_without_a_port(broker: Guarded) -> None:
 
 
 def test_promtool_accepts_the_metrics(port: int) -> None:
-    if shutil.which("promtool") is None:
-        pytest.skip("no promtool on the path (apt package prometheus)")
+    require("promtool")
     text = fetched(port, "/metrics", "vera:v-4711", Accept="text/plain")[1]
     done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout + done.stderr) == (0, "")

@@ -75,6 +75,10 @@ def _stomp_py() -> str | None:
     return None if importlib.util.find_spec("stomp") else "this Python has no package stomp.py"
 
 
+def _promtool() -> str | None:
+    return _program("promtool")
+
+
 def _s3() -> str | None:
     absent = [name for name in ("moto", "flask", "flask_cors", "pyarrow") if importlib.util.find_spec(name) is None]
     return f"this Python has no package {', '.join(absent)}" if absent else None
@@ -103,6 +107,7 @@ _PEERS: Final[dict[str, tuple[Callable[[], str | None], str]]] = {
     "ruby-stomp": (_ruby_stomp, "apt package ruby-stomp"),
     "net-stomp": (_net_stomp, "apt package libnet-stomp-perl"),
     "stomp.py": (_stomp_py, "requirements/test.txt"),
+    "promtool": (_promtool, "apt package prometheus"),
     "s3": (_s3, "requirements/test.txt and spark.txt"),
     "strace": (_strace, "apt package strace"),
     "cc": (_cc, "apt packages gcc and python3-dev"),

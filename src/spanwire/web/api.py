@@ -92,7 +92,7 @@ async def operate(operation: Operation, call: Call) -> Response:
 
 async def run(operation: Operation, arguments: dict[str, object], call: Call) -> object:
     """Return the result of an operation with checked arguments. Raises `ControlError`."""
-    return await call.link.ask(operation.command, handle=call.caller.handle, **arguments)
+    return await call.ask(operation.command, **arguments)
 
 
 def subject(operation: Operation, names: Sequence[str]) -> dict[str, object]:

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from spanwire.management.operation_table import COMMAND_ROLES, Role
 from spanwire.web.access import Caller
-from spanwire.web.link import Link, Snapshots
+from spanwire.web.link import CHANGING, Link, Snapshots
 from spanwire.web.login.sessions import Sessions
 from spanwire.web.problems import ProblemError, problem
 from spanwire.web.rest.logins import Logins
@@ -60,8 +60,18 @@ class Call:
         return await self.snapshots.answer(command, self.caller.handle)
 
     async def ask(self, command: str, **arguments: object) -> object:
-        """Return the present answer to a command with arguments. Raises `ControlError`."""
-        return await self.link.ask(command, handle=self.caller.handle, **arguments)
+        """Return the present answer to a command with arguments.
+
+        An operation drops the snapshots, also if it fails, so that the next view has what it has done.
+
+        Raises:
+            ControlError: the broker does not answer, or refuses
+        """
+        try:
+            return await self.link.ask(command, handle=self.caller.handle, **arguments)
+        finally:
+            if command in CHANGING:
+                self.snapshots.forget()
 
     async def status(self) -> dict[str, object]:
         """Return a recent status of the broker without totals over destinations."""

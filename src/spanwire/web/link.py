@@ -20,6 +20,7 @@ OPERATION_S: Final = 60.0  # seconds for an operation, such as a purge of some m
 MAX_AGE_S: Final = 1.0  # seconds that a snapshot is served; so each view costs the broker one request a second
 DESTINATIONS: Final = "destinations"
 OPERATING: Final = frozenset(operation.command for operation in OPERATIONS)
+CHANGING: Final = OPERATING - {"browse"}  # operations after which views are made again
 
 
 class Link(Protocol):

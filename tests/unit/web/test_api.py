@@ -68,6 +68,24 @@ def test_an_operation_is_passed_on_with_the_handle_of_its_caller() -> None:
     assert (command, arguments) == ("purge", {"destinations": ["queue://A"], "selector": "n = 1"})
 
 
+@pytest.mark.parametrize("refusal", ["", "there is no room"], ids=["done", "refused"])
+def test_the_view_after_an_operation_is_made_anew(refusal: str) -> None:
+    link = FakeBrokerLink()
+    client = client_of(link)
+    for _ in range(2):
+        assert client.get("/api/v1/queues", auth=OTTO).status_code == 200
+    assert link.count("changes") == 1
+    link.refusal = refusal
+    client.post("/api/v1/queues/A/pause", auth=OTTO)
+    link.refusal = ""
+    bean = "org.apache.activemq:type=Broker,brokerName=orders,destinationType=Queue,destinationName=A"
+    assert client.get("/api/v1/queues", auth=OTTO).status_code == 200
+    assert link.count("changes") == 2
+    client.post("/api/jolokia", json={"type": "exec", "mbean": bean, "operation": "pause()"}, auth=OTTO)
+    client.get("/api/v1/queues", auth=OTTO)
+    assert link.count("changes") == 3
+
+
 def test_an_operation_needs_no_body_where_nothing_is_required() -> None:
     link = FakeBrokerLink()
     client = client_of(link)

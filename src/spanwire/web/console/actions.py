@@ -87,7 +87,6 @@ async def act(operation: Operation, call: Call) -> Response:
     if operation.subject:
         arguments.update(_subject(operation, [*words.texts("name"), *form.texts("name")]))
     result = await run(operation, arguments, call)
-    call.snapshots.forget()
     back = safe_target(form.text("back"))
     if not has_task or not isinstance(result, dict):
         return _led(back, operation.command, 0)
