@@ -23,8 +23,8 @@ from spanwire.web.calls import Call, RouteRow
 from spanwire.web.console.console_routes import CONSOLE_ROUTES
 from spanwire.web.console.figures.recorder import Recorder
 from spanwire.web.console.forms import HOME
+from spanwire.web.console.operations.sending import SEND_PATH
 from spanwire.web.console.rendering import refusal
-from spanwire.web.console.sending import SEND_PATH
 from spanwire.web.endpoint import Endpoint, Shared
 from spanwire.web.events.changes import Changes
 from spanwire.web.events.stream import events

@@ -7,9 +7,11 @@ from typing import Final
 
 from spanwire.management.operation_table import Role
 from spanwire.web.calls import Handler, RouteRow
-from spanwire.web.console import (
-    actions,
-    assets,
+from spanwire.web.console import assets
+from spanwire.web.console.forms import HOME
+from spanwire.web.console.network import map_page
+from spanwire.web.console.operations import actions, sending
+from spanwire.web.console.pages import (
     classic_addresses,
     dead_letters,
     destinations,
@@ -17,11 +19,8 @@ from spanwire.web.console import (
     message_pages,
     other_lists,
     overview,
-    sending,
 )
-from spanwire.web.console.forms import HOME
-from spanwire.web.console.list_pages import show_list
-from spanwire.web.console.network import map_page
+from spanwire.web.console.pages.list_pages import show_list
 from spanwire.web.console.rendering import LOGIN, refusal
 
 

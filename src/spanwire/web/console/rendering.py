@@ -18,7 +18,7 @@ from spanwire.web.calls import Call
 from spanwire.web.console import formats
 from spanwire.web.console.assets import asset
 from spanwire.web.console.forms import HOME, read_words, safe_target
-from spanwire.web.console.prompts import result_text
+from spanwire.web.console.operations.prompts import result_text
 from spanwire.web.problems import ProblemError
 
 LOGIN: Final = "/admin/login"

@@ -6,8 +6,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from spanwire.management.operation_table import OPERATIONS, Role
-from spanwire.web.console.actions import ACTIONS, OFFERED, path_of, selector_of
-from spanwire.web.console.prompts import PROMPTS
+from spanwire.web.console.operations.actions import ACTIONS, OFFERED, path_of, selector_of
+from spanwire.web.console.operations.prompts import PROMPTS
 from spanwire.web.routes import application
 from tests.support.fake_broker_link import FakeBrokerLink, destination
 

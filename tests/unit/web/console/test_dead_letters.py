@@ -7,8 +7,8 @@ from xml.etree import ElementTree
 from starlette.testclient import TestClient
 
 from spanwire.selector.parser import parse_selector
-from spanwire.web.console.classic_addresses import REDIRECTS
-from spanwire.web.console.dead_letters import MAX_GROUPS, MAX_LOOKED, groups_of, is_dead_letter_queue, selector_of
+from spanwire.web.console.pages.classic_addresses import REDIRECTS
+from spanwire.web.console.pages.dead_letters import MAX_GROUPS, MAX_LOOKED, groups_of, is_dead_letter_queue, selector_of
 from spanwire.web.routes import application
 from tests.support.fake_broker_link import FakeBrokerLink, destination
 

@@ -9,8 +9,8 @@ from starlette.testclient import TestClient
 
 from spanwire.client.messages.typed_values import Int, Long
 from spanwire.web.console.forms import Form
-from spanwire.web.console.message_pages import decoded, excerpt, hexadecimal
-from spanwire.web.console.sending import read_messages
+from spanwire.web.console.operations.sending import read_messages
+from spanwire.web.console.pages.message_pages import decoded, excerpt, hexadecimal
 from spanwire.web.problems import ProblemError
 from spanwire.web.rest.requests import BadRequestError
 from spanwire.web.routes import application

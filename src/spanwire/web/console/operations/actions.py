@@ -22,8 +22,8 @@ from spanwire.web.arguments import MAX_ITEMS, check_arguments
 from spanwire.web.calls import Call
 from spanwire.web.console.formats import link
 from spanwire.web.console.forms import Form, read_form, read_words, safe_target
-from spanwire.web.console.list_pages import DO_PATH
-from spanwire.web.console.prompts import BEGUN, PROMPTS, messages
+from spanwire.web.console.operations.prompts import BEGUN, PROMPTS, messages
+from spanwire.web.console.pages.list_pages import DO_PATH
 from spanwire.web.console.rendering import HEADERS, page
 from spanwire.web.problems import ProblemError
 

@@ -14,9 +14,9 @@ from starlette.responses import Response
 from spanwire.management.control_client import ControlError
 from spanwire.management.handles import REFUSED
 from spanwire.web.calls import Call
-from spanwire.web.console.actions import selector_of, whole_number
-from spanwire.web.console.dead_letters import is_dead_letter_queue
 from spanwire.web.console.forms import read_words
+from spanwire.web.console.operations.actions import selector_of, whole_number
+from spanwire.web.console.pages.dead_letters import is_dead_letter_queue
 from spanwire.web.console.rendering import page
 from spanwire.web.problems import ProblemError
 

@@ -18,7 +18,7 @@ from spanwire.management.view_table import (
     TOPICS,
 )
 from spanwire.management.work_tables import BRANCHES, JOBS, TASKS
-from spanwire.web.console.list_pages import Column, Filter, ListPage, Row, RowAction
+from spanwire.web.console.pages.list_pages import Column, Filter, ListPage, Row, RowAction
 
 TOPIC_PATH: Final = "/admin/topic"
 LINK_PATH: Final = "/admin/link"

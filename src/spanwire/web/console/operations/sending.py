@@ -12,10 +12,10 @@ from starlette.responses import RedirectResponse, Response
 from spanwire.model.destination import QUEUE, TOPIC, Destination, parse_destination
 from spanwire.model.errors import InvalidDestinationError
 from spanwire.web.calls import Call
-from spanwire.web.console.actions import properties, whole_number
 from spanwire.web.console.formats import link
 from spanwire.web.console.forms import Form, read_form, read_words
-from spanwire.web.console.prompts import SENT
+from spanwire.web.console.operations.actions import properties, whole_number
+from spanwire.web.console.operations.prompts import SENT
 from spanwire.web.console.rendering import HEADERS, page
 from spanwire.web.messages.handlers import MAX_PUBLISHED
 from spanwire.web.messages.message_json import KINDS, read_message

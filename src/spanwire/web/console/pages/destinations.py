@@ -15,7 +15,7 @@ from spanwire.web.calls import Call
 from spanwire.web.console.figures.charts import DAY, charts_of, link_charts
 from spanwire.web.console.figures.recorder import link_name
 from spanwire.web.console.forms import read_words
-from spanwire.web.console.list_pages import Column, Filter, ListPage, show_list, shown
+from spanwire.web.console.pages.list_pages import Column, Filter, ListPage, show_list, shown
 from spanwire.web.console.rendering import page
 from spanwire.web.problems import ProblemError
 

@@ -1,0 +1,1 @@
+"""Pages that show something: each module has the handlers of one kind of page."""
