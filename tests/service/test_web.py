@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from spanwire.management.control_client import ControlClient
 from tests.service.started import TIMEOUT_S, Started, StompClient, spanwire
@@ -269,6 +270,15 @@ def test_health_has_the_exit_codes_of_nagios(broker: Guarded, tmp_path: Path) ->
     assert (good.returncode, good.stdout.splitlines()[0]) == (0, "SPANWIRE OK - 6 checks")
     warned = spanwire("health", *directory, "--max-pending", "1")
     assert warned.returncode == 0
+    for option, words in (("--max-age", "ages"), ("--max-dead-letters", "dead letters")):
+        checked = spanwire("health", *directory, option, "3600")
+        assert (checked.returncode, f"OK {words}: " in checked.stdout) == (0, True)
+    full = spanwire("health", *directory, "--max-memory", "0", "--json")
+    assert (full.returncode, json.loads(full.stdout)["level"]) == (1, "WARNING")
+    metrics = spanwire("health", *directory, "--metrics", "--max-memory", "0")
+    assert 'spanwire_health_level{check="memory"} 1.0' in metrics.stdout.splitlines()
+    families = {family.name for family in text_string_to_metric_families(metrics.stdout)}
+    assert families == {"spanwire_health_level"}
     missing = spanwire("health", "--data-directory", str(tmp_path), "--json")
     assert (missing.returncode, json.loads(missing.stdout)["level"]) == (2, "CRITICAL")
 

@@ -22,6 +22,7 @@ ReadStored = Callable[[Destination, list[int]], Awaitable[list[Message | None]]]
 MAX_SHOWN: Final = 400  # messages of one answer; ActiveMQ's maxBrowsePageSize
 MAX_SCANNED: Final = 10_000  # messages compared with a selector; about 20 MB of sequences and references
 SLICE: Final = 50  # messages read in one turn of the loop
+MAX_OUT: Final = 100  # unacknowledged messages of a queue whose times are compared; bounds the work of a turn
 MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024  # bytes of a message shown with its body; its JSON fits into an answer
 MAX_BYTES: Final = 16 * 1024 * 1024  # bytes of all messages of one answer; an answer has at most 64 MiB
 
@@ -37,6 +38,48 @@ class BrowsedBroker(Protocol):
     def find_destination(self, destination: Destination) -> BrokerDestination | None:
         """Return the queue object of a destination."""
         ...
+
+
+class ListedQueues(Protocol):
+    """The part of the broker's views used here (``broker/admin/broker_overview.py``)."""
+
+    def destinations(self) -> list[BrokerDestination]:
+        """Return all queues and topics by name."""
+        ...
+
+
+class QueueAges:
+    """Finds the oldest message of each queue."""
+
+    def __init__(self, overview: ListedQueues, read_stored: ReadStored) -> None:
+        self._overview: Final = overview
+        self._read_stored: Final = read_stored
+
+    async def ages(self, arguments: Mapping[str, object]) -> list[View]:
+        """Return the queues that have messages, each with the time of its oldest one.
+
+        Returns:
+            ``destination`` and ``oldest_ms``, milliseconds since 1970, over the first waiting message and
+            `MAX_OUT` unacknowledged ones; messages without a time do not count.
+        """
+        views: list[View] = []
+        queues = [queue for queue in self._overview.destinations() if isinstance(queue, Queue)]
+        for index, queue in enumerate(queues, 1):
+            if not queue.removed and queue.waiting() + queue.in_flight:
+                oldest_ms = await self._oldest_ms(queue)
+                if oldest_ms:
+                    views.append({"destination": queue.name.qualified_name, "oldest_ms": oldest_ms})
+            if index % SLICE == 0:
+                await asyncio.sleep(0)
+        return views
+
+    async def _oldest_ms(self, queue: Queue) -> int:
+        times = [reference.message.timestamp_ms for reference in queue.out(MAX_OUT)]
+        for sequence, message in queue.oldest(1):
+            found = (await self._read_stored(queue.name, [sequence]))[0] if message is None else message
+            if found is not None:
+                times.append(found.timestamp_ms)
+        return min([time_ms for time_ms in times if time_ms > 0], default=0)
 
 
 class QueueBrowsing:

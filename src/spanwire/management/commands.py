@@ -7,7 +7,7 @@ from collections.abc import Callable
 from spanwire.broker.broker import Broker
 from spanwire.management.actions import BrokerActions
 from spanwire.management.administration import BrokerAdministration
-from spanwire.management.browsing import QueueBrowsing, ReadStored
+from spanwire.management.browsing import QueueAges, QueueBrowsing, ReadStored
 from spanwire.management.control import Operation
 from spanwire.management.operations import QueueOperations
 from spanwire.management.tasks import Tasks
@@ -22,6 +22,7 @@ def broker_operations(
     administration = BrokerAdministration(broker.administration, clock, wake)
     actions = BrokerActions(broker.assembly.operator_actions, broker.formats, clock, wake)
     return {
+        "ages": QueueAges(broker.overview, read_stored).ages,
         "browse": QueueBrowsing(broker, read_stored).browse,
         "purge": tasks.startable("purge", queues.purge),
         "retry": tasks.startable("retry", queues.retry),

@@ -5,7 +5,7 @@ Pure: `spanwire health` and the web process ask the control socket, and show the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
@@ -17,7 +17,10 @@ MEMORY_CRITICAL: Final = 95  # percent; producer flow control stops sends at 100
 STORE_WARNING: Final = 80  # percent; time to enlarge the disk or to consume
 STORE_CRITICAL: Final = 95  # percent; persistent sends wait at 100
 UP: Final = ("running", "stopped")  # a link that an operator has stopped is no fault
+CERTIFICATE_DAYS: Final = 30  # days before its end from which a certificate is a warning; time to get a new one
+DAY_S: Final = 86_400
 AT_WORK: Final = ("running", "paused")  # a bridge that an operator has paused is no fault
+SERIES: Final = "spanwire_health_level"
 MAX_NAMED: Final = 5  # links named in the text of a check
 
 
@@ -38,16 +41,33 @@ class Check:
     text: str
 
 
-def broker_checks(status: Mapping[str, object]) -> list[Check]:
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """Figures at which `broker_checks` warns: percent of memory and store, and days before the end of a certificate."""
+
+    memory: int = MEMORY_WARNING
+    store: int = STORE_WARNING
+    certificate_days: int = CERTIFICATE_DAYS
+
+
+DEFAULT_THRESHOLDS: Final = Thresholds()
+
+
+def broker_checks(status: Mapping[str, object], thresholds: Thresholds = DEFAULT_THRESHOLDS) -> list[Check]:
     """Return the checks of a broker that has answered ``summary``."""
     broker = broker_row(status)
     bridges = rows_of(BRIDGES, status)
+    connectors = rows_of(CONNECTORS, status)
+    ends = {str(row.get("name")): _number(row.get("certificate_expires_s")) for row in connectors}
+    now_s = _number(status.get("time_ms")) // 1000
+    certificates = {name: (end - now_s) // DAY_S for name, end in ends.items() if end}
     return [
-        _share("memory", broker.get("memory_percent"), MEMORY_WARNING, MEMORY_CRITICAL),
-        _share("store", broker.get("store_percent"), STORE_WARNING, STORE_CRITICAL),
+        _share("memory", broker.get("memory_percent"), thresholds.memory, MEMORY_CRITICAL),
+        _share("store", broker.get("store_percent"), thresholds.store, STORE_CRITICAL),
         _disk(broker),
         _parked(broker.get("parked_sends")),
-        _connectors(rows_of(CONNECTORS, status)),
+        _connectors(connectors),
+        *([_certificates(certificates, thresholds.certificate_days)] if certificates else []),
         _links(rows_of(LINKS, status)),
         *([_bridges(bridges)] if bridges else []),
     ]
@@ -79,6 +99,34 @@ def queue_check(queues: Iterable[Mapping[str, object]], most_pending: int) -> Ch
     return Check("queues", Level.WARNING, f"{len(deep)} queues have more than {most_pending} messages: {shown}")
 
 
+def age_check(ages: Iterable[Mapping[str, object]], now_ms: int, most_s: int) -> Check:
+    """Return a warning if a message of a queue is older than ``most_s`` seconds; ``ages`` are rows of ``ages``."""
+    found = [(now_ms - _number(row.get("oldest_ms")), str(row.get("destination"))) for row in ages]
+    old = sorted([one for one in found if one[0] > most_s * 1000], reverse=True)
+    if not old:
+        return Check("ages", Level.OK, f"no message waits for more than {most_s} s")
+    shown = ", ".join(f"{name} since {age_ms // 1000} s" for age_ms, name in old[:MAX_NAMED])
+    return Check("ages", Level.WARNING, f"{len(old)} queues have older messages than {most_s} s: {shown}")
+
+
+def dead_letter_check(destinations: Iterable[Mapping[str, object]], most: int) -> Check:
+    """Return a warning if queues for dead letters have more than ``most`` messages, all together."""
+    letters = {
+        str(row.get("destination")): _number(row.get("pending")) for row in destinations if row.get("dead_letters")
+    }
+    total = sum(letters.values())
+    filled = [f"{name} has {count}" for name, count in sorted(letters.items(), key=lambda one: -one[1]) if count]
+    level = Level.WARNING if total > most else Level.OK
+    return Check("dead letters", level, f"{total} dead letters" + "".join(f", {one}" for one in filled[:MAX_NAMED]))
+
+
+def open_metrics(checks: Sequence[Check]) -> str:
+    """Return the levels of checks in OpenMetrics, as the series of ``/metrics``."""
+    lines = [f"# TYPE {SERIES} gauge", f"# HELP {SERIES} Level of a check: 0 good, 1 warning, 2 critical."]
+    lines += [f'{SERIES}{{check="{check.name}"}} {float(check.level)}' for check in checks]
+    return "".join(f"{line}\n" for line in [*lines, "# EOF"])
+
+
 def worst(checks: Iterable[Check]) -> Level:
     """Return the worst level of some checks."""
     return max((check.level for check in checks), default=Level.OK)
@@ -105,6 +153,16 @@ def _connectors(connectors: list[dict[str, object]]) -> Check:
     if not connectors:
         return Check("connectors", Level.WARNING, "none listens: no client can connect")
     return Check("connectors", Level.OK, f"{len(connectors)} listen")
+
+
+def _certificates(days_left: Mapping[str, int], warning: int) -> Check:
+    """Return the check of the certificates of connectors, given the days until the end of each."""
+    ended = sorted(name for name, days in days_left.items() if days < 0)
+    if ended:
+        return Check("certificates", Level.CRITICAL, f"expired: {', '.join(ended[:MAX_NAMED])}")
+    left = min(days_left.values())
+    first = ", ".join(sorted(name for name, days in days_left.items() if days == left)[:MAX_NAMED])
+    return Check("certificates", Level.WARNING if left < warning else Level.OK, f"{left} days left at {first}")
 
 
 def _links(links: list[dict[str, object]]) -> Check:

@@ -153,6 +153,11 @@ class ViewedConnector(Protocol):
         ...
 
     @property
+    def certificate_expires_s(self) -> int | None:
+        """The end of the certificate in seconds since 1970; None without TLS."""
+        ...
+
+    @property
     def is_started(self) -> bool:
         """True while connections are accepted."""
         ...
@@ -220,6 +225,7 @@ class BrokerView:
             "pid": os.getpid(),
             "version": __version__,
             "compiled": COMPILED,
+            "time_ms": self._clock.now().wall_ms,
             "uptime_s": round(self._clock.now().monotonic - self._started, 1),
             "connectors": [connector_row(connector) for connector in self._connectors],
             "statistics": asdict(statistics),
@@ -335,6 +341,7 @@ def connector_row(connector: ViewedConnector) -> View:
         "updates_on_remove": settings.updates_on_remove,
         "audits_producers": settings.audit_makers,
         "discovery_uri": settings.discovery_uri,
+        "certificate_expires_s": connector.certificate_expires_s,
     }
 
 

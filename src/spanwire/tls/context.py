@@ -22,13 +22,19 @@ from spanwire.tls.settings import (
 MAX_FLIGHTS: Final = 8  # flights of the handshake in the test of a context; a real one has four
 
 
-def server_context(settings: TlsSettings) -> ssl.SSLContext:
+class ServerContext(ssl.SSLContext):
+    """The context of a connector; ``expires_s`` is the end of its certificate in seconds since 1970."""
+
+    expires_s = 0
+
+
+def server_context(settings: TlsSettings) -> ServerContext:
     """Return the context of a connector. Raises `ConfigurationError` in one line."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context = ServerContext(ssl.PROTOCOL_TLS_SERVER)
     suites.apply(context, settings.protocols, settings.cipher_suites)
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION | ssl.OP_CIPHER_SERVER_PREFERENCE
     certificate = stores.load_key(context, settings.key_store)
-    _test_handshake(context, certificate, settings)
+    context.expires_s = _test_handshake(context, certificate, settings)
     if settings.trust_store is not None:
         stores.load_trust(context, settings.trust_store)
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
@@ -59,8 +65,8 @@ def client_context(settings: ClientTlsSettings) -> ssl.SSLContext:
     return context
 
 
-def _test_handshake(context: ssl.SSLContext, certificate: str, settings: TlsSettings) -> None:
-    """Perform a handshake in memory with a client that trusts exactly this certificate."""
+def _test_handshake(context: ssl.SSLContext, certificate: str, settings: TlsSettings) -> int:
+    """Perform a handshake in memory with a client that trusts exactly this certificate; return its end."""
     test_client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     test_client.check_hostname = False
     suites.apply(test_client, settings.protocols, settings.cipher_suites)
@@ -68,7 +74,7 @@ def _test_handshake(context: ssl.SSLContext, certificate: str, settings: TlsSett
     path = settings.key_store.path
     try:
         test_client.load_verify_locations(cadata=certificate)
-        _shake_hands(context, test_client)
+        shown = _shake_hands(context, test_client).getpeercert()
     except ssl.SSLCertVerificationError as error:
         raise ConfigurationError(
             f"{path}: no client would accept this certificate: {error.verify_message}; make a new one"
@@ -78,9 +84,12 @@ def _test_handshake(context: ssl.SSLContext, certificate: str, settings: TlsSett
         raise ConfigurationError(
             f"{path}: the certificate does not work with the enabled protocols and cipher suites: {reason}"
         ) from error
+    assert shown is not None
+    return ssl.cert_time_to_seconds(str(shown["notAfter"]))
 
 
-def _shake_hands(server_side: ssl.SSLContext, client_side: ssl.SSLContext) -> None:
+def _shake_hands(server_side: ssl.SSLContext, client_side: ssl.SSLContext) -> ssl.SSLObject:
+    """Return the side of the client after the handshake."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     server = server_side.wrap_bio(to_server, to_client, server_side=True)
     client = client_side.wrap_bio(to_client, to_server)
@@ -93,5 +102,5 @@ def _shake_hands(server_side: ssl.SSLContext, client_side: ssl.SSLContext) -> No
                 continue
             pending.remove(side)
         if not pending:
-            return
+            return client
     raise ssl.SSLError("the handshake does not end")

@@ -20,8 +20,7 @@ from spanwire.transports.loop.pump import SocketPump, peer_name
 from spanwire.transports.loop.turn import Turn
 
 if TYPE_CHECKING:
-    import ssl
-
+    from spanwire.tls.context import ServerContext
     from spanwire.tls.settings import TlsSettings
     from spanwire.transports.tls import TlsConnection
 
@@ -42,7 +41,7 @@ class TransportConnector:
         self.accepted = 0  # connections since the start
         self.refused = 0  # connections over a limit since the start
         self._factories: dict[str, ConnectionFactory] = {}
-        self._context: ssl.SSLContext | None = None
+        self._context: ServerContext | None = None
         self._admission: Final = admission
         self._listener: socket.socket | None = None
         self._server: asyncio.Server | None = None
@@ -85,7 +84,7 @@ class TransportConnector:
         """
         return all(is_loopback(host) for _, host in await tcp.resolve(self.settings))
 
-    def read_keys(self) -> ssl.SSLContext | None:
+    def read_keys(self) -> ServerContext | None:
         """Read the key store again. Blocks.
 
         Raises:
@@ -93,12 +92,17 @@ class TransportConnector:
         """
         if self.settings.tls is None:
             return None
-        make = cast("Callable[[TlsSettings], ssl.SSLContext]", registry.load(registry.SERVER_CONTEXT))
+        make = cast("Callable[[TlsSettings], ServerContext]", registry.load(registry.SERVER_CONTEXT))
         return make(self.settings.tls)
 
-    def use_keys(self, context: ssl.SSLContext | None) -> None:
+    def use_keys(self, context: ServerContext | None) -> None:
         """Use the result of `read_keys` for new connections; open ones stay."""
         self._context = context
+
+    @property
+    def certificate_expires_s(self) -> int | None:
+        """The end of the certificate in seconds since 1970; None without TLS."""
+        return None if self._context is None else self._context.expires_s
 
     async def bind(self) -> None:
         """Open the key store and take the port.

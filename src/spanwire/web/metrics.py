@@ -21,7 +21,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from spanwire.management.attributes import COUNTER, METRIC_PREFIX, Attribute, ViewTable
-from spanwire.management.health import broker_checks
+from spanwire.management.health import SERIES, broker_checks
 from spanwire.management.histograms import MEANINGS, buckets_of
 from spanwire.management.view_table import (
     BRIDGES,
@@ -84,9 +84,7 @@ class BrokerCollector(Collector):
         yield from _of_rows(BRIDGES, rows_of(BRIDGES, status))
         yield from _of_rows(QUEUES, self._chosen())
         yield from _histograms(status)
-        levels = GaugeMetricFamily(
-            "spanwire_health_level", "Level of a check: 0 good, 1 warning, 2 critical.", labels=["check"]
-        )
+        levels = GaugeMetricFamily(SERIES, "Level of a check: 0 good, 1 warning, 2 critical.", labels=["check"])
         for check in broker_checks(status):
             levels.add_metric([check.name], int(check.level))
         yield levels

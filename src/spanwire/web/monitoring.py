@@ -15,6 +15,8 @@ from spanwire.web.problems import ProblemError
 
 HEALTH_TYPE: Final = "application/health+json"
 STATUS_OF_LEVEL: Final = {Level.OK: "pass", Level.WARNING: "warn", Level.CRITICAL: "fail"}
+# A certificate that ends would take all brokers out of service together, and clients without TLS are served.
+NOT_FOR_READINESS: Final = frozenset({"certificates"})
 ALL: Final = "all"
 MAX_DIGITS: Final = 9  # of the number of destinations with series of their own
 
@@ -49,7 +51,7 @@ async def ready(call: Call) -> Response:
         checks = broker_checks(await call.status())
     except ControlError:
         return _health("fail", HTTPStatus.SERVICE_UNAVAILABLE, {"broker": "fail"})
-    level = worst(checks)
+    level = worst(check for check in checks if check.name not in NOT_FOR_READINESS)
     status = HTTPStatus.SERVICE_UNAVAILABLE if level >= Level.CRITICAL else HTTPStatus.OK
     return _health(STATUS_OF_LEVEL[level], status, {check.name: STATUS_OF_LEVEL[check.level] for check in checks})
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from spanwire.management import browsing
-from spanwire.management.browsing import QueueBrowsing
+from spanwire.management.browsing import QueueAges, QueueBrowsing
 from spanwire.model.destination import Destination
 from spanwire.model.errors import ConfigurationError, InvalidSelectorError
 from spanwire.model.message import Message
@@ -58,6 +58,21 @@ def test_what_consumers_hold_is_counted_and_not_shown() -> None:
     look.stage.peer("c").consumes(QUEUE, prefetch=1)
     found = look.shows()
     assert (numbers(found), found["waiting"], found["in_flight"]) == ([1], 1, 1)
+
+
+def test_each_queue_with_messages_has_the_time_of_its_oldest_one() -> None:
+    look = Look(0)
+    producer, consumer = look.stage.peer("q"), look.stage.peer("c")
+    for name, times in {"WAITING": (70, 50), "OUT": (60, 90), "UNTIMED": (0,), "TOPIC": (5,)}.items():
+        kind = "topic" if name == "TOPIC" else "queue"
+        for time_ms in times:
+            producer.sends(f"{kind}://{name}", "x", timestamp_ms=time_ms)
+    consumer.consumes("queue://OUT", prefetch=1)
+    rows = asyncio.run(QueueAges(look.stage.broker.overview, look.read).ages({}))
+    assert rows == [
+        {"destination": "queue://OUT", "oldest_ms": 60},
+        {"destination": "queue://WAITING", "oldest_ms": 70},
+    ]
 
 
 def test_a_message_that_is_too_large_is_named_only() -> None:

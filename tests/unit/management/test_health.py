@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.management.health import Level, broker_checks, queue_check, worst
+from spanwire.management.health import (
+    DAY_S,
+    Level,
+    Thresholds,
+    age_check,
+    broker_checks,
+    dead_letter_check,
+    queue_check,
+    worst,
+)
 from tests.support.fake_broker_link import LINK, SUMMARY, destination
 
 
@@ -46,6 +55,55 @@ def test_a_figure_beyond_its_threshold_is_a_fault(
 def test_a_link_that_is_down_is_a_fault_unless_an_operator_stopped_it(state: str, level: Level) -> None:
     link = LINK
     assert levels({**SUMMARY, "network_connectors": [{**link, "state": state}]})["links"] is level
+
+
+@pytest.mark.parametrize(
+    ("days", "level", "text"),
+    [
+        (31, Level.OK, "31 days left at tls"),
+        (29, Level.WARNING, "29 days left at tls"),
+        (0, Level.WARNING, "0 days left at tls"),
+        (-1, Level.CRITICAL, "expired: tls"),
+    ],
+)
+def test_a_certificate_near_its_end_is_a_fault(days: int, level: Level, text: str) -> None:
+    now_s = 1_800_000_000
+    connectors = [
+        {"name": "plain", "certificate_expires_s": None},
+        {"name": "later", "certificate_expires_s": now_s + 90 * DAY_S},
+        {"name": "tls", "certificate_expires_s": now_s + days * DAY_S + 5},
+    ]
+    status = {**SUMMARY, "connectors": connectors, "time_ms": now_s * 1000}
+    assert [(one.level, one.text) for one in broker_checks(status) if one.name == "certificates"] == [(level, text)]
+    assert "certificates" not in levels(SUMMARY)
+
+
+def test_thresholds_replace_those_that_are_built_in() -> None:
+    status = changed("usage", memory_percent=50, store_percent=50)
+    assert worst(broker_checks(status, Thresholds(memory=51, store=51))) is Level.OK
+    strict = {check.name for check in broker_checks(status, Thresholds(memory=50, store=50)) if check.level}
+    assert strict == {"memory", "store"}
+
+
+def test_the_oldest_message_is_named_first() -> None:
+    ages = [{"destination": f"queue://{name}", "oldest_ms": time} for name, time in (("A", 9_000), ("B", 1_000))]
+    assert age_check(ages, 11_000, 10).level is Level.OK
+    check = age_check(ages, 11_001, 2)
+    assert (check.level, check.text) == (
+        Level.WARNING,
+        "2 queues have older messages than 2 s: queue://B since 10 s, queue://A since 2 s",
+    )
+
+
+def test_dead_letters_are_added_up_over_their_queues() -> None:
+    rows = [
+        {**destination("queue://DLQ.A", 2), "dead_letters": True},
+        {**destination("queue://DLQ.B", 3), "dead_letters": True},
+        destination("queue://A", 9),
+    ]
+    assert dead_letter_check(rows, 5).level is Level.OK
+    check = dead_letter_check(rows, 4)
+    assert (check.level, check.text) == (Level.WARNING, "5 dead letters, queue://DLQ.B has 3, queue://DLQ.A has 2")
 
 
 def test_a_broker_without_connectors_is_a_fault() -> None:

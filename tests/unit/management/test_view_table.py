@@ -51,6 +51,7 @@ class Connector:
     uri = "stomp://127.0.0.1:61613"
     connection_count = accepted = refused = 0
     is_started = True
+    certificate_expires_s = None
     settings = ConnectorSettings("stomp", "stomp", "127.0.0.1", 61613, "stomp")
 
 

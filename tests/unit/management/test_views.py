@@ -144,6 +144,7 @@ class Connector:
     accepted = 4
     refused = 1
     is_started = True
+    certificate_expires_s = None
     settings = ConnectorSettings("stomp", "stomp", "127.0.0.1", 61613, "stomp")
 
 

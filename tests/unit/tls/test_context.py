@@ -114,6 +114,13 @@ def test_an_expired_certificate_of_the_broker_is_one_line(tmp_path: Path, author
     assert "certificate has expired" in refused(store)
 
 
+@pytest.mark.parametrize("days", [3, 40])
+def test_a_context_knows_the_end_of_its_certificate(tmp_path: Path, authority: Authority, days: int) -> None:
+    issued = authority.issue(days=days)
+    context = server_context(TlsSettings(KeyStore(issued.write_pem(tmp_path / "broker.pem"))))
+    assert context.expires_s == issued.certificate.not_valid_after_utc.timestamp()
+
+
 def test_a_key_of_another_certificate_is_one_line(tmp_path: Path, authority: Authority) -> None:
     key = tmp_path / "key.pem"
     key.write_bytes(authority.issue().key_pem())

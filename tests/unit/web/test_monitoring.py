@@ -36,6 +36,18 @@ def test_a_scrape_has_figures_of_broker_connectors_links_and_destinations() -> N
     assert lines[-1] == "# EOF"
 
 
+def test_an_expired_certificate_is_shown_and_takes_no_broker_out_of_service() -> None:
+    link = FakeBrokerLink()
+    connector = {"name": "tls", "uri": "ssl://127.0.0.1:1", "certificate_expires_s": 1_000}
+    link.answers["summary"] = {**SUMMARY, "connectors": [connector], "time_ms": 2_000_000_000}
+    client = client_of(link)
+    answer = client.get("/health/ready")
+    assert (answer.status_code, answer.json()["checks"]["certificates"]) == (200, [{"status": "fail"}])
+    text = client.get("/metrics", auth=VERA).text
+    assert 'spanwire_connector_certificate_expires_seconds{connector="tls"} 1000.0' in text
+    assert 'spanwire_health_level{check="certificates"} 2.0' in text
+
+
 def test_a_tool_that_asks_for_text_gets_prometheus_text() -> None:
     answer = client_of(FakeBrokerLink()).get("/metrics", auth=VERA, headers={"Accept": "text/plain"})
     assert answer.headers["content-type"].startswith("text/plain")
