@@ -103,6 +103,7 @@ CLIENT_CONTEXT: Final = "spanwire.tls.context:client_context"
 TLS_CONNECTION: Final = "spanwire.transports.tls:TlsConnection"
 FILTERED_BROKER: Final = "spanwire.broker.plugins.filtered_broker:FilteredBroker"
 BRIDGE_CHILD: Final = "spanwire.service.children.bridge_process:BridgeChildProcess"
+CONVERTOR_OBSTACLES: Final = "spanwire.bridges.running.convertors:convertor_obstacles"
 PLUG_IN: Final = "spanwire.broker.plugins.plugins:plug_in"
 
 # Loaded only by `spanwire web` and `spanwire metrics`; they need the extra `web`.

@@ -62,7 +62,7 @@ class Started:
         self.errors: Final[list[str]] = []
         self._said: Final = threading.Condition()  # another line of ``errors``
         self._attributes: Final = attributes
-        self._arguments: Final = arguments
+        self._arguments = arguments
         self._elements: Final = inside
         self._process: subprocess.Popen[str] | None = None
         self._readers: list[threading.Thread] = []

@@ -136,6 +136,61 @@ TOPICS: Final = """\
 """
 
 
+class Converted(Bridged):
+    """A broker whose inbound bridge has a message convertor."""
+
+    def __init__(self, directory: Path, far_url: str, convertor: str) -> None:
+        super().__init__(directory, far_url)
+        self.convertors: Final = directory / "convertors"
+        self.convertors.mkdir(mode=0o755)
+        (self.convertors / "orders.py").write_text(convertor)
+        self._arguments = ("--convertors", str(self.convertors))
+
+    def text(self) -> str:
+        return super().text().replace('name="far"', 'name="far" inboundMessageConvertor="#orders"')
+
+
+CONVERTOR: Final = """\
+def convert(message):
+    if message.body == "bad":
+        raise ValueError("an order has a number")
+    message.body = {"order": int(message.body)}
+    message.properties["from"] = "far"
+"""
+
+
+def test_a_convertor_changes_messages_and_one_that_it_refuses_is_a_dead_letter(tmp_path: Path) -> None:
+    with Broker() as far, Converted(tmp_path, far.url, CONVERTOR) as broker:
+        for text in ("1", "bad", "2"):
+            send(far.url, "A", text)
+        with client.connect(broker.broker_url) as connection, connection.session() as session:
+            consumer = session.create_consumer("queue://FROM.A")
+            messages = [consumer.receive(TIMEOUT_S), consumer.receive(TIMEOUT_S)]
+        assert [(m.body, m.properties) for m in messages if m] == [({"order": n}, {"from": "far"}) for n in (1, 2)]
+        row = broker.awaits_bridge("dead_letters", 1)
+        assert "the convertor orders has failed at orders.py:3: ValueError: an order has a number" in str(
+            row["last_error"]
+        )
+        with client.connect(far.url) as connection, connection.session() as session:
+            dead = session.create_consumer("queue://ActiveMQ.DLQ").receive(TIMEOUT_S)
+        assert dead is not None and dead.body == "bad"
+        assert "an order has a number" in dead.properties["dlqDeliveryFailureCause"]
+
+
+def test_a_broker_without_its_convertor_does_not_start(tmp_path: Path) -> None:
+    broker = Converted(tmp_path, "tcp://127.0.0.1:1", CONVERTOR)
+    broker.configuration.write_text(
+        broker.text().format(data=broker.data, openwire=1, stomp=2, attributes="", inside=""), "utf-8"
+    )
+    checked = spanwire("config", "check", str(broker.configuration))
+    assert (checked.returncode, checked.stdout.count("obstacle: ")) == (1, 1)
+    assert "needs --convertors DIRECTORY with the file orders.py" in checked.stdout
+    broker.convertors.chmod(0o777)
+    started = spanwire("start", str(broker.configuration), "--convertors", str(broker.convertors))
+    assert started.returncode != 0
+    assert f"chmod go-w {broker.convertors}" in started.stderr
+
+
 class BridgedTopics(Bridged):
     """A broker with a durable subscription at another broker."""
 

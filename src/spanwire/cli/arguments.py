@@ -161,6 +161,12 @@ def start_options(parser: Parser) -> None:
         action="store_true",
         help="skip unsupported settings, with one log line each; settings that guard access are never skipped",
     )
+    parser.add_argument(
+        "--convertors",
+        type=Path,
+        metavar="DIRECTORY",
+        help="Python files with the message convertors of jmsBridgeConnectors; only their owner may write to them",
+    )
 
 
 def log_options(parser: Parser) -> None:

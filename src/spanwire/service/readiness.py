@@ -22,6 +22,7 @@ from spanwire.transports.base import ConnectorSettings
 from spanwire.transports.connector import TransportConnector
 
 if TYPE_CHECKING:
+    from spanwire.bridges.model.definition import BridgeDefinition
     from spanwire.discovery.groups.agent_settings import AgentSettings
 
 # Directories of programs and configurations. A journal there would fill a partition and backups meant for other data.
@@ -30,19 +31,30 @@ LOG_SETTINGS: Final = ("log4j2.properties", "log4j2.xml", "log4j.properties", "l
 DATA_ALLOWED: Final = (Path("/usr/local/var"), Path("/usr/home"))  # used by Homebrew and FreeBSD
 
 
-def inspection(override: Path | None, environment: Mapping[str, str], *, allow_anonymous: bool) -> Inspection:
+ConvertorCheck = Callable[[Iterable["BridgeDefinition"], Path | None], list[str]]
+
+
+def inspection(
+    override: Path | None, environment: Mapping[str, str], *, allow_anonymous: bool, convertors: Path | None = None
+) -> Inspection:
     """Return the further checks for `load_configuration`, for a program without a running event loop."""
     return lambda configuration: asyncio.run(
-        start_obstacles(configuration, override, environment, allow_anonymous=allow_anonymous)
+        start_obstacles(configuration, override, environment, allow_anonymous=allow_anonymous, convertors=convertors)
     )
 
 
 async def start_obstacles(
-    configuration: BrokerConfiguration, override: Path | None, environment: Mapping[str, str], *, allow_anonymous: bool
+    configuration: BrokerConfiguration,
+    override: Path | None,
+    environment: Mapping[str, str],
+    *,
+    allow_anonymous: bool,
+    convertors: Path | None = None,
 ) -> list[str]:
     """Return one line for each reason why a broker with this configuration would not start.
 
-    ``override`` is the data directory of the command line, if present.
+    ``override`` is the data directory of the command line, and ``convertors`` its directory of message convertors, if
+    present.
     """
     connectors = [
         TransportConnector(settings, Admission()) for settings in configuration.connectors if settings.auto_start
@@ -55,6 +67,9 @@ async def start_obstacles(
         lines.append(str(error))
     lines += _unusable_stores(configuration)
     lines += _missing_extras(configuration)
+    if configuration.bridges:
+        check = cast(ConvertorCheck, registry.load(registry.CONVERTOR_OBSTACLES))
+        lines += [f"{configuration.source}: {line}" for line in check(configuration.bridges, convertors)]
     return list(dict.fromkeys(lines))
 
 

@@ -90,11 +90,13 @@ class BrokerService:
         reread: Reread | None = None,
         polling: Polling | None = None,
         on_wait: Waits = lambda directory: None,
+        convertors: Path | None = None,
     ) -> None:
         """``reread`` reads the configuration again; without ``reread`` the configuration never changes.
 
         ``polling`` lets the loop poll for input; without it the loop sleeps whenever there is none.
         ``on_wait`` gets the directory for whose lock the start waits.
+        ``convertors`` is the directory with the message convertors of bridges.
         """
         self.configuration: Final = configuration
         self.directory: Final = directory
@@ -106,7 +108,7 @@ class BrokerService:
         self._allow_anonymous: Final = allow_anonymous
         web = configuration.web
         self._web: Final = None if web is None else WebProcess(web, directory, allow_anonymous=allow_anonymous)
-        self._bridges: Final = _bridges(configuration, directory)
+        self._bridges: Final = _bridges(configuration, directory, convertors)
         self._finished: Final = asyncio.Event()
         self._security: Final = Security(configuration)
         self._probe: Final = LoopProbe()
@@ -480,12 +482,14 @@ class BrokerService:
             self._turn.wake()
 
 
-def _bridges(configuration: BrokerConfiguration, directory: Path | None) -> BridgeChildProcess | None:
+def _bridges(
+    configuration: BrokerConfiguration, directory: Path | None, convertors: Path | None
+) -> BridgeChildProcess | None:
     """Return the child for the bridges of a configuration, loaded only for a broker with bridges."""
     if not configuration.bridges:
         return None
     child_class = cast("type[BridgeChildProcess]", registry.load(registry.BRIDGE_CHILD))
-    return child_class(configuration.bridges, directory)
+    return child_class(configuration.bridges, directory, convertors=convertors)
 
 
 def _post(post: Callable[[Callable[[], None]], object], callback: Callable[[], None]) -> None:

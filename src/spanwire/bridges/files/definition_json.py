@@ -17,7 +17,14 @@ from spanwire.bridges.model.definition import (
     Source,
     Target,
 )
-from spanwire.bridges.model.steps import AppendMessageId, ClearReplyTo, DropTemporaryReplyTo, ProxyReplyTo, Step
+from spanwire.bridges.model.steps import (
+    AppendMessageId,
+    ClearReplyTo,
+    Convert,
+    DropTemporaryReplyTo,
+    ProxyReplyTo,
+    Step,
+)
 from spanwire.model.destination import parse_destination
 from spanwire.model.secret import Secret
 
@@ -25,7 +32,7 @@ Plain = dict[str, Any]
 
 SECRETS: Final = ("password", "trust_store_password", "key_store_password")
 STEPS: Final[dict[str, type[Step]]] = {
-    step.__name__: step for step in (AppendMessageId, ClearReplyTo, DropTemporaryReplyTo, ProxyReplyTo)
+    step.__name__: step for step in (AppendMessageId, ClearReplyTo, DropTemporaryReplyTo, ProxyReplyTo, Convert)
 }
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from spanwire.bridges.model.definition import BridgeDefinition, ConnectionFactory
 from spanwire.bridges.model.qualities import BatchStep, is_distributed, steps_of
-from spanwire.bridges.model.steps import ID_LIST, AppendMessageId, ClearReplyTo, ProxyReplyTo
+from spanwire.bridges.model.steps import ID_LIST, AppendMessageId, ClearReplyTo, Convert, ProxyReplyTo
 from spanwire.client.addressing.redaction import redacted
 from spanwire.routes.bridge_parameters import FOREVER
 
@@ -33,6 +33,8 @@ def diagram(definition: BridgeDefinition) -> str:
             lines.append(f"    |  append JMSMessageID to {ID_LIST}")
         elif isinstance(step, ClearReplyTo):
             lines.append("    |  remove JMSReplyTo")
+        elif isinstance(step, Convert):
+            lines.append(f"    |  convert by {step.name}")
         elif isinstance(step, ProxyReplyTo):
             lines.append("    |  put a temporary queue in place of JMSReplyTo, whose messages return")
         else:

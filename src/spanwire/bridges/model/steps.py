@@ -41,7 +41,17 @@ class ProxyReplyTo:
     cache_size: int = REPLY_CACHE_SIZE
 
 
-Step = AppendMessageId | DropTemporaryReplyTo | ClearReplyTo | ProxyReplyTo
+@dataclass(frozen=True, slots=True)
+class Convert:
+    """Changes the message by the message convertor ``name``, a Python function of the operator.
+
+    The link does it as the last step, so that the convertor sees the JMSReplyTo of the receiver.
+    """
+
+    name: str
+
+
+Step = AppendMessageId | DropTemporaryReplyTo | ClearReplyTo | ProxyReplyTo | Convert
 
 
 def apply_steps(steps: tuple[Step, ...], message: BridgeMessage) -> None:

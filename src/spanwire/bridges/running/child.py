@@ -1,6 +1,6 @@
 """The process with the bridges of a broker: the broker's commands come in, and states go out.
 
-    → {"bridges": [definition, …], "paused": ["name", …]}      the first line
+    → {"bridges": [definition, …], "paused": ["name", …], "convertors": "directory"}      the first line
     → {"pause": ["name", …]}    {"resume": […]}    {"restart": […]}
     ← {"bridges": [status, …]}                                 the statuses that have changed
     → end of the input: complete the batches, and end
@@ -15,11 +15,14 @@ import json
 import logging
 from collections.abc import Callable
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any, Final
 
 from spanwire.bridges.engine.counters import BridgeStatus
 from spanwire.bridges.files.definition_json import definition_of
+from spanwire.bridges.running.convertors import Convertors
 from spanwire.bridges.running.hosted import HostedBridges
+from spanwire.bridges.running.process import link_opener
 
 REPORT_S: Final = 0.5  # seconds between two reports; what an operator sees is as old at most
 MAX_LINE: Final = 16 * 1024 * 1024  # bytes of the first line; 1,000 definitions need 1 MiB
@@ -44,7 +47,13 @@ class BridgeChild:
         if not first:
             return
         order = json.loads(first)
-        bridges = HostedBridges([definition_of(values) for values in order["bridges"]], self._tell, order["paused"])
+        convertors = Convertors(None if order["convertors"] is None else Path(order["convertors"]))
+        bridges = HostedBridges(
+            [definition_of(values) for values in order["bridges"]],
+            self._tell,
+            order["paused"],
+            opener=lambda definition: link_opener(definition, convertors),
+        )
         ending = asyncio.Event()
         reports = asyncio.create_task(self._report_regularly(bridges))
         commands = asyncio.create_task(self._read_commands(bridges, ending))

@@ -7,6 +7,7 @@ from typing import Final, Protocol
 from spanwire.bridges.model.definition import BridgeDefinition, Quality
 from spanwire.bridges.model.message import BridgeMessage
 from spanwire.bridges.ports import LocalTransaction, MessageSource, MessageTarget, Provider
+from spanwire.bridges.running.convertors import NO_CONVERTORS, Conversion, Convertors
 from spanwire.bridges.running.replies import ReplyProxies, reply_proxies
 
 MAX_CREDIT: Final = 1_000  # messages that the source's broker dispatches ahead; the client's default prefetch
@@ -47,10 +48,17 @@ class Link(Protocol):
 class PairLink:
     """A source and a target with a connection each."""
 
-    def __init__(self, source: MessageSource, target: MessageTarget, replies: ReplyProxies | None = None) -> None:
+    def __init__(
+        self,
+        source: MessageSource,
+        target: MessageTarget,
+        replies: ReplyProxies | None = None,
+        conversion: Conversion | None = None,
+    ) -> None:
         self._source: Final[MessageSource] = source
         self._target: Final[MessageTarget] = target
         self._replies: Final[ReplyProxies | None] = replies
+        self._conversion: Final[Conversion | None] = conversion
 
     async def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
         """Receive from the source."""
@@ -64,6 +72,8 @@ class PairLink:
         """Send to the target."""
         if self._replies is not None:
             await self._replies.replace(messages)
+        if self._conversion is not None:
+            messages = await self._conversion.convert(messages)
         await self._target.send(messages)
 
     async def commit(self) -> None:
@@ -120,21 +130,24 @@ class TransactionLink:
         await self._transaction.close()
 
 
-async def open_link(definition: BridgeDefinition, source: Provider, target: Provider) -> Link:
+async def open_link(
+    definition: BridgeDefinition, source: Provider, target: Provider, convertors: Convertors = NO_CONVERTORS
+) -> Link:
     """Open a link without distributed transactions.
 
     Connect to the target first, so that no message waits at the bridge for an unreachable target.
 
     Raises:
         JmsError: a broker is not reachable, or refuses.
-        ConfigurationError: a file of a key or trust store cannot be read.
+        ConfigurationError: a file of a key or trust store, or a message convertor, cannot be read.
     """
     if definition.quality is Quality.ONCE_AND_ONLY_ONCE:
         return TransactionLink(await source.open_transaction(definition.source, definition.target, MAX_CREDIT))
+    conversion = convertors.conversion(definition)
     open_target = await target.open_target(definition.target)
     try:
         open_source = await source.open_source(definition.source, MAX_CREDIT)
     except BaseException:
         await open_target.close()
         raise
-    return PairLink(open_source, open_target, reply_proxies(definition, open_source, open_target))
+    return PairLink(open_source, open_target, reply_proxies(definition, open_source, open_target), conversion)

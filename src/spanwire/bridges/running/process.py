@@ -17,6 +17,7 @@ from spanwire.bridges.model.definition import BridgeDefinition
 from spanwire.bridges.model.qualities import check_quality, is_distributed
 from spanwire.bridges.ports import Provider
 from spanwire.bridges.running.announcing import Announcer
+from spanwire.bridges.running.convertors import NO_CONVERTORS, Convertors
 from spanwire.bridges.running.links import MAX_CREDIT, Link, open_link
 from spanwire.bridges.running.runner import BridgeRunner
 from spanwire.bridges.xa.branches import BranchNames
@@ -135,12 +136,12 @@ async def _wait(tasks: list[asyncio.Task[None]]) -> None:
     await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
 
 
-def link_opener(definition: BridgeDefinition) -> Opener:
+def link_opener(definition: BridgeDefinition, convertors: Convertors = NO_CONVERTORS) -> Opener:
     """Return the function that opens a link of a bridge without distributed transactions."""
     source, target = provider_of(definition.source.factory.provider), provider_of(definition.target.factory.provider)
 
     async def open_one() -> Link:
-        return await open_link(definition, source, target)
+        return await open_link(definition, source, target, convertors)
 
     return open_one
 

@@ -54,7 +54,12 @@ def _check(arguments: Sequence[str]) -> int:
             named_configuration(options, os.environ),
             dict(options.definitions),
             skip_unsupported=bool(options.skip_unsupported),
-            inspect=inspection(options.data_directory, os.environ, allow_anonymous=bool(options.allow_anonymous)),
+            inspect=inspection(
+                options.data_directory,
+                os.environ,
+                allow_anonymous=bool(options.allow_anonymous),
+                convertors=options.convertors,
+            ),
         )
         warnings = [
             *configuration.warnings,

@@ -63,7 +63,14 @@ def run(arguments: Sequence[str]) -> int:
             return replace(configuration, web=WebConfiguration())
         return configuration
 
-    configuration = read(inspection(options.data_directory, os.environ, allow_anonymous=bool(options.allow_anonymous)))
+    configuration = read(
+        inspection(
+            options.data_directory,
+            os.environ,
+            allow_anonymous=bool(options.allow_anonymous),
+            convertors=options.convertors,
+        )
+    )
     unusual = start_warnings(configuration, options.data_directory, os.environ)
     for line in (*configuration.warnings, *configuration.skipped, *unusual):
         logger.warning("%s", line)
@@ -80,6 +87,7 @@ def run(arguments: Sequence[str]) -> int:
                     allow_anonymous=bool(options.allow_anonymous),
                     reread=None if reference is None else read,
                     polling=machine_polling(),
+                    convertors=options.convertors,
                     on_wait=waiting.begin,
                 ),
                 waiting,

@@ -68,11 +68,16 @@ class BridgeChildProcess:
         definitions: Sequence[BridgeDefinition],
         directory: Path | None,
         *,
+        convertors: Path | None = None,
         command: Sequence[str] = COMMAND,
         stop_s: float = STOP_S,
         wall_ms: Callable[[], int] = lambda: int(time.time() * 1000),
     ) -> None:
-        """``directory`` is the broker's data directory, where the names of paused bridges are kept."""
+        """``directory`` is the broker's data directory, where the names of paused bridges are kept.
+
+        ``convertors`` is the directory of message convertors.
+        """
+        self._convertors: Final = convertors
         self._definitions: Final = tuple(definitions)
         self._names: Final = [definition.name for definition in definitions]
         self._paused: Final = PausedBridges(directory)
@@ -181,7 +186,13 @@ class BridgeChildProcess:
         if self._url is not None:
             definitions = tuple(reached_at(definition, self._url) for definition in definitions)
         names = self._paused.names
-        self._send({"bridges": [plain_definition(definition) for definition in definitions], "paused": sorted(names)})
+        self._send(
+            {
+                "bridges": [plain_definition(definition) for definition in definitions],
+                "paused": sorted(names),
+                "convertors": None if self._convertors is None else str(self._convertors.absolute()),
+            }
+        )
         assert process.stdout is not None
         assert process.stderr is not None
         _, words = await asyncio.gather(self._take_reports(process.stdout), relay(process.stderr))

@@ -7,8 +7,9 @@ from typing import Final
 
 import pytest
 
+from spanwire.bridges.files.definition_json import definition_of, plain_definition
 from spanwire.bridges.model.definition import BridgeDefinition, RetryPolicy
-from spanwire.bridges.model.steps import ClearReplyTo, ProxyReplyTo
+from spanwire.bridges.model.steps import ClearReplyTo, Convert, ProxyReplyTo
 from spanwire.model.errors import ConfigurationError
 from spanwire.service.config.interpretation.jms_bridges import MAX_BRIDGES
 from spanwire.service.config.model import BrokerConfiguration
@@ -244,7 +245,7 @@ def test_a_connector_without_bridges_does_nothing() -> None:
         (
             element(f'{QUEUES} inboundMessageConvertor="#conv"'),
             FACTORY + '<bean id="conv" class="com.acme.Conv"/>',
-            "inboundMessageConvertor of class com.acme.Conv is not yet supported (later feature: message convertors)",
+            "inboundMessageConvertor is the Java class com.acme.Conv, and Spanwire runs no Java classes",
         ),
         (element(QUEUES, inbound('inboundQueueNam="A"')), FACTORY, "did you mean inboundQueueName?"),
         (element(QUEUES, inbound('localQueueName="A"')), FACTORY, "<inboundQueueBridge> has no inboundQueueName"),
@@ -297,3 +298,28 @@ do_handle_reply_to = false
 def test_no_password_of_a_bridge_is_shown() -> None:
     bean = REMOTE.format(URL + '<property name="password" value="canary"/>')
     assert "canary" not in repr(configuration(element(QUEUES, inbound('inboundQueueName="A"')), bean))
+
+
+def test_a_convertor_is_named_for_each_direction_and_comes_after_the_reply_destination() -> None:
+    head = f'{QUEUES} inboundMessageConvertor="#to_us" outboundMessageConvertor="to_them"'
+    bridges = configuration(
+        element(
+            head,
+            inbound('inboundQueueName="A"'),
+            inbound('inboundQueueName="B" doHandleReplyTo="false"'),
+            outbound('outboundQueueName="X"'),
+        )
+    ).bridges
+    assert [bridge.steps for bridge in bridges] == [
+        (ProxyReplyTo(), Convert("to_us")),
+        (ClearReplyTo(), Convert("to_us")),
+        (ProxyReplyTo(), Convert("to_them")),
+    ]
+    assert definition_of(plain_definition(bridges[0])) == bridges[0]
+
+
+@pytest.mark.parametrize("text", ["../up", "a b", "", "1st"])
+def test_a_convertor_has_a_name_that_is_a_file_of_the_directory(text: str) -> None:
+    assert "is no name of a convertor" in refusal(
+        element(f'{QUEUES} inboundMessageConvertor="#{text}"', inbound('inboundQueueName="A"'))
+    )

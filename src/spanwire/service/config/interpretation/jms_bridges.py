@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
@@ -14,8 +15,9 @@ from spanwire.bridges.model.definition import (
     Target,
 )
 from spanwire.bridges.model.qualities import is_same_broker
-from spanwire.bridges.model.steps import REPLY_CACHE_SIZE, ClearReplyTo, ProxyReplyTo, Step
+from spanwire.bridges.model.steps import REPLY_CACHE_SIZE, ClearReplyTo, Convert, ProxyReplyTo, Step
 from spanwire.bridges.model.this_broker import THIS_BROKER, reached_at
+from spanwire.bridges.running.convertors import NAME as CONVERTOR
 from spanwire.bridges.running.process import check_bridge
 from spanwire.client.addressing.redaction import redacted
 from spanwire.documents.element import Element
@@ -27,7 +29,7 @@ from spanwire.selector.parser import parse_selector
 from spanwire.service.config.tables import bridge_attributes as words
 from spanwire.service.config.tables.handling import Words
 from spanwire.service.config.values.decryption import Decryption
-from spanwire.service.config.values.diagnostics import MAX_CLASS, Findings
+from spanwire.service.config.values.diagnostics import MAX_CLASS, MAX_WORD, Findings
 from spanwire.service.config.values.values import Settings
 
 MAX_BRIDGES: Final = 1_000  # bridges of one broker; each has two connections
@@ -37,6 +39,7 @@ LONGEST_DELAY_MS: Final = 30_000  # default of maximumReconnectDelay
 MULTIPLIER: Final = 2.0  # default of backOffMultiplier
 MAX_MULTIPLIER: Final = 100.0
 PASS_THROUGH: Final = "org.apache.activemq.network.jms.SimpleJmsMessageConvertor"
+JAVA_CLASS: Final = re.compile(r"[\w$]+(?:\.[\w$]+)+")
 IN_PROCESS: Final = ("vm:", "peer:")
 ANY_BROKER: Final = "tcp://127.0.0.1:61616"  # in place of this broker's address, for the checks
 
@@ -82,6 +85,7 @@ class Sides:
     remote_client: str | None
     retry: RetryPolicy
     cache_size: int  # reply destinations that are represented at a time
+    convertors: dict[str, str | None]  # by direction
 
 
 class BridgeInterpreter:
@@ -108,14 +112,13 @@ class BridgeInterpreter:
 
     def _connector(self, connector: Element, kind: Kind) -> None:
         name = self._connector_name(connector)
-        for direction in ("inbound", "outbound"):
-            self._convertor(connector, f"{direction}MessageConvertor")
+        convertors = {direction: self._convertor(connector, direction) for direction in ("inbound", "outbound")}
         bridges = [("inbound", bridge) for bridge in self._each(connector, kind, "inbound", kind.inbound)]
         bridges += [("outbound", bridge) for bridge in self._each(connector, kind, "outbound", kind.outbound)]
         if not bridges:
             self._findings.warn(connector.line, f"<{connector.name}> has no effect: it has no bridges")
             return
-        sides = self._sides(connector, kind, name)
+        sides = self._sides(connector, kind, name, convertors)
         if sides is not None:
             for direction, bridge in bridges:
                 self._bridge(bridge, kind, name, direction, sides)
@@ -136,15 +139,27 @@ class BridgeInterpreter:
         self._connectors.add(name)
         return name
 
-    def _convertor(self, connector: Element, name: str) -> None:
-        setting = connector.attributes.get(name)
-        if setting is not None and setting.value.strip() != PASS_THROUGH:
-            word = f"{name} of class {setting.value[:MAX_CLASS]}"
-            self._findings.not_yet(
-                setting.line, word, "message convertors", "convert in a program of your own, remove it"
+    def _convertor(self, connector: Element, direction: str) -> str | None:
+        """Return the name of the convertor of a direction, or None for messages that stay as they are."""
+        word = f"{direction}MessageConvertor"
+        setting = connector.attributes.get(word)
+        name = "" if setting is None else setting.value.strip()
+        if setting is None or not name or name == PASS_THROUGH:
+            return None
+        if JAVA_CLASS.fullmatch(name) is not None:
+            short = name.rpartition(".")[2][:MAX_WORD]
+            self._findings.error(
+                setting.line,
+                f"{word} is the Java class {name[:MAX_CLASS]}, and Spanwire runs no Java classes; write it as the "
+                f'Python function convert in {short}.py of the directory of --convertors, and write {word}="#{short}"',
             )
+        elif CONVERTOR.fullmatch(name) is None:
+            self._findings.error(
+                setting.line, f"{word} {name[:MAX_WORD]!r} is no name of a convertor; write letters, digits, - and _"
+            )
+        return name
 
-    def _sides(self, connector: Element, kind: Kind, name: str) -> Sides | None:
+    def _sides(self, connector: Element, kind: Kind, name: str, convertors: dict[str, str | None]) -> Sides | None:
         settings = Settings(connector, self._findings)
         local = self._factory(connector, f"local{kind.name}ConnectionFactory")
         word = f"outbound{kind.name}ConnectionFactory"
@@ -161,6 +176,7 @@ class BridgeInterpreter:
             settings.text("outboundClientId"),
             self._retry(connector),
             settings.number("replyToDestinationCacheSize", REPLY_CACHE_SIZE, 1, MAX_REPLIES),
+            convertors,
         )
 
     def _factory(self, connector: Element, name: str) -> ConnectionFactory | None:
@@ -260,7 +276,7 @@ class BridgeInterpreter:
             Target(target_side, target_name),
             retry=sides.retry,
         )
-        self._add(bridge, definition, sides.cache_size)
+        self._add(bridge, definition, sides.cache_size, sides.convertors[direction])
 
     def _bridge_name(self, bridge: Element, default: str) -> str:
         """Return the id of a bridge, else a name with a number if several bridges have the same destination."""
@@ -310,12 +326,15 @@ class BridgeInterpreter:
             self._findings.error(bridge.attributes["selector"].line, f"selector of <{bridge.name}>: {error}")
         return text
 
-    def _steps(self, settings: Settings, definition: BridgeDefinition, cache_size: int) -> tuple[Step, ...]:
+    def _steps(
+        self, settings: Settings, definition: BridgeDefinition, cache_size: int, convertor: str | None
+    ) -> tuple[Step, ...]:
+        conversion = () if convertor is None else (Convert(convertor),)
         if not settings.flag("doHandleReplyTo", True):
-            return (ClearReplyTo(),)
-        return () if is_same_broker(definition) else (ProxyReplyTo(cache_size),)
+            return (ClearReplyTo(), *conversion)
+        return conversion if is_same_broker(definition) else (ProxyReplyTo(cache_size), *conversion)
 
-    def _add(self, bridge: Element, definition: BridgeDefinition, cache_size: int) -> None:
+    def _add(self, bridge: Element, definition: BridgeDefinition, cache_size: int, convertor: str | None) -> None:
         source, target = definition.source, definition.target
         if source.factory.url == target.factory.url and source.destination == target.destination:
             self._findings.warn(
@@ -324,7 +343,8 @@ class BridgeInterpreter:
                 "name another broker or another destination",
             )
             return
-        definition = replace(definition, steps=self._steps(Settings(bridge, self._findings), definition, cache_size))
+        steps = self._steps(Settings(bridge, self._findings), definition, cache_size, convertor)
+        definition = replace(definition, steps=steps)
         try:
             check_bridge(reached_at(definition, ANY_BROKER))
         except ConfigurationError as error:

@@ -98,10 +98,15 @@ class BridgeBeans:
         if policy is not None:
             connector.children.append(self._with_properties(POLICY_REFERENCE, policy))
         for name in CONVERTOR_REFERENCES:
-            line = connector.attributes[name].line if name in connector.attributes else connector.line
+            reference = connector.attributes.get(name)
             bean = self._taken(connector, name)
             if bean is not None:
+                line = bean.line if reference is None else reference.line
                 connector.attributes[name] = Attribute(bean.value("class") or "", line)
+            elif (
+                reference is not None and len(reference.value) > 1 and reference.value[0] == "#"
+            ):  # a convertor of the directory of --convertors
+                connector.attributes[name] = Attribute(reference.value[1:].strip(), reference.line)
         for name in DIRECTORY_REFERENCES:  # refused by its name alone, not by the bean's class as well
             self._bean(connector.attributes.get(name))
         return is_complete and not self._has_unknown(connector)
@@ -111,7 +116,7 @@ class BridgeBeans:
         unknown = [
             (name, attribute)
             for name, attribute in connector.attributes.items()
-            if name in (*FACTORY_REFERENCES, *CONVERTOR_REFERENCES, POLICY_REFERENCE) and attribute.value[:1] == "#"
+            if name in (*FACTORY_REFERENCES, POLICY_REFERENCE) and attribute.value[:1] == "#"
         ]
         for name, attribute in unknown:
             word = f"bean of {name} in <{connector.name}>:"
