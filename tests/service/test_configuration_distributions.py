@@ -235,8 +235,6 @@ EXAMPLE_OBSTACLES: Final[dict[str, list[str]]] = {
     "activemq.xml": [f"29: <persistenceFactory> is not yet supported {STORES}"],
     "activemq-demo.xml": [
         f"205: {transport('ws', 'localhost:61614/', 'WebSocket')}",
-        f"221: <import> of 'camel.xml' is not yet supported (later feature: routes inside the broker); "
-        f"run its file with spanwire pipeline run, remove it {SKIP}",
     ],
     "activemq-dynamic-network-broker1.xml": [],
     "activemq-dynamic-network-broker2.xml": [],

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from spanwire.client.addressing.redaction import redacted
-from spanwire.pipeline.options import COMMON, DEFAULT_URL, STORES
-from spanwire.routes.endpoints import Broker
+from spanwire.pipeline.options import COMMON, STORES
+from spanwire.routes.endpoints import NO_HOST, THIS_BROKER, Broker, Host
 from spanwire.routes.nodes import Location, Mapping, Node, Word, items_of, mapping_of
 
 MAX_REFERENCES: Final = 8  # from a component over configuration and pools to its factory; ends circles
@@ -132,7 +132,8 @@ def brokers_of(node: Node) -> dict[str, Broker]:
 class BeanReader:
     """Makes brokers of the beans of components; ``warnings`` name properties without effect."""
 
-    def __init__(self, beans: AnyMapping[str, Bean]) -> None:
+    def __init__(self, beans: AnyMapping[str, Bean], host: Host = NO_HOST) -> None:
+        self._host: Final[Host] = host
         self._beans: Final[AnyMapping[str, Bean]] = beans
         self._reported: Final[set[Location]] = set()
         self.warnings: Final[list[str]] = []
@@ -172,11 +173,21 @@ class BeanReader:
         if url is not None:
             return Broker(bean.location, {**options, "url": url}, "", read_options, write_options)
         if "url" in options:
-            return _check_reachable(Broker(bean.location, options, "", read_options, write_options), name)
+            if self._host.is_own(options["url"]):
+                options["url"] = THIS_BROKER
+            return self._reachable(Broker(bean.location, options, "", read_options, write_options), name)
         if current.short_type in (*COMPONENTS, *FACTORIES):
-            return Broker(bean.location, {**options, "url": DEFAULT_URL}, "", read_options, write_options)
+            return Broker(bean.location, {**options, "url": self._host.url}, "", read_options, write_options)
         reason = f"is reached through {current.short_type}, which does not connect to an OpenWire broker"
-        return Broker(bean.location, {}, f"{reason}; give it one with --broker {name}=URL")
+        return Broker(bean.location, {}, f"{reason}; give it one with {self._host.advice(name)}")
+
+    def _reachable(self, broker: Broker, name: str) -> Broker:
+        """Return the broker, or the reason why another process cannot reach it."""
+        url = broker.options["url"]
+        if url == THIS_BROKER or not url.startswith(IN_PROCESS):
+            return broker
+        reason = f"is {redacted(url)}, a broker inside another process; say where it listens with"
+        return Broker(broker.location, {}, f"{reason} {self._host.advice(name)}")
 
     def _warn_unused(self, bean: Bean) -> None:
         """Warn of the properties of a bean without effect, once per bean."""
@@ -204,11 +215,3 @@ def with_overrides(brokers: AnyMapping[str, Broker], overrides: AnyMapping[str, 
         else:
             result_brokers[name] = replace(configured, options={**configured.options, "url": url}, reason="")
     return result_brokers
-
-
-def _check_reachable(broker: Broker, name: str) -> Broker:
-    url = broker.options["url"]
-    if url.startswith(IN_PROCESS):
-        reason = f"is {redacted(url)}, a broker inside another process; say where it listens with --broker {name}=URL"
-        return Broker(broker.location, {}, reason)
-    return broker

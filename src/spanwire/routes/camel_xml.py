@@ -13,6 +13,7 @@ broker needs the bean.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -68,10 +69,11 @@ BY_NAME: Final = "ref:"  # prefix of a URI that names an endpoint
 
 @dataclass(frozen=True, slots=True)
 class CamelFile:
-    """The beans and routes of a document, and a line for each part without effect."""
+    """The beans and routes of documents, and a line for each part without effect."""
 
     node: Node
     warnings: list[str]
+    has_routes: bool = True
 
 
 def read_camel_xml(content: bytes, file: str) -> CamelFile:
@@ -80,7 +82,26 @@ def read_camel_xml(content: bytes, file: str) -> CamelFile:
     Raises:
         ConfigurationError: the document is faulty; the error has the line.
     """
-    return _CamelDocument(file).read(read_xml(content, file))
+    return camel_file([(read_xml(content, file), file)])
+
+
+def camel_file(documents: Iterable[tuple[Element, str]]) -> CamelFile:
+    """Return the contents of several documents, each with the name of its file. Their beans know each other.
+
+    Raises:
+        ConfigurationError: a document is faulty; the error has file and line.
+    """
+    nodes: list[Node] = []
+    warnings: list[str] = []
+    location = Location("", 1)
+    has_routes = False
+    for root, file in documents:
+        location = Location(file, root.line)
+        document = _CamelDocument(file)
+        nodes += document.read(root)
+        warnings += document.warnings
+        has_routes = has_routes or document.has_routes
+    return CamelFile(Items(location, nodes), warnings, has_routes)
 
 
 class _CamelDocument:
@@ -90,10 +111,15 @@ class _CamelDocument:
         self._file: Final = file
         self._beans: Final[list[Node]] = []
         self._routes: Final[list[Node]] = []
-        self._warnings: Final[list[str]] = []
+        self.warnings: Final[list[str]] = []
         self._endpoints: Final[dict[str, str]] = {}  # URIs by id
 
-    def read(self, root: Element) -> CamelFile:
+    @property
+    def has_routes(self) -> bool:
+        """Return True if the document has a route."""
+        return bool(self._routes)
+
+    def read(self, root: Element) -> list[Node]:
         """Return beans, then routes.
 
         Raises:
@@ -105,13 +131,13 @@ class _CamelDocument:
         for child in [root] if root.name in CONTEXTS else root.children:
             self._top(child)
         beans = [_single_entry(location, "beans", Items(location, self._beans))] if self._beans else []
-        return CamelFile(Items(location, [*beans, *self._routes]), self._warnings)
+        return [*beans, *self._routes]
 
     def _location(self, element: Element) -> Location:
         return Location(self._file, element.line)
 
     def _warn(self, element: Element, text: str) -> None:
-        self._warnings.append(str(self._location(element).error(text)))
+        self.warnings.append(str(self._location(element).error(text)))
 
     def _top(self, element: Element) -> None:
         if element.name == "bean":

@@ -80,7 +80,41 @@ WITHOUT_EFFECT: Final = (
 PATHS: Final = ("trustStore", "keyStore", "keyStoreKey")
 THIS_MACHINE: Final = ("localhost", "127.0.0.1", "::1", "0.0.0.0")
 LOCAL: Final = "localhost"
+THIS_BROKER: Final = "vm:"  # URL of the broker that runs the routes; it fills in its address
+ANY_URL: Final = "tcp://127.0.0.1:61616"  # in place of this broker's address, for the checks
 OWN_STATE: Final = ("stagingDirectory", "mode", "filterPushdown", "duplicateIdPrefix")  # set by the runner of routes
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """The broker that runs the routes: ``vm://`` with one of its names is this broker, and so is a missing URL.
+
+    ``vm://NAME?create=false`` is this broker by any name, because its process has no other one.
+    """
+
+    names: frozenset[str] = frozenset()
+
+    @property
+    def url(self) -> str:
+        """Return the URL of a broker without one."""
+        return THIS_BROKER if self.names else DEFAULT_URL
+
+    def is_own(self, url: str) -> bool:
+        """Return True for the URL of this broker."""
+        address, _, options = url.partition("?")
+        if not self.names or not address.startswith("vm:"):
+            return False
+        return address.removeprefix("vm:").strip("/") in self.names or "create=false" in options.split("&")
+
+    def advice(self, name: str) -> str:
+        """Return how to give the broker of a URI scheme another URL."""
+        return f"-D camel.component.{name}.brokerURL=URL" if self.names else f"--broker {name}=URL"
+
+
+NO_HOST: Final = Host()
+
+
+COMPONENT_PROPERTY: Final = re.compile(r"camel\.component\.([^.]+)\.(?:brokerURL|broker-url)")  # as Camel names it
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +131,9 @@ class Broker:
 class EndpointReader:
     """Reads URIs with the names of the brokers in a file."""
 
-    def __init__(self, brokers: AnyMapping[str, Broker]) -> None:
+    def __init__(self, brokers: AnyMapping[str, Broker], host: Host = NO_HOST) -> None:
         self._brokers: Final[AnyMapping[str, Broker]] = brokers
+        self._host: Final[Host] = host
 
     def source(
         self, uri: str, parameters: AnyMapping[str, str], location: Location, route: str, is_durable: bool = True
@@ -158,7 +193,7 @@ class EndpointReader:
         broker = self._brokers.get(scheme)
         if broker is not None and broker.reason:
             raise location.error(f"{scheme} {broker.reason}")
-        base = {"url": DEFAULT_URL}
+        base = {"url": self._host.url}
         if broker is not None:
             base = broker.options | (broker.write_options if route is None else broker.read_options)
         names = READ_NAMES if route is not None else WRITE_NAMES
@@ -172,6 +207,8 @@ class EndpointReader:
             if own not in known:
                 raise location.unknown("parameter", name, {*known, *names, *WITHOUT_EFFECT})
             options[own] = value
+        if self._host.is_own(options["url"]):
+            options["url"] = THIS_BROKER
         options["destination"] = _destination(path, location)
         for name in PATHS:
             if name in options:
@@ -196,8 +233,11 @@ def _check(endpoint: Endpoint, read: Callable[[AnyMapping[str, str]], ReadOption
     Raises:
         ConfigurationError: an option or a store is invalid.
     """
+    options = endpoint.options
+    if options["url"] == THIS_BROKER:
+        options = {**options, "url": ANY_URL}
     try:
-        tls = read(endpoint.options).login.tls
+        tls = read(options).login.tls
         if tls is not None:
             client_context(tls)
     except ConfigurationError as error:
@@ -207,6 +247,8 @@ def _check(endpoint: Endpoint, read: Callable[[AnyMapping[str, str]], ReadOption
 def is_same_broker(first_endpoint: Endpoint, second_endpoint: Endpoint) -> bool:
     """Return True if two endpoints may belong to one broker, because their URLs share an address."""
     urls = first_endpoint.options["url"], second_endpoint.options["url"]
+    if THIS_BROKER in urls:
+        return urls[0] == urls[1]
     first, second = (
         {
             (LOCAL if address.host in THIS_MACHINE else address.host, address.port)

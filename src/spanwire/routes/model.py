@@ -21,6 +21,7 @@ LANGUAGES: Final = (SELECTOR, SQL, CONSTANT)
 SPARK: Final = "spark"  # engines: rows in batches on Spark,
 EMBEDDED: Final = "embedded"  # or messages in a process beside the broker
 ENGINES: Final = (SPARK, EMBEDDED)
+ANY_ENGINE: Final = ""  # the engine of a route that names none: the one of the command
 
 ID_LIST: Final = "ACTIVEMQ_BRIDGE_MSG_ID_LIST"  # property of the JMS bridge's addMessageIDInHeader
 APPENDED_IDS: Final = f"concat_ws(',', try_variant_get(properties['{ID_LIST}'], '$', 'string'), JMSMessageID)"
@@ -205,7 +206,7 @@ class Route:
     steps: list[Step]
     dead_letters: Endpoint | None
     patience: Patience
-    engine: str = SPARK
+    engine: str = ANY_ENGINE
     bridge: BridgeParameters | None = None  # of a jmsBridge
 
 

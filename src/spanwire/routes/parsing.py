@@ -10,16 +10,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from collections.abc import Mapping as AnyMapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, cast
 
+from spanwire import registry
 from spanwire.routes.beans import Bean, BeanReader, beans_of, brokers_of, with_overrides
-from spanwire.routes.camel_xml import read_camel_xml
-from spanwire.routes.endpoints import JDBC, Broker, EndpointReader, is_same_broker
+from spanwire.routes.camel_xml import CamelFile, read_camel_xml
+from spanwire.routes.endpoints import JDBC, NO_HOST, Broker, EndpointReader, Host, is_same_broker
 from spanwire.routes.jms_bridge import bridge_route
 from spanwire.routes.masking import shown_name
 from spanwire.routes.model import (
+    ANY_ENGINE,
     BROKER,
     EMBEDDED,
     ENGINES,
@@ -38,7 +41,6 @@ from spanwire.routes.model import (
 from spanwire.routes.nodes import Entry, Location, Mapping, Node, Word, items_of, mapping_of
 from spanwire.routes.placeholders import Placeholders
 from spanwire.routes.steps import REMARKS, StepReader, parameters_of
-from spanwire.routes.yaml_file import read_yaml
 
 MAX_ROUTES: Final = 100  # routes of a file; each is a query with its own workers
 ROUTE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")  # also the name of a directory
@@ -46,6 +48,8 @@ TOP_WORDS: Final = ("route", "from", "jmsBridge", "brokers", "beans", "errorHand
 ROUTE_WORDS: Final = ("id", "engine", "from", "errorHandler", "deadLetter", "autoStartup", "description")
 FROM_WORDS: Final = ("uri", "parameters", "steps", *REMARKS)
 XML_SUFFIX: Final = ".xml"
+YamlReader = Callable[[bytes, str], Node]
+
 COMMANDS: Final = {SPARK: "spanwire pipeline run", EMBEDDED: "spanwire bridge run"}
 
 
@@ -58,12 +62,12 @@ class RouteFile:
     warnings: list[str]
 
     def only(self, engine: str) -> RouteFile:
-        """Return the routes of one engine, with a warning for each other route.
+        """Return the routes of one engine and those that name none, with a warning for each other route.
 
         Raises:
             ConfigurationError: no route has the engine.
         """
-        chosen = [route for route in self.routes if route.engine == engine]
+        chosen = [route for route in self.routes if route.engine in (engine, ANY_ENGINE)]
         if not chosen:
             first = self.routes[0]
             raise first.location.error(
@@ -76,7 +80,7 @@ class RouteFile:
                 )
             )
             for route in self.routes
-            if route.engine != engine
+            if route.engine not in (engine, ANY_ENGINE)
         ]
         return RouteFile(self.file, chosen, [*self.warnings, *others])
 
@@ -89,25 +93,41 @@ class RouteFile:
 
 
 def read_routes(
-    content: bytes, file: str, placeholders: Placeholders, overrides: AnyMapping[str, str] | None = None
+    content: bytes,
+    file: str,
+    placeholders: Placeholders,
+    overrides: AnyMapping[str, str] | None = None,
+    host: Host = NO_HOST,
 ) -> RouteFile:
     """Return the routes of a YAML or XML file.
 
-    ``overrides`` are URLs of brokers by name.
+    ``overrides`` are URLs of brokers by name. ``host`` is the broker that runs the routes, if there is one.
 
     Raises:
         ConfigurationError: the file is faulty; the error has one line with file, line and word.
     """
-    is_xml = file.endswith(XML_SUFFIX) or content.lstrip().startswith(b"<")
-    camel = read_camel_xml(content, file) if is_xml else None
-    node = placeholders.fill(read_yaml(content, file) if camel is None else camel.node, is_xml)
-    return _Parser(node, file, overrides or {}, [] if camel is None else camel.warnings).routes()
+    if file.endswith(XML_SUFFIX) or content.lstrip().startswith(b"<"):
+        return routes_of(read_camel_xml(content, file), file, placeholders, overrides, host)
+    read_yaml = cast(YamlReader, registry.load(registry.YAML_READER))  # needs PyYAML
+    return _Parser(placeholders.fill(read_yaml(content, file)), file, overrides or {}, [], host).routes()
+
+
+def routes_of(
+    camel: CamelFile,
+    file: str,
+    placeholders: Placeholders,
+    overrides: AnyMapping[str, str] | None = None,
+    host: Host = NO_HOST,
+) -> RouteFile:
+    """Return the routes of Camel's XML; see `read_routes`. ``file`` is the name for an error without a line."""
+    node = placeholders.fill(camel.node, is_spring=True)
+    return _Parser(node, file, overrides or {}, camel.warnings, host).routes()
 
 
 class _Parser:
     """Reads one file: names first, then routes."""
 
-    def __init__(self, node: Node, file: str, overrides: AnyMapping[str, str], warnings: list[str]) -> None:
+    def __init__(self, node: Node, file: str, overrides: AnyMapping[str, str], warnings: list[str], host: Host) -> None:
         self._file: Final = file
         self._warnings: Final = warnings
         entries: list[tuple[str, Entry]] = []
@@ -123,10 +143,10 @@ class _Parser:
                 brokers |= brokers_of(entry.value)
             elif name == "beans":
                 beans |= beans_of(entry.value)
-        components = BeanReader(beans)
+        components = BeanReader(beans, host)
         brokers |= components.brokers(overrides)
         warnings += components.warnings
-        self._endpoints: Final = EndpointReader(with_overrides(brokers, overrides, file))
+        self._endpoints: Final = EndpointReader(with_overrides(brokers, overrides, file), host)
         self._steps: Final = StepReader(self._endpoints)
 
     def routes(self) -> RouteFile:
@@ -209,8 +229,8 @@ class _Parser:
 
 
 def _engine(words: Mapping) -> str:
-    engine = words.text("engine") or SPARK
-    if engine not in ENGINES:
+    engine = words.text("engine") or ANY_ENGINE
+    if engine and engine not in ENGINES:
         raise words.entries["engine"].location.unknown("engine", engine, ENGINES)
     return engine
 

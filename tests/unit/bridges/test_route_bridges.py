@@ -136,7 +136,7 @@ def test_a_route_from_one_destination_to_another_is_a_bridge() -> None:
     )
     assert (definition.source.subscription, definition.source.client_id) == ("s", "c")
     assert definition.quality is Quality.DUPLICATES_OK
-    assert (definition.batch, definition.retry) == (BatchLimits(), RetryPolicy(10, -1))
+    assert (definition.batch, definition.retry) == (BatchLimits(), RetryPolicy(-1, -1))
     assert definition.steps == (DropTemporaryReplyTo(),)
 
 

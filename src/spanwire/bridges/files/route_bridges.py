@@ -96,8 +96,7 @@ def _batch(route: Route) -> BatchLimits:
 def _retry(route: Route) -> RetryPolicy:
     if route.bridge is not None:
         return RetryPolicy(route.bridge.max_retries, route.bridge.interval_ms)
-    patience = route.patience
-    return RetryPolicy(patience.retries, FOREVER if patience.is_growing else patience.interval_ms)
+    return RetryPolicy(FOREVER, FOREVER)  # as Camel's, with growing pauses
 
 
 def _target_of(route: Route) -> Endpoint:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from spanwire import registry
 from spanwire.documents.element import Element
@@ -23,6 +23,9 @@ from spanwire.service.config.reference import BROKER, PROPERTIES, reference_file
 from spanwire.service.config.values.decryption import Decryption
 from spanwire.service.config.values.diagnostics import Findings, read_text_file
 
+if TYPE_CHECKING:
+    from spanwire.bridges.model.definition import BridgeDefinition
+
 BROKER_SOURCE: Final = "the broker: uri"  # the name in errors, because the URI may contain secrets
 # Debian's package has the configuration of each instance below /etc and its base directory below /var/lib.
 DEBIAN_INSTANCE: Final = re.compile(r"/etc/activemq/instances-(?:available|enabled)/([^/]+)")
@@ -30,7 +33,11 @@ DEBIAN_HOME: Final = "/usr/share/activemq"
 DEBIAN_BASES: Final = "/var/lib/activemq"
 
 TomlReader = Callable[[bytes, str], Element]
-BrokerReader = Callable[[Findings, Variables, Decryption], Element | None]
+Document = tuple[Element | None, list[tuple[Element, str]]]  # the broker, and the documents with routes of Camel
+BrokerReader = Callable[[Findings, Variables, Decryption], Document]
+RouteReader = Callable[
+    [list[tuple[Element, str]], Findings, Variables, list[str], list[str]], tuple["BridgeDefinition", ...]
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,23 +56,24 @@ class ConfigurationReader:
         """Read the configuration of a reference. Raises `ConfigurationError`."""
         if reference.startswith(BROKER):
             broker = broker_element(reference)
-            return self._interpreted(Path.cwd() / "broker", BROKER_SOURCE, lambda *_: broker)
+            return self._interpreted(Path.cwd() / "broker", BROKER_SOURCE, lambda *_: (broker, []))
         if reference.startswith(PROPERTIES):
             path = reference_file(reference, PROPERTIES)
             broker = properties_element(path)
-            return self._interpreted(path, str(path), lambda *_: broker)
+            return self._interpreted(path, str(path), lambda *_: (broker, []))
         path = reference_path(reference)
         return self.file(read_text_file(path), path)
 
     def file(self, content: bytes, path: Path) -> BrokerConfiguration:
         """Read the configuration in ``content`` of the file ``path``: TOML by the suffix, else XML."""
 
-        def broker(findings: Findings, variables: Variables, decryption: Decryption) -> Element | None:
+        def broker(findings: Findings, variables: Variables, decryption: Decryption) -> Document:
             if path.suffix.lower() == ".toml":
                 read_toml = cast(TomlReader, registry.load(registry.TOML_READER))
-                return read_toml(content, findings.source)
-            document = read_xml(content, findings.source)
-            return SpringDocument(document, findings, variables, path.parent, decryption).broker()
+                return read_toml(content, findings.source), []
+            root = read_xml(content, findings.source)
+            document = SpringDocument(root, findings, variables, path.parent, decryption)
+            return document.broker(), document.camel_documents()
 
         return self._interpreted(path, str(path), broker)
 
@@ -76,17 +84,33 @@ class ConfigurationReader:
         defined = {**definitions(self.environment), **self.placeholders}
         directories = StartDirectories(path, defined, self.environment)
         variables = Variables({**directories.placeholders(), **defined}, self.environment, decryption)
-        broker = read(findings, variables, decryption)
+        broker, camel = read(findings, variables, decryption)
         if broker is None:
             findings.raise_if_any()
             raise ConfigurationError(f"{path}: it contains no broker")
         replace_placeholders(broker, variables, findings)
         configuration = Interpreter(findings, Path.cwd(), variables, decryption).broker(broker)
         configuration = replace(configuration, presumed_base=directories.presumed_base())
+        if camel:
+            routes = self._routes(camel, findings, variables, configuration)
+            warnings = findings.warnings
+            configuration = replace(configuration, bridges=(*configuration.bridges, *routes), warnings=warnings)
         for obstacle in () if self.inspect is None else self.inspect(configuration):
             findings.add_obstacle(obstacle)
         findings.raise_if_any()
         return configuration
+
+    def _routes(
+        self,
+        camel: list[tuple[Element, str]],
+        findings: Findings,
+        variables: Variables,
+        configuration: BrokerConfiguration,
+    ) -> tuple[BridgeDefinition, ...]:
+        """Return the routes of Camel; ``vm://`` with the broker's name is the broker."""
+        read = cast(RouteReader, registry.load(registry.ROUTE_INTERPRETER))
+        taken = [bridge.name for bridge in configuration.bridges]
+        return read(camel, findings, variables, [configuration.broker_name], taken)
 
 
 def read_configuration(

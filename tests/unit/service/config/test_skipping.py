@@ -211,7 +211,6 @@ def test_what_may_hold_what_guards_access_is_never_left_out(beside: str) -> None
         "<bean class='org.apache.derby.jdbc.EmbeddedDataSource'/>",
         "<bean class='org.apache.activemq.ActiveMQConnectionFactory'/>",
         "<bean class='oracle.jdbc.pool.OracleDataSource'/>",
-        "<camelContext xmlns='http://camel.apache.org/schema/spring'/>",
         "<import resource='conf/camel.xml'/>",
         "<import resource='camel-routes.xml'/>",
     ],
@@ -220,6 +219,14 @@ def test_what_stands_beside_the_broker_and_guards_nothing_is_left_out_with_a_lin
     configuration = read("", beside=beside)
     assert len(configuration.skipped) == 1
     assert configuration.warnings == ()
+
+
+def test_a_camel_context_without_routes_is_told() -> None:
+    configuration = read("", beside="<camelContext xmlns='http://camel.apache.org/schema/spring'/>")
+    assert configuration.bridges == ()
+    assert [line.partition(": ")[2] for line in configuration.warnings] == [
+        "the components of Camel have no effect: there is no route"
+    ]
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from typing import Final
 from spanwire.documents.element import Element
 from spanwire.model.errors import ConfigurationError
 from spanwire.service.config.readers.bridge_beans import BridgeBeans
+from spanwire.service.config.readers.camel_beans import CamelBeans
 from spanwire.service.config.readers.properties import Variables, read_properties
 from spanwire.service.config.readers.web_server import WebServer
 from spanwire.service.config.values.decryption import SETTINGS, Decryption
@@ -49,8 +50,7 @@ CONFIGURER_SETTINGS: Final = frozenset(
         "properties searchSystemEnvironment systemPropertiesMode systemPropertiesModeName"
     ).split()
 )
-ROUTES: Final = "routes inside the broker"
-RUN_ROUTES: Final = "run its file with spanwire pipeline run, remove it"
+ROUTES: Final = "parts of Camel that no route needs"
 # Elements of ActiveMQ's schema that serve programs reading the file, not the broker.
 PROGRAMS: Final = frozenset("connectionFactory pooledConnectionFactory queue topic xaConnectionFactory".split())
 LATER_BEANS: Final = {
@@ -97,6 +97,7 @@ class SpringDocument:
         self._base: Final = base
         self._decryption: Final = decryption
         self._web: Final = WebServer(findings, variables, base)
+        self._camel: Final = CamelBeans(root, findings, variables, base)
         self._locations = 0
         self._optional = False  # True if property files may be missing
 
@@ -115,16 +116,23 @@ class SpringDocument:
         for broker in brokers[:1]:
             beans.insert(broker)
         for element in root.children:
-            if not any(element is broker for broker in brokers) and not beans.is_used(element):
+            if any(element is broker for broker in brokers) or self._camel.is_used(element):
+                continue
+            if not beans.is_used(element):
                 self._beside_broker(element)
         if not brokers:
-            self._findings.error(root.line, "<beans> holds no <broker>")
+            advice = "" if not self.camel_documents() else "; run its routes with spanwire bridge run, or import it"
+            self._findings.error(root.line, f"<beans> holds no <broker>{advice}")
             return None
         for second in brokers[1:]:
             self._findings.error(second.line, "a second <broker>; start each broker from its own file")
         self._namespace(brokers[0])
         self._web.insert(brokers[0])
         return brokers[0]
+
+    def camel_documents(self) -> list[tuple[Element, str]]:
+        """Return the documents with routes of Camel, each with the name of its file."""
+        return self._camel.documents()
 
     def _namespace(self, broker: Element) -> None:
         if broker.namespace == OLD_CORE:
@@ -147,8 +155,6 @@ class SpringDocument:
             self._import(element)
         elif element.name == "jetty":
             self._web.read_element(element)
-        elif element.name == "camelContext":
-            self._findings.not_yet(element.line, "<camelContext>", ROUTES, RUN_ROUTES)
         elif element.name in PROGRAMS and element.namespace in NAMESPACES:
             word = f"<{element.name}> beside the broker"
             self._findings.not_yet(element.line, word, "objects for Java programs in the same file")
@@ -163,7 +169,7 @@ class SpringDocument:
             self._findings.unknown(element.line, "element in <beans>", element.name, known)
 
     def _import(self, element: Element) -> None:
-        """Read the web server of an imported ``jetty.xml``; report another file, which is never read.
+        """Read the web server of an imported ``jetty.xml``, or routes; report another file, which is never used.
 
         The likely contents of the file decide whether the broker can do without it.
         """
@@ -171,8 +177,10 @@ class SpringDocument:
         word = f"<import> of {resource[:MAX_WORD]!r}"
         if JETTY_FILE.fullmatch(resource):
             self._web.read_import(resource, element.line)
+        elif self._camel.take_import(resource, element.line):
+            return
         elif CAMEL_FILE.fullmatch(resource):
-            self._findings.not_yet(element.line, word, ROUTES, RUN_ROUTES)
+            self._findings.refuse_or_skip(element.line, f"{word} has no effect: there is no such file with routes")
         else:
             advice = "copy its contents here, because it may guard access"
             self._findings.error(element.line, f"{word} is not read: {advice}")

@@ -97,6 +97,10 @@ class Findings:
         """Add a warning about a valid setting with a surprising effect."""
         self._warnings.append((line, f"{self.source}:{line}: {text}"))
 
+    def add_warning(self, text: str) -> None:
+        """Add a warning with the position in its text, behind the others."""
+        self._warnings.append((sys.maxsize, text))
+
     def raise_if_any(self) -> None:
         """Raise `RefusedConfigurationError` with all obstacles in the order of the file, one per line."""
         if not self._obstacles:

@@ -1,0 +1,79 @@
+"""Interprets the Camel routes of a broker: each becomes a bridge in the process of the bridges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from spanwire.bridges.files.route_bridges import bridge_of_route
+from spanwire.bridges.model.definition import BridgeDefinition
+from spanwire.bridges.model.this_broker import reached_at
+from spanwire.bridges.running.process import check_bridge
+from spanwire.documents.element import Element
+from spanwire.model.errors import ConfigurationError
+from spanwire.routes.camel_xml import camel_file
+from spanwire.routes.endpoints import ANY_URL, COMPONENT_PROPERTY, Host
+from spanwire.routes.model import EMBEDDED
+from spanwire.routes.parsing import routes_of
+from spanwire.routes.placeholders import Placeholders
+from spanwire.service.config.readers.properties import UnknownPlaceholderError, Variables
+from spanwire.service.config.values.diagnostics import Findings
+
+
+class VariableMapping(Mapping[str, str]):
+    """The values of a broker's placeholders by name."""
+
+    def __init__(self, variables: Variables) -> None:
+        self._variables: Final = variables
+
+    def __getitem__(self, name: str) -> str:
+        """Return the value; raises `KeyError`."""
+        try:
+            return self._variables.replace(f"${{{name}}}")
+        except UnknownPlaceholderError:
+            raise KeyError(name) from None
+
+    def __iter__(self) -> Iterator[str]:
+        """Return the names, without those of the environment."""
+        return iter(self._variables.names())
+
+    def __len__(self) -> int:
+        """Return the number of names."""
+        return len(self._variables.names())
+
+
+def read_camel_contexts(
+    documents: list[tuple[Element, str]],
+    findings: Findings,
+    variables: Variables,
+    names: Iterable[str],
+    taken: Iterable[str],
+) -> tuple[BridgeDefinition, ...]:
+    """Return the routes of a broker's documents as bridges; faults are in the findings.
+
+    ``names`` are those of the broker behind ``vm://``. ``taken`` are the names of its other bridges.
+    """
+    values = VariableMapping(variables)
+    try:
+        camel = camel_file(documents)
+        if not camel.has_routes:
+            findings.warn(documents[0][0].line, "the components of Camel have no effect: there is no route")
+            return ()
+        overrides = {
+            match[1]: values[name] for name in values if (match := COMPONENT_PROPERTY.fullmatch(name)) is not None
+        }
+        file = routes_of(
+            camel, findings.source, Placeholders(values, variables.environment), overrides, Host(frozenset(names))
+        )
+        definitions = tuple(bridge_of_route(route) for route in file.only(EMBEDDED).routes)
+        for definition in definitions:
+            check_bridge(reached_at(definition, ANY_URL))
+    except ConfigurationError as error:
+        findings.add_obstacle(str(error))
+        return ()
+    for warning in file.warnings:
+        findings.add_warning(warning)
+    doubled = {definition.name for definition in definitions} & set(taken)
+    if doubled:
+        findings.add_obstacle(f"{findings.source}: a route and a bridge are named {min(doubled)!r}; names must differ")
+    return definitions
