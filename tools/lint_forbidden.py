@@ -55,7 +55,7 @@ SINGLE_MODULES: Final = frozenset(
 )  # fmt: skip -- modules that pyproject.toml lists beside packages; the list only gets shorter
 SEPARATOR: Final = re.compile(r"\s*#( ?[-=]{2,}( .*)?| .*[-=]{4,})$")
 MAX_GENERATED_LINES: Final = 8000  # all generated modules together
-GENERATED: Final = ("_marshallers.py",)
+GENERATED: Final = ("_marshallers.py", "_fields.py")
 REGISTRY: Final = "src/spanwire/registry.py"
 
 

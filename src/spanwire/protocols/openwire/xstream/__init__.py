@@ -1,0 +1,1 @@
+"""OpenWire as text: commands in the XML of activemq-http, which XStream writes, and their binary frames."""

@@ -1,0 +1,159 @@
+"""The XML that activemq-http wrote for each command reads as the frame of the command, and frames as that XML."""
+
+from __future__ import annotations
+
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from spanwire.protocols.openwire.codec._marshallers import (
+    ActiveMQQueue,
+    ActiveMQTextMessage,
+    ConnectionInfo,
+    ExceptionResponse,
+    ProducerInfo,
+    RemoveInfo,
+)
+from spanwire.protocols.openwire.codec.codec import FrameEncoder, StructureDecoder
+from spanwire.protocols.openwire.codec.errors import OpenWireProtocolError
+from spanwire.protocols.openwire.codec.schema import DataStructure, Throwable
+from spanwire.protocols.openwire.codec.wire_format import WireFormat
+from spanwire.protocols.openwire.xstream.reader import XmlReader
+from spanwire.protocols.openwire.xstream.writer import CARRIER, XmlWriter
+from tests.support.openwire_structures import load_vectors
+
+CASES: list[dict[str, Any]] = load_vectors("xstream")["cases"]
+TYPES = sorted({case["type"] for case in CASES})
+COMPLETE_CASES = 256
+# Fields that Java's classes do not send: transient ones, and those that only Java's classes have.
+TRANSIENT = {"networkSubscription", "networkConsumerPath", "receivedByDFBridge"}
+ONLY_IN_JAVA = {"size", "readOnlyProperties", "readOnlyBody", "firstAckNumber", "lastAckNumber"}
+COMMAND = "org.apache.activemq.command."
+
+
+def read(text: str) -> Any:
+    frame = XmlReader().frame(text.encode())
+    return StructureDecoder(WireFormat()).decode(frame, 4, len(frame))
+
+
+def written(structure: DataStructure) -> str:
+    return XmlWriter().text(FrameEncoder().encode(structure)).decode()
+
+
+def fields(element: ElementTree.Element) -> Any:
+    """An element as text, or as its inner elements: by name, and in order where a name repeats."""
+    if len(element) == 0:
+        return element.text or ""
+    values = [(child.tag, child.get("class"), fields(child)) for child in element]
+    return sorted((value for value in values if value[0] not in TRANSIENT | ONLY_IN_JAVA), key=lambda value: value[0])
+
+
+def tree(text: str) -> Any:
+    """The document without what may differ: white space, and names of exceptions that XStream refuses to create."""
+    root = ElementTree.fromstring(text.replace("&#x0;", "NUL"))
+    for element in root.iter():
+        if element.get("class", "").startswith(("java.io", "javax.jms")):
+            element.set("class", CARRIER)
+    return root.tag, fields(root)
+
+
+def test_the_vectors_are_complete() -> None:
+    assert len(CASES) == COMPLETE_CASES
+    assert len(TYPES) == 57
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_java_s_xml_of_every_command_reads_as_java_reads_it(kind: str) -> None:
+    for case in (case for case in CASES if case["type"] == kind):
+        frame = XmlReader().frame(case["xml"].encode())
+        assert frame.hex() == (case["back"] or case["frame"]), case["note"]
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_every_command_is_written_with_java_s_fields_and_values(kind: str) -> None:
+    for case in (case for case in CASES if case["type"] == kind):
+        text = XmlWriter().text(bytes.fromhex(case["frame"])).decode()
+        assert tree(text) == tree(case["xml"]), case["note"]
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_every_command_is_unchanged_after_writing_and_reading(kind: str) -> None:
+    for case in (case for case in CASES if case["type"] == kind):
+        frame = bytes.fromhex(case["frame"])
+        assert XmlReader().frame(XmlWriter().text(frame)) == frame, case["note"]
+
+
+def test_a_reference_stands_for_the_element_that_its_path_leads_to() -> None:
+    text = f"""<{COMMAND}ProducerInfo><brokerPath><{COMMAND}BrokerId><value>a</value></{COMMAND}BrokerId>
+        <{COMMAND}BrokerId><value>b</value></{COMMAND}BrokerId>
+        <{COMMAND}BrokerId reference="../{COMMAND}BrokerId[2]"/></brokerPath></{COMMAND}ProducerInfo>"""
+    info = read(text)
+    assert isinstance(info, ProducerInfo)
+    assert [broker.value for broker in info.broker_path or []] == ["a", "b", "b"]
+
+
+def test_the_text_of_a_text_message_is_read_where_it_has_no_content() -> None:
+    message = read(f"<{COMMAND}ActiveMQTextMessage><text>caf\u00e9</text></{COMMAND}ActiveMQTextMessage>")
+    assert isinstance(message, ActiveMQTextMessage)
+    assert message.content == b"\x00\x00\x00\x05caf\xc3\xa9"
+
+
+def test_base64_may_have_line_ends() -> None:
+    content = "<content><data>AAAA\nAWE=\n</data><offset>4</offset><length>1</length></content>"
+    message = read(f"<{COMMAND}ActiveMQBytesMessage>{content}</{COMMAND}ActiveMQBytesMessage>")
+    assert message.content == b"a"
+
+
+def test_absent_fields_have_java_s_default_values() -> None:
+    info = read(f"<{COMMAND}ConnectionInfo/>")
+    assert isinstance(info, ConnectionInfo)
+    assert (info.command_id, info.response_required, info.user_name, info.connection_id) == (0, False, None, None)
+
+
+def test_unknown_fields_are_skipped() -> None:
+    info = read(f"<{COMMAND}ConnectionInfo><password>p</password><novelty><a/></novelty></{COMMAND}ConnectionInfo>")
+    assert info.password == "p"
+
+
+def test_control_characters_pass_in_both_directions() -> None:
+    name = "a\x00\x01\x1f\t\r\n<&>\"'\u00e9\u20ac\U0001f600"
+    structure = ConnectionInfo()
+    structure.user_name = name
+    text = written(structure)
+    assert "&#x0;&#x1;&#x1f;" in text
+    assert read(text).user_name == name
+    assert read(text.replace("&#x1f;", "&#31;")).user_name == name
+
+
+def test_an_exception_that_xstream_would_refuse_is_carried_by_another_one() -> None:
+    refusal = Throwable(
+        "javax.jms.InvalidClientIDException", "taken", [], Throwable("java.lang.SecurityException", None)
+    )
+    text = written(ExceptionResponse(exception=refusal, correlation_id=7))
+    assert f'<exception class="{CARRIER}" ' in text
+    assert '<cause class="java.lang.SecurityException">' in text
+    response = read(text)
+    assert isinstance(response, ExceptionResponse)
+    assert response.exception is not None and response.exception.cause is not None
+    assert response.exception.class_name == "javax.jms.InvalidClientIDException"
+    assert response.exception.cause.class_name == "java.lang.SecurityException"
+
+
+def test_a_class_name_cannot_leave_its_attribute() -> None:
+    text = written(ExceptionResponse(exception=Throwable('java.lang.X"/><a b="', "m")))
+    response = read(text)
+    assert response.exception.class_name == 'java.lang.X"/><a b="'
+
+
+def test_a_frame_that_ends_early_cannot_be_written() -> None:
+    frame = FrameEncoder().encode(RemoveInfo(object_id=ActiveMQQueue(physical_name="A")))
+    with pytest.raises(OpenWireProtocolError):
+        XmlWriter().text(frame[:-1])
+    with pytest.raises(OpenWireProtocolError, match="left over"):
+        XmlWriter().text(frame + b"\x00")
+
+
+def test_a_frame_of_an_unknown_type_cannot_be_written() -> None:
+    with pytest.raises(OpenWireProtocolError, match="unknown data structure type 250"):
+        XmlWriter().text(b"\x00\x00\x00\x01\xfa")

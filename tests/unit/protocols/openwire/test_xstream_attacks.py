@@ -1,0 +1,166 @@
+"""Attacks on readers of XStream's XML: gadgets, entities, references, depth and size. Each is refused in one line."""
+
+from __future__ import annotations
+
+import sys
+import tracemalloc
+
+import pytest
+
+from spanwire.protocols.openwire.codec.errors import OpenWireProtocolError
+from spanwire.protocols.openwire.codec.schema import MAX_NESTED_DEPTH
+from spanwire.protocols.openwire.xstream.elements import MAX_ATTRIBUTE, MAX_ATTRIBUTES, MAX_DEPTH, MAX_ELEMENTS
+from spanwire.protocols.openwire.xstream.reader import MAX_CAUSES, XmlReader
+
+COMMAND = "org.apache.activemq.command."
+MIB = 1024 * 1024
+# Outermost classes of the published chains (XStream's advisories, CVE-2013-7285 to CVE-2021-39154).
+GADGETS = (
+    "<sorted-set><string>foo</string><dynamic-proxy><interface>java.lang.Comparable</interface>"
+    '<handler class="java.beans.EventHandler"><target class="java.lang.ProcessBuilder"><command><string>id</string>'
+    "</command></target><action>start</action></handler></dynamic-proxy></sorted-set>",
+    "<java.util.PriorityQueue serialization='custom'><unserializable-parents/></java.util.PriorityQueue>",
+    "<linked-hash-set><jdk.nashorn.internal.objects.NativeString/></linked-hash-set>",
+    "<java.lang.ProcessBuilder><command><string>id</string></command></java.lang.ProcessBuilder>",
+    "<org.springframework.context.support.ClassPathXmlApplicationContext/>",
+    "<map><entry><jdk.nashorn.internal.objects.NativeString/></entry></map>",
+    "<void/>",
+)
+
+
+def refusal(text: str | bytes, max_frame_size: int = MIB) -> str:
+    with pytest.raises(OpenWireProtocolError) as caught:
+        XmlReader(max_frame_size).frame(text if isinstance(text, bytes) else text.encode())
+    line = str(caught.value)
+    assert "\n" not in line
+    return line
+
+
+@pytest.mark.parametrize("gadget", GADGETS)
+def test_xstream_gadgets_are_no_structures_of_openwire(gadget: str) -> None:
+    modules = set(sys.modules)
+    assert "no structure of OpenWire" in refusal(gadget)
+    inner = f"<{COMMAND}RemoveInfo><objectId class='{gadget[1:].split('>')[0].split(' ')[0].rstrip('/')}'/>"
+    assert "no structure of OpenWire" in refusal(f"{inner}</{COMMAND}RemoveInfo>")
+    in_array = f"<{COMMAND}DataArrayResponse><data>{gadget}</data></{COMMAND}DataArrayResponse>"
+    assert "no structure of OpenWire" in refusal(in_array)
+    assert set(sys.modules) == modules
+
+
+@pytest.mark.parametrize("gadget", GADGETS)
+def test_xstream_gadgets_in_unknown_fields_are_skipped_unread(gadget: str) -> None:
+    modules = set(sys.modules)
+    frame = XmlReader().frame(f"<{COMMAND}KeepAliveInfo><x>{gadget}</x></{COMMAND}KeepAliveInfo>".encode())
+    assert frame[4] == 10
+    assert set(sys.modules) == modules
+
+
+@pytest.mark.parametrize(
+    "name", ["", "BrokerId.", "../BrokerId", "BrokerId\u0000", "\uff22rokerId", "brokerid", "Message"]
+)
+def test_only_exact_names_of_structures_are_classes(name: str) -> None:
+    text = f"<{COMMAND}RemoveInfo><objectId class='{COMMAND}{name}'/></{COMMAND}RemoveInfo>"
+    assert refusal(text.replace("\0", "&#0;"))
+
+
+def test_entity_bombs_are_refused_before_an_entity_is_read() -> None:
+    entities = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10}">' for n in range(1, 10))
+    bomb = f'<!DOCTYPE x [<!ENTITY e0 "lol">{entities}]><{COMMAND}KeepAliveInfo>&e9;</{COMMAND}KeepAliveInfo>'
+    tracemalloc.start()
+    assert "document type" in refusal(bomb)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < MIB
+
+
+@pytest.mark.parametrize(
+    "prologue",
+    [
+        '<!DOCTYPE x SYSTEM "http://127.0.0.1:1/canary.dtd">',
+        '<!DOCTYPE x [<!ENTITY e SYSTEM "file:///etc/passwd">]>',
+        '<!DOCTYPE x [<!ENTITY % p SYSTEM "http://127.0.0.1:1/canary.dtd">%p;]>',
+        "<!DOCTYPE x>",
+        '<?xml-stylesheet href="http://127.0.0.1:1/"?>',
+    ],
+)
+def test_document_types_and_instructions_are_refused(prologue: str) -> None:
+    line = refusal(f"{prologue}<{COMMAND}KeepAliveInfo/>")
+    assert "document type" in line or "processing instruction" in line
+
+
+def test_unknown_entities_are_refused() -> None:
+    assert "no XML" in refusal(f"<{COMMAND}KeepAliveInfo>&lol;</{COMMAND}KeepAliveInfo>")
+
+
+def test_references_to_themselves_are_refused() -> None:
+    response = f"{COMMAND}DataResponse"
+    text = f"<{response}><data class='{response}' reference='..'/></{response}>"
+    assert f"more than {MAX_NESTED_DEPTH} deep" in refusal(text)
+    circle = f"<{response}><data class='{response}' reference='../data'/></{response}>"
+    assert "leads to another reference" in refusal(circle)
+
+
+def test_a_bomb_of_references_ends_at_the_size_of_a_frame() -> None:
+    """Each array has the one before it twice, so that 25 short lines stand for 32 million structures."""
+    info = f"{COMMAND}BrokerInfo"
+    text = f"<{info}><brokerName>{'x' * 1000}</brokerName></{info}>"
+    for _ in range(25):
+        twin = f"<{info} reference='../{info}'/>"
+        text = f"<{info}><peerBrokerInfos>{text}{twin}</peerBrokerInfos></{info}>"
+    tracemalloc.start()
+    assert "larger than 1048576 bytes" in refusal(text)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 16 * MIB
+
+
+@pytest.mark.parametrize("path", [".", "/", "../nothing", "../../..", "../x[0]", "../x[-1]", "../x[1", "a" * 1024])
+def test_references_that_lead_nowhere_are_refused(path: str) -> None:
+    text = f"<{COMMAND}RemoveInfo><objectId class='{COMMAND}BrokerId' reference='{path}'/></{COMMAND}RemoveInfo>"
+    assert "nowhere" in refusal(text)
+
+
+def test_deep_wide_and_long_documents_are_refused() -> None:
+    root = f"{COMMAND}KeepAliveInfo"
+    assert f"more than {MAX_DEPTH} deep" in refusal(f"<{root}>" + "<a>" * 100_000)
+    assert f"more than {MAX_ELEMENTS} elements" in refusal(f"<{root}>" + "<a/>" * (MAX_ELEMENTS + 1))
+    attributes = " ".join(f"a{n}='1'" for n in range(MAX_ATTRIBUTES + 1))
+    assert f"more than {MAX_ATTRIBUTES} attributes" in refusal(f"<{root} {attributes}/>")
+    assert f"longer than {MAX_ATTRIBUTE}" in refusal(f"<{root} class='{'x' * (MAX_ATTRIBUTE + 1)}'/>")
+
+
+def test_long_chains_of_causes_are_refused() -> None:
+    cause = "<cause class='java.lang.Error'>" * (MAX_CAUSES + 2) + "</cause>" * (MAX_CAUSES + 2)
+    text = f"<{COMMAND}ExceptionResponse><exception class='java.lang.Error'>{cause}</exception>"
+    assert f"more than {MAX_CAUSES} causes" in refusal(f"{text}</{COMMAND}ExceptionResponse>")
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        "<commandId>1e3</commandId>",
+        "<commandId>\uff11</commandId>",
+        "<commandId>1_0</commandId>",
+        f"<commandId>{'9' * 5000}</commandId>",
+        "<commandId>4294967296</commandId>",
+        "<content><data>%%%</data></content>",
+        "<content><data>AAAA</data><offset>2</offset><length>2147483647</length></content>",
+        "<content><data>AAAA</data><offset>-1</offset><length>1</length></content>",
+        "<priority>300</priority>",
+        f"<type>{'x' * 70_000}</type>",
+        "<type>&#xd800;</type>",
+        "<destination/>",
+    ],
+)
+def test_values_without_a_form_in_openwire_are_refused(field: str) -> None:
+    assert refusal(f"<{COMMAND}ActiveMQMessage>{field}</{COMMAND}ActiveMQMessage>")
+
+
+@pytest.mark.parametrize("text", ["", " ", "x", "<a", "<a></b>", "<a/><b/>", "\ufeff", "<?xml version='1.0'?>"])
+def test_what_is_no_document_is_refused(text: str) -> None:
+    assert refusal(text)
+
+
+def test_the_declared_encoding_is_ignored() -> None:
+    text = f"<?xml version='1.0' encoding='utf-7'?><{COMMAND}KeepAliveInfo/>"
+    assert XmlReader().frame(text.encode())[4] == 10
