@@ -1,7 +1,9 @@
 #!/bin/sh
 # Print the first interpreter that is Python 3.11 or later; say in one line if there is none.
-# The plain python3 comes first: the headers and the venv module that apt offers belong to it.
-for name in python3 python3.14 python3.13 python3.12 python3.11; do
+# That of the distribution comes first: the headers and the venv module that apt offers belong to it, and it is built with
+# profile-guided optimisation. An interpreter that was compiled by hand, as pyenv does, often is not, and takes a third more
+# processor time.
+for name in /usr/bin/python3 python3 python3.14 python3.13 python3.12 python3.11; do
     path=$("$name" -c 'import sys; print(sys.executable if sys.version_info >= (3, 11) else "")' 2>/dev/null)
     if [ -n "$path" ]; then
         echo "$path"
