@@ -31,7 +31,7 @@ from spanwire.management.attributes import (
     messages,
     text,
 )
-from spanwire.management.work_tables import BRANCHES, JOBS, TASKS
+from spanwire.management.work_tables import BRANCHES, JOBS, LINK_DESTINATIONS, STORES, TASKS
 
 RUNNING: Final = "running"  # the state of a link that forwards
 ADVISORY_TOPICS: Final = "topic://ActiveMQ.Advisory."
@@ -208,6 +208,10 @@ PRODUCERS: Final = ViewTable(
         integer("session", "number of the session", "SessionId"),
         integer("waiting_sends", "sends that wait for memory or disk"),
         flag("blocked", "a send waits for memory or disk", "ProducerBlocked"),
+        messages("sent", "sent since the producer exists", "SentCount", NO_METRIC),
+        integer("blocked_sends", "sends that waited for memory or disk since the producer exists"),
+        integer("blocked_ms", "time that they waited, all together", "TotalTimeBlocked", MILLISECONDS),
+        integer("blocked_percent", "sends that waited, of all", "PercentageBlocked", PERCENT),
     ),
 )
 DESTINATION_ATTRIBUTES: Final = (
@@ -326,22 +330,6 @@ NETWORK_CONNECTORS: Final = ViewTable(
         text("remoteUserName", "user at the remote broker", "RemoteUserName", nullable=True),
     ),
 )  # fmt: skip
-STORES: Final = ViewTable(
-    "stores",
-    "the store of the broker, none without persistence",
-    "status",
-    ("name",),
-    (
-        text("name", "directory of the store", "Name"),
-        text("directory", "directory of the store", "Data"),
-        integer("size_bytes", "size of the store's files", "Size", BYTES),
-        integer("segments", "files of the journal"),
-        integer("segment_bytes", "size of a full segment", "", BYTES),
-        integer("moved_bytes", "bytes that compaction has written since the start", "", BYTES, COUNTER),
-        flag("synced", "acknowledged messages survive a power cut"),
-    ),
-    "journal",
-)
 LINKS: Final = ViewTable(
     "links",
     "links of network connectors, also those that other brokers have opened",
@@ -398,7 +386,7 @@ BRIDGES: Final = ViewTable(
 )  # fmt: skip
 VIEWS: Final = (
     BROKER, CONNECTORS, CONNECTIONS, SESSIONS, CONSUMERS, PRODUCERS, QUEUES, TOPICS, SUBSCRIPTIONS, NETWORK_CONNECTORS,
-    LINKS, BRIDGES, JOBS, BRANCHES, TASKS, STORES,
+    LINKS, LINK_DESTINATIONS, BRIDGES, JOBS, BRANCHES, TASKS, STORES,
 )  # fmt: skip
 # Views that are parts of the answer to ``status`` or ``summary``.
 STATUS_PARTS: Final = {
@@ -428,7 +416,7 @@ def _raw_rows(view: ViewTable, answer: object) -> list[Row]:
         scheme = "queue" if view is QUEUES else "topic"
         return [with_averages(row) for row in _rows(answer) if type_of(row).removeprefix("temp-") == scheme]
     if view is PRODUCERS:
-        return [{**row, "blocked": _number(row.get("waiting_sends")) > 0} for row in _rows(answer)]
+        return [_producer(row) for row in _rows(answer)]
     return _rows(answer)
 
 
@@ -443,6 +431,12 @@ def with_averages(row: Row) -> dict[str, object]:
         "memory_percent": _number(row.get("memory_bytes")) * 100 // limit if limit > 0 else 0,
         "average_blocked_ms": round(_number(row.get("blocked_ms")) / blocked, 3) if blocked > 0 else 0,
     }
+
+
+def _producer(row: Row) -> dict[str, object]:
+    sent = _number(row.get("sent"))
+    share = _number(row.get("blocked_sends")) * 100 // sent if sent > 0 else 0
+    return {**row, "blocked": _number(row.get("waiting_sends")) > 0, "blocked_percent": min(share, 100)}
 
 
 def type_of(row: Row) -> str:

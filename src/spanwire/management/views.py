@@ -197,6 +197,21 @@ class BrokerView:
         self._started: Final = clock.now().monotonic
         self._facts: Final = facts
 
+    def commands(self) -> dict[str, Callable[[], object]]:
+        """Return the commands without arguments by name."""
+        return {
+            "status": self.status,
+            "summary": self.summary,
+            "destinations": self.destinations,
+            "subscriptions": self.subscriptions,
+            "connections": self.connections,
+            "consumers": self.consumers,
+            "producers": self.producers,
+            "sessions": self.sessions,
+            "jobs": self.jobs,
+            "branches": self.branches,
+        }
+
     async def status(self) -> View:
         """Return name, process, uptime, connectors, usage and totals, which are added up over several turns."""
         return self._status(self._overview.statistics_of(await self._totals(with_destinations=True)))

@@ -1,4 +1,4 @@
-"""The tables of tasks, scheduled messages and prepared branches (`spanwire.management.view_table`)."""
+"""Tables of `spanwire.management.view_table`: tasks, scheduled messages, prepared branches, stores, counts of links."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from typing import Final
 
 from spanwire.management.attributes import (
     BYTES,
+    COUNTER,
     INTEGER,
     LIST,
+    MESSAGES,
     MILLISECONDS,
     NO_METRIC,
+    NUMBER,
     Attribute,
     ViewTable,
     flag,
@@ -68,4 +71,36 @@ TASKS: Final = ViewTable(
         Attribute("result", LIST, "result of the operation; none before the end, and if it is long", nullable=True),
         text("error", "cause of a failure", nullable=True),
     ),
+)
+LINK_DESTINATIONS: Final = ViewTable(
+    "link_destinations",
+    "messages of links by direction and destination, 1,000 destinations of each",
+    "link-destinations",
+    ("name", "uri", "direction", "destination"),
+    (
+        text("name", "name of the network connector"),
+        text("uri", "address of the remote broker"),
+        text("remote", "name of the remote broker, as far as known"),
+        flag("accepted", "the remote broker has opened the link"),
+        text("direction", "outbound, or inbound over a duplex link"),
+        text("destination", "queue or topic; none for all further ones together", nullable=True),
+        messages("messages", "forwarded or received since the first connection", "Count", NO_METRIC),
+        Attribute("rate", NUMBER, "of these in a second, on average", "Rate", MESSAGES),
+    ),
+)
+STORES: Final = ViewTable(
+    "stores",
+    "the store of the broker, none without persistence",
+    "status",
+    ("name",),
+    (
+        text("name", "directory of the store", "Name"),
+        text("directory", "directory of the store", "Data"),
+        integer("size_bytes", "size of the store's files", "Size", BYTES),
+        integer("segments", "files of the journal"),
+        integer("segment_bytes", "size of a full segment", "", BYTES),
+        integer("moved_bytes", "bytes that compaction has written since the start", "", BYTES, COUNTER),
+        flag("synced", "acknowledged messages survive a power cut"),
+    ),
+    "journal",
 )

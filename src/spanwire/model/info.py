@@ -57,6 +57,17 @@ class ConnectionInfo:
     connector: str = ""
 
 
+class ProducerCounts:
+    """Counts of one producer: messages ``sent``, those of them that waited for room (``blocked``), and how long."""
+
+    __slots__ = ("blocked", "blocked_seconds", "sent")
+
+    def __init__(self) -> None:
+        self.sent = 0
+        self.blocked = 0
+        self.blocked_seconds = 0.0
+
+
 @dataclass(frozen=True)
 class ProducerInfo:
     """The announcement of a producer.
@@ -67,6 +78,7 @@ class ProducerInfo:
     producer_id: ProducerId
     destination: Destination | None = None
     window_size: int = 0
+    counts: ProducerCounts = field(default_factory=ProducerCounts, compare=False)
 
 
 @dataclass(frozen=True)

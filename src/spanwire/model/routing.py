@@ -14,6 +14,7 @@ from spanwire.model.destination import Destination
 
 NO_PATH: Final[tuple[str, ...]] = ()
 UNLIMITED_TTL: Final = -1
+MAX_COUNTED: Final = 1_000  # destinations with counts of their own; answers over temporary queues have no end
 MAX_PATH: Final = 64  # brokers in a path; a longer path is a loop or a forgery
 DEFAULT_PRIORITY_BASE: Final = -5  # priority of network consumers on queues; nearer consumers come first
 BRIDGE_DURABLE_PREFIX: Final = "NC-DS_"  # ActiveMQ's prefix for names of durable subscriptions of bridges
@@ -46,6 +47,29 @@ def lets_through(
         if pattern.matches(destination):
             return True
     return not included
+
+
+class DestinationCounts:
+    """Counts a link's messages in one direction by destination.
+
+    ``by_name`` has `MAX_COUNTED` destinations at most, and ``others`` counts the messages of further ones.
+    """
+
+    __slots__ = ("by_name", "others")
+
+    def __init__(self) -> None:
+        self.by_name: Final[dict[str, int]] = {}
+        self.others = 0
+
+    def count(self, destination: Destination) -> None:
+        """Count a message."""
+        counts = self.by_name
+        name = destination.qualified_name
+        before = counts.get(name, 0)
+        if before == 0 and len(counts) >= MAX_COUNTED:
+            self.others += 1
+        else:
+            counts[name] = before + 1
 
 
 class Refusals:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final, cast
 
@@ -20,6 +20,7 @@ from spanwire.transports.connector import TransportConnector
 from spanwire.transports.loop.turn import Turn
 
 if TYPE_CHECKING:  # loaded by name, because most brokers have no network connectors
+    from spanwire.network.bridge.bridge_statistics import LinkCounts
     from spanwire.network.bridge.duplex_bridge import AcceptedLink
     from spanwire.network.connector.link import LinkView, NetworkConnectorSettings
     from spanwire.network.connector.network_connector import NetworkConnector
@@ -300,6 +301,28 @@ class Networking:
         accepted_view = cast("Callable[[AcceptedLink, float], LinkView]", registry.load(registry.ACCEPTED_VIEW))
         now = acceptor.now().monotonic
         return views + [asdict(accepted_view(link, now)) for link in acceptor.links.values()]
+
+    def count_rows(self) -> Iterator[dict[str, object]]:
+        """Yield the messages of each link by direction and destination."""
+        broker = self._broker
+        if broker is None:
+            return
+        now = broker.environment.now().monotonic
+        for connector in self._connectors.values():
+            for view, counts in connector.counts():
+                link: dict[str, object] = {"name": view.name, "uri": view.uri, "remote": view.remote, "accepted": False}
+                yield from _count_rows(link, counts, now)
+        for accepted in [] if self._acceptor is None else list(self._acceptor.links.values()):
+            link = {"name": accepted.name, "uri": accepted.address, "remote": accepted.remote_name, "accepted": True}
+            yield from _count_rows(link, accepted.counts, now)
+
+
+def _count_rows(link: dict[str, object], counts: LinkCounts, monotonic: float) -> Iterator[dict[str, object]]:
+    """Yield the counts of one link as rows."""
+    age_s = max(1.0, monotonic - counts.began)
+    for direction, destination, messages in counts.rows():
+        rate = round(messages / age_s, 3)
+        yield {**link, "direction": direction, "destination": destination, "messages": messages, "rate": rate}
 
 
 def _connector_class() -> type[NetworkConnector]:

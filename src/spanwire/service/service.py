@@ -391,17 +391,9 @@ class BrokerService:
         tasks = Tasks(clock)
         realm = web_realm(self.configuration.web)
         commands: dict[str, Command] = {
-            "status": view.status,
-            "summary": view.summary,
-            "destinations": view.destinations,
-            "subscriptions": view.subscriptions,
-            "connections": view.connections,
-            "consumers": view.consumers,
-            "producers": view.producers,
-            "sessions": view.sessions,
-            "jobs": view.jobs,
-            "branches": view.branches,
+            **view.commands(),
             "tasks": tasks.views,
+            "link-destinations": self._networking.count_rows,
             "ping": lambda: {"name": broker.name, "pid": os.getpid()},
             "exposure": lambda: self._security.exposure(has_realm=realm is not None),
             "web-keys": lambda: web_keys(self.configuration),

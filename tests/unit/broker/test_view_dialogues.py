@@ -24,6 +24,7 @@ def details(stage: Stage, name: str = QUEUE) -> DestinationDetails:
 def test_sends_that_waited_are_counted_with_their_time() -> None:
     stage = Stage(PolicyEntry(destination("queue://>"), memory_limit_bytes=20_000))
     producer = stage.peer("p", "app")
+    producer.producer(QUEUE)
     for number in range(5):
         producer.sends(QUEUE, f"{number}" + "x" * 5_000, persistent=False)
     (state,) = stage.broker.overview.connections()
@@ -38,6 +39,9 @@ def test_sends_that_waited_are_counted_with_their_time() -> None:
         listener.acknowledges(new[-1])
     assert (stage.view(QUEUE).blocked_sends, stage.view(QUEUE).blocked_ms) == (waiting, waiting * 2_000)
     assert stage.connection_view(producer).waiting_sends == 0
+    (info,) = stage.broker.overview.producers(state)
+    own = stage.broker.overview.producer_view(state, info)
+    assert (own.blocked_sends, own.blocked_ms) == (waiting, waiting * 2_000)
 
 
 def test_sizes_and_times_are_measured_once_they_are_switched_on() -> None:

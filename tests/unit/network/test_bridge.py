@@ -402,7 +402,7 @@ def test_advisories_of_this_broker_do_not_cross_to_a_consumer_of_all_topics() ->
     producer.consumes("topic://T")
     producer.sends("topic://T", "one")
     network.settles()
-    assert link.bridge is not None and link.bridge.forwarded == 1
+    assert link.bridge is not None and link.bridge.statistics().sent == 1
 
 
 def test_replies_to_a_temporary_queue_find_their_way_back() -> None:
@@ -734,7 +734,7 @@ def test_three_connectors_of_distinct_names_share_the_load() -> None:
     send_all(a, Q, [f"m{number}" for number in range(30)])
     network.settles()
     assert sorted(inbox.texts) == sorted(f"m{number}" for number in range(30))
-    assert [link.bridge.forwarded for link in links if link.bridge] == [10, 10, 10]
+    assert [link.bridge.statistics().sent for link in links if link.bridge] == [10, 10, 10]
 
 
 def test_when_the_broker_here_stops_the_remote_one_is_told() -> None:

@@ -7,9 +7,9 @@ from spanwire.broker.policy.policy_map import PolicyMap
 from spanwire.cli.network.network import beyond
 from spanwire.cli.process.status import counted
 from spanwire.model.destination import parse_destination
-from spanwire.model.routing import NetworkFilter
+from spanwire.model.routing import MAX_COUNTED, NetworkFilter
 from spanwire.network.bridge.bridge import NetworkBridge
-from spanwire.network.bridge.bridge_statistics import BridgeStatistics
+from spanwire.network.bridge.bridge_statistics import BridgeStatistics, LinkCounts
 from spanwire.network.connector.link import accepted_view
 from spanwire.network.demand.bridge_settings import BridgeSettings
 from tests.support.network_dialogue import Link, Network
@@ -38,6 +38,37 @@ def test_both_ends_of_a_duplex_link_count_what_goes_in_and_out() -> None:
     far = accepted_view(b.acceptor.links["twin@A"], network.now.monotonic)
     assert (near.sent, near.answered, near.received, near.failed) == (3, 3, 1, 0)
     assert (far.enqueued, far.dequeued, far.received, far.failed) == (1, 1, 3, 0)
+
+
+def test_both_ends_of_a_duplex_link_count_by_destination() -> None:
+    network = Network()
+    a, b = network.site("A"), network.site("B")
+    link = network.link(a, b, BridgeSettings(name="twin", duplex=True))
+    for destination in (Q, T):
+        b.client().consumes(destination)
+    a.client().consumes("queue://BACK")
+    network.settles()
+    for destination in (Q, Q, T):
+        a.client().sends(destination, "there")
+    b.client().sends("queue://BACK", "back")
+    network.settles()
+    assert bridge_of(link).counts.rows() == [("outbound", Q, 2), ("outbound", T, 1), ("inbound", "queue://BACK", 1)]
+    far = b.acceptor.links["twin@A"].counts
+    assert far.rows() == [("outbound", "queue://BACK", 1), ("inbound", Q, 2), ("inbound", T, 1)]
+    assert far.began > 0
+
+
+def test_counts_by_destination_are_bounded() -> None:
+    counts = LinkCounts()
+    for number in range(MAX_COUNTED + 2):
+        counts.outbound.count(parse_destination(f"queue://R.{number}"))
+    counts.outbound.count(parse_destination("queue://R.0"))
+    rows = counts.rows()
+    assert (len(rows), rows[0], rows[-1]) == (
+        MAX_COUNTED + 1,
+        ("outbound", "queue://R.0", 2),
+        ("outbound", None, 2),
+    )
 
 
 def test_a_message_that_its_target_has_seen_is_held_back_by_its_path() -> None:

@@ -45,7 +45,7 @@ def test_messages_cross_both_ways_over_one_connection() -> None:
     assert (there.texts, here.texts) == (["m0", "m1", "m2"], ["m0", "m1"])
     assert [one.path for one in here.received] == [("B",)] * 2
     assert [one.path for one in there.received] == [("A",)] * 3
-    assert link.bridge is not None and (link.bridge.forwarded, link.bridge.acknowledged) == (3, 3)
+    assert link.bridge is not None and (link.bridge.statistics().sent, link.bridge.acknowledged) == (3, 3)
     (reverse,) = b.acceptor.bridges.values()
     assert (reverse.key, reverse.forwarder.forwarded, reverse.forwarder.acknowledged) == ("NC@A", 2, 2)
 

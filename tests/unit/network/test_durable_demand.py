@@ -109,7 +109,7 @@ def test_a_durable_subscription_keeps_its_selector_over_a_restart() -> None:
     link.enabled = True
     network.settles()
     send(a, 0, 3)
-    assert link.bridge is not None and link.bridge.forwarded == 2
+    assert link.bridge is not None and link.bridge.statistics().sent == 2
     assert subscribe(b, "n > 1").texts == ["m2", "m3"]
     assert demand_count(link) == 1
 

@@ -478,7 +478,7 @@ def test_what_came_from_there_does_not_wait_for_ever_in_a_durable_subscription()
     network.settles()
     assert inbox.texts == ["mine"]
     assert link.bridge is not None
-    assert (link.bridge.demand_count, link.bridge.forwarded, link.bridge.acknowledged) == (1, 0, 1)
+    assert (link.bridge.demand_count, link.bridge.statistics().sent, link.bridge.acknowledged) == (1, 0, 1)
 
 
 def test_only_so_many_consumers_are_remembered_that_have_a_better_route() -> None:

@@ -104,7 +104,8 @@ class ConsumerView:
 class ProducerView:
     """A producer of a connected client; ``destination`` is None if each message names its own.
 
-    ``waiting_sends`` of the producer wait for memory or disk.
+    ``waiting_sends`` of the producer wait for memory or disk. ``blocked_sends`` have waited, and ``blocked_ms`` is
+    how long.
     """
 
     producer_id: str
@@ -116,6 +117,9 @@ class ProducerView:
     connection_id: str = ""
     session: int = 0
     waiting_sends: int = 0
+    sent: int = 0
+    blocked_sends: int = 0
+    blocked_ms: int = 0
 
 
 @dataclass(frozen=True)
@@ -298,6 +302,9 @@ def producer_view(state: ConnectionState, info: ProducerInfo) -> ProducerView:
         connection_id=state.connection_id,
         session=info.producer_id.session_id,
         waiting_sends=sum([parked.message.producer_id == info.producer_id for parked in state.parked]),
+        sent=info.counts.sent,
+        blocked_sends=info.counts.blocked,
+        blocked_ms=int(info.counts.blocked_seconds * 1000),
     )
 
 

@@ -16,6 +16,7 @@ from spanwire.broker.ports import NO_TOKEN, Principal
 from spanwire.model.destination import Destination
 from spanwire.model.info import ConnectionInfo, ProducerInfo
 from spanwire.model.message import Message
+from spanwire.model.routing import DestinationCounts
 
 MAX_PARKED_BYTES: Final = 1024 * 1024  # bytes of blocked sends; above this the broker stops reading from the connection
 MAX_SESSIONS_PER_CONNECTION: Final = 1_000
@@ -71,6 +72,7 @@ class ConnectionState:
         self.forwards = False
         self.connected_ms = 0  # time of the login in wall milliseconds
         self.repeats = info.reconnected
+        self.received: DestinationCounts | None = None  # counts the messages of a duplex link's other end
         self.audited: AuditedProducer | None = None
         self.job: Job | None = None  # unfinished work; other requests wait for the end
         self.is_leaving = False  # the client is gone, but the job is unfinished

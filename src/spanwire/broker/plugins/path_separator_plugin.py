@@ -38,7 +38,7 @@ class PathSeparatorFilter(BrokerFilter):
         if destination is None:
             return info
         other = self._dotted(destination)
-        return info if other is destination else ProducerInfo(info.producer_id, other, info.window_size)
+        return info if other is destination else ProducerInfo(info.producer_id, other, info.window_size, info.counts)
 
     def add_consumer(self, state: ConnectionState, info: ConsumerInfo) -> ConsumerInfo:
         """Return the announcement with the destination with dots."""

@@ -317,7 +317,12 @@ class FlowControl:
     def _drop(self, state: ConnectionState, parked: ParkedSend) -> None:
         state.parked_bytes -= parked.message.size
         self._parked_bytes -= parked.message.size
-        parked.destination.blocked_seconds += self._context.monotonic - parked.since
+        waited = self._context.monotonic - parked.since
+        parked.destination.blocked_seconds += waited
+        producer = state.producers.get(str(parked.message.producer_id))
+        if producer is not None:
+            producer.counts.blocked += 1
+            producer.counts.blocked_seconds += waited
 
     def _read_on(self, state: ConnectionState) -> None:
         if not state.reading_paused or state.parked_bytes >= MAX_PARKED_BYTES:

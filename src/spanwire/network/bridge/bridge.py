@@ -34,7 +34,7 @@ from spanwire.model.errors import (
 )
 from spanwire.model.routing import UNNAMED
 from spanwire.model.text import printable
-from spanwire.network.bridge.bridge_statistics import BridgeStatistics
+from spanwire.network.bridge.bridge_statistics import BridgeStatistics, LinkCounts
 from spanwire.network.bridge.duplex_bridge import advisory_in
 from spanwire.network.bridge.forwarder import Forwarder
 from spanwire.network.bridge.inbound_bridge import InboundBridge
@@ -125,6 +125,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
         routes: NetworkRoutes | None = None,
     ) -> None:
         self.settings: Final[BridgeSettings] = settings
+        self.counts: LinkCounts = LinkCounts()  # the link's, from its first bridge on
         self.state = State.NEGOTIATING
         self.reason = ""
         self.was_running = False
@@ -167,11 +168,6 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
     def ways(self, at_most: int) -> tuple[tuple[str, ...], ...]:
         """Return at most ``at_most`` paths of brokers to consumers beyond the remote broker."""
         return () if self._forwarder is None or self.closed else self._forwarder.local.demand.ways(at_most)
-
-    @property
-    def forwarded(self) -> int:
-        """The number of messages sent to the remote broker."""
-        return 0 if self._forwarder is None else self._forwarder.forwarded
 
     @property
     def acknowledged(self) -> int:
@@ -323,7 +319,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
         if isinstance(command, wire.ConnectionInfo):
             if self.state is not State.STARTING:
                 raise OpenWireProtocolError("a ConnectionInfo arrived before the BrokerInfo")
-            inbound.log_in(command, now)
+            inbound.log_in(command, self.counts.inbound, now)
             return True
         if isinstance(command, wire.MessageFrame):
             advisory = advisory_in(command)
@@ -396,6 +392,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
         label = self._routes.remote_brokers.label(remote.broker_id, remote.name)
         login = local_login(settings, broker.ids.next_id(), broker.name, label)
         self._forwarder = Forwarder(broker, settings, remote, self, login, self._routes, now)
+        self._forwarder.counts = self.counts
         remote.send_broker_info(settings, broker.broker_id, broker.name, self._broker_url)
         wire_format = remote.wire_format
         self._login_id = remote.log_in_as_configured(settings, name_elsewhere(broker.broker_id, broker.name))

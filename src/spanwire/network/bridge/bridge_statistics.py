@@ -2,7 +2,38 @@
 
 from __future__ import annotations
 
-from spanwire.model.routing import Refusals
+from typing import Final
+
+from spanwire.model.routing import DestinationCounts, Refusals
+
+
+class LinkCounts:
+    """Counts by destination of one link, for all of its successive bridges.
+
+    ``began`` is the time of the first bridge in monotonic seconds, 0.0 before.
+    """
+
+    __slots__ = ("began", "inbound", "outbound")
+
+    def __init__(self) -> None:
+        self.began = 0.0
+        self.outbound: Final[DestinationCounts] = DestinationCounts()
+        self.inbound: Final[DestinationCounts] = DestinationCounts()
+
+    def begin(self, monotonic: float) -> None:
+        """Note a bridge; later ones change nothing."""
+        if self.began == 0.0:
+            self.began = monotonic
+
+    def rows(self) -> list[tuple[str, str | None, int]]:
+        """Return direction, destination and number of messages; the destination is None for all further ones."""
+        rows: list[tuple[str, str | None, int]] = []
+        for direction, counts in (("outbound", self.outbound), ("inbound", self.inbound)):
+            for name, number in counts.by_name.items():
+                rows.append((direction, name, number))
+            if counts.others > 0:
+                rows.append((direction, None, counts.others))
+        return rows
 
 
 class BridgeStatistics:

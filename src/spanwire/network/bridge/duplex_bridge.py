@@ -18,7 +18,7 @@ from spanwire.discovery.addresses.address import read_address
 from spanwire.model.environment import Time
 from spanwire.model.errors import JmsError
 from spanwire.model.info import ConnectionInfo
-from spanwire.network.bridge.bridge_statistics import BridgeStatistics
+from spanwire.network.bridge.bridge_statistics import BridgeStatistics, LinkCounts
 from spanwire.network.bridge.forwarder import Forwarder
 from spanwire.network.bridge.remote_broker import RemoteBroker, exception_text
 from spanwire.network.bridge.settings_codec import settings_of, syncs_durable
@@ -57,11 +57,14 @@ class AcceptedLink:
         self.connection_count = 0
         self.changed_at = 0.0
         self.reason = ""
+        self.counts: Final[LinkCounts] = LinkCounts()
         self._earlier: Final[BridgeStatistics] = BridgeStatistics()
 
     def on_link_up(self, bridge: DuplexBridge, address: str, now: Time) -> None:
         """Note a new link."""
         self.bridge = bridge
+        bridge.forwarder.counts = self.counts
+        self.counts.begin(now.monotonic)
         self.address = address
         self.connection_count += 1
         self.changed_at = now.monotonic
@@ -237,7 +240,9 @@ class DuplexAcceptor(NetworkAcceptor):
         forwarder = Forwarder(broker, settings, remote, connection, login, self._routes, now)
         bridge = DuplexBridge(self, key, settings, remote, connection, forwarder, state.principal.name, process)
         self.bridges[key] = bridge
-        self._link(key, settings.name, remote.name).on_link_up(bridge, state.info.remote_address, now)
+        link = self._link(key, settings.name, remote.name)
+        link.on_link_up(bridge, state.info.remote_address, now)
+        state.received = link.counts.inbound
         state.network_role = True
         remote.log_in(settings, name_elsewhere(broker.broker_id, broker.name), None, None, False)
         remote.subscribe(settings.advisory_topics(), False)

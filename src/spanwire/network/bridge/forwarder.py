@@ -20,7 +20,7 @@ from spanwire.model.errors import JmsError, ProtocolError, SpanwireError
 from spanwire.model.ids import MessageId, SessionId
 from spanwire.model.info import ConnectionInfo
 from spanwire.model.message import Message
-from spanwire.network.bridge.bridge_statistics import BridgeStatistics
+from spanwire.network.bridge.bridge_statistics import BridgeStatistics, LinkCounts
 from spanwire.network.bridge.forward_retries import ForwardRetries, RefusedMessage
 from spanwire.network.bridge.frame_encoder import ForwardEncoder
 from spanwire.network.bridge.local_demand import LocalDemand
@@ -75,6 +75,7 @@ class Forwarder(DemandBridge):
         version = wire_format.version
         message_format = broker.formats.format(format_id_of(version))
         assert isinstance(message_format, OpenWireMessageFormat)
+        self.counts: LinkCounts = LinkCounts()
         self.forwarded = 0
         self.acknowledged = 0
         self.failed = 0
@@ -131,6 +132,7 @@ class Forwarder(DemandBridge):
             self._give_up(entry, str(error))
             return
         self.forwarded += 1
+        self.counts.outbound.count(message.destination)
         if answered:
             self._unanswered[command_id] = entry
         else:

@@ -15,7 +15,7 @@ from spanwire.broker.security.audit_log import printable
 from spanwire.model.environment import Time
 from spanwire.model.errors import JmsError, SpanwireError, StoreError
 from spanwire.model.info import ConnectionInfo
-from spanwire.model.routing import UNNAMED
+from spanwire.model.routing import UNNAMED, DestinationCounts
 from spanwire.network.bridge.remote_broker import RemoteBroker
 from spanwire.network.demand.bridge_settings import BridgeSettings
 from spanwire.network.demand.demand import MAX_DEMAND
@@ -52,8 +52,8 @@ class InboundBridge:
         """True once the remote broker's bridge has logged in."""
         return self._client is not None
 
-    def log_in(self, command: wire.ConnectionInfo, now: Time) -> None:
-        """Log in the remote broker's bridge. Raises `JmsError` if it cannot be a client here."""
+    def log_in(self, command: wire.ConnectionInfo, counts: DestinationCounts, now: Time) -> None:
+        """Log in the remote broker's bridge, whose messages are counted. Raises `JmsError` if it cannot be a client."""
         if self._client is not None:
             raise OpenWireProtocolError("a second ConnectionInfo arrived on one link")
         connection_id = connection_id_of(command.connection_id)
@@ -75,6 +75,7 @@ class InboundBridge:
         )
         state = broker.add_connection(self._connection, info, now)
         state.network_role = True
+        state.received = counts
         wire_format = self._remote.wire_format
         assert wire_format is not None
         message_format = broker.formats.format(format_id_of(wire_format.version))

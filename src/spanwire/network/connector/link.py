@@ -20,7 +20,7 @@ from spanwire.discovery.groups.agent_settings import AgentSettings
 from spanwire.model.environment import Time
 from spanwire.model.errors import ConfigurationError
 from spanwire.network.bridge.bridge import NetworkBridge, State
-from spanwire.network.bridge.bridge_statistics import BridgeStatistics
+from spanwire.network.bridge.bridge_statistics import BridgeStatistics, LinkCounts
 from spanwire.network.bridge.duplex_bridge import AcceptedLink
 from spanwire.network.connector.failure_log import FailureLog
 from spanwire.network.connector.socket_options import SocketOptions
@@ -188,6 +188,7 @@ class Link:
         self._state = STOPPED
         self._reason = ""
         self._earlier: Final = BridgeStatistics()  # the counters of earlier bridges
+        self.counts: Final = LinkCounts()
         self._connection_count = 0
         self._logged_no_demand = False
         self._changed_at = 0.0  # the time of the last change of state, in monotonic seconds
@@ -290,6 +291,8 @@ class Link:
         self._bridge = NetworkBridge(
             self._broker, self._settings.bridge, self._broker_url, preferences, now, self._routes
         )
+        self._bridge.counts = self.counts
+        self.counts.begin(now.monotonic)
         self._bridge.logs_no_demand = not self._logged_no_demand
         return self._bridge
 

@@ -13,6 +13,7 @@ from typing import Final
 
 from spanwire.broker.broker import Broker
 from spanwire.discovery.agents.agent_factory import DiscoveryAgent, make_agent
+from spanwire.network.bridge.bridge_statistics import LinkCounts
 from spanwire.network.connector.discovered_links import DiscoveredLinks
 from spanwire.network.connector.link import STOPPED, Link, LinkView, NetworkConnectorSettings
 from spanwire.network.demand.duplicate_suppression import NetworkRoutes
@@ -81,6 +82,11 @@ class NetworkConnector:
             self._discovered.end()
         for link in self._links:
             link.end()
+
+    def counts(self) -> list[tuple[LinkView, LinkCounts]]:
+        """Return view and counts by destination of each link."""
+        discovered = [] if self._discovered is None else list(self._discovered.links.values())
+        return [(link.view(), link.counts) for link in [*self._links, *discovered]]
 
     def views(self) -> list[LinkView]:
         """Return a view per link."""

@@ -130,7 +130,7 @@ class ClientCommands(wire.CommandVisitor):
             message = message_format.received(command, reader)
         producer = self._producers.sender(message.raw, message, reader.scanner.front)
         if self._serves_bridge:
-            message.redelivery_count = delivered_before(message_format, message)
+            self._note_forwarded(message)
         transaction_id = transaction_of(message, producer) if message.format_index & TRANSACTED else None
         if isinstance(transaction_id, TransactionId):
             self._check_own(transaction_id.connection_id)
@@ -149,6 +149,13 @@ class ClientCommands(wire.CommandVisitor):
         self.withheld = True
         if done:
             self.answer(token)
+
+    def _note_forwarded(self, message: Message) -> None:
+        """Note the deliveries of a bridge's message by other brokers, and count the message of a duplex link."""
+        message.redelivery_count = delivered_before(self._message_format, message)
+        received = self.state.received
+        if received is not None:
+            received.count(message.destination)
 
     def _check_properties(self, message: Message, transaction_id: AnyTransactionId | None) -> None:
         try:

@@ -13,7 +13,7 @@ from spanwire.broker.broker import Broker
 from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.model.errors import JmsError
 from spanwire.model.ids import AnyTransactionId, ProducerId
-from spanwire.model.info import ProducerInfo
+from spanwire.model.info import ProducerCounts, ProducerInfo
 from spanwire.model.message import Message
 from spanwire.protocols.openwire.codec import _marshallers as wire
 from spanwire.protocols.openwire.codec.loose import LooseReader, LooseWriter
@@ -33,11 +33,12 @@ class AnnouncedProducer:
     ``window_size`` is in bytes, 0 for no window.
     """
 
-    __slots__ = ("confirmed", "number", "octets", "producer_id", "structure", "window_size")
+    __slots__ = ("confirmed", "counts", "number", "octets", "producer_id", "structure", "window_size")
 
     def __init__(self, info: ProducerInfo, number: int, octets: bytes) -> None:
         self.producer_id: Final[ProducerId] = info.producer_id
         self.window_size: Final[int] = info.window_size
+        self.counts: Final[ProducerCounts] = info.counts
         self.number: Final[int] = number
         self.octets: Final[bytes] = octets
         self.structure: Final[wire.ProducerId] = wire_producer_id(info.producer_id)
@@ -85,7 +86,7 @@ class AnnouncedProducers:
         return self._by_number.get(number)
 
     def sender(self, raw: bytes, message: Message, front: bytes) -> AnnouncedProducer:
-        """Return the producer of an indexed message.
+        """Return the producer of an indexed message, and count the message.
 
         ``front`` is its reader's (`MessageScanner.front`).
 
@@ -106,6 +107,7 @@ class AnnouncedProducers:
                     self._state, f"send a message of another than producer {producer.producer_id}"
                 )
             producer.confirmed = producer_id
+        producer.counts.sent += 1
         return producer
 
     def _find(self, raw: bytes, message: Message) -> AnnouncedProducer:

@@ -16,7 +16,7 @@ from spanwire.model.destination import Destination
 from spanwire.model.environment import Time
 from spanwire.model.errors import IllegalStateError, InvalidDestinationError
 from spanwire.model.ids import ConsumerId, ProducerId, SessionId, TransactionId
-from spanwire.model.info import ConsumerInfo, ProducerInfo
+from spanwire.model.info import ConsumerInfo, ProducerCounts, ProducerInfo
 from spanwire.protocols.stomp.acknowledgement import Acknowledgement
 from spanwire.protocols.stomp.codec.errors import StompProtocolError, StompRequestError
 from spanwire.protocols.stomp.codec.frames import (
@@ -62,6 +62,7 @@ class ClientCommands:
         self._connection_id: Final[str] = state.connection_id
         self._names: Final[DestinationNames] = DestinationNames(state.connection_id)
         self._producer_id: Final[ProducerId] = ProducerId(state.connection_id, SESSION, PRODUCER)
+        self._counts: Final[ProducerCounts] = ProducerCounts()
         self._writer: Final[MessageWriter] = MessageWriter(self._producer_id)
         self._consumer_count = 0
         self._transactions: Final[NamedTransactions] = NamedTransactions(state.connection_id)
@@ -70,7 +71,7 @@ class ClientCommands:
     def begin(self, now: Time) -> None:
         """Announce the client's hidden session and producer."""
         self._broker.add_session(self.state, SessionId(self._connection_id, SESSION))
-        self._broker.add_producer(self.state, ProducerInfo(self._producer_id), now)
+        self._broker.add_producer(self.state, ProducerInfo(self._producer_id, counts=self._counts), now)
 
     def next_token(self) -> int:
         """Return a new token for a withheld receipt."""
@@ -90,6 +91,7 @@ class ClientCommands:
         if headers.transaction is not None:
             transaction_id = self._transactions.find(headers.transaction)
         message = self._writer.message(headers, frame, now.wall_ms)
+        self._counts.sent += 1
         token = self.next_token() if frame.receipt is not None else NO_TOKEN
         return self._broker.send(self.state, message, transaction_id, token, now)
 

@@ -18,13 +18,12 @@ from spanwire.management.view_table import (
     NETWORK_CONNECTORS,
     PRODUCERS,
     QUEUES,
-    STORES,
     SUBSCRIPTIONS,
     TOPICS,
     rows_of,
     type_of,
 )
-from spanwire.management.work_tables import BRANCHES, JOBS
+from spanwire.management.work_tables import BRANCHES, JOBS, LINK_DESTINATIONS, STORES
 from spanwire.web.calls import Call
 from spanwire.web.jolokia import executions
 from spanwire.web.jolokia.executions import Node
@@ -222,6 +221,17 @@ async def _network_bridges(call: Call, broker: str) -> list[Bean]:
     ]
 
 
+async def _link_destinations(call: Call, broker: str) -> list[Bean]:
+    rows = rows_of(LINK_DESTINATIONS, await call.view(LINK_DESTINATIONS.command))
+    beans: list[Bean] = []
+    for row in rows:
+        if row["destination"] is not None:
+            link = f"{network_name(broker, row)},networkBridge={quoted(str(row['uri']))},direction={row['direction']}"
+            kind = f"destinationType={TYPES[type_of(row)]},destinationName={quoted(short(row))}"
+            beans.append(Bean(f"{link},{kind}", {"Name": short(row), **values_of(LINK_DESTINATIONS, row)}))
+    return beans
+
+
 async def _jms_bridges(call: Call, broker: str) -> list[Bean]:
     return [
         Bean(
@@ -298,6 +308,15 @@ FAMILIES: Final = (
     DYNAMIC_FAMILY,
     _family(_network_connectors, "connector", "networkConnectorName"),
     _family(_network_bridges, "connector", "networkConnectorName", "networkBridge"),
+    _family(
+        _link_destinations,
+        "connector",
+        "networkConnectorName",
+        "networkBridge",
+        "direction",
+        "destinationType",
+        "destinationName",
+    ),
     _family(_jms_bridges, "connector", "jmsConnectors"),
     _family(_branches, "transactionType", "xid"),
     _family(_scheduler, "service", "name"),

@@ -996,6 +996,19 @@ def test_a_removed_session_takes_its_producers_and_consumers_along() -> None:
     assert (view.consumers, view.producers) == (0, 0)
 
 
+def test_each_producer_counts_its_messages() -> None:
+    world = World()
+    peer = world.connect()
+    for value in (1, 2):
+        peer.produces(QUEUE, value)
+    for _ in range(3):
+        peer.sends(peer.text_message(QUEUE, "x"))
+    overview = world.broker.overview
+    (state,) = overview.connections()
+    views = [overview.producer_view(state, info) for info in overview.producers(state)]
+    assert [(view.sent, view.blocked_sends, view.blocked_ms) for view in views] == [(3, 0, 0), (0, 0, 0)]
+
+
 def test_a_stopping_broker_says_so() -> None:
     world = World()
     peer = world.connect()
