@@ -226,7 +226,7 @@ soak: venv  ## every fault with large counts, a million inputs for each codec an
 	    $(BIN)/python -m pytest -n $(PARALLEL) --timeout 0 tests/simulation $(PYTEST_ARGS)
 	SPANWIRE_KILLS=$(SOAK_KILLS) SPANWIRE_INJECTED=all $(BIN)/python -m pytest --timeout 0 -rs tests/faults $(PYTEST_ARGS)
 	$(BIN)/python -m tests.soak.exactly_once --kills 100
-	@set -e; for target in openwire stomp selector xstream; do \
+	@set -e; for target in openwire stomp selector websocket xstream; do \
 	    echo "fuzzing $$target with $(FUZZ_INPUTS) inputs"; $(BIN)/python -m tests.fuzz.fuzz_$$target $(FUZZ_INPUTS); done
 
 soak-spark: peers $(VENV)/.spark $(VENV)/.pipelines  ## 200 kills of everything that takes part in moving messages with Spark; histories in out/soak

@@ -19,8 +19,9 @@ from spanwire.service.config.values.diagnostics import snake_case
 TARGET: Final = Path(__file__).resolve().parent.parent / "docs" / "reference" / "activemq-xml.md"
 OPTIONS: Final = {
     "of every transport": {**uri.SOCKET, **uri.WIRE_FORMAT},
-    "of `stomp` and `auto`": uri.STOMP,
-    "of `ssl` and everything `+ssl`": uri.TLS,
+    "of `stomp`, `ws`, `wss` and `auto`": uri.STOMP,
+    "of `ssl`, `wss` and everything `+ssl`": uri.TLS,
+    "of `ws` and `wss`": uri.WEBSOCKET,
     "of `auto`": uri.DETECTION,
 }
 HEAD: Final = """\

@@ -33,6 +33,8 @@ TRANSPORT_SCHEMES: Final[dict[str, str]] = {
     "nio+ssl": "openwire",
     "stomp+ssl": "stomp",
     "stomp+nio+ssl": "stomp",
+    "ws": "stomp",
+    "wss": "stomp",
     "auto": AUTO,
     "auto+nio": AUTO,
     "auto+ssl": AUTO,
@@ -95,13 +97,15 @@ BRIDGE_INTERPRETER: Final = "spanwire.service.config.interpretation.jms_bridges:
 NETWORK_INTERPRETER: Final = "spanwire.service.config.interpretation.network:NetworkInterpreter"
 READ_CONNECTOR: Final = "spanwire.service.config.interpretation.runtime_connector:read_connector"
 
-# Loaded only by a broker with network connectors, links of other brokers, announcements, TLS, bridges or plug-ins.
+# Loaded only by a broker with network connectors, links of other brokers, announcements, TLS, WebSocket connectors,
+# bridges or plug-ins.
 NETWORK_CONNECTOR: Final = "spanwire.network.connector.network_connector:NetworkConnector"
 ACCEPTED_VIEW: Final = "spanwire.network.connector.link:accepted_view"
 ANNOUNCEMENTS: Final = "spanwire.service.announcements:Announcements"
 AGENT_OBSTACLE: Final = "spanwire.service.announcements:agent_obstacle"
 SERVER_CONTEXT: Final = "spanwire.tls.context:server_context"
 CLIENT_CONTEXT: Final = "spanwire.tls.context:client_context"
+WEBSOCKET_CONNECTION: Final = "spanwire.transports.websocket.connection:WebSocketConnection"
 TLS_CONNECTION: Final = "spanwire.transports.tls:TlsConnection"
 FILTERED_BROKER: Final = "spanwire.broker.plugins.filtered_broker:FilteredBroker"
 BRIDGE_CHILD: Final = "spanwire.service.children.bridge_process:BridgeChildProcess"

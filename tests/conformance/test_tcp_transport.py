@@ -43,6 +43,13 @@ class TcpEnd:
     async def end_writing(self) -> None:
         self._socket.shutdown(socket.SHUT_WR)
 
+    def write_at_once(self, data: bytes) -> None:
+        """Write a few bytes if there is room for them."""
+        try:
+            self._socket.send(data)
+        except OSError:
+            return  # the broker has closed, or does not read
+
     def close(self) -> None:
         """Closing with bytes unread would be a reset, which takes what was written with it."""
         try:

@@ -61,6 +61,7 @@ async def start_obstacles(
     ]
     connectors += web_connectors(configuration)
     lines = list(_misplaced_data(configuration, override, environment))
+    lines += [reason for connector in connectors if (reason := connector.missing_extra()) is not None]
     try:
         lines += await open_connectors(connectors, None if allow_anonymous else Security(configuration).obstacle())
     except SpanwireError as error:

@@ -31,6 +31,7 @@ from spanwire.testing.message import WaitingMessage, waiting_message
 from spanwire.testing.queue import DestinationLook, wait_until
 from spanwire.testing.unacknowledged import DurableBacklog, HeldMessages, in_flight_by_consumer, pending_by_subscription
 from spanwire.testing.wire import Wire
+from spanwire.transports.base import ConnectorSettings
 
 OPENWIRE: Final = "openwire"
 STOMP: Final = "stomp"
@@ -301,16 +302,20 @@ class Broker:
 
     def _url(self, protocol: str) -> str | None:
         for connector in self._configuration.connectors:
-            if connector.auto_start and protocol in connector.spoken():
+            if _is_open_for(connector, protocol):
                 scheme = CLIENT_SCHEMES[protocol][connector.tls is not None]
                 return f"{scheme}://{connector.host}:{connector.port}"
         return None
 
     def _port(self, protocol: str) -> int:
         for connector in self._configuration.connectors:
-            if connector.auto_start and protocol in connector.spoken():
+            if _is_open_for(connector, protocol):
                 return connector.port
         raise IllegalStateError(f"broker {self.name} has no connector for {protocol}")
+
+
+def _is_open_for(connector: ConnectorSettings, protocol: str) -> bool:
+    return connector.auto_start and protocol in connector.spoken() and not connector.is_websocket
 
 
 def _is_bridge(view: ConnectionView) -> bool:

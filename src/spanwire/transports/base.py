@@ -34,6 +34,7 @@ SWEEP_BUDGET: Final = 0.002  # seconds of one sweep before other callbacks of th
 SWEEP_SLICE: Final = 16  # connections swept between two readings of the clock; to close one costs about 0.1 ms
 MAX_FLUSHES: Final = 500  # sockets in one turn, some 10 microseconds each where there is something to write
 FLUSH_ROUNDS: Final = 4  # flushes of one turn; a flush can make further dispatches possible
+WEBSOCKET_SCHEMES: Final = ("ws", "wss")
 RECEIVE_SHARE: Final = 25  # percent of memoryUsage that half-received frames of all connections may take
 
 ConnectionFactory = Callable[[ConnectionSettings, Time], ProtocolConnection]
@@ -169,6 +170,7 @@ class ConnectorSettings:
     clients learn of other brokers, with ``rebalances_clients`` they spread over these brokers, with
     ``updates_on_remove`` they also learn of brokers that leave. ``cluster_filter`` are patterns of broker names; no
     pattern lets all brokers pass. Without ``auto_start`` the connector stays closed until an operator starts it.
+    ``origins`` are those of pages whose scripts may open a WebSocket, ``*`` allows all.
     """
 
     name: str
@@ -197,6 +199,12 @@ class ConnectorSettings:
     updates_on_remove: bool = False
     cluster_filter: tuple[str, ...] = ()
     auto_start: bool = True
+    origins: tuple[str, ...] = ()
+
+    @property
+    def is_websocket(self) -> bool:
+        """True if the clients' protocol is inside of a WebSocket."""
+        return self.scheme in WEBSOCKET_SCHEMES
 
     def spoken(self) -> tuple[str, ...]:
         """Return the names of the protocols that clients may speak."""

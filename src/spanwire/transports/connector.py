@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import logging
 import socket
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, cast
 
 from spanwire import registry
+from spanwire.extras import install_command
 from spanwire.model.environment import Time
+from spanwire.model.errors import ConfigurationError
 from spanwire.protocols.base import ConnectionSettings, ProtocolConnection
 from spanwire.protocols.cluster import ClusterClients
 from spanwire.protocols.detect import DetectingConnection, Report
@@ -23,9 +26,12 @@ if TYPE_CHECKING:
     from spanwire.tls.context import ServerContext
     from spanwire.tls.settings import TlsSettings
     from spanwire.transports.tls import TlsConnection
+    from spanwire.transports.websocket.connection import WebSocketConnection
 
 logger = logging.getLogger(__name__)
 
+WEBSOCKET_EXTRA: Final = "websocket"
+WEBSOCKET_PACKAGE: Final = "websockets"
 REFUSAL_LOG_INTERVAL: Final = 1.0  # seconds between two log lines about refused connections
 
 
@@ -76,6 +82,13 @@ class TransportConnector:
         """The listening port; the real port once bound."""
         return self._port
 
+    def missing_extra(self) -> str | None:
+        """Return the reason why the transport cannot be used, with the remedy; None if its packages are installed."""
+        if not self.settings.is_websocket or importlib.util.find_spec(WEBSOCKET_PACKAGE) is not None:
+            return None
+        command = install_command(WEBSOCKET_EXTRA)
+        return f"connector {self.name}: {self.settings.scheme}: needs the extra {WEBSOCKET_EXTRA}; run: {command}"
+
     async def binds_loopback(self) -> bool:
         """Return True if only this machine can reach the address. Takes no port.
 
@@ -108,9 +121,12 @@ class TransportConnector:
         """Open the key store and take the port.
 
         Raises:
-            ConfigurationError: the key store cannot be used
+            ConfigurationError: the key store cannot be used, or the extra `websocket` is not installed
             TransportError: the host is unknown, or the port cannot be taken
         """
+        obstacle = self.missing_extra()
+        if obstacle is not None:
+            raise ConfigurationError(obstacle)
         self.use_keys(self.read_keys())
         family, host = (await tcp.resolve(self.settings))[0]
         self._listener = tcp.bind(self.settings, family, host)
@@ -197,18 +213,26 @@ class TransportConnector:
         self._admission.leave(self._hosts.pop(transport))
 
     def _connection(self, settings: ConnectionSettings, report: Report, now: Time) -> ProtocolConnection:
-        """Return the layers of one connection, from the outside in: TLS, detection, protocol."""
+        """Return the layers of one connection, from the outside in: TLS, WebSocket, detection, protocol."""
 
         def detecting(inner: ConnectionSettings, at: Time) -> ProtocolConnection:
             return DetectingConnection(inner, self._factories, report, at)
 
         factory = next(iter(self._factories.values())) if len(self._factories) == 1 else detecting
+        if self.settings.is_websocket:
+            factory = self._in_websocket(factory, report)
         if self._context is None:
             return factory(settings, now)
         tls = self.settings.tls
         verify_address = tls is not None and tls.verify_address
         layer = cast("type[TlsConnection]", registry.load(registry.TLS_CONNECTION))
         return layer(self._context, factory, settings, report, now, verify_address=verify_address)
+
+    def _in_websocket(self, factory: ConnectionFactory, report: Report) -> ConnectionFactory:
+        """Return the factory of WebSockets with the connections of ``factory`` inside."""
+        layer = cast("type[WebSocketConnection]", registry.load(registry.WEBSOCKET_CONNECTION))
+        origins = self.settings.origins
+        return lambda settings, now: layer(factory, settings, origins, report, now)
 
     def _over_limit(self, host: str) -> str | None:
         if self.connection_count >= self.settings.maximum_connections:

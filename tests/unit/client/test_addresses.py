@@ -58,8 +58,8 @@ def test_a_url_is_recognized_in_its_error(url: str, shown: str) -> None:
     [
         ("http://h:8161", "http://h:8161: OpenWire over HTTP comes with the web connectors, which are not there yet"),
         ("https://h:8162", "OpenWire over HTTP comes with the web connectors"),
-        ("ws://h:1", "WebSocket comes with the web connectors"),
-        ("wss://h:1?x=1", "WebSocket comes with the web connectors"),
+        ("ws://h:1", "WebSocket is for STOMP in browsers"),
+        ("wss://h:1?x=1", "WebSocket is for STOMP in browsers"),
         ("stomp://h:61613", "STOMP is for other clients"),
         ("stomp+ssl://h:61614", "STOMP is for other clients"),
         ("failover:(tcp://a:1,http://h:1)", "OpenWire over HTTP comes with the web connectors"),

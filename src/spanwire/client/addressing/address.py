@@ -67,7 +67,7 @@ OTHERS: Final[dict[str, str]] = {
         ("http", "https"), "OpenWire over HTTP comes with the web connectors, which are not there yet; write tcp://"
     ),
     **dict.fromkeys(
-        ("ws", "wss"), "WebSocket comes with the web connectors, which are not there yet; write tcp:// or ssl://"
+        ("ws", "wss"), "WebSocket is for STOMP in browsers: this client speaks OpenWire; write tcp:// or ssl://"
     ),
     **dict.fromkeys(
         ("stomp", "stomp+nio", "stomp+ssl", "stomp+nio+ssl"),

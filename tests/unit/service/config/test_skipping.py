@@ -281,7 +281,7 @@ def test_an_empty_name_inside_what_is_left_out_is_an_error_all_the_same() -> Non
 
 
 def test_toml_is_treated_alike() -> None:
-    text = b'slave = true\n[[transport_connectors]]\nuri = "ws://h:1"\n[plugins.shiro_plugin]\n'
+    text = b'slave = true\n[[transport_connectors]]\nuri = "amqp://h:1"\n[plugins.shiro_plugin]\n'
     with pytest.raises(ConfigurationError) as raised:
         read_configuration(text, Path("a.toml"), {}, {}, skip_unsupported=True)
     assert str(raised.value).startswith("a.toml:4: <shiroPlugin> is not yet supported")

@@ -17,7 +17,7 @@ from spanwire.registry import AUTO, PROTOCOLS, TRANSPORT_SCHEMES
 from spanwire.service.config.security.tls import NO_STORES, Stores, connector_tls
 from spanwire.service.config.values.diagnostics import MAX_WORD, Findings
 from spanwire.service.config.values.values import MAX_LONG, NUMBER, as_flag
-from spanwire.transports.base import ACCEPT_BACKLOG, MAX_CONNECTIONS, ConnectorSettings
+from spanwire.transports.base import ACCEPT_BACKLOG, MAX_CONNECTIONS, WEBSOCKET_SCHEMES, ConnectorSettings
 
 MAX_URI: Final = 4_096  # characters; bounds the work of parsing
 MAX_OPTIONS: Final = 64
@@ -32,13 +32,13 @@ LATER_SCHEMES: Final[dict[str, str]] = {
     **dict.fromkeys(CLIENT_SCHEMES, "failover and discovery"),
     **dict.fromkeys("amqp amqp+nio amqp+nio+ssl amqp+ssl amqp+ws amqp+wss".split(), "AMQP"),
     **dict.fromkeys("mqtt mqtt+nio mqtt+nio+ssl mqtt+ssl".split(), "MQTT"),
-    **dict.fromkeys("ws wss".split(), "WebSocket"),
     **dict.fromkeys("http https".split(), "OpenWire over HTTP"),
     **dict.fromkeys("udp multicast".split(), "UDP"),
     "xmpp": "XMPP",
 }
 LISTENING: Final = "use tcp:// or stomp://, remove it"
 
+SIZES: Final = ("maxFrameSize", "maxDataLength", "websocket.maxTextMessageSize", "websocket.maxBinaryMessageSize")
 FLAG: Final = "true or false"
 NUMBERS: Final = "a whole number"
 TEXT: Final = "text"
@@ -95,6 +95,19 @@ TLS: Final[dict[str, tuple[str, str | None]]] = {
     "verifyHostName": (FLAG, None),
     "wantClientAuth": (FLAG, None),
 }
+# `websocket.` begins what ActiveMQ passes on to Jetty, whose filter for other origins has an allowedOrigins, too.
+WEBSOCKET: Final[dict[str, tuple[str, str | None]]] = {
+    "websocket.allowedOrigins": (TEXT, None),
+    "websocket.bufferSize": (NUMBERS, None),
+    "websocket.idleTimeout": (NUMBERS, None),
+    "websocket.inputBufferSize": (NUMBERS, None),
+    "websocket.maxBinaryMessageSize": (NUMBERS, None),
+    "websocket.maxIdleTime": (NUMBERS, None),
+    "websocket.maxTextMessageSize": (NUMBERS, None),
+    "http.enableTrace": (FLAG, "false"),
+}
+ANY_ORIGIN: Final = "*"
+ORIGIN: Final = re.compile(r"[a-z][a-z0-9+.\-]*://(?:\[[0-9a-f:.]+\]|[\w.\-]+)(?::[0-9]{1,5})?")
 # Known options of ActiveMQ's sockets that are not supported yet.
 LATER_OPTIONS: Final = frozenset(
     "diffServ logWriterName selectThreads soLinger stackSize startLogging typeOfService useQueueForAccept".split()
@@ -106,9 +119,20 @@ DETECTION: Final[dict[str, tuple[str, str | None]]] = {
     "protocols": (TEXT, None),
 }
 DETECTED: Final = {"default": "openwire", "openwire": "openwire", "stomp": "stomp"}  # ActiveMQ's names
-LATER_PROTOCOLS: Final = {"amqp": "AMQP", "mqtt": "MQTT", "ws": "WebSocket"}
+LATER_PROTOCOLS: Final = {"amqp": "AMQP", "mqtt": "MQTT", "ws": "WebSocket on a port with other protocols"}
 WITHOUT_EFFECT: Final = frozenset(
-    {"closeAsync", "connectionTimeout", "daemon", "ioBufferSize", "jmxPort", "name"}
+    {
+        "closeAsync",
+        "connectionTimeout",
+        "daemon",
+        "ioBufferSize",
+        "jmxPort",
+        "name",
+        "websocket.bufferSize",
+        "websocket.idleTimeout",
+        "websocket.inputBufferSize",
+        "websocket.maxIdleTime",
+    }
 )  # options that tune the Java implementation
 
 OPTION: Final = re.compile(r"[A-Za-z][A-Za-z0-9.]*")
@@ -222,12 +246,36 @@ def connector_settings(
         login_timeout=login_timeout,
         detection_timeout=_seconds(options, "protocolDetectionTimeOut", login_timeout, login_timeout),
         tls=connector_tls(f"the connector {redacted(text)}", options, stores, line, findings) if is_tls(uri) else None,
+        origins=_origins(options, line, findings),
     )
 
 
 def is_tls(uri: TransportUri) -> bool:
     """Return True if the transport is encrypted."""
-    return uri.scheme == "ssl" or uri.scheme.endswith("+ssl")
+    return uri.scheme in ("ssl", "wss") or uri.scheme.endswith("+ssl")
+
+
+def _origins(options: dict[str, str], line: int, findings: Findings) -> tuple[str, ...]:
+    """Return the origins of pages that may open a WebSocket, as browsers write them."""
+    origins: list[str] = []
+    for name in options.get("websocket.allowedOrigins", "").split(","):
+        origin = name.strip().lower().rstrip("/")
+        if not origin:
+            continue
+        if origin != ANY_ORIGIN and ORIGIN.fullmatch(origin) is None:
+            advice = "write scheme://host or scheme://host:port, several with commas, or * for all"
+            findings.error(line, f"{name.strip()[:MAX_WORD]!r} in websocket.allowedOrigins is no origin; {advice}")
+            continue
+        origins.append(_without_usual_port(origin))
+    return tuple(dict.fromkeys(origins))
+
+
+def _without_usual_port(origin: str) -> str:
+    """Return an origin without the usual port of its scheme, which a browser leaves out (RFC 6454, section 6.2)."""
+    for scheme, port in (("http://", ":80"), ("https://", ":443")):
+        if origin.startswith(scheme):
+            return origin.removesuffix(port)
+    return origin
 
 
 def _protocols(options: dict[str, str], line: int, findings: Findings) -> tuple[str, ...] | None:
@@ -259,6 +307,7 @@ def _checked_options(uri: TransportUri, protocol: str, line: int, findings: Find
     """Return the supported options without ``transport.``; report the others."""
     known = {**SOCKET, **WIRE_FORMAT, **(STOMP if protocol in ("stomp", AUTO) else {})}
     known |= {**(TLS if is_tls(uri) else {}), **(DETECTION if protocol == AUTO else {})}
+    known |= WEBSOCKET if uri.scheme in WEBSOCKET_SCHEMES else {}
     options: dict[str, str] = {}
     for full_name, value in uri.options.items():
         name = ALIASES.get(full_name, full_name.removeprefix("transport."))
@@ -300,5 +349,5 @@ def _number(options: dict[str, str], name: str, default: int) -> int:
 def _frame_size(options: dict[str, str], protocol: str) -> int:
     asked = [_number(options, "wireFormat.maxFrameSize", MAX_FRAME_SIZE)]
     if protocol in ("stomp", AUTO):
-        asked += [_number(options, "maxFrameSize", MAX_FRAME_SIZE), _number(options, "maxDataLength", MAX_FRAME_SIZE)]
+        asked += [_number(options, name, MAX_FRAME_SIZE) for name in SIZES]
     return min([MAX_FRAME_SIZE, *(size for size in asked if size > 0)])

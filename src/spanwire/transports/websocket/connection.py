@@ -1,0 +1,336 @@
+"""The broker's end of a WebSocket with STOMP inside, without a socket (RFC 6455).
+
+Bytes of the socket, or of TLS, and time go in; bytes come out. `WebSocketConnection` is a protocol connection itself,
+so admission, deadlines, the receive budget and the pump treat it like any other. The inner connection gets the contents
+of text and binary messages as one stream of bytes, because a client may put a part of a STOMP frame, or several, into
+one. It is created after the handshake, with the time at which the socket was opened: one deadline covers handshake and
+login.
+
+A message is passed on in pieces, and many small frames over several turns, so no client keeps the loop for long.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Sequence
+from typing import Final
+
+from websockets.frames import CloseCode, Frame, Opcode
+from websockets.protocol import OPEN
+
+from spanwire.model.environment import Time
+from spanwire.protocols.base import MAX_STOMP_FRAME_BEFORE_LOGIN, ConnectionSettings, ProtocolConnection
+from spanwire.protocols.detect import Report
+from spanwire.transports.base import CLOSE_LINGER, MAX_BYTES_PER_CALLBACK, Carrier, ConnectionFactory
+from spanwire.transports.websocket.handshake import Handshake
+from spanwire.transports.websocket.output import Utf8Checker, messages
+
+logger = logging.getLogger(__name__)
+
+HANDSHAKE_DEADLINE: Final = 10.0  # seconds; a shorter login deadline of the connector limits the handshake, too
+FEED_BYTES: Final = 4 * 1024  # bytes parsed at a time; some 700 frames of the least size
+MAX_FRAMES_PER_TURN: Final = 1_000  # frames of a client parsed in one turn; take some 3 ms
+MAX_UNREAD_PONGS: Final = 64 * 1024  # bytes of pongs for a client that pings and reads no answer
+MAX_FRAME_HEADER: Final = 14  # bytes; flags, length in 8 bytes, mask
+MILLISECONDS: Final = 1000
+
+CONTINUATION: Final = Opcode.CONT
+TEXT: Final = Opcode.TEXT
+BINARY: Final = Opcode.BINARY
+
+
+class WebSocketConnection:
+    """Carries the STOMP connection that ``factory`` makes. Pages of ``origins`` may connect, and all programs.
+
+    ``report`` is called with the reason of each connection that ends before a WebSocket is open. A client that is
+    silent for the connector's time of inactivity is pinged, and closed after another such time.
+    """
+
+    def __init__(
+        self,
+        factory: ConnectionFactory,
+        settings: ConnectionSettings,
+        origins: Sequence[str],
+        report: Report,
+        now: Time,
+    ) -> None:
+        self._factory: Final = factory
+        self._settings: Final = settings
+        self._report: Final = report
+        self._started: Final = now
+        self._timeout: Final = min(HANDSHAKE_DEADLINE, settings.login_timeout)
+        self._handshake: Final = Handshake(origins, settings.max_frame_size)
+        self._protocol: Final = self._handshake.protocol
+        self._inner: ProtocolConnection | None = None
+        self._unparsed: Final[deque[memoryview]] = deque()  # received bytes left to the next turn
+        self._contents: Final[deque[memoryview]] = deque()  # of messages, for the inner connection
+        self._waiting_bytes = 0  # of both
+        self._text: Utf8Checker | None = None  # of a text message in the middle of a character
+        self._is_text = False  # the message under way
+        self._has_logged_in = False
+        self._closed = False
+        self._close_deadline: float | None = None  # for the client's part of the closing handshake
+        self._heard = now.monotonic
+        self._is_pinged = False
+        self._unread_pongs = 0
+        self._unsent_bytes = 0
+
+    @property
+    def carried(self) -> object:
+        """The connection known to the broker: this one until the handshake is done, then the innermost one."""
+        inner = self._inner
+        if inner is None:
+            return self
+        return inner.carried if isinstance(inner, Carrier) else inner
+
+    def receive_data(self, data: bytes, now: Time) -> None:
+        """Parse bytes of the client and pass the contents of messages on."""
+        if self._closed:
+            return
+        self._heard = now.monotonic
+        self._is_pinged = False
+        if self._inner is None:
+            data = self._shake_hands(data, now)
+        elif not data:
+            self._inner.receive_data(data, now)
+        if data and not self._closed:
+            view = memoryview(data)
+            for start in range(0, len(view), FEED_BYTES):
+                self._unparsed.append(view[start : start + FEED_BYTES])
+            self._waiting_bytes += len(data)
+            self._advance(now)
+
+    def go_on(self, now: Time) -> None:
+        """Let the inner connection act on its held requests, then pass on what waits behind them."""
+        inner = self._inner
+        if inner is None or self._closed:
+            return
+        if inner.holds_requests:
+            inner.go_on(now)
+            self._check_end(inner, now)
+        else:
+            self._advance(now)
+
+    def receive_eof(self, now: Time) -> None:
+        """Release the inner connection, because the client closed its socket."""
+        self._closed = True
+        self._forget_input()
+        if self._inner is not None:
+            self._inner.receive_eof(now)
+
+    def data_to_send(self) -> list[bytes]:
+        """Return handshake, pongs and messages in order, and forget them."""
+        inner = self._inner
+        protocol = self._protocol
+        output = [data for data in protocol.data_to_send() if data]  # an empty one stands for the end
+        if inner is None or protocol.state is not OPEN:
+            return output
+        self._unread_pongs += sum(map(len, output))
+        chunks = inner.data_to_send()
+        if chunks:
+            output += messages(chunks)
+        if inner.closed:
+            protocol.send_close(CloseCode.NORMAL_CLOSURE)
+            output += protocol.data_to_send()
+        elif chunks:
+            self._has_logged_in = True  # STOMP says nothing before, but for an error before its end
+        elif not self._has_logged_in and self.pending_bytes > MAX_STOMP_FRAME_BEFORE_LOGIN + MAX_FRAME_HEADER:
+            protocol.fail(CloseCode.MESSAGE_TOO_BIG, "before the login")
+            output += [data for data in protocol.data_to_send() if data]
+            self._end("a message before the login is too large")
+        return output
+
+    def unsent(self, count: int) -> None:
+        """Note that ``count`` bytes are unsent; the headers of frames are few of them."""
+        self._unsent_bytes = count
+        if count == 0:
+            self._unread_pongs = 0
+        if self._inner is not None:
+            self._inner.unsent(count)
+
+    def next_timeout(self) -> float | None:
+        """Return the deadline of the handshake, of the inner protocol, of a ping, or of the closing handshake."""
+        if self._closed:
+            return None
+        inner = self._inner
+        if inner is None:
+            return self._started.monotonic + self._timeout
+        if self._close_deadline is not None:
+            return self._close_deadline
+        if inner.closed:
+            return 0.0  # at once: the closing handshake needs a deadline
+        due = inner.next_timeout()
+        silence_end = self._silence_end()
+        if due is None or (silence_end is not None and silence_end < due):
+            return silence_end
+        return due
+
+    def handle_timeout(self, now: Time) -> None:
+        """Close a client that is late with handshake, login, closing handshake or pong; ping a silent one."""
+        inner = self._inner
+        if self._closed:
+            return
+        if inner is None:
+            if now.monotonic >= self._started.monotonic + self._timeout:
+                self._closed = True
+                self._report(f"the WebSocket handshake did not end within {self._timeout:g} s", now)
+            return
+        if self._close_deadline is not None:
+            self._closed = self._closed or now.monotonic >= self._close_deadline
+            return
+        if not inner.closed:
+            inner.handle_timeout(now)
+            self._check_silence(inner, now)
+        self._check_end(inner, now)
+
+    @property
+    def holds_requests(self) -> bool:
+        """True while the inner connection holds requests, or wants what waits behind them."""
+        inner = self._inner
+        if self._closed or inner is None or inner.closed:
+            return False
+        if inner.holds_requests:
+            return True
+        return bool(self._unparsed or self._contents) and (inner.wants_read or self._protocol.state is not OPEN)
+
+    @property
+    def wants_read(self) -> bool:
+        """True while the inner protocol wants to read, and while the end of the closing handshake is awaited."""
+        return self._inner is None or self._close_deadline is not None or self._inner.wants_read
+
+    @property
+    def closed(self) -> bool:
+        """True if the socket is to be closed."""
+        return self._closed
+
+    @property
+    def pending_bytes(self) -> int:
+        """The bytes of incomplete frames of both layers, and those that wait for a later turn."""
+        inner = self._inner
+        if inner is None:
+            return self._handshake.pending_bytes
+        return self._waiting_bytes + len(self._protocol.reader.buffer) + inner.pending_bytes
+
+    def _shake_hands(self, data: bytes, now: Time) -> bytes:
+        """Pass bytes to the handshake; return those behind its end."""
+        handshake = self._handshake
+        rest = handshake.receive_data(data)
+        if handshake.refusal is not None:
+            self._closed = True
+            self._report(handshake.refusal, now)
+        elif handshake.is_accepted:
+            self._inner = self._factory(self._settings, self._started)
+        return rest
+
+    def _advance(self, now: Time) -> None:
+        """Parse frames, and pass the contents of one piece of `MAX_BYTES_PER_CALLBACK` bytes on."""
+        inner = self._inner
+        assert inner is not None
+        if not self._contents:
+            self._parse()
+        if self._contents and not inner.closed:
+            inner.receive_data(self._next_piece(), now)
+        self._check_end(inner, now)
+
+    def _parse(self) -> None:
+        """Parse received bytes, up to `MAX_FRAMES_PER_TURN` frames."""
+        protocol = self._protocol
+        unparsed = self._unparsed
+        count = 0
+        while unparsed and count < MAX_FRAMES_PER_TURN and not protocol.eof_sent:
+            data = unparsed.popleft()
+            self._waiting_bytes -= len(data)
+            protocol.receive_data(data)
+            frames = protocol.events_received()
+            count += len(frames)
+            for frame in frames:
+                self._take(frame)
+        if protocol.eof_sent:  # what follows the end of a WebSocket is ignored
+            self._waiting_bytes -= sum(map(len, unparsed))
+            unparsed.clear()
+
+    def _take(self, frame: Frame) -> None:
+        """Keep the contents of a frame; a text that is no UTF-8 ends the connection (section 8.1)."""
+        opcode = frame.opcode
+        if opcode is TEXT or opcode is BINARY:
+            self._is_text = opcode is TEXT
+        elif opcode is not CONTINUATION:
+            return
+        data = frame.data
+        if self._is_text and (self._text is not None or not data.isascii()) and not self._is_text_on(data, frame.fin):
+            self._protocol.fail(CloseCode.INVALID_DATA, "a text is no UTF-8")
+        elif data:
+            self._waiting_bytes += len(data)
+            view = memoryview(data)
+            for start in range(0, len(view), MAX_BYTES_PER_CALLBACK):
+                self._contents.append(view[start : start + MAX_BYTES_PER_CALLBACK])
+
+    def _is_text_on(self, data: bytes, is_last: bool) -> bool:
+        """Return True if ``data`` continues a text, and with ``is_last`` ends it between two characters."""
+        checker = Utf8Checker() if self._text is None else self._text
+        is_valid = checker.takes(data)
+        is_between = checker.is_at_end_of_character
+        self._text = None if is_between else checker
+        return is_valid and (is_between or not is_last)
+
+    def _next_piece(self) -> bytes:
+        """Take the contents of small frames together, or the next part of a large one."""
+        contents = self._contents
+        pieces = [contents.popleft()]
+        size = len(pieces[0])
+        while contents and size + len(contents[0]) <= MAX_BYTES_PER_CALLBACK:
+            size += len(contents[0])
+            pieces.append(contents.popleft())
+        self._waiting_bytes -= size
+        return b"".join(pieces)
+
+    def _silence_end(self) -> float | None:
+        """Return the time to ping a silent client, or to close it."""
+        interval = self._settings.max_inactivity_ms / MILLISECONDS
+        if not interval:
+            return None
+        return self._heard + interval * (2 if self._is_pinged else 1)
+
+    def _check_silence(self, inner: ProtocolConnection, now: Time) -> None:
+        """Ping a silent client, and close one that has not answered.
+
+        No answer can arrive while the client is not read, or has not yet read what lies before the ping.
+        """
+        silence_end = self._silence_end()
+        if silence_end is None or now.monotonic < silence_end:
+            return
+        if not inner.wants_read or self._unsent_bytes:
+            self._heard = now.monotonic
+        elif self._is_pinged:
+            self._end(f"it did not answer a ping within {self._settings.max_inactivity_ms / MILLISECONDS:g} s")
+        elif self._protocol.state is OPEN:
+            self._is_pinged = True
+            self._protocol.send_ping(b"")
+
+    def _check_end(self, inner: ProtocolConnection, now: Time) -> None:
+        """Go on with the end of the connection, once one side has begun it."""
+        protocol = self._protocol
+        if self._unread_pongs > MAX_UNREAD_PONGS:
+            self._end("it pings and does not read the pongs")
+        elif inner.closed:
+            self._forget_input()
+            if protocol.close_rcvd is not None or protocol.eof_sent:
+                self._closed = True
+            elif self._close_deadline is None:
+                self._close_deadline = now.monotonic + CLOSE_LINGER
+        elif protocol.state is not OPEN and not self._contents and not inner.holds_requests:
+            if protocol.close_rcvd is None or protocol.parser_exc is not None:
+                self._end(f"WebSocket error {protocol.close_sent}")
+            self._closed = True
+
+    def _end(self, reason: str) -> None:
+        """Close at once, and log ``reason``."""
+        if not self._closed:
+            self._closed = True
+            logger.info("connection of %s closed: %s", self._settings.remote_address, reason)
+
+    def _forget_input(self) -> None:
+        self._unparsed.clear()
+        self._contents.clear()
+        self._waiting_bytes = 0
