@@ -61,6 +61,7 @@ LOOKUPS: Final[dict[str, str]] = {
 # Providers of bridges: spanwire.bridges.ports.Provider without arguments.
 BRIDGE_PROVIDERS: Final[dict[str, str]] = {
     "openwire": "spanwire.bridges.providers.openwire.provider:OpenWireProvider",
+    "ldap": "spanwire.bridges.providers.ldap.provider:LdapProvider",
 }
 
 FANOUT: Final = "spanwire.client.aio.shared.fanout_transport:connect"  # connect(url, tls) -> InProcessTransport

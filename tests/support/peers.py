@@ -63,6 +63,12 @@ def _zookeeper() -> str | None:
     return _java() if (JARS / "zookeeper.jar").exists() else f"no zookeeper.jar in {JARS}"
 
 
+def _openldap() -> str | None:
+    return _program("slapd", "slapadd") or (
+        None if importlib.util.find_spec("ldap3") else "this Python has no package ldap3"
+    )
+
+
 def _ruby_stomp() -> str | None:
     return _program("ruby") or (None if _runs("ruby", "-e", "require 'stomp'") else "ruby has no library stomp")
 
@@ -104,6 +110,7 @@ _PEERS: Final[dict[str, tuple[Callable[[], str | None], str]]] = {
     "activemq-client": (_activemq_client, "apt package libactivemq-java"),
     "activemq-broker": (_activemq_broker, "apt package activemq"),
     "zookeeper": (_zookeeper, "apt package libzookeeper-java"),
+    "openldap": (_openldap, "apt packages slapd and ldap-utils"),
     "ruby-stomp": (_ruby_stomp, "apt package ruby-stomp"),
     "net-stomp": (_net_stomp, "apt package libnet-stomp-perl"),
     "stomp.py": (_stomp_py, "requirements/test.txt"),

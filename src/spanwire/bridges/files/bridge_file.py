@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from spanwire.bridges.files.jndi_parameters import read_context
 from spanwire.bridges.files.parameters import bridge_of, factory_of
 from spanwire.bridges.files.toml_file import read_toml
 from spanwire.bridges.model.definition import BridgeDefinition
@@ -36,8 +37,10 @@ def read_bridges(content: bytes, file: str, placeholders: Placeholders) -> list[
     document = placeholders.fill(read_toml(content, file))
     assert isinstance(document, Mapping)
     document.check("table", (FACTORIES, BRIDGES))
-    factories = {name: factory_of(words, name) for name, words in _tables(document, FACTORIES)}
-    definitions = [bridge_of(words, name, factories) for name, words in _tables(document, BRIDGES)]
+    tables = _tables(document, FACTORIES)
+    contexts = {name: context for name, words in tables if (context := read_context(words)) is not None}
+    factories = {name: factory_of(words, name, contexts.get(name)) for name, words in tables}
+    definitions = [bridge_of(words, name, factories, contexts) for name, words in _tables(document, BRIDGES)]
     if not definitions:
         raise document.location.error("there is no bridge; write a table [bridges.NAME]")
     if len(definitions) > MAX_BRIDGES:

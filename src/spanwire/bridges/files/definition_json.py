@@ -17,6 +17,7 @@ from spanwire.bridges.model.definition import (
     Source,
     Target,
 )
+from spanwire.bridges.model.directory import Directory
 from spanwire.bridges.model.steps import (
     AppendMessageId,
     ClearReplyTo,
@@ -63,7 +64,9 @@ def definition_of(values: Plain) -> BridgeDefinition:
 
 
 def _plain_end(end: Source | Target) -> Plain:
-    return {**_plain(end), "factory": _plain(end.factory), "destination": end.destination.qualified_name}
+    directory = end.factory.directory
+    factory = {**_plain(end.factory), "directory": None if directory is None else _plain(directory)}
+    return {**_plain(end), "factory": factory, "destination": end.destination.qualified_name}
 
 
 def _plain(value: Any) -> Plain:
@@ -78,9 +81,19 @@ def _plain(value: Any) -> Plain:
 def _end(values: Plain) -> Plain:
     """Return the arguments for a source or a target."""
     factory = values["factory"]
-    passwords = {name: Secret(factory[name]) for name in SECRETS if factory[name] is not None}
+    directory = factory["directory"]
     return {
         **values,
-        "factory": ConnectionFactory(**{**factory, **passwords}),
+        "factory": ConnectionFactory(
+            **{
+                **factory,
+                **_secrets(factory),
+                "directory": None if directory is None else Directory(**{**directory, **_secrets(directory)}),
+            }
+        ),
         "destination": parse_destination(values["destination"]),
     }
+
+
+def _secrets(values: Plain) -> dict[str, Secret]:
+    return {name: Secret(values[name]) for name in SECRETS if values.get(name) is not None}

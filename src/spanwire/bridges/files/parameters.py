@@ -11,8 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping as AnyMapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Final
 
+from spanwire.bridges.files.jndi_parameters import JNDI, JNDI_NAME, PREFIX, found_destination, found_factory
+from spanwire.bridges.jndi.environment import Context
 from spanwire.bridges.model.definition import (
     DEFAULT_BATCH_SIZE,
     OPENWIRE,
@@ -44,6 +47,8 @@ FACTORY_WORDS: Final = (
     "keyStore",
     "keyStorePassword",
     "provider",
+    JNDI,
+    JNDI_NAME,
 )
 WORDS: Final = (
     "sourceConnectionFactory",
@@ -67,8 +72,8 @@ REFUSED: Final[dict[str, str]] = {
 IN_PROCESS: Final = ("vm:", "peer:")
 
 
-def factory_of(words: Mapping, name: str) -> ConnectionFactory:
-    """Return a connection factory of the file.
+def factory_of(words: Mapping, name: str, context: Context | None = None) -> ConnectionFactory:
+    """Return a connection factory of the file, by its URL or from the context of its table ``jndi``.
 
     Raises:
         ConfigurationError: a word is unknown, or ``url`` is missing.
@@ -80,8 +85,8 @@ def factory_of(words: Mapping, name: str) -> ConnectionFactory:
     for store in ("trustStore", "keyStore"):
         if words.text(f"{store}Password") is not None and words.text(store) is None:
             raise words.entries[f"{store}Password"].location.error(f"{store}Password needs {store}")
-    return ConnectionFactory(
-        _checked_url(words.require("url", f"the connection factory {name}"), words.location),
+    written = ConnectionFactory(
+        "",
         words.text("userName"),
         _secret(words, "password"),
         words.text("trustStore"),
@@ -90,10 +95,30 @@ def factory_of(words: Mapping, name: str) -> ConnectionFactory:
         _secret(words, "keyStorePassword"),
         provider,
     )
+    if context is None:
+        return replace(
+            written, url=_checked_url(words.require("url", f"the connection factory {name}"), words.location)
+        )
+    found = found_factory(context, words, name)
+    return replace(
+        found,
+        url=_checked_url(found.url, words.location),
+        user_name=written.user_name or found.user_name,
+        password=written.password or found.password,
+        trust_store=written.trust_store or found.trust_store,
+        trust_store_password=written.trust_store_password or found.trust_store_password,
+        key_store=written.key_store or found.key_store,
+        key_store_password=written.key_store_password or found.key_store_password,
+    )
 
 
-def bridge_of(words: Mapping, name: str, factories: AnyMapping[str, ConnectionFactory]) -> BridgeDefinition:
-    """Return the bridge with these parameters.
+def bridge_of(
+    words: Mapping,
+    name: str,
+    factories: AnyMapping[str, ConnectionFactory],
+    contexts: AnyMapping[str, Context] = MappingProxyType({}),
+) -> BridgeDefinition:
+    """Return the bridge with these parameters. ``contexts`` are those of factories with a table ``jndi``.
 
     Raises:
         ConfigurationError: a parameter is unknown, missing, invalid or refused.
@@ -102,14 +127,15 @@ def bridge_of(words: Mapping, name: str, factories: AnyMapping[str, ConnectionFa
         if word in REFUSED:
             raise entry.location.error(f"{word} is not supported: {REFUSED[word]}")
     words.check("parameter of a bridge", WORDS)
+    source_factory, source_destination = _end(words, name, "source", factories, contexts)
     source = Source(
-        _side(words, name, "source", factories),
-        _destination(words, "sourceDestination", name),
+        source_factory,
+        source_destination,
         words.text("selector"),
         words.text("subscriptionName"),
         words.text("clientID"),
     )
-    target = Target(_side(words, name, "target", factories), _destination(words, "targetDestination", name))
+    target = Target(*_end(words, name, "target", factories, contexts))
     parameters = read_parameters(words)
     definition = BridgeDefinition(
         name,
@@ -129,6 +155,23 @@ def _steps(parameters: BridgeParameters, definition: BridgeDefinition) -> tuple[
     if not is_same_broker(definition):
         steps.append(DropTemporaryReplyTo())
     return tuple(steps)
+
+
+def _end(
+    words: Mapping,
+    bridge: str,
+    role: str,
+    factories: AnyMapping[str, ConnectionFactory],
+    contexts: AnyMapping[str, Context],
+) -> tuple[ConnectionFactory, Destination]:
+    """Return factory and destination of one side."""
+    factory = _side(words, bridge, role, factories)
+    word = f"{role}Destination"
+    text = words.require(word, f"the bridge {bridge}")
+    if not text.startswith(PREFIX):
+        return factory, _destination(words, word, bridge)
+    context = contexts.get(words.text(f"{role}ConnectionFactory") or "")
+    return found_destination(text, words.entries[word].location, factory, context)
 
 
 def _side(words: Mapping, bridge: str, role: str, factories: AnyMapping[str, ConnectionFactory]) -> ConnectionFactory:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
+from spanwire.bridges.model.directory import Directory
 from spanwire.bridges.model.steps import Step
 from spanwire.model.destination import Destination
 from spanwire.model.secret import Secret
@@ -26,7 +27,10 @@ class Quality(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ConnectionFactory:
-    """A broker and the login there. ``provider`` is a name of `spanwire.registry.BRIDGE_PROVIDERS`."""
+    """A broker and the login there. ``provider`` is a name of `spanwire.registry.BRIDGE_PROVIDERS`.
+
+    With a ``directory`` the URL is that of the factory's entry there.
+    """
 
     url: str = field(repr=False)  # a password may be in the options
     user_name: str | None = None
@@ -36,6 +40,7 @@ class ConnectionFactory:
     key_store: str | None = None
     key_store_password: Secret | None = None
     provider: str = OPENWIRE
+    directory: Directory | None = None
 
 
 @dataclass(frozen=True, slots=True)

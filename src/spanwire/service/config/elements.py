@@ -26,6 +26,8 @@ ELEMENTS: Final[dict[str, Words]] = {
     "jmsTopicConnector": bridges.TOPIC_CONNECTOR,
     "outboundQueueConnectionFactory, outboundTopicConnectionFactory": bridges.FACTORY,
     "localQueueConnectionFactory, localTopicConnectionFactory": bridges.FACTORY,
+    "jndiLocalTemplate, jndiOutboundTemplate": bridges.TEMPLATE,
+    "prop": bridges.PROP,
     "reconnectionPolicy": bridges.POLICY,
     "inboundQueueBridges": bridges.INBOUND_QUEUES,
     "outboundQueueBridges": bridges.OUTBOUND_QUEUES,

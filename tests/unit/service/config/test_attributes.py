@@ -29,8 +29,9 @@ ROWS = [(table, row) for table in TABLES.values() for row in table.rows]
 # Honoured attributes without a row: the names of elements and destinations, passwords, and values that an interpreter
 # makes from several attributes. The list only gets shorter.
 BRIDGE_CONNECTOR = (
-    "id inboundMessageConvertor localClientId localPassword localUsername name outboundClientId "
-    "outboundMessageConvertor outboundPassword outboundUsername replyToDestinationCacheSize"
+    "id inboundMessageConvertor localClientId localConnectionFactoryName localPassword localUsername name "
+    "outboundClientId outboundMessageConvertor outboundPassword {}ConnectionFactoryName outboundUsername "
+    "preferJndiDestinationLookup replyToDestinationCacheSize"
 )
 BRIDGE_FACTORY = "brokerURL id keyStore keyStorePassword password trustStore trustStorePassword userName"
 WITHOUT_A_ROW = {
@@ -44,13 +45,15 @@ WITHOUT_A_ROW = {
     "filteredDestination": "queue topic",
     "inboundQueueBridge": "doHandleReplyTo id inboundQueueName localQueueName selector",
     "inboundTopicBridge": "consumerName doHandleReplyTo id inboundTopicName localTopicName selector",
-    "jmsQueueConnector": BRIDGE_CONNECTOR,
-    "jmsTopicConnector": BRIDGE_CONNECTOR,
+    "jmsQueueConnector": BRIDGE_CONNECTOR.format("outboundQueue"),
+    "jmsTopicConnector": BRIDGE_CONNECTOR.format("outboundTopic"),
     "localQueueConnectionFactory, localTopicConnectionFactory": BRIDGE_FACTORY,
     "networkConnector": "autoStart id password remotePassword sendLoginToDiscovered uri",
     "outboundQueueBridge": "doHandleReplyTo id localQueueName outboundQueueName selector",
     "outboundQueueConnectionFactory, outboundTopicConnectionFactory": BRIDGE_FACTORY,
     "outboundTopicBridge": "consumerName doHandleReplyTo id localTopicName outboundTopicName selector",
+    "jndiLocalTemplate, jndiOutboundTemplate": "file",
+    "prop": "key value",
     "policyEntry": "queue tempQueue tempTopic topic",
     "prefetchRatePendingMessageLimitStrategy": "multiplier",
     "queue, topic": "physicalName",

@@ -237,10 +237,12 @@ def test_a_connector_without_bridges_does_nothing() -> None:
             "outboundQueueConnectionFactory by a bean of class com.ibm.mq.jms.MQQueueConnectionFactory is not yet",
         ),
         (
-            element('jmsQueueConnector jndiOutboundTemplate="#jndi" outboundQueueConnectionFactoryName="cn=Q"'),
+            element(
+                'jmsQueueConnector jndiOutboundTemplate="#jndi" outboundQueueConnectionFactoryName="cn=Q"',
+                inbound('inboundQueueName="A"'),
+            ),
             '<bean id="jndi" class="org.springframework.jndi.JndiTemplate"/>',
-            "jndiOutboundTemplate of <jmsQueueConnector> is not yet supported (later feature: connection factories "
-            "from a JNDI directory); write a bean of org.apache.activemq.ActiveMQConnectionFactory and refer to it",
+            "the JNDI environment has no java.naming.factory.initial; known are org.apache.activemq.jndi",
         ),
         (
             element(f'{QUEUES} inboundMessageConvertor="#conv"'),

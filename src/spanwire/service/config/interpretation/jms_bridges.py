@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final
 
+from spanwire.bridges.jndi.environment import check_name, read_environment
+from spanwire.bridges.jndi.local_names import LocalNames
 from spanwire.bridges.model.definition import (
     BridgeDefinition,
     ConnectionFactory,
@@ -14,22 +17,25 @@ from spanwire.bridges.model.definition import (
     Source,
     Target,
 )
+from spanwire.bridges.model.directory import Directory
+from spanwire.bridges.model.ldap_url import parse_ldap_url
 from spanwire.bridges.model.qualities import is_same_broker
 from spanwire.bridges.model.steps import REPLY_CACHE_SIZE, ClearReplyTo, Convert, ProxyReplyTo, Step
 from spanwire.bridges.model.this_broker import THIS_BROKER, reached_at
 from spanwire.bridges.running.convertors import NAME as CONVERTOR
 from spanwire.bridges.running.process import check_bridge
 from spanwire.client.addressing.redaction import redacted
-from spanwire.documents.element import Element
-from spanwire.model.destination import QUEUE, TOPIC
+from spanwire.documents.element import Attribute, Element
+from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.errors import ConfigurationError, InvalidSelectorError
 from spanwire.model.secret import Secret
 from spanwire.routes.bridge_parameters import FOREVER, MAX_MS, MAX_RETRIES
 from spanwire.selector.parser import parse_selector
+from spanwire.service.config.readers.properties import read_properties
 from spanwire.service.config.tables import bridge_attributes as words
 from spanwire.service.config.tables.handling import Words
 from spanwire.service.config.values.decryption import Decryption
-from spanwire.service.config.values.diagnostics import MAX_CLASS, MAX_WORD, Findings
+from spanwire.service.config.values.diagnostics import MAX_CLASS, MAX_WORD, Findings, read_text_file
 from spanwire.service.config.values.values import Settings
 
 MAX_BRIDGES: Final = 1_000  # bridges of one broker; each has two connections
@@ -42,6 +48,10 @@ PASS_THROUGH: Final = "org.apache.activemq.network.jms.SimpleJmsMessageConvertor
 JAVA_CLASS: Final = re.compile(r"[\w$]+(?:\.[\w$]+)+")
 IN_PROCESS: Final = ("vm:", "peer:")
 ANY_BROKER: Final = "tcp://127.0.0.1:61616"  # in place of this broker's address, for the checks
+
+LDAP: Final = "ldap"  # the provider
+OUTBOUND_TEMPLATE: Final = "jndiOutboundTemplate"
+LOCAL_NAMES: Final = ("jndiLocalTemplate", "localConnectionFactoryName")
 
 Inner = Callable[[Element, str, Words], list[Element]]
 
@@ -76,11 +86,24 @@ KINDS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
+class Side:
+    """A broker, and perhaps names under which its destinations are looked up first."""
+
+    factory: ConnectionFactory
+    names: LocalNames | None = None
+
+    def destination(self, written: Destination) -> Destination:
+        """Return the destination of a name, else the written destination."""
+        found = None if self.names is None else self.names.destination(written.name)
+        return written if found is None else found
+
+
+@dataclass(frozen=True, slots=True)
 class Sides:
     """Both brokers of a connector, with the client ids there."""
 
-    local: ConnectionFactory
-    remote: ConnectionFactory
+    local: Side
+    remote: Side
     local_client: str | None
     remote_client: str | None
     retry: RetryPolicy
@@ -161,16 +184,15 @@ class BridgeInterpreter:
 
     def _sides(self, connector: Element, kind: Kind, name: str, convertors: dict[str, str | None]) -> Sides | None:
         settings = Settings(connector, self._findings)
-        local = self._factory(connector, f"local{kind.name}ConnectionFactory")
         word = f"outbound{kind.name}ConnectionFactory"
-        remote = self._factory(connector, word)
+        local = self._side(connector, f"local{kind.name}ConnectionFactory", LOCAL_NAMES)
+        remote = self._side(connector, word, (OUTBOUND_TEMPLATE, f"{word}Name"))
         if remote is None:
-            names = ("jndiOutboundTemplate", f"{word}Name", f"outbound{kind.name}Connection")
-            if not any(name in connector.attributes or connector.child(name) for name in names):
+            if f"outbound{kind.name}Connection" not in connector.attributes:
                 self._findings.error(connector.line, f"<{connector.name}> {name} has no {word}; name the other broker")
             return None
         return Sides(
-            self._with_login(connector, ConnectionFactory(THIS_BROKER) if local is None else local, "local"),
+            self._with_login(connector, local or Side(ConnectionFactory(THIS_BROKER)), "local"),
             self._with_login(connector, remote, "outbound"),
             settings.text("localClientId"),
             settings.text("outboundClientId"),
@@ -179,24 +201,72 @@ class BridgeInterpreter:
             convertors,
         )
 
-    def _factory(self, connector: Element, name: str) -> ConnectionFactory | None:
+    def _side(self, connector: Element, name: str, names: tuple[str, str]) -> Side | None:
+        """Return the broker of a factory, or of the name of a factory in the directory of a template."""
         for element in self._inner(connector, name, words.FACTORY):
-            return ConnectionFactory(
-                self._url(element),
-                element.value("userName"),
-                self._secret(element, "password"),
-                element.value("trustStore"),
-                self._secret(element, "trustStorePassword"),
-                element.value("keyStore"),
-                self._secret(element, "keyStorePassword"),
+            return Side(
+                ConnectionFactory(
+                    self._url(element, element.attributes.get("brokerURL"), f"<{element.name}>"),
+                    element.value("userName"),
+                    self._secret(element, "password"),
+                    element.value("trustStore"),
+                    self._secret(element, "trustStorePassword"),
+                    element.value("keyStore"),
+                    self._secret(element, "keyStorePassword"),
+                )
             )
-        return None
+        template, looked_up = names
+        attribute = connector.attributes.get(looked_up)
+        if attribute is None:
+            return None
+        for element in self._inner(connector, template, words.TEMPLATE):
+            side = self._looked_up(connector, element, attribute)
+            return Side(ConnectionFactory(ANY_BROKER)) if side is None else side  # after an error
+        self._findings.error(attribute.line, f"{looked_up} of <{connector.name}> needs {template}")
+        return Side(ConnectionFactory(ANY_BROKER))
 
-    def _url(self, factory: Element) -> str:
+    def _looked_up(self, connector: Element, template: Element, attribute: Attribute) -> Side | None:
+        """Return the broker of a name in a directory; None after an error."""
+        prefers = Settings(connector, self._findings).flag("preferJndiDestinationLookup", False)
+        try:
+            context = read_environment(self._environment(template))
+            name = check_name(attribute.value)
+            if isinstance(context, Directory):
+                entry = str(parse_ldap_url(context.url).entry(name))
+                directory = replace(context, finds_destinations=prefers)
+                return Side(ConnectionFactory(entry, provider=LDAP, directory=directory))
+            factory = context.factory(name)
+        except ConfigurationError as error:
+            self._findings.error(attribute.line, str(error))
+            return None
+        url = self._url(template, Attribute(factory.url, template.line), f"<{template.name}>")
+        return Side(replace(factory, url=url), context if prefers else None)
+
+    def _environment(self, template: Element) -> dict[str, str]:
+        """Return the properties of a template; its own come before those of its file."""
+        properties: dict[str, str] = {}
+        file = template.attributes.get("file")
+        if file is not None:
+            name = file.value.strip().removeprefix("file:")
+            if ":" in name.partition("/")[0]:
+                raise ConfigurationError(f"the properties file {name[:MAX_WORD]!r} must be a file: location")
+            path = Path(self._findings.source).parent / (name[2:] if name.startswith("///") else name)
+            try:
+                properties.update(read_properties(read_text_file(path).decode("utf-8")))
+            except UnicodeDecodeError:
+                raise ConfigurationError(f"the properties file {path} is not in UTF-8") from None
+        for prop in self._inner(template, "prop", words.PROP):
+            properties[prop.value("key") or ""] = self._decrypted(prop)
+        return properties
+
+    def _decrypted(self, prop: Element) -> str:
+        secret = self._secret(prop, "value")
+        return "" if secret is None else secret.reveal()
+
+    def _url(self, factory: Element, attribute: Attribute | None, shown: str) -> str:
         """Return the URL of a factory; ``vm:`` with the name of this broker is this broker."""
-        attribute = factory.attributes.get("brokerURL")
         if attribute is None or not attribute.value.strip():
-            self._findings.error(factory.line, f'<{factory.name}> has no brokerURL; write brokerURL="tcp://host:port"')
+            self._findings.error(factory.line, f'{shown} has no brokerURL; write brokerURL="tcp://host:port"')
             return ANY_BROKER
         url = attribute.value.strip()
         if not url.lower().startswith(IN_PROCESS):
@@ -210,17 +280,12 @@ class BridgeInterpreter:
         )
         return ANY_BROKER
 
-    def _with_login(self, connector: Element, factory: ConnectionFactory, side: str) -> ConnectionFactory:
-        user, password = connector.value(f"{side}Username"), self._secret(connector, f"{side}Password")
-        return ConnectionFactory(
-            factory.url,
-            factory.user_name if user is None else user,
-            factory.password if password is None else password,
-            factory.trust_store,
-            factory.trust_store_password,
-            factory.key_store,
-            factory.key_store_password,
-        )
+    def _with_login(self, connector: Element, side: Side, word: str) -> Side:
+        user, password = connector.value(f"{word}Username"), self._secret(connector, f"{word}Password")
+        factory = side.factory
+        if user is not None:
+            factory = replace(factory, user_name=user)
+        return Side(factory if password is None else replace(factory, password=password), side.names)
 
     def _secret(self, element: Element, name: str) -> Secret | None:
         attribute = element.attributes.get(name)
@@ -272,8 +337,8 @@ class BridgeInterpreter:
         source_name, target_name = (remote, local or remote) if is_inbound else (local or remote, remote)
         definition = BridgeDefinition(
             name,
-            Source(source_side, source_name, self._selector(bridge), consumer, client),
-            Target(target_side, target_name),
+            Source(source_side.factory, source_side.destination(source_name), self._selector(bridge), consumer, client),
+            Target(target_side.factory, target_side.destination(target_name)),
             retry=sides.retry,
         )
         self._add(bridge, definition, sides.cache_size, sides.convertors[direction])
@@ -305,7 +370,8 @@ class BridgeInterpreter:
             return None
         if not is_durable:
             return f"{client}-{name}"
-        key = (sides.remote.url if direction == "inbound" else sides.local.url, client)
+        side = sides.remote if direction == "inbound" else sides.local
+        key = (side.factory.url, client)
         if key in self._durable_clients:
             self._findings.not_yet(
                 bridge.line,

@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.documents.element import Attribute, Element
+from spanwire.service.config.readers.jndi_beans import PROP, JndiBeans
 from spanwire.service.config.values.diagnostics import MAX_CLASS, MAX_WORD, Findings
 
 CONNECTORS: Final = "jmsBridgeConnectors"
@@ -74,6 +75,7 @@ class BridgeBeans:
                 if name and element.name != "broker":
                     self._beans.setdefault(name, element)
         self._used: Final[list[Element]] = []
+        self._jndi: Final = JndiBeans(findings, self._bean)
 
     def is_used(self, element: Element) -> bool:
         """Return True if a bridge refers to this element beside the broker."""
@@ -88,12 +90,7 @@ class BridgeBeans:
     def _is_complete(self, connector: Element) -> bool:
         is_complete = True
         for name in FACTORY_REFERENCES:
-            bean = self._taken(connector, name)
-            if bean is not None:
-                factory = self._factory(bean, name)
-                is_complete = is_complete and factory is not None
-                if factory is not None:
-                    connector.children.append(factory)
+            is_complete = self._has_factory(connector, name) and is_complete
         policy = self._taken(connector, POLICY_REFERENCE)
         if policy is not None:
             connector.children.append(self._with_properties(POLICY_REFERENCE, policy))
@@ -107,16 +104,40 @@ class BridgeBeans:
                 reference is not None and len(reference.value) > 1 and reference.value[0] == "#"
             ):  # a convertor of the directory of --convertors
                 connector.attributes[name] = Attribute(reference.value[1:].strip(), reference.line)
-        for name in DIRECTORY_REFERENCES:  # refused by its name alone, not by the bean's class as well
-            self._bean(connector.attributes.get(name))
+        for name in DIRECTORY_REFERENCES:
+            bean = self._taken(connector, name)
+            template = None if bean is None else self._jndi.template(bean, name)
+            is_complete = is_complete and (bean is None or template is not None)
+            if template is not None:
+                connector.children.append(template)
         return is_complete and not self._has_unknown(connector)
+
+    def _has_factory(self, connector: Element, name: str) -> bool:
+        """Insert the factory of a reference; return False if there is an obstacle."""
+        bean = self._taken(connector, name)
+        looked_up = None if bean is None else self._jndi.looked_up(bean, _template_of(name))
+        if bean is None or looked_up is not None:
+            if looked_up is not None:
+                self._look_up(connector, name, *looked_up)
+            return True
+        factory = self._factory(bean, name)
+        if factory is not None:
+            connector.children.append(factory)
+        return factory is not None
+
+    def _look_up(self, connector: Element, name: str, looked_up: str, template: Element | None) -> None:
+        """Let a connector look up the factory ``name``, which is a bean that does so."""
+        word = "localConnectionFactoryName" if name.startswith("local") else f"{name}Name"
+        connector.attributes[word] = Attribute(looked_up, connector.line)
+        if template is not None:
+            connector.children.append(template)
 
     def _has_unknown(self, connector: Element) -> bool:
         """Report references to beans that do not exist."""
         unknown = [
             (name, attribute)
             for name, attribute in connector.attributes.items()
-            if name in (*FACTORY_REFERENCES, POLICY_REFERENCE) and attribute.value[:1] == "#"
+            if name in (*FACTORY_REFERENCES, *DIRECTORY_REFERENCES, POLICY_REFERENCE) and attribute.value[:1] == "#"
         ]
         for name, attribute in unknown:
             word = f"bean of {name} in <{connector.name}>:"
@@ -136,7 +157,7 @@ class BridgeBeans:
             del connector.attributes[name]
             return bean
         holder = connector.child(name)
-        if holder is None or holder.attributes or len(holder.children) != 1 or holder.children[0].name == name:
+        if holder is None or holder.attributes or len(holder.children) != 1 or holder.children[0].name in (name, PROP):
             return None
         connector.children[:] = [child for child in connector.children if child is not holder]
         return holder.children[0]
@@ -198,6 +219,11 @@ class BridgeBeans:
             elif child.name not in ("constructor-arg", "description"):
                 self._findings.unknown(child.line, "element in <bean>", child.name, ["property", "constructor-arg"])
         return element
+
+
+def _template_of(factory: str) -> str:
+    """Return the word of the template in which the factory of a reference is looked up."""
+    return "jndiLocalTemplate" if factory.startswith("local") else "jndiOutboundTemplate"
 
 
 def _value(holder: Element) -> Attribute:

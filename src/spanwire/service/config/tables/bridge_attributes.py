@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.service.config.tables.handling import NO_EFFECT, YES, Rule, Words, all_of, later, only
+from spanwire.service.config.tables.handling import NO_EFFECT, YES, Rule, Words, all_of, later
 
-DIRECTORY: Final = "connection factories from a JNDI directory"
 FACTORY_ADVICE: Final = "write a bean of org.apache.activemq.ActiveMQConnectionFactory and refer to it, remove it"
 FACTORY_SETTINGS: Final = "brokerURL userName password trustStore trustStorePassword keyStore keyStorePassword"
 OF_THE_BRIDGE: Final = Rule(NO_EFFECT, note="the bridge decides how it receives and sends")
@@ -45,19 +44,15 @@ def _connector(kind: str) -> Words:
             **all_of(YES, "id name"),
             **all_of(YES, "localClientId localUsername localPassword outboundClientId outboundUsername"),
             **all_of(YES, "outboundPassword inboundMessageConvertor outboundMessageConvertor"),
-            **all_of(
-                later(DIRECTORY, FACTORY_ADVICE),
-                f"jndiLocalTemplate jndiOutboundTemplate localConnectionFactoryName "
-                f"outbound{kind}ConnectionFactoryName",
-            ),
-            **all_of(only("false", DIRECTORY), "preferJndiDestinationLookup"),
+            **all_of(YES, f"localConnectionFactoryName outbound{kind}ConnectionFactoryName"),
+            "preferJndiDestinationLookup": YES,
             **all_of(later("connections as beans", FACTORY_ADVICE), f"local{kind}Connection outbound{kind}Connection"),
             "replyToDestinationCacheSize": YES,
         },
         children={
             **all_of(YES, f"local{kind}ConnectionFactory outbound{kind}ConnectionFactory"),
             **all_of(YES, f"inbound{kind}Bridges outbound{kind}Bridges"),
-            **all_of(later(DIRECTORY, FACTORY_ADVICE), "jndiLocalTemplate jndiOutboundTemplate"),
+            **all_of(YES, "jndiLocalTemplate jndiOutboundTemplate"),
             "reconnectionPolicy": YES,
         },
     )
@@ -80,6 +75,8 @@ INBOUND_QUEUE: Final = _bridge("inbound", "Queue")
 OUTBOUND_QUEUE: Final = _bridge("outbound", "Queue")
 INBOUND_TOPIC: Final = _bridge("inbound", "Topic")
 OUTBOUND_TOPIC: Final = _bridge("outbound", "Topic")
+TEMPLATE: Final = Words(settings={"file": YES}, children={"prop": YES})
+PROP: Final = Words(settings={"key": YES, "value": YES}, children={})
 POLICY: Final = Words(
     settings={
         "id": YES,
