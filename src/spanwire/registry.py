@@ -113,6 +113,10 @@ BRIDGE_CHILD: Final = "spanwire.service.children.bridge_process:BridgeChildProce
 CONVERTOR_OBSTACLES: Final = "spanwire.bridges.running.convertors:convertor_obstacles"
 PLUG_IN: Final = "spanwire.broker.plugins.plugins:plug_in"
 
+# Loaded only by a process that traces; it needs the extra `tracing`.
+TRACE_COLLECTOR: Final = "spanwire.tracing.collector:OtlpCollector"
+BROKER_TRACES: Final = "spanwire.service.tracing:BrokerTraces"
+
 # Loaded only by `spanwire web` and `spanwire metrics`; they need the extra `web`.
 WEB_SERVER: Final = "spanwire.web.serving.server:serve"
 WEB_METRICS: Final = "spanwire.web.metrics:exposition"

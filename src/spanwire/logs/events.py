@@ -281,6 +281,9 @@ EVENTS: Final[dict[str, dict[str, str]]] = {
         "standby: waits for the lock of %s, which %s holds; it takes over when that broker ends": "standby-waits",
         "this broker takes over from %s, after it has waited for %d s": "standby-takes-over",
     },
+    "service.tracing": {
+        "the environment names a collector, and nothing is traced: %s": "trace-extra-missing",
+    },
     "service.usage": {
         "%s is %d bytes, but the file system of %s has %d; sends wait when it is full": "usage-above-disk",
     },
@@ -318,6 +321,9 @@ EVENTS: Final[dict[str, dict[str, str]]] = {
     },
     "stores.driver.writer": {
         "%s": "journal-warning",
+    },
+    "tracing.export": {
+        "the collector does not take spans, which are dropped until it does: %s": "trace-export-failed",
     },
     "transports.connector": {
         "connection of %s refused: unexpected error": "connection-refused-fault",

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -17,6 +20,8 @@ from spanwire.service.config.model import PersistenceConfiguration
 from spanwire.stores.directory import DataDirectory
 from spanwire.stores.driver.answers import Failed, Fetched, Schedule
 from spanwire.stores.driver.journal_store import JournalStore, SpaceChanged, Stored
+
+logger = logging.getLogger(__name__)
 
 FOREIGN_STORES: Final = (
     ("db-*.log", "KahaDB"),
@@ -179,3 +184,15 @@ class Persistence:
         for locked in self._locks.values():
             locked.release()
         self._locks.clear()
+
+
+def loop_poster(loop: asyncio.AbstractEventLoop) -> Callable[[Callable[[], None]], None]:
+    """Return a function with which the store's threads run callbacks in ``loop``; after its end they are dropped."""
+
+    def post(callback: Callable[[], None]) -> None:
+        try:
+            loop.call_soon_threadsafe(callback)
+        except RuntimeError:
+            logger.debug("the store reported after the end of the loop")
+
+    return post

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -13,13 +13,46 @@ from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.plugins.plugin_settings import PluginSettings
 from spanwire.broker.ports import MessageFormat, StatisticsFormat
 from spanwire.model.message import FORMAT_OPENWIRE_10
+from spanwire.service.config.model import BrokerConfiguration
+from spanwire.tracing.switch import is_switched_on
 from spanwire.transports.connector import TransportConnector
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # loaded by name, because most brokers have no plug-ins and trace nothing
     from spanwire.broker.plugins.filtered_broker import FilteredBroker
+    from spanwire.service.tracing import BrokerTraces
 
 PlugIn = Callable[[Broker, PluginSettings, StatisticsFormat | None, UsageLimits, dict[str, str]], None]
 StatisticsFormatClass = Callable[[str, MessageFormat], StatisticsFormat]
+
+
+class NoTraces:
+    """Stands for the traces of a broker that traces nothing."""
+
+    def plugins(self, plugins: PluginSettings) -> PluginSettings:
+        """Return the plug-ins unchanged."""
+        return plugins
+
+    def start(self) -> None:
+        """Do nothing."""
+
+    async def stop(self) -> None:
+        """Do nothing."""
+
+    def row(self) -> dict[str, int]:
+        """Return no figures."""
+        return {}
+
+
+def broker_traces(configuration: BrokerConfiguration, environment: Mapping[str, str]) -> BrokerTraces | NoTraces:
+    """Return the traces of a broker whose configuration or environment asks for them.
+
+    Raises:
+        ConfigurationError: the extra is missing, or a variable of the environment is refused.
+    """
+    if configuration.tracing is None and not is_switched_on(environment):
+        return NoTraces()
+    traces_class = cast("type[BrokerTraces]", registry.load(registry.BROKER_TRACES))
+    return traces_class(configuration.tracing, configuration.broker_name, environment)
 
 
 def broker_class(plugins: PluginSettings) -> type[Broker]:

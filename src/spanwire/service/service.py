@@ -44,8 +44,8 @@ from spanwire.service.machine.environment import RealEnvironment
 from spanwire.service.machine.loop_probe import LoopProbe
 from spanwire.service.message_formats import message_formats
 from spanwire.service.networking import Networking, announced_uri
-from spanwire.service.persistence import Persistence
-from spanwire.service.plugins import addresses, broker_class, install_plugins
+from spanwire.service.persistence import Persistence, loop_poster
+from spanwire.service.plugins import addresses, broker_class, broker_traces, install_plugins
 from spanwire.service.readiness import open_connectors, web_connectors
 from spanwire.service.runtime_configuration import Reread, RunningBroker, RuntimeConfiguration
 from spanwire.service.security import Security
@@ -108,6 +108,8 @@ class BrokerService:
         self._allow_anonymous: Final = allow_anonymous
         web = configuration.web
         self._web: Final = None if web is None else WebProcess(web, directory, allow_anonymous=allow_anonymous)
+        self._traces: Final = broker_traces(configuration, os.environ)
+        self._plugins: Final = self._traces.plugins(configuration.plugins)
         self._bridges: Final = _bridges(configuration, directory, convertors)
         self._finished: Final = asyncio.Event()
         self._security: Final = Security(configuration)
@@ -152,6 +154,7 @@ class BrokerService:
             await self._standby.standby_arrived(self._finished)
             self._security.start()
             self._probe.start()
+            self._traces.start()
             self._watch_configuration(broker)
             acceptor = self._networking.acceptor(broker)
             for connector in opening:
@@ -225,6 +228,7 @@ class BrokerService:
         self._standby.stop()
         self._security.stop()
         self._probe.stop()
+        await self._traces.stop()
         if self._runtime is not None:
             self._runtime.stop()
         self._networking.stop()
@@ -281,15 +285,14 @@ class BrokerService:
         """Lock the directory, recover the store and build the broker."""
         configuration, environment = self.configuration, self.environment
         formats = message_formats()
-        post = asyncio.get_running_loop().call_soon_threadsafe
         self._persistence.open(
             formats,
-            (self._stored, self._fetched, self._store_failed, lambda callback: _post(post, callback)),
+            (self._stored, self._fetched, self._store_failed, loop_poster(asyncio.get_running_loop())),
             self._room_changed,
         )
         broker_id = configuration.broker_id or IdGenerator(environment).next_id()
         limits = usage_limits(configuration.usage, self._persistence.journal_directory)
-        broker = broker_class(configuration.plugins)(
+        broker = broker_class(self._plugins)(
             configuration.broker_name,
             broker_id,
             environment,
@@ -312,7 +315,7 @@ class BrokerService:
         )
         self._broker = broker
         statistics_addresses = addresses(self._opening(), configuration.broker_name, self.directory)
-        install_plugins(broker, configuration.plugins, formats, limits, statistics_addresses)
+        install_plugins(broker, self._plugins, formats, limits, statistics_addresses)
         recovered = self._persistence.take_recovered(configuration.delete_all_messages_on_startup)
         broker.recover(recovered.destinations, recovered.clean, environment.now(), recovered.metadata)
         for destination in configuration.destinations:
@@ -378,6 +381,7 @@ class BrokerService:
             "stores": self._persistence.views(),
             "standby": self._standby.has_standby(),
             "bridges": [] if self._bridges is None else self._bridges.rows(),
+            "traces": self._traces.row(),
             **self._networking.status(),
             STATUS_PART: self._probe.histograms(self._persistence.sync_times()),
         }
@@ -482,11 +486,3 @@ def _bridges(
         return None
     child_class = cast("type[BridgeChildProcess]", registry.load(registry.BRIDGE_CHILD))
     return child_class(configuration.bridges, directory, convertors=convertors)
-
-
-def _post(post: Callable[[Callable[[], None]], object], callback: Callable[[], None]) -> None:
-    """Run ``callback`` in the loop, or drop the callback after the loop's end."""
-    try:
-        post(callback)
-    except RuntimeError:
-        logger.debug("the store reported after the end of the loop")

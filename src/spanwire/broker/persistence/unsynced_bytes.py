@@ -36,6 +36,11 @@ class UnsyncedBytes:
         self._bytes = 0
         self._uncounted_bytes = 0
 
+    @property
+    def count(self) -> int:
+        """The number of bytes on the way to the disk."""
+        return self._bytes
+
     def is_full(self) -> bool:
         """Return True if the disk is too far behind for further messages."""
         return self._bytes >= self.limit_bytes

@@ -8,9 +8,10 @@ from __future__ import annotations
 from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.ports import MessageConsumer
-from spanwire.model.acks import MessageAck
+from spanwire.model.acks import MessageAck, SequenceRun
 from spanwire.model.destination import Destination
 from spanwire.model.environment import Time
+from spanwire.model.errors import JmsError
 from spanwire.model.ids import ConsumerId, ProducerId, SessionId, TransactionId
 from spanwire.model.info import ConsumerInfo, ProducerInfo
 from spanwire.model.message import Message
@@ -46,8 +47,11 @@ class BrokerFilter:
         """Return the announcement of a new consumer."""
         return info
 
-    def wrap_consumer(self, info: ConsumerInfo, consumer: MessageConsumer) -> MessageConsumer:
-        """Return the receiver of the dispatches to a new consumer. Called before `add_consumer`."""
+    def wrap_consumer(self, info: ConsumerInfo, consumer: MessageConsumer, automatic: bool) -> MessageConsumer:
+        """Return the receiver of the dispatches to a new consumer. Called before `add_consumer`.
+
+        An ``automatic`` consumer sends no acknowledgements.
+        """
         return consumer
 
     def remove_consumer(self, state: ConnectionState, consumer_id: ConsumerId) -> None:
@@ -64,11 +68,20 @@ class BrokerFilter:
         """Return the message to be sent, or None if the filter has answered the message."""
         return message
 
+    def sent(self, state: ConnectionState, message: Message, is_transacted: bool, error: JmsError | None) -> None:
+        """See a message that the broker has taken, or refused with ``error``."""
+
+    def stored(self, position: int) -> None:
+        """See that the disk has all changes up to a position of the store."""
+
     def acknowledge(self, subscription: Subscription, ack: MessageAck) -> None:
         """See an acknowledgement."""
 
-    def acknowledge_run(self, subscription: Subscription, producer_id: ProducerId, count: int) -> None:
-        """See ``count`` single acknowledgements of one producer's messages."""
+    def acknowledge_run(self, subscription: Subscription, producer_id: ProducerId, sequences: SequenceRun) -> None:
+        """See single acknowledgements of one producer's messages."""
+
+    def acknowledge_numbered(self, subscription: Subscription, numbers: SequenceRun) -> None:
+        """See single acknowledgements by the numbers of their dispatches."""
 
     def pull(self, subscription: Subscription, timeout_ms: int) -> None:
         """See a request for one message."""

@@ -13,6 +13,7 @@ from spanwire.broker.ports import ClientConnection, MessageConsumer
 from spanwire.model.acks import MessageAck, SequenceRun
 from spanwire.model.destination import Destination
 from spanwire.model.environment import Time
+from spanwire.model.errors import JmsError
 from spanwire.model.ids import AnyTransactionId, ConsumerId, ProducerId, SessionId, TransactionId
 from spanwire.model.info import ConnectionInfo, ConsumerInfo, ProducerInfo
 from spanwire.model.message import Message
@@ -80,7 +81,7 @@ class FilteredBroker(Broker):
     ) -> Subscription:
         """Add a consumer as `Broker.add_consumer` does."""
         for broker_filter in self._filters:
-            consumer = broker_filter.wrap_consumer(info, consumer)
+            consumer = broker_filter.wrap_consumer(info, consumer, automatic)
             info = broker_filter.add_consumer(state, info)
         return super().add_consumer(state, info, consumer, now, automatic)
 
@@ -121,7 +122,21 @@ class FilteredBroker(Broker):
             if changed is None:
                 return True
             message = changed
-        return super().send(state, message, transaction_id, token, now)
+        try:
+            is_answered = super().send(state, message, transaction_id, token, now)
+        except JmsError as error:
+            for broker_filter in self._filters:
+                broker_filter.sent(state, message, transaction_id is not None, error)
+            raise
+        for broker_filter in self._filters:
+            broker_filter.sent(state, message, transaction_id is not None, None)
+        return is_answered
+
+    def stored(self, position: int, now: Time) -> None:
+        """Send the withheld answers as `Broker.stored` does."""
+        super().stored(position, now)
+        for broker_filter in self._filters:
+            broker_filter.stored(position)
 
     def acknowledge(
         self,
@@ -133,6 +148,7 @@ class FilteredBroker(Broker):
         now: Time,
     ) -> bool:
         """Acknowledge as `Broker.acknowledge` does."""
+        self._context.begin_request(now)
         for broker_filter in self._filters:
             broker_filter.acknowledge(subscription, ack)
         return super().acknowledge(state, subscription, ack, transaction_id, token, now)
@@ -141,9 +157,17 @@ class FilteredBroker(Broker):
         self, subscription: Subscription, producer_id: ProducerId, sequences: SequenceRun, now: Time
     ) -> int:
         """Acknowledge as `Broker.acknowledge_run` does."""
+        self._context.begin_request(now)
         for broker_filter in self._filters:
-            broker_filter.acknowledge_run(subscription, producer_id, sequences.size)
+            broker_filter.acknowledge_run(subscription, producer_id, sequences)
         return super().acknowledge_run(subscription, producer_id, sequences, now)
+
+    def acknowledge_numbered(self, subscription: Subscription, numbers: SequenceRun, now: Time) -> int:
+        """Acknowledge as `Broker.acknowledge_numbered` does."""
+        self._context.begin_request(now)
+        for broker_filter in self._filters:
+            broker_filter.acknowledge_numbered(subscription, numbers)
+        return super().acknowledge_numbered(subscription, numbers, now)
 
     def pull(self, subscription: Subscription, timeout_ms: int, now: Time) -> None:
         """Pull as `Broker.pull` does."""

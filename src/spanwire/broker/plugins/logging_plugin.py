@@ -12,7 +12,7 @@ from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.plugins.broker_filter import BrokerFilter
 from spanwire.broker.plugins.event_log import EventLog, LoggedConsumer
 from spanwire.broker.ports import MessageConsumer
-from spanwire.model.acks import MessageAck
+from spanwire.model.acks import MessageAck, SequenceRun
 from spanwire.model.environment import Time
 from spanwire.model.ids import ConsumerId, ProducerId, SessionId, TransactionId
 from spanwire.model.info import ConsumerInfo, ProducerInfo
@@ -62,7 +62,7 @@ class LoggingFilter(BrokerFilter):
         if self._log.producers:
             self._log.write("removing producer", str(producer_id))
 
-    def wrap_consumer(self, info: ConsumerInfo, consumer: MessageConsumer) -> MessageConsumer:
+    def wrap_consumer(self, info: ConsumerInfo, consumer: MessageConsumer, automatic: bool) -> MessageConsumer:
         """Write a new consumer, and from now on each dispatch to the consumer."""
         if not self._log.consumers:
             return consumer
@@ -92,10 +92,16 @@ class LoggingFilter(BrokerFilter):
             what = f"{ack.count} messages up to {ack.last}" if ack.count > 1 else str(ack.last)
             self._log.write("acknowledging", f"consumer {subscription.info.consumer_id}", what)
 
-    def acknowledge_run(self, subscription: Subscription, producer_id: ProducerId, count: int) -> None:
+    def acknowledge_run(self, subscription: Subscription, producer_id: ProducerId, sequences: SequenceRun) -> None:
         """Write single acknowledgements as one line."""
         if self._log.consumers:
-            what = f"{count} messages of {producer_id}"
+            what = f"{sequences.size} messages of {producer_id}"
+            self._log.write("acknowledging", f"consumer {subscription.info.consumer_id}", what)
+
+    def acknowledge_numbered(self, subscription: Subscription, numbers: SequenceRun) -> None:
+        """Write single acknowledgements by numbers as one line."""
+        if self._log.consumers:
+            what = f"{numbers.size} messages"
             self._log.write("acknowledging", f"consumer {subscription.info.consumer_id}", what)
 
     def pull(self, subscription: Subscription, timeout_ms: int) -> None:

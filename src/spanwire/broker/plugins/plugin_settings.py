@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from spanwire.broker.plugins.event_log import EventLogSettings
     from spanwire.broker.plugins.redelivery_plugin import RedeliverySettings
     from spanwire.broker.plugins.timestamp_plugin import TimeStampSettings
+    from spanwire.broker.plugins.tracing_plugin import TracingSettings
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class PluginSettings:
     names_user: bool = False
     event_log: EventLogSettings | None = None
     path_separator: str = ""
+    tracing: TracingSettings | None = None
 
     @property
     def any(self) -> bool:

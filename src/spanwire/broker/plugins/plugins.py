@@ -14,6 +14,7 @@ from spanwire.broker.plugins.redelivery_plugin import BrokerRedelivery, Redelive
 from spanwire.broker.plugins.statistics_entries import BrokerEntries, DestinationEntries
 from spanwire.broker.plugins.statistics_plugin import StatisticsFilter, StatisticsRequests
 from spanwire.broker.plugins.timestamp_plugin import Stamping, StampingFilter
+from spanwire.broker.plugins.tracing_plugin import TracingFilter
 from spanwire.broker.ports import StatisticsFormat
 
 
@@ -41,6 +42,13 @@ def plug_in(
         filters.append(_statistics(broker, statistics_format, limits, addresses))
     if plugins.times is not None or plugins.persistent is not None or plugins.names_user:
         filters.append(StampingFilter(Stamping(plugins.times, plugins.persistent, broker.formats, plugins.names_user)))
+    if plugins.tracing is not None:  # innermost: it notes messages as the broker stores them
+        parts = broker.assembly
+        filters.append(
+            TracingFilter(
+                plugins.tracing, parts.context, parts.unsynced, broker.formats, broker.environment, broker.name
+            )
+        )
     broker.install(filters)
     for settings in reversed(plugins.dead_letters):
         _add_rule(broker, settings)

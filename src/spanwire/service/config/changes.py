@@ -37,6 +37,7 @@ WORDS: Final[dict[str, str]] = {
     "authorization": "<authorizationPlugin>",
     "runtime": "<runtimeConfigurationPlugin>",
     "web": "<web>",
+    "tracing": "<tracing>",
     "stores": "<sslContext>",
 }
 OF_THE_READING: Final = ("source", "warnings", "skipped", "presumed_base")

@@ -86,6 +86,7 @@ ELEMENTS: Final[dict[str, Words]] = {
     "managementContext": words.MANAGEMENT,
     "shutdownHooks": words.SHUTDOWN_HOOKS,
     "web": words.WEB,
+    "tracing": words.TRACING,
     "sslContext": words.SSL_CONTEXT,
     "plugins": words.PLUGINS,
     "simpleAuthenticationPlugin": security_table.SIMPLE_AUTHENTICATION,

@@ -231,6 +231,18 @@ class WebConfiguration:
 
 
 @dataclass(frozen=True, slots=True)
+class TracingConfiguration:
+    """Traces of messages for a collector.
+
+    ``endpoint`` is the base URL of the collector; None means that of OpenTelemetry's environment variables. The broker
+    begins a trace for the share ``sampling_rate`` of the messages that come without one.
+    """
+
+    endpoint: str | None = None
+    sampling_rate: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class BrokerConfiguration:
     """The configuration of a broker.
 
@@ -263,6 +275,7 @@ class BrokerConfiguration:
     authorization: AuthorizationConfiguration | None = None
     runtime: RuntimeSettings | None = None
     web: WebConfiguration | None = None
+    tracing: TracingConfiguration | None = None
     stores: Stores | None = None
     source: str = BUILT_IN
     warnings: tuple[str, ...] = field(default=())

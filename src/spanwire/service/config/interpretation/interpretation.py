@@ -19,7 +19,7 @@ from spanwire.service.config.interpretation.plugins import PluginInterpreter
 from spanwire.service.config.interpretation.uri import connector_settings, redacted
 from spanwire.service.config.interpretation.usage import UsageInterpreter
 from spanwire.service.config.interpretation.virtual import VirtualInterpreter
-from spanwire.service.config.model import BrokerConfiguration, WebConfiguration, WebTls
+from spanwire.service.config.model import BrokerConfiguration, TracingConfiguration, WebConfiguration, WebTls
 from spanwire.service.config.policies.policies import PolicyInterpreter
 from spanwire.service.config.readers.broker_uri import read_lists
 from spanwire.service.config.readers.properties import UnknownPlaceholderError, Variables
@@ -99,6 +99,7 @@ class Interpreter:
             plugins=PluginInterpreter(self.findings, self.inner).plugins(broker, plugins),
             runtime=PluginInterpreter(self.findings, self.inner).runtime(plugins),
             web=self._web(broker, stores),
+            tracing=self._tracing(broker),
             stores=stores,
             authentication=security.authentication(plugins),
             authorization=security.authorization(plugins),
@@ -250,6 +251,12 @@ class Interpreter:
             options = {name: web.value(name) or "" for name in web.attributes}
             tls = connector_tls("<web>", options, stores, web.line, self.findings) if has_tls else None
             return WebConfiguration(**broker_attributes.WEB.values(settings), tls=tls, realm=self._realm(web))
+        return None
+
+    def _tracing(self, broker: Element) -> TracingConfiguration | None:
+        """Return the settings of traces, which Spanwire alone has."""
+        for tracing in self.inner(broker, "tracing", words.TRACING):
+            return TracingConfiguration(**broker_attributes.TRACING.values(Settings(tracing, self.findings)))
         return None
 
     def _realm(self, web: Element) -> RealmFile | None:

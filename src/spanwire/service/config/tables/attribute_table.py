@@ -123,7 +123,7 @@ BROKER: Final = Words(
         **all_of(
             YES,
             "transportConnectors persistenceAdapter destinations destinationPolicy systemUsage managementContext "
-            "plugins sslContext shutdownHooks networkConnectors jmsBridgeConnectors web",
+            "plugins sslContext shutdownHooks networkConnectors jmsBridgeConnectors web tracing",
         ),
         "destinationInterceptors": YES,
         "jobSchedulerStore": JOB_STORE,
@@ -406,6 +406,7 @@ WEB: Final = Words(
     children={},
     tables=(broker_attributes.WEB, broker_attributes.WEB_TLS),
 )
+TRACING: Final = Words(settings=honoured(broker_attributes.TRACING), children={}, tables=(broker_attributes.TRACING,))
 SHUTDOWN_HOOKS: Final = Words(settings={}, children=all_of(YES, "bean"))
 SSL_CONTEXT: Final = Words(
     settings={

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from spanwire.broker.destinations.inactive_destinations import NEVER, UpkeepSettings
 from spanwire.broker.dispatch.subscription import MAX_PREFETCH
+from spanwire.model.errors import ConfigurationError
 from spanwire.model.routing import MAX_PATH, MIN_CONSUMER_PRIORITY
 from spanwire.network.demand.bridge_settings import BridgeSettings
-from spanwire.service.config.model import BrokerConfiguration, WebConfiguration, WebTls
+from spanwire.service.config.model import BrokerConfiguration, TracingConfiguration, WebConfiguration, WebTls
 from spanwire.service.config.tables.attributes import (
     DIRECTORY,
     FLAG,
@@ -20,6 +21,8 @@ from spanwire.service.config.tables.attributes import (
     clamped,
     number,
 )
+from spanwire.service.config.values.values import Settings
+from spanwire.tracing.endpoint import check_endpoint
 from spanwire.transports.base import ConnectorSettings
 
 MAX_PERIOD_MS: Final = 365 * 24 * 3600 * 1000  # a year
@@ -33,6 +36,31 @@ COUNT: Final = Kind(
     f"messages, 0 to {MAX_UNCOMMITTED_COUNT}; 0 for the default",
     lambda settings, name, default: settings.number(name, 0, 0, MAX_UNCOMMITTED_COUNT) or default,
 )
+
+
+def read_share(settings: Settings, name: str, default: Any) -> object:
+    """Read a share of all."""
+    text = settings.text(name) or ""
+    try:
+        share = float(text)
+    except ValueError:
+        share = -1.0
+    if not 0.0 <= share <= 1.0:
+        settings.error_of(name, f" is {text!r}: a share is a number from 0 to 1, such as 0.01")
+        return default
+    return share
+
+
+def read_endpoint(settings: Settings, name: str, default: Any) -> object:
+    """Read the address of a collector."""
+    text = settings.text(name) or ""
+    try:
+        check_endpoint(text)
+    except ConfigurationError as error:
+        settings.error_of(name, f" {error}")
+        return default
+    return text
+
 
 BROKER: Final = AttributeTable(
     BrokerConfiguration,
@@ -68,6 +96,11 @@ WEB: Final = AttributeTable(
     WebConfiguration,
     Attribute("host", TEXT, "host"),
     Attribute("port", number("0 for a free port", 0, MAX_PORT), "port"),
+)
+TRACING: Final = AttributeTable(
+    TracingConfiguration,
+    Attribute("endpoint", Kind("the base URL of a collector", read_endpoint), "endpoint", "that of the environment"),
+    Attribute("samplingRate", Kind("a share, 0 to 1", read_share), "sampling_rate"),
 )
 WEB_TLS: Final = AttributeTable(
     WebTls,
