@@ -150,7 +150,7 @@ def destination_attributes(destination: str) -> dict[str, str | bool]:
         return {}
     attributes: dict[str, str | bool] = {
         "messaging.destination.name": name,
-        "spanwire.destination.kind": scheme.removeprefix("temp-"),
+        "messaging.spanwire.destination.kind": scheme.removeprefix("temp-"),
     }
     if scheme.startswith("temp-"):
         attributes["messaging.destination.temporary"] = True

@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from spanwire.broker.plugins.plugin_settings import PluginSettings
-from spanwire.broker.plugins.tracing_plugin import MAX_ARRIVALS, MAX_UNACKNOWLEDGED, TracingSettings
+from spanwire.broker.plugins.tracing_plugin import MAX_ARRIVALS, MAX_UNACKNOWLEDGED, MAX_UNSYNCED, TracingSettings
 from spanwire.model.acks import DELIVERED_ACK, INDIVIDUAL_ACK, POISON_ACK, SequenceRun
 from spanwire.model.errors import JmsError
 from spanwire.model.span_records import ACKNOWLEDGE, DISPATCH, SEND, STORE, SpanRecord, SpanRecords
@@ -162,7 +162,7 @@ def test_only_acknowledgements_after_which_a_message_is_gone_are_noted() -> None
     assert traced.steps() == [ACKNOWLEDGE, ACKNOWLEDGE]
     listener.acknowledges("4", ack_type=POISON_ACK, count=1)
     (note,) = [note for note in traced.notes() if note.step == ACKNOWLEDGE]
-    assert note.attributes["spanwire.acknowledge.outcome"] == "rejected"
+    assert note.attributes["messaging.spanwire.acknowledge.outcome"] == "rejected"
 
 
 def test_acknowledgements_in_runs_are_noted() -> None:
@@ -206,8 +206,8 @@ def test_a_redelivery_is_a_dispatch_of_its_own_with_its_count() -> None:
     traced.stage.peer("d").consumes(Q)
     traced.stage.settle()
     first, second = [note for note in traced.notes() if note.step == DISPATCH]
-    assert [first.attributes["spanwire.message.redelivery_count"], first.start_ms - START_MS] == [0, 0]
-    assert [second.attributes["spanwire.message.redelivery_count"], second.start_ms - START_MS] == [1, 3_000]
+    assert [first.attributes["messaging.spanwire.redelivery_count"], first.start_ms - START_MS] == [0, 0]
+    assert [second.attributes["messaging.spanwire.redelivery_count"], second.start_ms - START_MS] == [1, 3_000]
 
 
 def test_a_browser_is_not_noted() -> None:
@@ -235,6 +235,13 @@ def test_traced_messages_at_a_consumer_have_a_limit() -> None:
     traced.notes()
     listener.acknowledges(str(MAX_UNACKNOWLEDGED + 4), count=MAX_UNACKNOWLEDGED + 5)
     assert traced.steps().count(ACKNOWLEDGE) == MAX_UNACKNOWLEDGED
+
+
+def test_traced_messages_on_their_way_to_the_disk_have_a_limit() -> None:
+    traced = Traced(limit=100_000)
+    traced.producer.sends(Q, *map(str, range(MAX_UNSYNCED + 1)), properties=TRACED)
+    traced.stage.syncs()
+    assert traced.steps().count(STORE) == MAX_UNSYNCED
 
 
 def test_an_automatic_consumer_acknowledges_nothing_and_keeps_nothing() -> None:

@@ -99,5 +99,5 @@ def test_a_batch_links_the_messages_in_it() -> None:
 def test_a_span_has_one_of_few_names(destination: str, name: str, kind: str) -> None:
     assert span_name("send", destination) == name
     attributes = span_of(note(SEND, destination)).attributes
-    assert attributes["spanwire.destination.kind"] == kind
+    assert attributes["messaging.spanwire.destination.kind"] == kind
     assert attributes.get("messaging.destination.temporary", False) is destination.startswith("temp-")

@@ -41,9 +41,9 @@ SPAN_OCTETS: Final = 8
 DICE_OCTETS: Final = 4
 
 # Attributes beside those of the conventions.
-BROKER: Final = "spanwire.broker.name"
-REDELIVERED: Final = "spanwire.message.redelivery_count"
-OUTCOME: Final = "spanwire.acknowledge.outcome"
+BROKER: Final = "messaging.spanwire.broker.name"
+REDELIVERED: Final = "messaging.spanwire.redelivery_count"
+OUTCOME: Final = "messaging.spanwire.acknowledge.outcome"
 CLIENT: Final = "messaging.client.id"
 SIZE: Final = "messaging.message.envelope.size"
 
