@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -70,6 +72,42 @@ def test_bytes_are_sent_in_the_size_asked_for(broker: Started) -> None:
     assert lines[:2] == ["(300000 bytes)", "(300000 bytes)"]
 
 
+def test_bytes_are_printed_as_text_where_that_is_asked_for(broker: Started) -> None:
+    told(broker, "producer", "--destination", "queue://TEXTS", "--messageSize", "3", "--messageCount", "1")
+    lines = told(broker, "consumer", "--destination", "queue://TEXTS", "--messageCount", "1", "--bytesAsText")
+    assert lines[0] == "xxx"
+
+
+def test_a_text_has_the_size_asked_for(broker: Started) -> None:
+    told(broker, "producer", "--destination", "queue://SIZED", "--textMessageSize", "1000", "--messageCount", "1")
+    lines = told(broker, "consumer", "--destination", "queue://SIZED", "--messageCount", "1")
+    assert len(lines[0]) == 1000
+    assert lines[0].startswith("The quick brown fox")
+
+
+def test_a_text_comes_from_a_file(broker: Started, tmp_path: Path) -> None:
+    (tmp_path / "order.json").write_text('{"id": 7}', encoding="utf-8")
+    url = f"file:{tmp_path}/order.json"
+    told(broker, "producer", "--destination", "queue://FILES", "--payloadUrl", url, "--messageCount", "1")
+    assert told(broker, "consumer", "--destination", "queue://FILES", "--messageCount", "1")[0] == '{"id": 7}'
+
+
+def test_headers_are_sent_as_the_options_say(broker: Started) -> None:
+    headers = ("--messagePriority", "7", "--msgTTL", "3600000", "--msgGroupID", "EU", "--disableMessageTimestamp")
+    told(broker, "producer", "--destination", "queue://HEADERS", *headers, "--messageCount", "1")
+    row = json.loads(told(broker, "browse", "queue://HEADERS", "--json")[0])
+    assert (row["priority"], row["group_id"], row["timestamp_ms"]) == (7, "EU", 0)
+    assert row["expiration_ms"] > 0
+
+
+def test_several_sessions_send_and_receive_side_by_side(broker: Started) -> None:
+    options = ("--destination", "queue://THREADS", "--parallelThreads", "3", "--messageCount", "20")
+    assert told(broker, "producer", *options)[0].startswith("sent 60 messages in ")
+    lines = told(broker, "consumer", *options, "--ackMode", "SESSION_TRANSACTED", "--timeout", "30000")
+    assert lines[-1].startswith("received ")
+    assert sorted(lines[:-1]) == sorted(f"test message: {number}" for number in range(20) for _ in range(3))
+
+
 def test_a_selector_takes_what_it_selects(broker: Started) -> None:
     told(broker, "producer", "--destination", "queue://S", "--messageCount", "2")
     lines = told(broker, "consumer", "--destination", "queue://S", "--selector", "JMSPriority > 4", "--timeout", "300")
@@ -89,6 +127,10 @@ def test_a_text_from_stomp_cannot_steer_the_terminal(broker: Started) -> None:
         (("consumer", "--durable", "--destination", "topic://T"), "--durable needs --clientId and a topic"),
         (("browse", "topic://T"), "only queues can be browsed"),
         (("producer", "--destination", ""), "empty name"),
+        (("producer", "--messageSize", "5", "--message", "x"), "--message and --messageSize name two bodies"),
+        (("producer", "--payloadUrl", "file:/nowhere/x"), "file:/nowhere/x: No such file or directory"),
+        (("producer", "--messagePriority", "10"), "priority"),
+        (("producer", "--parallelThreads", "2", "--destination", "temp-queue://x"), "temp-queue"),
     ],
 )
 def test_a_refusal_is_one_line(broker: Started, arguments: tuple[str, ...], part: str) -> None:

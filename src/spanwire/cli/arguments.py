@@ -210,13 +210,18 @@ def _directory_and_definitions(parser: Parser) -> None:
 
 
 def _spellings(name: str) -> list[str]:
-    kebab = "--" + re.sub(r"(?<=[a-z])([A-Z])", lambda match: "-" + match.group(1).lower(), name)
+    kebab = "--" + _words(name, "-")
     camel = "--" + name
     return [kebab] if kebab == camel else [kebab, camel]
 
 
 def _attribute(name: str) -> str:
-    return re.sub(r"(?<=[a-z])([A-Z])", lambda match: "_" + match.group(1).lower(), name)
+    return _words(name, "_")
+
+
+def _words(name: str, separator: str) -> str:
+    """Return the words of ``camelCase``, of which the last may be capitals as in ``msgTTL``, in lower case."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", separator, name).lower()
 
 
 def _truth(text: str) -> bool:

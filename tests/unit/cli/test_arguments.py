@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from spanwire.cli.arguments import Parser, placement
+from spanwire.cli.messages.producer import payload, with_option
+from spanwire.model.errors import ConfigurationError
 
 
 def parser() -> Parser:
@@ -59,3 +63,22 @@ def test_placeholders_are_taken_from_the_command_line() -> None:
     found = made.parse(["xbean:a.xml", "-D", "a=1", "-Db=2=3"])
     assert found.configuration == "xbean:a.xml"
     assert dict(found.definitions) == {"a": "1", "b": "2=3"}
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("tcp://a:1", "tcp://a:1?jms.x=1"),
+        ("tcp://a:1?keepAlive=true", "tcp://a:1?keepAlive=true&jms.x=1"),
+        ("failover:(tcp://a:1?keepAlive=true)", "failover:(tcp://a:1?keepAlive=true)?jms.x=1"),
+        ("failover:(tcp://a:1)?randomize=false", "failover:(tcp://a:1)?randomize=false&jms.x=1"),
+    ],
+)
+def test_an_option_of_the_client_goes_behind_the_addresses_of_a_composite_url(url: str, expected: str) -> None:
+    assert with_option(url, "jms.x=1") == expected
+
+
+def test_a_payload_that_is_no_text_is_refused_with_its_place(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"abc\xff")
+    with pytest.raises(ConfigurationError, match="is not UTF-8 from byte 3 on"):
+        payload(str(tmp_path / "x"))

@@ -13,7 +13,8 @@ from typing import Final
 
 from spanwire.cli.arguments import Parser
 from spanwire.cli.endpoint import connect, destination, endpoint_options, rate
-from spanwire.client.blocking import Consumer, Session
+from spanwire.cli.messages.threads import in_threads, thread_option
+from spanwire.client.blocking import Connection, Consumer, Session
 from spanwire.client.messages.content_types import AcknowledgeMode
 from spanwire.client.messages.message import Message
 from spanwire.model.destination import TOPIC, Destination
@@ -43,18 +44,27 @@ def run(arguments: Sequence[str]) -> int:
         "batchSize", "acknowledge or commit after so many messages in client mode or transactions", 10, lowest=1
     )
     parser.option("selector", "only messages that this SQL-92 expression selects", metavar="EXPRESSION")
+    parser.flag("bytesAsText", "print bytes messages as UTF-8 text")
     parser.flag("quiet", "print the last line only")
+    thread_option(parser, "receive with so many sessions at a time, --messageCount messages each")
     options = parser.parse(arguments)
     target = destination(options)
     if options.durable and (options.client_id is None or target.kind != TOPIC):
         raise ConfigurationError("--durable needs --clientId and a topic")
-    with connect(options) as connection, connection.session(MODES[options.ack_mode]) as session:
-        consumer = _subscribe(session, target, options)
+    if options.durable and options.parallel_threads > 1:
+        raise ConfigurationError("--durable has one consumer: leave out --parallelThreads")
+    with connect(options) as connection:
         started = time.monotonic()
-        count = _receive(session, consumer, options)
+        count = in_threads(options.parallel_threads, lambda: _receive_in_session(connection, target, options))
         seconds = time.monotonic() - started
     sys.stdout.write(f"received {count} messages in {rate(count, seconds)}\n")
     return 0
+
+
+def _receive_in_session(connection: Connection, target: Destination, options: argparse.Namespace) -> int:
+    """Receive all messages of one session; return their number."""
+    with connection.session(MODES[options.ack_mode]) as session:
+        return _receive(session, _subscribe(session, target, options), options)
 
 
 def _subscribe(session: Session, target: Destination, options: argparse.Namespace) -> Consumer:
@@ -75,7 +85,7 @@ def _receive(session: Session, consumer: Consumer, options: argparse.Namespace) 
         count += 1
         last = message
         if not options.quiet:
-            sys.stdout.write(_shown(message) + "\n")
+            sys.stdout.write(_shown(message, options.bytes_as_text) + "\n")
         if count % options.batch_size == 0:
             _settle(session, message, options)
         if options.sleep:
@@ -93,10 +103,12 @@ def _settle(session: Session, message: Message, options: argparse.Namespace) -> 
         message.acknowledge()
 
 
-def _shown(message: Message) -> str:
+def _shown(message: Message, bytes_as_text: bool) -> str:
     body = message.body
     if isinstance(body, str):
         return escaped(body)
     if isinstance(body, bytes):
+        if bytes_as_text:
+            return escaped(body.decode("utf-8", "replace"))
         return f"({len(body)} bytes)"
     return f"({message.kind})"
