@@ -101,6 +101,7 @@ READ_CONNECTOR: Final = "spanwire.service.config.interpretation.runtime_connecto
 # Loaded only by a broker with network connectors, links of other brokers, announcements, TLS, WebSocket connectors,
 # bridges or plug-ins.
 NETWORK_CONNECTOR: Final = "spanwire.network.connector.network_connector:NetworkConnector"
+NETWORK_QUESTION: Final = "spanwire.network.reports.questions:ask"
 ACCEPTED_VIEW: Final = "spanwire.network.connector.link:accepted_view"
 ANNOUNCEMENTS: Final = "spanwire.service.announcements:Announcements"
 AGENT_OBSTACLE: Final = "spanwire.service.announcements:agent_obstacle"

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
+from spanwire.management.control_client import ControlClient
 from tests.support.broker_process import BrokerProcess, spanwire_command
 from tests.support.classic import classic_command
 from tests.support.peers import require
@@ -89,7 +90,23 @@ def test_the_first_broker_of_a_row_shows_what_the_others_tell(tmp_path: Path) ->
                 assert f"\nbroker brokerB (id {middle['broker_id']}) at tcp://127.0.0.1:{b.openwire_port}: " in text
                 assert "\n  --> brokerC by toC: " in text
                 assert "\n    wants MAP: 0 waiting, " in text
+                classic = reported(a)["brokerB"]
+                assert classic["kind"] == "activemq"
+                assert ("toC", "brokerC", 5) in [
+                    (one["name"], one["remote"], one["dequeued"]) for one in links(classic, incoming=False)
+                ]
                 assert stays.beats == 0
+
+
+def reported(broker: BrokerProcess) -> dict[str, Any]:
+    """The brokers that the map of the console has, once the linked one has told."""
+    until = time.monotonic() + PATIENCE_S
+    while True:
+        answer: Any = ControlClient(broker.directory / "data", PATIENCE_S).ask("network")
+        rows = {row["name"]: row for row in answer["brokers"]}
+        if rows.get("brokerB", {}).get("links") or time.monotonic() > until:
+            return rows
+        time.sleep(0.2)
 
 
 def links(broker: dict[str, Any], *, incoming: bool) -> list[dict[str, Any]]:

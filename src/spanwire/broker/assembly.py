@@ -224,10 +224,11 @@ class BrokerAssembly:
         self.context.remover = self.consumer_registry
         self.flow.sender = self.router
         self.router.delayed = self.scheduler
-        self.router.control = Control(
+        self.control = Control(
             self.context, self.cursors, self.sinks, self.statuses, self.map, self.destinations, self.router,
             self._formats, self.access, self.unsynced, self.usage, self._ids,
         )  # fmt: skip
+        self.router.control = self.control
         self.local_transactions.owner = self.connection_cleanup
         self.local_transactions.end = self.xa
         self._recovered_branches.finisher = self.xa

@@ -359,6 +359,14 @@ class StatisticsFormat(Protocol):
         ...
 
 
+class NetworkReporter(Protocol):
+    """Tells other brokers of the network about the links of this one."""
+
+    def report(self, seconds: int) -> str:
+        """Return what is known of links as JSON; the asking broker is watched for so many seconds more."""
+        ...
+
+
 class AdvisedMessage:
     """Content of an advisory about a message. Only with ``whole`` the body is included."""
 

@@ -40,7 +40,12 @@ ENTRIES_PER_TURN: Final = 100  # entries of a list made in one turn; each takes 
 ROWS_PER_TURN: Final = 1_000  # entries that are made already; to write one takes about a microsecond
 FAILURE: Final = "the control command %s failed"
 HANDLE: Final = "handle"
-NOT_NOTED: Final = ("login", "destination", "changes")  # a login a minute and user, and reading, are not audited
+NOT_NOTED: Final = (
+    "login",
+    "destination",
+    "changes",
+    "network",
+)  # a login a minute and user, and reading, are not audited
 HIDDEN: Final = "********"
 LOGIN_IN_URI: Final = re.compile(r"//[^/@\s,)]*@")
 NOT_AUDITED: Final = ("command", HANDLE, "password")  # arguments that never stand in the log

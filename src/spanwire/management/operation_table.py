@@ -148,7 +148,9 @@ OPERATIONS: Final = (
     Operation("/bridges/restart", "bridge-restart", Role.OPERATE, "start bridges anew, also failed and paused ones",
               BRIDGES),
 )  # fmt: skip
-READING: Final = ("status", "summary", "destination", "changes", "ages", *(view.command for view in VIEWS))
+READING: Final = (
+    "status", "summary", "destination", "changes", "ages", "network", *(view.command for view in VIEWS),
+)  # fmt: skip
 # Commands of the control socket for the holder of a handle. A command that is not listed is refused.
 COMMAND_ROLES: Final[dict[str, Role]] = {
     **dict.fromkeys(READING, Role.VIEW),

@@ -15,6 +15,8 @@ from spanwire.model.errors import ConfigurationError
 from spanwire.network.bridge.duplex_bridge import DuplexAcceptor
 from spanwire.network.demand.bridge_settings import BridgeSettings
 from spanwire.network.demand.duplicate_suppression import NetworkRoutes
+from spanwire.network.reports.known_brokers import Peer, Row
+from spanwire.network.reports.network_reports import Ask, NetworkReports
 from spanwire.service.connector_views import accepted_settings_view, connector_view
 from spanwire.transports.connector import TransportConnector
 from spanwire.transports.loop.turn import Turn
@@ -53,6 +55,7 @@ class Networking:
         self._own: list[str] = []  # addresses of this broker
         self._announcements: Announcements | None = None
         self._routes: Final = NetworkRoutes()
+        self._reports: NetworkReports | None = None
         self._acceptor: DuplexAcceptor | None = None
         self._announcing: asyncio.Task[None] | None = None
 
@@ -74,6 +77,8 @@ class Networking:
             ConfigurationError: a discovery group cannot be joined.
         """
         self._broker = broker
+        self._reports = NetworkReports(broker, self.views, self._peers, broker.environment, _ask)
+        broker.assembly.control.reporter = self._reports
         self._make = lambda settings: _connector_class()(settings, broker, broker_url, turn, self._routes)
         host_name = broker.environment.host_name
         self._own = [connector.uri for connector in listening] + [
@@ -167,6 +172,8 @@ class Networking:
 
         Open links end with the broker's connections.
         """
+        if self._reports is not None:
+            self._reports.stop()
         if self._announcing is not None:
             self._announcing.cancel()
             self._announcing = None
@@ -268,6 +275,13 @@ class Networking:
         """Return the links and the settings of the connectors for the broker's status."""
         return {"network_connectors": self.views(), "network_settings": self.settings_views()}
 
+    async def network(self, arguments: Mapping[str, object]) -> dict[str, object]:
+        """Return the brokers of the network and their links, as far as they are known (`NetworkReports.network`)."""
+        return {"brokers": []} if self._reports is None else await self._reports.network(arguments)
+
+    def _peers(self) -> list[Peer]:
+        return [peer for connector in self._connectors.values() for peer in connector.peers()]
+
     def settings_views(self) -> list[dict[str, object]]:
         """Return the settings of each connector, and of duplex connectors of others with a link here."""
         accepted = [] if self._acceptor is None else self._acceptor.bridges.values()
@@ -323,6 +337,11 @@ def _count_rows(link: dict[str, object], counts: LinkCounts, monotonic: float) -
     for direction, destination, messages in counts.rows():
         rate = round(messages / age_s, 3)
         yield {**link, "direction": direction, "destination": destination, "messages": messages, "rate": rate}
+
+
+async def _ask(peer: Peer, watch_s: int) -> list[Row]:
+    """Ask a broker; the client that asks is loaded at the first question."""
+    return await cast("Ask", registry.load(registry.NETWORK_QUESTION))(peer, watch_s)
 
 
 def _connector_class() -> type[NetworkConnector]:

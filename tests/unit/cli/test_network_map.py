@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from spanwire.cli.network.network import asked, beyond, is_asked, is_tls
-from spanwire.cli.network.network_map import BrokerReport, Login, ReportedDemand, ReportedLink, ask, lines, read
+from spanwire.cli.network.network_map import Login, ask, lines
+from spanwire.network.reports.statistics import BrokerReport, ReportedDemand, ReportedLink, read
 
 B = {"brokerName": "B", "brokerId": "ID:b"}
 BRIDGE = {

@@ -30,7 +30,8 @@ from spanwire.broker.exactly_once.sink import PartKey, Sink
 from spanwire.broker.exactly_once.sink_commit import CommitFollower, Committed, SinkCommit
 from spanwire.broker.exactly_once.sinks import Sinks
 from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes
-from spanwire.broker.request_errors import LIMIT, MALFORMED, ControlRefusal, refusal, refusal_of, word_of
+from spanwire.broker.ports import NetworkReporter
+from spanwire.broker.request_errors import LIMIT, MALFORMED, UNAVAILABLE, ControlRefusal, refusal, refusal_of, word_of
 from spanwire.broker.reserved_destinations import check_apart, is_control
 from spanwire.broker.routing.message_router import MessageRouter
 from spanwire.broker.routing.message_takers import ControlTaker
@@ -52,7 +53,7 @@ MAX_DEFERRED: Final = 64  # waiting requests about one sink, while it is closed
 MAX_POSTPONED: Final = 64  # waiting requests of one connection, while the disk is behind
 POLL_SECONDS: Final = 0.05  # seconds between two checks whether the disk has caught up
 URGENT: Final = ("acknowledge", "release")  # actions that make room: no wait for the disk if they write little
-QUIET: Final = ("cursors", "sinks", "publish", "pipelines", "stop")  # actions without a write
+QUIET: Final = ("cursors", "sinks", "publish", "pipelines", "stop", "network")  # actions without a write
 
 Answer = dict[str, PropertyValue]
 
@@ -180,6 +181,7 @@ class Control(ControlTaker, CommitFollower, RemovalFollower):
         self._ids: Final[IdGenerator] = ids
         self._postponed: Final[Postponed] = Postponed(context, unsynced)
         self._postponed.control = self
+        self.reporter: NetworkReporter | None = None  # set by a service that knows links
         self._connection_id = ""
         self._last_sequence = 0
         self._commits: Final[dict[SinkCommit, Request]] = {}  # under way
@@ -253,6 +255,8 @@ class Control(ControlTaker, CommitFollower, RemovalFollower):
             return self._about_sink(request, action)
         if action in ("publish", "pipelines", "stop"):
             return self._about_pipeline(request, action)
+        if action == "network":
+            return self._about_network(request)
         if action == "stage":
             raise refusal(MALFORMED, "stage belongs into the transaction whose messages are to be staged")
         raise refusal(MALFORMED, f"there is no action {action[:40]!r}")
@@ -333,6 +337,13 @@ class Control(ControlTaker, CommitFollower, RemovalFollower):
         pipeline, has_ended = request.name("pipeline"), request.flag("ended")
         must_stop = self._statuses.publish(state, pipeline, run, has_ended, request.view.body)
         return {"stop": (BOOLEAN_VALUE, must_stop)}
+
+    def _about_network(self, request: Request) -> Answer:
+        """Answer another broker of the network. Its user needs the right to write to the control destination."""
+        if self.reporter is None:
+            raise refusal(UNAVAILABLE, "this broker does not report its links")
+        request.body = self.reporter.report(request.number_or("seconds", 0)).encode("ascii")
+        return {}
 
     def _remove(self, request: Request, removal: PartRemoval) -> Answer | None:
         self._removals[removal] = request

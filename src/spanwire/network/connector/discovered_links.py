@@ -22,6 +22,7 @@ from spanwire.network.connector.link import (
     RemoteAddress,
 )
 from spanwire.network.demand.duplicate_suppression import NetworkRoutes
+from spanwire.network.reports.known_brokers import Peer
 from spanwire.transports.loop.turn import Turn
 
 MAX_LINKS: Final = 100  # links of one connector, as many as a static: uri may list
@@ -173,6 +174,10 @@ class DiscoveredLinks(DiscoveryListener):
         for link in self.links.values():
             link.end()
         self.links.clear()
+
+    def peers(self) -> list[Peer]:
+        """Return the remote brokers of the links that run."""
+        return [peer for link in self.links.values() if (peer := link.peer()) is not None]
 
     def views(self) -> list[LinkView]:
         """Return a view per link, or one view of the connector with the unused addresses if there is no link."""

@@ -26,6 +26,7 @@ from spanwire.network.connector.failure_log import FailureLog
 from spanwire.network.connector.socket_options import SocketOptions
 from spanwire.network.demand.bridge_settings import BridgeSettings
 from spanwire.network.demand.duplicate_suppression import NetworkRoutes
+from spanwire.network.reports.known_brokers import Peer
 from spanwire.protocols.base import ProtocolConnection
 from spanwire.tls.context import client_context
 from spanwire.tls.settings import ClientTlsSettings
@@ -259,6 +260,16 @@ class Link:
             unserved=statistics.unserved,
             ways=() if bridge is None else bridge.ways(MAX_SHOWN),
         )
+
+    def peer(self) -> Peer | None:
+        """Return the remote broker with the login of the link; None while the link does not run."""
+        bridge, settings = self._bridge, self._settings.bridge
+        if bridge is None or self._current_state() != "running":
+            return None
+        user, password = settings.remote_user_name, settings.remote_password
+        if user is None:
+            user, password = settings.user_name, settings.password
+        return Peer(bridge.remote_name, self._address.uri, user, password, self._address.tls)
 
     def _current_state(self) -> str:
         bridge = self._bridge

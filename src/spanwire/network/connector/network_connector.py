@@ -17,6 +17,7 @@ from spanwire.network.bridge.bridge_statistics import LinkCounts
 from spanwire.network.connector.discovered_links import DiscoveredLinks
 from spanwire.network.connector.link import STOPPED, Link, LinkView, NetworkConnectorSettings
 from spanwire.network.demand.duplicate_suppression import NetworkRoutes
+from spanwire.network.reports.known_brokers import Peer
 from spanwire.transports.loop.turn import Turn
 
 logger = logging.getLogger(__name__)
@@ -87,6 +88,11 @@ class NetworkConnector:
         """Return view and counts by destination of each link."""
         discovered = [] if self._discovered is None else list(self._discovered.links.values())
         return [(link.view(), link.counts) for link in [*self._links, *discovered]]
+
+    def peers(self) -> list[Peer]:
+        """Return the remote brokers of the links that run."""
+        discovered = [] if self._discovered is None else self._discovered.peers()
+        return [peer for link in self._links if (peer := link.peer()) is not None] + discovered
 
     def views(self) -> list[LinkView]:
         """Return a view per link."""

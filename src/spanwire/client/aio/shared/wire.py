@@ -8,7 +8,7 @@ import threading
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable
-from typing import Final
+from typing import Final, cast
 
 from spanwire.client.addressing.address import BrokerAddress
 from spanwire.client.io.environment import in_process_transport, set_options, short_reason, tls_context
@@ -104,9 +104,9 @@ class SocketWire(Wire, asyncio.Protocol):
         self._writing: Final = threading.Lock()
         self._frame_rest = b""  # of an interjected frame
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+    def connection_made(self, base_transport: asyncio.BaseTransport) -> None:
         """Set the socket's options (asyncio callback)."""
-        assert isinstance(transport, asyncio.Transport)
+        transport = cast(asyncio.Transport, base_transport)  # uvloop's class is not a subclass
         self._transport = transport
         transport.set_write_buffer_limits(HIGH_WATER, LOW_WATER)
         channel = transport.get_extra_info("socket")

@@ -1,0 +1,140 @@
+"""The brokers that a broker has heard of, with their links as they were told. Pure.
+
+Rows of other brokers are claims of a remote broker: each value is checked and cut before it is kept.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from spanwire.model.secret import Secret
+
+if TYPE_CHECKING:  # most brokers have no TLS
+    from spanwire.tls.settings import ClientTlsSettings
+
+MAX_BROKERS: Final = 1_000  # brokers kept, and told in one answer; a larger map is not legible
+MAX_LINKS: Final = 200  # links of one broker; a broker has at most that many in a report
+MAX_DESTINATIONS: Final = 20  # destinations with demand of one link
+MAX_TEXT: Final = 300  # characters of a name, address or reason
+MAX_REPORT_BYTES: Final = 4 * 1024 * 1024  # bytes of an answer that is read
+FORGET_S: Final = 60.0  # seconds after which a broker of whom nobody has told is forgotten
+LATE_S: Final = 15.0  # seconds after which a report is shown as old; a watched broker reports every few seconds
+SILENT: Final = "tells nothing: it has no <statisticsBrokerPlugin>"
+SPANWIRE: Final = "spanwire"
+ACTIVEMQ: Final = "activemq"  # a broker that answers by the statistics plug-in alone
+
+Row = dict[str, object]
+TEXTS: Final = ("name", "uri", "remote", "state", "reason")
+NUMBERS: Final = (
+    "demand", "in_flight", "waiting", "enqueued", "dequeued", "received", "failed", "reconnects", "since_s", "rate",
+    "received_rate",
+)  # fmt: skip
+FLAGS: Final = ("duplex", "accepted", "incoming")
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """The broker at the other end of a link that runs, with the address and login of the link."""
+
+    name: str
+    uri: str
+    user_name: str | None = None
+    password: Secret | None = None
+    tls: ClientTlsSettings | None = None
+
+
+def silent(peer: Peer, reason: str) -> Row:
+    """Return the row of a broker that has told nothing."""
+    return {"name": peer.name, "id": "", "kind": "", "silence": reason[:MAX_TEXT], "age_s": 0.0, "links": []}
+
+
+@dataclass(frozen=True, slots=True)
+class _Heard:
+    row: Row
+    made_at: float  # monotonic seconds of this machine
+
+
+class KnownBrokers:
+    """Rows of other brokers by name; of two about one broker the younger one stays."""
+
+    def __init__(self, own_name: str) -> None:
+        self._own_name: Final = own_name
+        self._heard: Final[dict[str, _Heard]] = {}
+
+    def add(self, rows: Sequence[Row], now: float) -> None:
+        """Take rows that were just received; ``age_s`` of a row is its age on the way."""
+        for row in rows:
+            name, age = str(row["name"]), row["age_s"]
+            assert isinstance(age, float)
+            known = self._heard.get(name)
+            if name == self._own_name or (known is not None and known.made_at >= now - age):
+                continue
+            if known is None and len(self._heard) >= MAX_BROKERS:
+                continue
+            self._heard[name] = _Heard(row, now - age)
+
+    def rows(self, now: float) -> list[Row]:
+        """Return all rows with their ages, by name, and forget the old ones."""
+        for name in [name for name, heard in self._heard.items() if now - heard.made_at > FORGET_S]:
+            del self._heard[name]
+        return [
+            {**heard.row, "age_s": round(max(0.0, now - heard.made_at), 1)} for _, heard in sorted(self._heard.items())
+        ]
+
+
+def read_rows(text: str) -> list[Row]:
+    """Return the rows of an answer, without what has another form."""
+    if len(text) > MAX_REPORT_BYTES:
+        return []
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        return []
+    found = content.get("brokers") if isinstance(content, dict) else None
+    if not isinstance(found, list):
+        return []
+    return [row for one in found[:MAX_BROKERS] if isinstance(one, dict) and (row := _broker(one)) is not None]
+
+
+def _broker(content: Mapping[str, object]) -> Row | None:
+    name = _text(content, "name")
+    if not name:
+        return None
+    links = content.get("links")
+    return {
+        "name": name,
+        "id": _text(content, "id"),
+        "kind": ACTIVEMQ if content.get("kind") == ACTIVEMQ else SPANWIRE,
+        "silence": _text(content, "silence"),
+        "age_s": _number(content, "age_s"),
+        "links": [_link(one) for one in links[:MAX_LINKS] if isinstance(one, dict)] if isinstance(links, list) else [],
+    }
+
+
+def _link(content: Mapping[str, object]) -> Row:
+    names = content.get("destinations")
+    destinations = [one[:MAX_TEXT] for one in names[:MAX_DESTINATIONS] if isinstance(one, str)] if isinstance(
+        names, list
+    ) else []  # fmt: skip
+    return {
+        **{name: _text(content, name) for name in TEXTS},
+        **{name: _number(content, name) for name in NUMBERS if name in content},
+        **{name: content.get(name) is True for name in FLAGS},
+        "destinations": destinations,
+    }
+
+
+def _text(content: Mapping[str, object], name: str) -> str:
+    value = content.get(name)
+    return value[:MAX_TEXT] if isinstance(value, str) else ""
+
+
+def _number(content: Mapping[str, object], name: str) -> float:
+    value = content.get(name)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        return 0.0
+    return float(min(max(value, 0), 1 << 62))

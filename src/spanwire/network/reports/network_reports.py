@@ -1,0 +1,192 @@
+"""Gathers what the brokers of a network tell of their links, while somebody watches."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, Protocol
+
+from spanwire.broker.dispatch.destination import BrokerDestination
+from spanwire.model.destination import QUEUE, Destination, parse_destination
+from spanwire.model.errors import SpanwireError
+from spanwire.network.reports.known_brokers import (
+    MAX_DESTINATIONS,
+    MAX_LINKS,
+    SILENT,
+    SPANWIRE,
+    KnownBrokers,
+    Peer,
+    Row,
+    silent,
+)
+from spanwire.transports.base import Clock
+
+WATCH_S: Final = 30  # seconds for which a broker asks others after a look at the map
+LOOK_S: Final = 2.0  # seconds between two rounds of questions
+FIRST_S: Final = 2.0  # seconds that the first look at a map waits for answers
+STEP_S: Final = 1  # seconds that the watch of the next broker is shorter, so that two brokers do not watch for ever
+MAX_AT_ONCE: Final = 8  # brokers asked at the same time
+MAX_PEERS: Final = 200  # brokers asked in one round
+LEAST_RATE_S: Final = 1.0  # seconds over which a rate is measured at least
+SILENCE_S: Final = 600.0  # seconds until a broker without the statistics plug-in is asked again
+
+logger = logging.getLogger(__name__)
+Ask = Callable[[Peer, int], Awaitable[list[Row]]]
+
+
+class ReportingBroker(Protocol):
+    """The part of the broker used here (``broker/broker.py``)."""
+
+    @property
+    def name(self) -> str:
+        """The broker's name."""
+        ...
+
+    @property
+    def broker_id(self) -> str:
+        """The broker's id."""
+        ...
+
+    def find_destination(self, destination: Destination) -> BrokerDestination | None:
+        """Return the queue or topic of a name."""
+        ...
+
+
+class NetworkReports:
+    """The report of this broker, and those of the others that it knows."""
+
+    def __init__(
+        self,
+        broker: ReportingBroker,
+        links: Callable[[], Sequence[Mapping[str, object]]],
+        peers: Callable[[], Sequence[Peer]],
+        clock: Clock,
+        ask: Ask,
+    ) -> None:
+        """``links`` returns the views of all links, ``peers`` the addresses of those that run and were opened here."""
+        self._broker: Final = broker
+        self._links: Final = links
+        self._peers: Final = peers
+        self._clock: Final = clock
+        self._ask: Final = ask
+        self._known: Final = KnownBrokers(broker.name)
+        self._rates: Final = Rates()
+        self._mute: Final[dict[str, float]] = {}  # addresses that do not answer, until a time
+        self._watched_until = 0.0
+        self._task: asyncio.Task[None] | None = None
+        self._has_looked = asyncio.Event()
+
+    def report(self, seconds: int) -> str:
+        """Return the report as JSON, and ask other brokers for so many seconds more."""
+        self._watch(float(min(seconds, WATCH_S)))
+        return json.dumps({"brokers": self._rows()})
+
+    async def network(self, arguments: Mapping[str, object]) -> Row:
+        """Return the rows of all known brokers, this one first; the first look waits for answers."""
+        self._watch(WATCH_S)
+        try:
+            await asyncio.wait_for(self._has_looked.wait(), FIRST_S)
+        except TimeoutError:
+            logger.debug("no broker has answered within %g s", FIRST_S)
+        return {"brokers": self._rows()}
+
+    def stop(self) -> None:
+        """Ask nobody any more; may be called twice."""
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+
+    def _now(self) -> float:
+        return self._clock.now().monotonic
+
+    def _watch(self, seconds: float) -> None:
+        self._watched_until = max(self._watched_until, self._now() + seconds)
+        if seconds > 0 and self._task is None:
+            self._has_looked.clear()
+            self._task = asyncio.get_running_loop().create_task(self._look_until_nobody_watches())
+
+    async def _look_until_nobody_watches(self) -> None:
+        try:
+            while (left := int(self._watched_until - self._now())) > 0:
+                await self._look(left - STEP_S)
+                self._has_looked.set()
+                await asyncio.sleep(LOOK_S)
+        finally:
+            if self._task is asyncio.current_task():
+                self._task = None
+
+    async def _look(self, watch_s: int) -> None:
+        now = self._now()
+        peers = {peer.uri: peer for peer in self._peers() if self._mute.get(peer.uri, 0.0) <= now}
+        gate = asyncio.Semaphore(MAX_AT_ONCE)
+
+        async def asked(peer: Peer) -> None:
+            async with gate:
+                try:
+                    rows = await self._ask(peer, max(0, watch_s))
+                except SpanwireError as error:
+                    rows = [silent(peer, f"cannot be asked: {error}")]
+            if any(row["silence"] == SILENT for row in rows):
+                self._mute[peer.uri] = self._now() + SILENCE_S
+            self._known.add(rows, self._now())
+
+        await asyncio.gather(*(asked(peer) for peer in list(peers.values())[:MAX_PEERS]))
+
+    def _rows(self) -> list[Row]:
+        now = self._now()
+        own: Row = {
+            "name": self._broker.name,
+            "id": self._broker.broker_id,
+            "kind": SPANWIRE,
+            "silence": "",
+            "age_s": 0.0,
+            "links": [self._link(view, now) for view in list(self._links())[:MAX_LINKS]],
+        }
+        return [own, *self._known.rows(now)]
+
+    def _link(self, view: Mapping[str, object], now: float) -> Row:
+        names = view.get("destinations")
+        destinations = [str(name) for name in names] if isinstance(names, (list, tuple)) else []
+        key = f"{view.get('name')} {view.get('uri')}"
+        kept = (
+            "name", "uri", "remote", "state", "reason", "demand", "in_flight", "enqueued", "dequeued", "received",
+            "failed", "reconnects", "since_s", "duplex", "accepted",
+        )  # fmt: skip
+        return {
+            **{name: view.get(name) for name in kept},
+            "waiting": sum(self._waiting(name) for name in destinations),
+            "rate": self._rates.rate(f"{key} sent", view.get("dequeued"), now),
+            "received_rate": self._rates.rate(f"{key} received", view.get("received"), now),
+            "destinations": destinations[:MAX_DESTINATIONS],
+        }
+
+    def _waiting(self, name: str) -> int:
+        """Return the messages of a queue that wait at this broker for a link with demand."""
+        destination = parse_destination(name, QUEUE)
+        if not destination.is_queue or destination.is_pattern or destination.is_composite:
+            return 0
+        found = self._broker.find_destination(destination)
+        return 0 if found is None else found.waiting()
+
+
+class Rates:
+    """Rates of counters, each measured between two looks that are `LEAST_RATE_S` apart."""
+
+    def __init__(self) -> None:
+        self._measured: Final[dict[str, tuple[float, int, float]]] = {}  # time, count and rate
+
+    def rate(self, key: str, count: object, now: float) -> float:
+        """Return the messages in a second since the look before; 0 at the first one."""
+        if not isinstance(count, int):
+            return 0.0
+        at, before, rate = self._measured.get(key, (now, count, 0.0))
+        if now - at >= LEAST_RATE_S:
+            rate = round(max(0, count - before) / (now - at), 1)
+        elif key in self._measured:
+            return rate
+        if key not in self._measured and len(self._measured) >= 2 * MAX_LINKS:
+            self._measured.clear()  # links of connectors that were removed
+        self._measured[key] = (now, count, rate)
+        return rate

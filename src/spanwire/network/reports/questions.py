@@ -1,0 +1,108 @@
+"""Asks a remote broker for its report: a Spanwire by its control destination, an ActiveMQ by the statistics plug-in.
+
+The login is that of the link to this broker, and goes to the address that the link is connected to.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.client import aio
+from spanwire.client.messages.message import Message
+from spanwire.model.errors import SpanwireError
+from spanwire.network.reports.known_brokers import (
+    ACTIVEMQ,
+    MAX_DESTINATIONS,
+    MAX_LINKS,
+    MAX_TEXT,
+    SILENT,
+    Peer,
+    Row,
+    read_rows,
+    silent,
+)
+from spanwire.network.reports.statistics import BROKER, CONSUMERS, LAST, BrokerReport, read
+from spanwire.protocols.openwire.codec.wire_format import PROVIDER_NAME
+
+CONTROL: Final = "queue://ActiveMQ.Spanwire.Control"
+ACTION: Final = "network"
+PATIENCE_S: Final = 3.0  # seconds for one answer; a page waits for it
+CONNECT_MS: Final = 3_000
+QUESTION_MS: Final = 5_000  # a question that no plug-in takes expires, and fills no queue
+MAX_ANSWERS: Final = 5_000  # consumers of an ActiveMQ; its bridges are among the first, as they are consumers for long
+
+
+async def ask(peer: Peer, watch_s: int) -> list[Row]:
+    """Return the rows of a broker: its own, and those of brokers that it knows. Errors are a row with ``silence``.
+
+    Args:
+        peer: the broker at the other end of a link.
+        watch_s: seconds for which the broker is to ask others in turn.
+    """
+    mark = "&" if "?" in peer.uri else "?"
+    url = f"{peer.uri}{mark}connectionTimeout={CONNECT_MS}"
+    password = None if peer.password is None else peer.password.reveal()
+    try:
+        async with aio.connect(url, peer.user_name, password, None, peer.tls) as connection:
+            link = connection.shared.core.correlator.link
+            if link is not None and link.wire_format.provider_name == PROVIDER_NAME:
+                return await _control(connection, peer, watch_s)
+            return [await _statistics(connection, peer)]
+    except (SpanwireError, OSError) as error:
+        return [silent(peer, f"cannot be asked: {error}")]
+
+
+async def _control(connection: aio.Connection, peer: Peer, watch_s: int) -> list[Row]:
+    session = connection.session()
+    answer = await session.request(CONTROL, "", {"action": ACTION, "seconds": watch_s}, timeout=PATIENCE_S)
+    if answer is None:
+        return [silent(peer, "does not answer")]
+    if answer.properties.get("status") != "ok":
+        return [silent(peer, f"tells nothing: {answer.properties.get('reason')}")]
+    return read_rows(str(answer.body or ""))
+
+
+async def _statistics(connection: aio.Connection, peer: Peer) -> Row:
+    session = connection.session()
+    replies = await session.create_temporary_queue()
+    consumer = await session.create_consumer(replies)
+    producer = await session.create_producer(None, persistent=False, time_to_live_ms=QUESTION_MS)
+    for name, mark in ((BROKER, None), (CONSUMERS, None), (BROKER, LAST)):
+        await producer.send(None, destination=f"queue://{name}", reply_to=replies, correlation_id=mark)
+    answers: list[dict[str, object]] = []
+    while len(answers) < MAX_ANSWERS:
+        message: Message | None = await consumer.receive(PATIENCE_S)
+        if message is None:
+            break
+        body = message.body
+        if isinstance(body, dict):
+            answers.append(body)
+        if message.correlation_id == LAST:
+            break
+    if not answers:
+        return silent(peer, SILENT)
+    report = BrokerReport(peer.uri)
+    read(report, answers)
+    return row_of(report)
+
+
+def row_of(report: BrokerReport) -> Row:
+    """Return the statistics of an ActiveMQ as a row; it tells demand and counters of its links, and no states."""
+    return {
+        "name": report.name[:MAX_TEXT],
+        "id": report.broker_id[:MAX_TEXT],
+        "kind": ACTIVEMQ,
+        "silence": "" if report.tells_links else 'tells no links: set useJmx="true"',
+        "age_s": 0.0,
+        "links": [
+            {
+                "name": link.connector[:MAX_TEXT], "uri": "", "remote": link.remote[:MAX_TEXT],
+                "state": "", "reason": "",
+                "demand": float(len(link.demand)), "in_flight": float(sum(one.in_flight for one in link.demand)),
+                "dequeued": float(sum(one.forwarded for one in link.demand)), "duplex": False, "accepted": False,
+                "incoming": link.incoming,
+                "destinations": [one.destination[:MAX_TEXT] for one in link.demand[:MAX_DESTINATIONS]],
+            }
+            for link in report.links[:MAX_LINKS]
+        ],
+    }  # fmt: skip

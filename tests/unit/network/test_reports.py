@@ -1,0 +1,261 @@
+"""What brokers tell each other for a map: whom a broker asks and for how long, what it keeps, and what it refuses."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from typing import Final
+
+import pytest
+
+from spanwire.model.environment import Time
+from spanwire.network.reports.known_brokers import (
+    FORGET_S,
+    MAX_BROKERS,
+    MAX_LINKS,
+    MAX_TEXT,
+    SILENT,
+    KnownBrokers,
+    Peer,
+    Row,
+    read_rows,
+    silent,
+)
+from spanwire.network.reports.network_reports import MAX_PEERS, WATCH_S, NetworkReports, Rates
+from spanwire.network.reports.questions import row_of
+from spanwire.network.reports.statistics import BrokerReport, ReportedDemand, ReportedLink
+from tests.support.control_dialogue import Program, Refused
+from tests.support.dialogue.broker_dialogue import Stage
+
+VIEW: Final[dict[str, object]] = {
+    "name": "to-b", "uri": "tcp://b:1", "remote": "b", "state": "running", "reason": "", "demand": 1, "in_flight": 2,
+    "enqueued": 9, "dequeued": 7, "received": 3, "failed": 0, "reconnects": 4, "since_s": 5.0, "duplex": True,
+    "accepted": False, "destinations": ("queue://ORDERS",),
+}  # fmt: skip
+
+
+def in_a_loop(test: Callable[[], Coroutine[object, object, None]]) -> Callable[[], None]:
+    """A test whose body is a coroutine."""
+
+    @wraps(test)
+    def run() -> None:
+        asyncio.run(test())
+
+    return run
+
+
+async def turns() -> None:
+    """Let the loop do what it can do without waiting."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+def row(name: str, age_s: float = 0.0, **more: object) -> Row:
+    return {"name": name, "id": name, "kind": "spanwire", "silence": "", "age_s": age_s, "links": [], **more}
+
+
+class Hand:
+    """A clock that tests set."""
+
+    def __init__(self) -> None:
+        self.seconds = 1_000.0
+
+    def now(self) -> Time:
+        return Time(self.seconds, 0)
+
+
+class FakeBroker:
+    name = "a"
+    broker_id = "ID:a"
+
+    def find_destination(self, destination: object) -> None:
+        return None
+
+
+class Watching:
+    """The reports of broker a with a link to b; ``answers`` are the rows that b tells."""
+
+    def __init__(self, *answers: Row) -> None:
+        self.clock = Hand()
+        self.answers = list(answers)
+        self.asked: list[tuple[str, int]] = []
+        self.peers = [Peer("b", "tcp://b:1")]
+        self.reports = NetworkReports(FakeBroker(), lambda: [VIEW], lambda: self.peers, self.clock, self.ask)
+
+    async def ask(self, peer: Peer, watch_s: int) -> list[Row]:
+        self.asked.append((peer.uri, watch_s))
+        return self.answers
+
+    async def look(self) -> list[Row]:
+        brokers = (await self.reports.network({}))["brokers"]
+        assert isinstance(brokers, list)
+        return brokers
+
+
+@in_a_loop
+async def test_a_look_shows_brokers_behind_the_linked_ones() -> None:
+    watching = Watching(row("b"), row("c", 1.5))
+    brokers = await watching.look()
+    watching.reports.stop()
+    assert [(one["name"], one["age_s"]) for one in brokers] == [("a", 0.0), ("b", 0.0), ("c", 1.5)]
+    assert watching.asked == [("tcp://b:1", WATCH_S - 1)]
+
+
+@in_a_loop
+async def test_nobody_is_asked_when_nobody_looks_and_watches_get_shorter() -> None:
+    watching = Watching(row("b"))
+    watching.reports.report(0)
+    await turns()
+    assert watching.asked == []
+    watching.reports.report(5)
+    await turns()
+    watching.reports.stop()
+    assert watching.asked == [("tcp://b:1", 4)]
+
+
+@in_a_loop
+async def test_two_brokers_that_watch_each_other_come_to_an_end() -> None:
+    watching = Watching()
+    seconds = WATCH_S
+    for _ in range(WATCH_S + 1):
+        watching.asked.clear()
+        watching.clock.seconds += 10_000
+        watching.reports.report(seconds)
+        await turns()
+        watching.reports.stop()
+        await turns()
+        if not watching.asked:
+            break
+        seconds = watching.asked[0][1]
+    assert watching.asked == []
+
+
+@in_a_loop
+async def test_a_broker_without_the_plugin_is_not_asked_again_soon() -> None:
+    watching = Watching(silent(Peer("b", "tcp://b:1"), SILENT))
+    assert [one["silence"] for one in await watching.look()] == ["", SILENT]
+    watching.reports.stop()
+    await turns()
+    await watching.look()
+    watching.reports.stop()
+    assert len(watching.asked) == 1
+
+
+@in_a_loop
+async def test_s24_a_round_asks_a_limited_number_of_brokers() -> None:
+    watching = Watching()
+    watching.peers = [Peer(str(number), f"tcp://b:{number}") for number in range(MAX_PEERS + 5)]
+    await watching.look()
+    watching.reports.stop()
+    assert len(watching.asked) == MAX_PEERS
+
+
+@in_a_loop
+async def test_the_report_has_the_links_with_rates_and_no_password() -> None:
+    watching = Watching()
+    told = read_rows(watching.reports.report(0))
+    assert [(one["name"], one["id"]) for one in told] == [("a", "ID:a")]
+    links = told[0]["links"]
+    assert isinstance(links, list)
+    assert links[0] == {
+        **{name: float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+           for name, value in VIEW.items()},
+        "destinations": ["queue://ORDERS"], "incoming": False, "waiting": 0.0, "rate": 0.0, "received_rate": 0.0,
+    }  # fmt: skip
+
+
+def test_rates_are_measured_between_looks() -> None:
+    rates = Rates()
+    assert rates.rate("x", 10, 0.0) == 0.0
+    assert rates.rate("x", 12, 0.5) == 0.0
+    assert rates.rate("x", 30, 2.0) == 10.0
+    assert rates.rate("x", 30, 2.1) == 10.0
+    assert rates.rate("x", 5, 4.0) == 0.0
+
+
+def test_the_younger_of_two_reports_stays_and_old_ones_are_forgotten() -> None:
+    known = KnownBrokers("a")
+    known.add([row("b", 3.0, id="older"), row("a")], 100.0)
+    known.add([row("b", 1.0, id="younger")], 101.0)
+    known.add([row("b", 30.0, id="oldest")], 101.0)
+    assert [(one["id"], one["age_s"]) for one in known.rows(101.0)] == [("younger", 1.0)]
+    assert known.rows(101.0 + FORGET_S) == []
+
+
+def test_s24_a_broker_can_tell_of_a_limited_number_of_brokers_and_links() -> None:
+    known = KnownBrokers("a")
+    known.add([row(f"b{number}") for number in range(MAX_BROKERS + 5)], 1.0)
+    assert len(known.rows(1.0)) == MAX_BROKERS
+    many = json.dumps(
+        {"brokers": [{"name": "x" * 999, "links": [{"name": "n"}] * (MAX_LINKS + 5)}] + [{"name": "n"}] * 2_000}
+    )
+    told = read_rows(many)
+    assert len(told) == MAX_BROKERS
+    links = told[0]["links"]
+    assert isinstance(links, list)
+    assert (len(str(told[0]["name"])), len(links)) == (MAX_TEXT, MAX_LINKS)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{",
+        '{"brokers": 1}',
+        '{"brokers": [1, {}, {"name": 7}, {"name": ""}]}',
+        "[" * 100_000,
+        '{"brokers": [{"name": "' + "x" * 5_000_000 + '"}]}',
+    ],
+    ids=range(7),
+)
+def test_s24_a_text_of_another_form_is_no_report(text: str) -> None:
+    assert read_rows(text) == []
+
+
+def test_values_of_another_type_are_left_out() -> None:
+    link = {"name": 7, "demand": "many", "rate": 1e400, "duplex": 1, "destinations": [1, "queue://A"], "extra": "x"}
+    told = read_rows(json.dumps({"brokers": [{"name": "b", "age_s": -5, "links": [link, 3]}]}))
+    assert told == [
+        row("b", id="", links=[
+            {"name": "", "uri": "", "remote": "", "state": "", "reason": "", "demand": 0.0, "rate": 0.0,
+             "duplex": False, "accepted": False, "incoming": False, "destinations": ["queue://A"]},
+        ]),
+    ]  # fmt: skip
+
+
+def test_an_activemq_tells_its_links_by_its_consumers() -> None:
+    report = BrokerReport("tcp://b:1", "classic", "ID:b")
+    report.links = [
+        ReportedLink("c", "to-c", demand=[ReportedDemand("ORDERS", 5, 3, 40)]),
+        ReportedLink("a", "to-b", incoming=True),
+    ]
+    told = row_of(report)
+    links = told["links"]
+    assert isinstance(links, list)
+    assert (told["name"], told["kind"]) == ("classic", "activemq")
+    assert [(one["remote"], one["incoming"], one["in_flight"], one["dequeued"]) for one in links] == [
+        ("c", False, 3.0, 40.0),
+        ("a", True, 0.0, 0.0),
+    ]
+
+
+class Fixed:
+    def __init__(self) -> None:
+        self.seconds: list[int] = []
+
+    def report(self, seconds: int) -> str:
+        self.seconds.append(seconds)
+        return '{"brokers": []}'
+
+
+def test_a_broker_answers_the_question_of_another_one() -> None:
+    stage = Stage()
+    program = Program(stage)
+    with pytest.raises(Refused, match=r"^unavailable: this broker does not report its links"):
+        program.asks("network")
+    reporter = stage.broker.assembly.control.reporter = Fixed()
+    assert program.asks("network", seconds=7) == {}
+    assert (program.body, reporter.seconds) == ('{"brokers": []}', [7])
