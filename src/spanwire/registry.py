@@ -62,6 +62,7 @@ LOOKUPS: Final[dict[str, str]] = {
 BRIDGE_PROVIDERS: Final[dict[str, str]] = {
     "openwire": "spanwire.bridges.providers.openwire.provider:OpenWireProvider",
     "ldap": "spanwire.bridges.providers.ldap.provider:LdapProvider",
+    "stomp": "spanwire.bridges.providers.stomp.provider:StompProvider",
 }
 
 FANOUT: Final = "spanwire.client.aio.shared.fanout_transport:connect"  # connect(url, tls) -> InProcessTransport

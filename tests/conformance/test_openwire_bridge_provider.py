@@ -14,16 +14,24 @@ from spanwire.bridges.providers.openwire.provider import OpenWireProvider
 from spanwire.model.destination import Destination, parse_destination
 from spanwire.testing import Broker
 from tests.conformance.bridge_providers import (
+    ALL_HEADERS,
     SOURCE,
     TARGET,
     BridgeProviderConformance,
     LocalTransactionConformance,
     ProviderDriver,
+    ReplyConformance,
+    SelectorConformance,
+    UnlimitedBatchConformance,
     take,
 )
 
 
 class SpanwireDriver:
+    headers = ALL_HEADERS
+    typed_properties = True
+    marks_redelivery = True
+
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._factory = ConnectionFactory(broker.url)
@@ -68,7 +76,13 @@ def driver(broker: Broker) -> ProviderDriver:
     return SpanwireDriver(broker)
 
 
-class TestOpenWireProvider(BridgeProviderConformance, LocalTransactionConformance):
+class TestOpenWireProvider(
+    BridgeProviderConformance,
+    LocalTransactionConformance,
+    ReplyConformance,
+    SelectorConformance,
+    UnlimitedBatchConformance,
+):
     def test_the_broker_dispatches_no_more_than_the_credit_ahead(self, broker: Broker, driver: ProviderDriver) -> None:
         async def scenario() -> None:
             driver.send(SOURCE, [str(number) for number in range(50)])

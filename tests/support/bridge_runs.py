@@ -26,6 +26,11 @@ def forward_once(
     return _forward(_lines(source_url, source, target_url, target, words), transactions)
 
 
+def forward_file(text: str) -> BridgeStatus:
+    """Run the only bridge of a file until its source is empty. Returns its last status."""
+    return _forward(text.splitlines(), None)
+
+
 def _lines(source_url: str, source: str, target_url: str, target: str, words: dict[str, str]) -> list[str]:
     return [
         "[bridges.test]",

@@ -24,6 +24,11 @@ OWN_DRIVERS: Final = frozenset(
 
 # The folders whose tests meet foreign programs. In `make test` one build runs those alone that have the mark `smoke`.
 WITH_PEERS: Final = ("tests/spark/", "tests/conformance/differential/", "tests/interop/")
+# Folders whose tests share brokers, with the group of each.
+SHARED: Final = {
+    "tests/conformance/differential": "differential",
+    "tests/interop/bridge_providers": "tests/interop/bridge_providers",
+}
 # Groups begin in the order of their tests. Spark takes as long as half of all others, and waits of tests with processes
 # are filled by tests without; those are many and short, so that no process has one left when all others have ended.
 LONG_FIRST: Final = (*WITH_PEERS, "tests/faults/", "tests/service/", "tests/simulation/", "tests/unit/testing/")
@@ -38,12 +43,12 @@ def rank_of(nodeid: str) -> int:
 
 
 def group_of(nodeid: str) -> str:
-    """The tests that share a Spark session, the tests that compare each scenario with Classic, else those of a file."""
+    """The tests that share a Spark session, those of a folder that share its brokers, else those of a file."""
     file = nodeid.partition("::")[0]
     folder, _, name = file.rpartition("/")
     if folder == "tests/spark":
         return "drivers" if name in OWN_DRIVERS else "spark"
-    return "differential" if folder == "tests/conformance/differential" else file
+    return SHARED.get(folder, file)
 
 
 def group_scheduling(config: pytest.Config, log: object) -> object:

@@ -20,6 +20,7 @@ from typing import Final
 
 JARS: Final = Path("/usr/share/java")
 BROKER_JAR: Final = Path("/usr/share/activemq/bin/activemq.jar")
+RABBITMQ: Final = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")  # /usr/sbin has a script that changes the user
 # What a JMS client of ActiveMQ Classic needs; names without a version are links that Debian keeps.
 CLIENT_JARS: Final = (
     "activemq-client.jar",
@@ -104,6 +105,10 @@ def _network_namespace() -> str | None:
     return _program("unshare", "ip") or (None if _runs("unshare", "-rn", *pair) else "no namespace may be made here")
 
 
+def _rabbitmq() -> str | None:
+    return _program("epmd") if RABBITMQ.exists() else f"no {RABBITMQ}"
+
+
 # name -> (says what is missing or None, what brings it)
 _PEERS: Final[dict[str, tuple[Callable[[], str | None], str]]] = {
     "java": (_java, "apt package default-jdk-headless"),
@@ -111,6 +116,7 @@ _PEERS: Final[dict[str, tuple[Callable[[], str | None], str]]] = {
     "activemq-broker": (_activemq_broker, "apt package activemq"),
     "zookeeper": (_zookeeper, "apt package libzookeeper-java"),
     "openldap": (_openldap, "apt packages slapd and ldap-utils"),
+    "rabbitmq": (_rabbitmq, "apt package rabbitmq-server"),
     "ruby-stomp": (_ruby_stomp, "apt package ruby-stomp"),
     "net-stomp": (_net_stomp, "apt package libnet-stomp-perl"),
     "stomp.py": (_stomp_py, "requirements/test.txt"),

@@ -46,7 +46,10 @@ class MessageSource(Protocol):
         ...
 
     async def dead_letter(self, cause: str) -> None:
-        """Hand the only received message without an acknowledgement to the broker as a dead letter."""
+        """Hand the only received message without an acknowledgement to the broker as a dead letter.
+
+        The message is in the dead-letter destination before it leaves the source.
+        """
         ...
 
     async def send_reply(self, message: BridgeMessage, destination: Destination) -> None:
@@ -68,7 +71,8 @@ class MessageTarget(Protocol):
     async def send(self, messages: list[BridgeMessage]) -> None:
         """Send messages, and wait until the broker has stored all of them.
 
-        After an error the broker has stored either all messages or no message, and the caller cannot know. Raises
+        After an error the broker has stored all messages or no message, and the caller cannot know. Without
+        `ProviderDescription.atomic_batches` the broker may have stored some of the messages. Raises
         `MessageRefusedError` if one of the messages is at fault.
         """
         ...
@@ -192,7 +196,10 @@ class Provider(Protocol):
         ...
 
     async def open_source(self, source: Source, credit: int) -> MessageSource:
-        """Connect and consume. The broker may dispatch ``credit`` messages before an acknowledgement."""
+        """Connect and consume. The broker may dispatch ``credit`` messages before an acknowledgement.
+
+        With `ProviderDescription.largest_batch` no more than ``credit`` messages are received without one.
+        """
         ...
 
     async def open_target(self, target: Target) -> MessageTarget:

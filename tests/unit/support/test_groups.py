@@ -34,6 +34,7 @@ def test_where(number):
         ("tests/spark/test_routes.py::test_it", "spark"),
         ("tests/spark/test_cluster.py::test_it", "drivers"),
         ("tests/conformance/differential/test_failures.py::test_it[x]", "differential"),
+        ("tests/interop/bridge_providers/test_peers.py::test_it[x]", "tests/interop/bridge_providers"),
         ("tests/interop/test_kill.py::test_it", "tests/interop/test_kill.py"),
         ("tests/interop/test_resends.py::test_it", "tests/interop/test_resends.py"),
     ],

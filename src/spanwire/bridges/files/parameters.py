@@ -70,6 +70,8 @@ REFUSED: Final[dict[str, str]] = {
     "failoverTimeout": "a lost broker is tried again after failureRetryInterval; remove it",
 }
 IN_PROCESS: Final = ("vm:", "peer:")
+# Providers by the scheme of their URLs, for who writes the URL alone.
+OTHER_SCHEMES: Final[dict[str, str]] = {"stomp": "stomp", "stomp+ssl": "stomp"}
 
 
 def factory_of(words: Mapping, name: str, context: Context | None = None) -> ConnectionFactory:
@@ -96,9 +98,9 @@ def factory_of(words: Mapping, name: str, context: Context | None = None) -> Con
         provider,
     )
     if context is None:
-        return replace(
-            written, url=_checked_url(words.require("url", f"the connection factory {name}"), words.location)
-        )
+        url = words.require("url", f"the connection factory {name}")
+        _check_scheme(url, provider, words.entries["url"].location)
+        return replace(written, url=_checked_url(url, words.location))
     found = found_factory(context, words, name)
     return replace(
         found,
@@ -183,11 +185,23 @@ def _side(words: Mapping, bridge: str, role: str, factories: AnyMapping[str, Con
         location = words.entries[word].location
         if ":" not in text:
             raise location.unknown("connection factory", text, factories)
+        _check_scheme(text, OPENWIRE, location)
         factory = ConnectionFactory(_checked_url(text, location))
     user, password = words.text(f"{role}Username"), _secret(words, f"{role}Password")
     if user is not None:
         factory = replace(factory, user_name=user)
     return factory if password is None else replace(factory, password=password)
+
+
+def _check_scheme(url: str, provider: str, location: Location) -> None:
+    """Raise `ConfigurationError` for a URL of another provider."""
+    scheme = url.partition(":")[0].lower()
+    other = OTHER_SCHEMES.get(scheme)
+    if provider == OPENWIRE and other is not None:
+        raise location.error(
+            f"a URL with the scheme {scheme} is for the provider {other}; write a connection factory with "
+            f'provider = "{other}"'
+        )
 
 
 def _checked_url(url: str, location: Location) -> str:

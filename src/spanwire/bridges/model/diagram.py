@@ -25,7 +25,8 @@ def diagram(definition: BridgeDefinition) -> str:
     source, target = definition.source, definition.target
     lines = [f"bridge {definition.name}", f"  {source.destination} at {place(source.factory)}"]
     if source.subscription is not None:
-        lines.append(f"    |  durable subscription {source.subscription} of the client {source.client_id}")
+        client = "" if source.client_id is None else f" of the client {source.client_id}"
+        lines.append(f"    |  durable subscription {source.subscription}{client}")
     if source.selector is not None:
         lines.append(f"    |  only {source.selector}")
     for step in definition.steps:

@@ -7,6 +7,7 @@ from typing import Final
 
 from spanwire.bridges.model.definition import BridgeDefinition, Quality, Source
 from spanwire.bridges.model.provider_description import ProviderDescription
+from spanwire.bridges.model.steps import ProxyReplyTo
 from spanwire.model.errors import ConfigurationError
 
 
@@ -68,6 +69,30 @@ def check_quality(definition: BridgeDefinition, source: ProviderDescription, tar
             f"bridge {name}: ONCE_AND_ONLY_ONCE from {definition.source.destination} needs a durable subscription, "
             "because the topic keeps no messages for a bridge that is away; set subscriptionName and clientID"
         )
+
+
+def check_features(definition: BridgeDefinition, source: ProviderDescription, target: ProviderDescription) -> None:
+    """Refuse a selector, a batch or replies beyond the promises of source and target.
+
+    Raises:
+        ConfigurationError: the text names the bridge and the remedy.
+    """
+    name = definition.name
+    if definition.source.selector is not None and not source.selectors:
+        raise ConfigurationError(
+            f"bridge {name}: the provider {source.name} has no selectors, so all messages would cross; remove selector"
+        )
+    if source.largest_batch is not None and definition.batch.size > source.largest_batch:
+        raise ConfigurationError(
+            f"bridge {name}: the provider {source.name} hands over at most {source.largest_batch} messages before an "
+            f"acknowledgement, and maxBatchSize is {definition.batch.size}; set maxBatchSize = {source.largest_batch}"
+        )
+    for side in (source, target):
+        if not side.replies and any(isinstance(step, ProxyReplyTo) for step in definition.steps):
+            raise ConfigurationError(
+                f"bridge {name}: the provider {side.name} has no temporary queues for replies; set "
+                'doHandleReplyTo="false"'
+            )
 
 
 def keeps_messages(source: Source) -> bool:

@@ -6,11 +6,10 @@ from typing import Final, Protocol
 
 from spanwire.bridges.model.definition import BridgeDefinition, Quality
 from spanwire.bridges.model.message import BridgeMessage
+from spanwire.bridges.model.provider_description import MAX_CREDIT
 from spanwire.bridges.ports import LocalTransaction, MessageSource, MessageTarget, Provider
 from spanwire.bridges.running.convertors import NO_CONVERTORS, Conversion, Convertors
 from spanwire.bridges.running.replies import ReplyProxies, reply_proxies
-
-MAX_CREDIT: Final = 1_000  # messages that the source's broker dispatches ahead; the client's default prefetch
 
 
 class Link(Protocol):
@@ -130,6 +129,17 @@ class TransactionLink:
         await self._transaction.close()
 
 
+def credit_of(definition: BridgeDefinition, source: Provider) -> int:
+    """Return the messages that the source's broker may dispatch ahead.
+
+    A source whose credit ends with the batch gets the next batch ahead and no more, so ``maxBatchSize`` bounds the
+    memory.
+    """
+    if source.describe().largest_batch is None:
+        return MAX_CREDIT
+    return min(MAX_CREDIT, 2 * definition.batch.size)
+
+
 async def open_link(
     definition: BridgeDefinition, source: Provider, target: Provider, convertors: Convertors = NO_CONVERTORS
 ) -> Link:
@@ -141,12 +151,13 @@ async def open_link(
         JmsError: a broker is not reachable, or refuses.
         ConfigurationError: a file of a key or trust store, or a message convertor, cannot be read.
     """
+    credit = credit_of(definition, source)
     if definition.quality is Quality.ONCE_AND_ONLY_ONCE:
-        return TransactionLink(await source.open_transaction(definition.source, definition.target, MAX_CREDIT))
+        return TransactionLink(await source.open_transaction(definition.source, definition.target, credit))
     conversion = convertors.conversion(definition)
     open_target = await target.open_target(definition.target)
     try:
-        open_source = await source.open_source(definition.source, MAX_CREDIT)
+        open_source = await source.open_source(definition.source, credit)
     except BaseException:
         await open_target.close()
         raise

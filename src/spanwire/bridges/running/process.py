@@ -14,17 +14,19 @@ from spanwire.bridges.engine.counters import BridgeStatus
 from spanwire.bridges.engine.machine import BridgeMachine
 from spanwire.bridges.engine.states import BridgeState
 from spanwire.bridges.model.definition import BridgeDefinition
-from spanwire.bridges.model.qualities import check_quality, is_distributed
+from spanwire.bridges.model.provider_description import MAX_CREDIT
+from spanwire.bridges.model.qualities import check_features, check_quality, is_distributed
 from spanwire.bridges.ports import Provider
 from spanwire.bridges.running.announcing import Announcer
 from spanwire.bridges.running.convertors import NO_CONVERTORS, Convertors
-from spanwire.bridges.running.links import MAX_CREDIT, Link, open_link
+from spanwire.bridges.running.links import Link, open_link
 from spanwire.bridges.running.runner import BridgeRunner
 from spanwire.bridges.xa.branches import BranchNames
 from spanwire.bridges.xa.decision_log import DecisionLog
 from spanwire.bridges.xa.opening import open_decision_log
 from spanwire.bridges.xa.xa_link import open_xa_link
 from spanwire.client.io.environment import Machine
+from spanwire.extras import install_command
 from spanwire.model.environment import Time
 from spanwire.model.errors import ConfigurationError
 
@@ -38,8 +40,19 @@ logger = logging.getLogger(__name__)
 
 
 def provider_of(name: str) -> Provider:
-    """Return the provider of a name in `spanwire.registry.BRIDGE_PROVIDERS`."""
-    return cast("Callable[[], Provider]", registry.load(registry.BRIDGE_PROVIDERS[name]))()
+    """Return the provider of a name in `spanwire.registry.BRIDGE_PROVIDERS`.
+
+    Raises:
+        ConfigurationError: the package that the provider needs is not installed.
+    """
+    try:
+        return cast("Callable[[], Provider]", registry.load(registry.BRIDGE_PROVIDERS[name]))()
+    except ModuleNotFoundError as error:
+        if (error.name or "spanwire").partition(".")[0] == "spanwire":
+            raise
+        raise ConfigurationError(
+            f"the provider {name} needs the extra {name}, which is not installed; run: {install_command(name)}"
+        ) from None
 
 
 def check_bridge(definition: BridgeDefinition) -> None:
@@ -48,13 +61,15 @@ def check_bridge(definition: BridgeDefinition) -> None:
     Raises:
         ConfigurationError: the text names the bridge and the remedy.
     """
-    source, target = provider_of(definition.source.factory.provider), provider_of(definition.target.factory.provider)
     try:
+        source = provider_of(definition.source.factory.provider)
+        target = provider_of(definition.target.factory.provider)
         source.check_source(definition.source)
         target.check_target(definition.target)
     except ConfigurationError as error:
         raise ConfigurationError(f"bridge {definition.name}: {error}") from None
     check_quality(definition, source.describe(), target.describe())
+    check_features(definition, source.describe(), target.describe())
 
 
 class BridgeProcess:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import replace
-from pathlib import Path
 from typing import Final
 
 from spanwire.bridges.model.definition import ConnectionFactory
+from spanwire.bridges.providers.addresses import tls_settings
 from spanwire.client.addressing.address import BrokerUrl, parse_url
 from spanwire.client.addressing.reconnect_policy import NO_RECONNECT
 from spanwire.client.addressing.redaction import redacted
@@ -17,8 +17,6 @@ from spanwire.client.aio.shared.core_connection import CoreConnection
 from spanwire.client.io.environment import Machine
 from spanwire.client.protocol.connection import ClientConnection
 from spanwire.model.errors import ConfigurationError, JmsError
-from spanwire.model.secret import Secret
-from spanwire.tls.settings import NO_PASSWORD, ClientTlsSettings, KeyStore, TrustStore
 
 CLOSE_TIMEOUT_MS: Final = 2_000  # milliseconds; a broker that is silent must not hold up the next attempt
 
@@ -62,19 +60,3 @@ def bridge_url(factory: ConnectionFactory, client_id: str | None) -> BrokerUrl:
         close_timeout_ms=CLOSE_TIMEOUT_MS,
     )
     return replace(url, settings=settings, reconnect=replace(NO_RECONNECT, randomize=url.reconnect.randomize))
-
-
-def tls_settings(factory: ConnectionFactory) -> ClientTlsSettings | None:
-    """Return the stores of a factory, or None without stores."""
-    if factory.trust_store is None and factory.key_store is None:
-        return None
-    trust = factory.trust_store
-    key = factory.key_store
-    return ClientTlsSettings(
-        None if trust is None else TrustStore(Path(trust), _or_none(factory.trust_store_password)),
-        None if key is None else KeyStore(Path(key), _or_none(factory.key_store_password)),
-    )
-
-
-def _or_none(password: Secret | None) -> Secret:
-    return NO_PASSWORD if password is None else password

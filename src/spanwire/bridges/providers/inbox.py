@@ -1,0 +1,66 @@
+"""Received messages between the reader of a connection and the bridge."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Final, Generic, TypeVar
+
+from spanwire.model.errors import JmsError
+
+T = TypeVar("T")
+
+
+class Inbox(Generic[T]):
+    """Messages that have arrived and are not taken yet. The broker's credit bounds their number.
+
+    ``octets`` are the octets of all messages, so that a reader can pause.
+    """
+
+    def __init__(self) -> None:
+        self.octets = 0
+        self._items: Final[deque[tuple[T, int]]] = deque()
+        self._changed: Final = asyncio.Event()
+        self._error: JmsError | None = None
+
+    def put(self, item: T, octets: int) -> None:
+        """Add a message."""
+        self._items.append((item, octets))
+        self.octets += octets
+        self._changed.set()
+
+    def fail(self, error: JmsError) -> None:
+        """Let all further calls of `take` and `check` raise an error; the first error counts."""
+        if self._error is None:
+            self._error = error
+        self._changed.set()
+
+    def check(self) -> None:
+        """Raise the error of `fail`."""
+        if self._error is not None:
+            raise JmsError(str(self._error))
+
+    async def take(self, max_items: int, max_octets: int, wait_s: float) -> list[T]:
+        """Wait for the first message, then take all messages at hand, within the limits of `MessageSource.receive`.
+
+        A cancelled call takes no message. Raises `JmsError` after `fail`.
+        """
+        self.check()
+        if not self._items:
+            self._changed.clear()
+            try:
+                async with asyncio.timeout(wait_s):
+                    await self._changed.wait()
+            except TimeoutError:
+                return []
+            self.check()
+        taken: list[T] = []
+        room = max_octets
+        while self._items and len(taken) < max_items and (room > 0 or not taken):
+            if taken and self._items[0][1] > room:
+                break
+            item, octets = self._items.popleft()
+            self.octets -= octets
+            room -= octets
+            taken.append(item)
+        return taken

@@ -1,0 +1,219 @@
+"""A STOMP connection of a bridge: login, receipts, heart-beats, and one subscription."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from typing import Final
+
+from spanwire.bridges.providers.addresses import Place
+from spanwire.bridges.providers.inbox import Inbox
+from spanwire.client.io.environment import short_reason
+from spanwire.model.errors import AuthenticationError, JmsError
+from spanwire.protocols.stomp.codec.codec import FrameDecoder
+from spanwire.protocols.stomp.codec.encoding import encode_frame
+from spanwire.protocols.stomp.codec.frames import CONNECT, CONNECTED, DISCONNECT, ERROR, MESSAGE, V1_0, V1_2, Frame
+
+CONNECT_S: Final = 30.0  # seconds for connection and login
+CLOSE_S: Final = 2.0  # seconds; a broker that is silent must not hold up the next attempt
+BEAT_MS: Final = 10_000  # milliseconds between two heart-beats
+SILENT_BEATS: Final = 2.5  # intervals without a byte after which the broker counts as lost
+READ_BYTES: Final = 256 * 1024
+MAX_ERROR: Final = 300  # characters of a broker's error
+RABBITMQ: Final = "RabbitMQ"  # beginning of the header `server`
+VERSION: Final = "1.2"
+
+Headers = list[tuple[str, str]]
+
+
+class StompConnection:
+    """One connection. Methods raise `JmsError` once it is lost, or the broker has sent an ERROR."""
+
+    def __init__(self, place: Place, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.inbox: Final[Inbox[Frame]] = Inbox()
+        self.is_rabbit = False
+        self._place: Final[Place] = place
+        self._reader: Final = reader
+        self._writer: Final = writer
+        self._decoder: Final = FrameDecoder()
+        self._decoder.accept(V1_2)
+        self._receipts: Final[dict[str, asyncio.Future[None]]] = {}
+        self._last_receipt = 0
+        self._last_received = 0.0
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def log_in(self, client_id: str | None) -> None:
+        """Send CONNECT, and start to read. The path of the URL is the virtual host."""
+        headers: Headers = [
+            ("accept-version", VERSION),
+            ("host", self._place.path or "/"),
+            ("heart-beat", f"{BEAT_MS},{BEAT_MS}"),
+        ]
+        if self._place.user_name is not None:
+            headers.append(("login", self._place.user_name))
+        if self._place.password is not None:
+            headers.append(("passcode", self._place.password.reveal()))
+        if client_id is not None:
+            headers.append(("client-id", client_id))
+        # Without escapes, as STOMP 1.2 asks for CONNECT.
+        self._writer.write(encode_frame(CONNECT, headers, b"", V1_0))
+        frames = await self._first_frames()
+        if frames[0].command not in (CONNECTED, ERROR):
+            raise JmsError(f"{self._place.shown} does not speak STOMP; is it a STOMP connector?")
+        if frames[0].command == ERROR:
+            raise AuthenticationError(f"{self._place.shown}: {_error_text(frames[0])}")
+        connected = frames[0].headers
+        if connected.get("version") != VERSION:
+            raise JmsError(f"{self._place.shown} does not speak STOMP {VERSION}, which the provider stomp needs")
+        self.is_rabbit = connected.get("server", "").startswith(RABBITMQ)
+        for frame in frames[1:]:
+            self._take(frame)
+        self._tasks = [asyncio.create_task(self._read()), asyncio.create_task(self._beat(connected.get("heart-beat")))]
+
+    async def _first_frames(self) -> list[Frame]:
+        while True:
+            data = await self._reader.read(READ_BYTES)
+            if not data:
+                raise JmsError(f"{self._place.shown} closed the connection during the login; is it a STOMP connector?")
+            frames = self._decoder.feed(data)
+            if frames:
+                return frames
+            if self._decoder.failure is not None:
+                raise JmsError(f"{self._place.shown} does not speak STOMP; is it a STOMP connector?")
+
+    async def send(self, command: str, headers: Headers, body: bytes = b"") -> None:
+        """Write a frame; wait while the broker reads too slowly."""
+        await self.write([encode_frame(command, headers, body, V1_2)])
+
+    async def write(self, frames: list[bytes]) -> None:
+        """Write encoded frames; wait while the broker reads too slowly."""
+        for frame in frames:
+            self.inbox.check()
+            self._writer.write(frame)
+            try:
+                await self._writer.drain()
+            except OSError as error:
+                self._lose(short_reason(error))
+        self.inbox.check()
+
+    def receipt(self) -> tuple[str, asyncio.Future[None]]:
+        """Return the next receipt id, and what waits for the receipt."""
+        self.inbox.check()
+        self._last_receipt += 1
+        name = f"r{self._last_receipt}"
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._receipts[name] = future
+        return name, future
+
+    async def request(self, command: str, headers: Headers, body: bytes = b"") -> None:
+        """Send a frame, and wait for the receipt."""
+        name, future = self.receipt()
+        try:
+            await self.send(command, [*headers, ("receipt", name)], body)
+            await future
+        finally:
+            self.forget([(name, future)])
+
+    def forget(self, receipts: list[tuple[str, asyncio.Future[None]]]) -> None:
+        """Expect these receipts no longer."""
+        for name, future in receipts:
+            self._receipts.pop(name, None)
+            if not future.cancel() and not future.cancelled():
+                future.exception()  # read here, because a failed write does not wait for the receipt
+
+    async def close(self) -> None:
+        """Close the connection, lost or not."""
+        if not self._writer.is_closing():
+            self._writer.write(encode_frame(DISCONNECT, [], b"", V1_2))
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._writer.close()
+        with contextlib.suppress(OSError, TimeoutError):
+            async with asyncio.timeout(CLOSE_S):
+                await self._writer.wait_closed()
+
+    async def _read(self) -> None:
+        try:
+            while data := await self._reader.read(READ_BYTES):
+                self._last_received = asyncio.get_running_loop().time()
+                for frame in self._decoder.feed(data):
+                    self._take(frame)
+                if self._decoder.failure is not None:
+                    self._lose(f"the broker broke the protocol: {self._decoder.failure}")
+                    return
+            self._lose("the broker closed it")
+        except OSError as error:
+            self._lose(short_reason(error))
+
+    def _take(self, frame: Frame) -> None:
+        if frame.command == MESSAGE:
+            self.inbox.put(frame, len(frame.body))
+        elif frame.command == ERROR:
+            self._fail(JmsError(f"{self._place.shown}: {_error_text(frame)}"))
+        else:
+            future = self._receipts.get(frame.headers.get("receipt-id", ""))
+            if future is not None and not future.done():
+                future.set_result(None)
+
+    async def _beat(self, agreed: str | None) -> None:
+        """Send heart-beats, and watch those of the broker, at the intervals of CONNECTED."""
+        send_ms, receive_ms = _intervals(agreed)
+        loop = asyncio.get_running_loop()
+        self._last_received = loop.time()
+        while send_ms or receive_ms:
+            await asyncio.sleep(BEAT_MS / 2_000)
+            if send_ms:
+                self._writer.write(b"\n")
+            if receive_ms and loop.time() - self._last_received > receive_ms / 1_000 * SILENT_BEATS:
+                self._lose(f"the broker was silent for {loop.time() - self._last_received:.0f} s")
+                return
+
+    def _lose(self, reason: str) -> None:
+        self._fail(JmsError(f"the connection to {self._place.shown} was lost: {reason}"))
+
+    def _fail(self, error: JmsError) -> None:
+        self.inbox.fail(error)
+        for future in self._receipts.values():
+            if not future.done():
+                future.set_exception(error)
+
+
+async def connect(place: Place, tls: ssl.SSLContext | None, client_id: str | None) -> StompConnection:
+    """Connect and log in.
+
+    Raises:
+        JmsError: the broker is not reachable, refuses the login, or does not speak STOMP 1.2.
+    """
+    connection: StompConnection | None = None
+    try:
+        async with asyncio.timeout(CONNECT_S):
+            reader, writer = await asyncio.open_connection(place.host, place.port, ssl=tls)
+            connection = StompConnection(place, reader, writer)
+            await connection.log_in(client_id)
+            return connection
+    except BaseException as error:
+        if connection is not None:
+            await connection.close()
+        if isinstance(error, OSError):  # a TimeoutError is one, too
+            raise JmsError(f"no connection to {place.shown}: {short_reason(error)}; is the broker started?") from None
+        raise
+
+
+def _error_text(frame: Frame) -> str:
+    """Return the text of an ERROR on one line; RabbitMQ has the cause in the body, ActiveMQ in the header."""
+    message = frame.headers.get("message", "")
+    body = frame.body.decode("utf-8", "replace").strip().partition("\n")[0]
+    text = message if not body or body.startswith(message) or "Exception" in body else f"{message}: {body}"
+    return " ".join((text or body or frame.command).split())[:MAX_ERROR]
+
+
+def _intervals(agreed: str | None) -> tuple[int, int]:
+    """Return the milliseconds between our heart-beats and between those of the broker; 0 for none."""
+    sends, _, wants = (agreed or "0,0").partition(",")
+    broker_sends, broker_wants = (int(text) if text.strip().isdigit() else 0 for text in (sends, wants))
+    return (
+        max(BEAT_MS, broker_wants) if broker_wants else 0,
+        max(BEAT_MS, broker_sends) if broker_sends else 0,
+    )

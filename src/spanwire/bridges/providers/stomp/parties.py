@@ -1,0 +1,251 @@
+"""Source, target and local transaction over STOMP connections.
+
+A source is a subscription with cumulative acknowledgements. Batches are transactions, except at RabbitMQ, whose
+transactions are no more than a delay: there each message has a receipt of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from spanwire.bridges.model.definition import Source
+from spanwire.bridges.model.message import BridgeMessage
+from spanwire.bridges.ports import MessageRefusedError
+from spanwire.bridges.providers.dead_letters import CAUSE, ORIGIN, SUFFIX, cause_text
+from spanwire.bridges.providers.stomp.connection import Headers, StompConnection
+from spanwire.bridges.providers.stomp.messages import bridge_message, dead_letter_frame, send_frame
+from spanwire.client.io.environment import Machine
+from spanwire.model.destination import QUEUE, Destination
+from spanwire.model.errors import ConfigurationError, IllegalStateError, MessageFormatError
+from spanwire.protocols.stomp.bodies.transformation import JSON, TRANSFORMATION
+from spanwire.protocols.stomp.codec.frames import ABORT, ACK, BEGIN, COMMIT, SUBSCRIBE, Frame
+from spanwire.protocols.stomp.destinations import destination_text
+
+SUBSCRIPTION: Final = "bridge"  # id of a subscription without a name
+ACTIVEMQ_DEAD_LETTERS: Final = Destination(QUEUE, "ActiveMQ.DLQ")
+
+
+class StompReceiver:
+    """The subscription of a source, and the acknowledgements."""
+
+    def __init__(self, connection: StompConnection, source: Source) -> None:
+        self._connection: Final[StompConnection] = connection
+        self._source: Final[Source] = source
+        self._machine: Final = Machine()
+        self._last: Frame | None = None  # the last received message without an acknowledgement
+        self._dead_letters = 0
+
+    async def subscribe(self, credit: int, asks_for_maps: bool) -> None:
+        """Subscribe with so many messages ahead of their acknowledgement, and with maps as JSON if asked for."""
+        source, is_rabbit = self._source, self._connection.is_rabbit
+        if source.selector is not None and is_rabbit:
+            raise ConfigurationError("RabbitMQ has no selectors, so all messages would cross; remove selector")
+        headers: Headers = [
+            ("id", source.subscription or SUBSCRIPTION),
+            ("destination", destination_text(source.destination)),
+            ("ack", "client"),
+            ("prefetch-count" if is_rabbit else "activemq.prefetchSize", str(credit)),
+        ]
+        if asks_for_maps and not is_rabbit:
+            headers.append((TRANSFORMATION, JSON))
+        if source.selector is not None:
+            headers.append(("selector", source.selector))
+        if source.subscription is not None and is_rabbit:
+            headers += [("durable", "true"), ("auto-delete", "false")]
+        elif source.subscription is not None:
+            headers.append(("activemq.subscriptionName", source.subscription))
+        await self._connection.request(SUBSCRIBE, headers)
+
+    async def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
+        """Wait for the first message, then take all messages at hand."""
+        frames = await self._connection.inbox.take(max_messages, max_bytes, wait_s)
+        if frames:
+            self._last = frames[-1]
+        now_ms = self._machine.now().wall_ms
+        return [bridge_message(frame, self._connection.is_rabbit, now_ms) for frame in frames]
+
+    async def acknowledge(self, transaction: str | None = None) -> None:
+        """Acknowledge all received messages; wait for the receipt without a transaction."""
+        last, self._last = self._last, None
+        if last is None:
+            return
+        headers: Headers = [("id", last.headers.get("ack", ""))]
+        if transaction is None:
+            await self._connection.request(ACK, headers)
+        else:
+            await self._connection.send(ACK, [*headers, ("transaction", transaction)])
+
+    async def dead_letter(self, cause: str) -> None:
+        """Send the last message with the cause to the dead letter queue, and acknowledge it, in one transaction."""
+        assert self._last is not None, "a dead letter was received before"
+        connection, last = self._connection, self._last
+        queue = ACTIVEMQ_DEAD_LETTERS
+        if connection.is_rabbit:
+            queue = Destination(QUEUE, self._source.destination.name + SUFFIX)
+        annotations: Headers = [(CAUSE, cause_text(cause)), (ORIGIN, str(self._source.destination))]
+        if connection.is_rabbit:
+            name, receipt = connection.receipt()
+            try:
+                await connection.write([dead_letter_frame(last, queue, [*annotations, ("receipt", name)])])
+                await receipt
+            finally:
+                connection.forget([(name, receipt)])
+            await self.acknowledge()
+            return
+        self._dead_letters += 1
+        transaction = f"dead-letter-{self._dead_letters}"
+        await connection.send(BEGIN, [("transaction", transaction)])
+        await connection.write([dead_letter_frame(last, queue, [*annotations, ("transaction", transaction)])])
+        await self.acknowledge(transaction)
+        await connection.request(COMMIT, [("transaction", transaction)])
+
+
+class StompSender:
+    """The producer of one destination."""
+
+    def __init__(self, connection: StompConnection, destination: Destination) -> None:
+        self._connection: Final[StompConnection] = connection
+        self._destination: Final[Destination] = destination
+        self._machine: Final = Machine()
+
+    def frames(self, messages: list[BridgeMessage], extras: list[Headers]) -> list[bytes]:
+        """Return the frames of a batch. Raises `MessageRefusedError` before anything is sent."""
+        is_rabbit, now_ms = self._connection.is_rabbit, self._machine.now().wall_ms
+        frames: list[bytes] = []
+        for index, (message, extra) in enumerate(zip(messages, extras, strict=True)):
+            try:
+                frames.append(send_frame(message, self._destination, is_rabbit, now_ms, extra))
+            except MessageFormatError as error:
+                raise MessageRefusedError(index, str(error)) from None
+        return frames
+
+
+class StompSource:
+    """A subscription with a connection of its own."""
+
+    def __init__(self, connection: StompConnection, receiver: StompReceiver) -> None:
+        self._connection: Final[StompConnection] = connection
+        self._receiver: Final[StompReceiver] = receiver
+
+    async def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
+        """Receive messages without an acknowledgement."""
+        return await self._receiver.receive(max_messages, max_bytes, wait_s)
+
+    async def acknowledge(self) -> None:
+        """Acknowledge all received messages, and wait for the receipt."""
+        await self._receiver.acknowledge()
+
+    async def dead_letter(self, cause: str) -> None:
+        """Move the last message to the dead letter queue."""
+        await self._receiver.dead_letter(cause)
+
+    async def send_reply(self, message: BridgeMessage, destination: Destination) -> None:
+        """Fail: the description promises no replies."""
+        raise IllegalStateError("the provider stomp sends no replies")
+
+    def check(self) -> None:
+        """Raise `JmsError` if the connection is lost."""
+        self._connection.inbox.check()
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await self._connection.close()
+
+
+class StompTarget:
+    """A producer with a connection of its own."""
+
+    def __init__(self, connection: StompConnection, destination: Destination) -> None:
+        self._connection: Final[StompConnection] = connection
+        self._sender: Final = StompSender(connection, destination)
+        self._batches = 0
+
+    async def send(self, messages: list[BridgeMessage]) -> None:
+        """Send a batch in a transaction, or at RabbitMQ with a receipt for each message."""
+        if self._connection.is_rabbit:
+            await self._send_with_receipts(messages)
+            return
+        self._batches += 1
+        transaction = ("transaction", f"batch-{self._batches}")
+        frames = self._sender.frames(messages, [[transaction]] * len(messages))
+        await self._connection.send(BEGIN, [transaction])
+        await self._connection.write(frames)
+        await self._connection.request(COMMIT, [transaction])
+
+    async def _send_with_receipts(self, messages: list[BridgeMessage]) -> None:
+        receipts = [self._connection.receipt() for _ in messages]
+        try:
+            frames = self._sender.frames(messages, [[("receipt", name)] for name, _ in receipts])
+            await self._connection.write(frames)
+            for _, future in receipts:
+                await future
+        finally:
+            self._connection.forget(receipts)
+
+    async def open_reply_queue(self, on_reply: Callable[[BridgeMessage], Awaitable[None]]) -> Destination:
+        """Fail: the description promises no replies."""
+        raise IllegalStateError("the provider stomp has no queues for replies")
+
+    async def close_reply_queue(self, queue: Destination) -> None:
+        """Fail: the description promises no replies."""
+        raise IllegalStateError("the provider stomp has no queues for replies")
+
+    def check(self) -> None:
+        """Raise `JmsError` if the connection is lost."""
+        self._connection.inbox.check()
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await self._connection.close()
+
+
+class StompTransaction:
+    """A subscription and a producer in transactions of one connection."""
+
+    def __init__(self, connection: StompConnection, receiver: StompReceiver, destination: Destination) -> None:
+        self._connection: Final[StompConnection] = connection
+        self._receiver: Final[StompReceiver] = receiver
+        self._sender: Final = StompSender(connection, destination)
+        self._transactions = 0
+        self._is_open = False
+
+    async def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
+        """Receive messages, which the commit acknowledges."""
+        return await self._receiver.receive(max_messages, max_bytes, wait_s)
+
+    async def send(self, messages: list[BridgeMessage]) -> None:
+        """Send messages in the transaction."""
+        await self._begin()
+        await self._connection.write(self._sender.frames(messages, [[self._header()]] * len(messages)))
+
+    async def dead_letter(self, cause: str) -> None:
+        """Abort the sends, and move the last message to the dead letter queue."""
+        if self._is_open:
+            self._is_open = False
+            await self._connection.send(ABORT, [self._header()])
+        await self._receiver.dead_letter(cause)
+
+    async def commit(self) -> None:
+        """Acknowledge in the transaction, and commit."""
+        await self._begin()
+        await self._receiver.acknowledge(self._header()[1])
+        self._is_open = False
+        await self._connection.request(COMMIT, [self._header()])
+
+    def check(self) -> None:
+        """Raise `JmsError` if the connection is lost."""
+        self._connection.inbox.check()
+
+    async def close(self) -> None:
+        """Close the connection; the broker rolls back."""
+        await self._connection.close()
+
+    async def _begin(self) -> None:
+        if not self._is_open:
+            self._is_open = True
+            self._transactions += 1
+            await self._connection.send(BEGIN, [self._header()])
+
+    def _header(self) -> tuple[str, str]:
+        return ("transaction", f"bridge-{self._transactions}")

@@ -1,0 +1,41 @@
+"""The brokers that the bridges of this folder reach; each is started once, when it is first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.bridge_peers import ActiveMqPeer, BridgePeer, RabbitPeer
+from tests.support.broker_process import BrokerProcess
+from tests.support.peers import require
+from tests.support.rabbitmq import RabbitProcess
+
+PEERS = ("classic_stomp", "rabbit_stomp")
+
+
+@pytest.fixture(scope="session")
+def rabbitmq(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RabbitProcess]:
+    """A running RabbitMQ."""
+    require("rabbitmq")
+    with RabbitProcess(tmp_path_factory.mktemp("rabbitmq")) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def classic_stomp(classic: BrokerProcess) -> BridgePeer:
+    """ActiveMQ Classic's STOMP connector."""
+    return ActiveMqPeer(classic)
+
+
+@pytest.fixture(scope="session")
+def rabbit_stomp(rabbitmq: RabbitProcess) -> BridgePeer:
+    """RabbitMQ's STOMP plug-in."""
+    return RabbitPeer(rabbitmq, "stomp", rabbitmq.stomp_url)
+
+
+@pytest.fixture(params=PEERS)
+def peer(request: pytest.FixtureRequest) -> BridgePeer:
+    """Each of the brokers."""
+    found: BridgePeer = request.getfixturevalue(request.param)
+    return found

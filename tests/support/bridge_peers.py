@@ -1,0 +1,160 @@
+"""Brokers at the far end of a bridge, each reached by a client that is not the provider."""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from spanwire import client
+from tests.support.broker_process import BrokerProcess
+from tests.support.rabbit_client import RabbitClient
+from tests.support.rabbitmq import RabbitProcess
+
+GOOD_FACTORY: Final = '[connectionFactories.peer]\nurl = "{url}"\nprovider = "{provider}"\n'
+QUIET_S: Final = 0.5  # seconds without a message, after which a queue is empty
+LOGIN: Final = 'userName = "{user}"\npassword = "{password}"\n'
+
+
+class BridgePeer(Protocol):
+    """A broker with one destination per name, a queue or a topic with a subscription."""
+
+    def factory(self, password: str | None = None) -> str:
+        """Return the table ``connectionFactories.peer``, with another password if given."""
+        ...
+
+    def source(self, name: str) -> str:
+        """Return the parameters of a bridge from the destination."""
+        ...
+
+    def target(self, name: str) -> str:
+        """Return the parameters of a bridge to the destination."""
+        ...
+
+    def create(self, name: str) -> None:
+        """Create the destination, or empty it."""
+        ...
+
+    def send(self, name: str, texts: list[str]) -> None:
+        """Send texts, and return when the broker has stored them."""
+        ...
+
+    def take(self, name: str) -> list[str]:
+        """Remove all messages, and return their texts."""
+        ...
+
+    def dead_letters(self, name: str) -> list[tuple[str, str]]:
+        """Remove the dead letters of the destination, and return their texts and causes."""
+        ...
+
+    def kill(self) -> None:
+        """End the broker at once."""
+        ...
+
+    def start(self) -> None:
+        """Start the broker with the same data."""
+        ...
+
+
+class ActiveMqPeer:
+    """A broker of the ActiveMQ family over STOMP; the test's own client speaks OpenWire."""
+
+    def __init__(self, broker: BrokerProcess) -> None:
+        self._broker: Final = broker
+        self._url: Final = f"stomp://127.0.0.1:{broker.stomp_port}"
+
+    def factory(self, password: str | None = None) -> str:
+        """Return the table, without a login."""
+        return GOOD_FACTORY.format(url=self._url, provider="stomp")
+
+    def source(self, name: str) -> str:
+        """Return the queue as a source."""
+        return f'sourceConnectionFactory = "peer"\nsourceDestination = "queue://{name}"\n'
+
+    def target(self, name: str) -> str:
+        """Return the queue as a target."""
+        return f'targetConnectionFactory = "peer"\ntargetDestination = "queue://{name}"\n'
+
+    def create(self, name: str) -> None:
+        """Do nothing: the first use creates a queue."""
+
+    def send(self, name: str, texts: list[str]) -> None:
+        """Send persistent texts."""
+        with client.connect(self._broker.openwire_uri()) as connection:
+            with connection.session("transacted") as session:
+                producer = session.create_producer(f"queue://{name}")
+                for text in texts:
+                    producer.send(text)
+                session.commit()
+
+    def take(self, name: str) -> list[str]:
+        """Remove all messages."""
+        return [message.text for message in self._messages(name)]
+
+    def dead_letters(self, name: str) -> list[tuple[str, str]]:
+        """Remove all messages of the dead letter queue."""
+        messages = self._messages("ActiveMQ.DLQ")
+        return [(message.text, str(message.properties["dlqDeliveryFailureCause"])) for message in messages]
+
+    def kill(self) -> None:
+        """Kill the broker."""
+        self._broker.kill()
+
+    def start(self) -> None:
+        """Start the broker."""
+        self._broker.start()
+
+    def _messages(self, name: str) -> list[client.Message]:
+        found: list[client.Message] = []
+        with client.connect(self._broker.openwire_uri()) as connection, connection.session() as session:
+            consumer = session.create_consumer(f"queue://{name}")
+            while (message := consumer.receive(QUIET_S)) is not None:
+                found.append(message)
+        return found
+
+
+class RabbitPeer:
+    """RabbitMQ through one of its protocols."""
+
+    def __init__(self, broker: RabbitProcess, provider: str, url: str) -> None:
+        self.client: Final = RabbitClient(f"amqp://guest:guest@127.0.0.1:{broker.amqp_port}/")
+        self._broker: Final = broker
+        self._provider: Final = provider
+        self._url: Final = url
+
+    def factory(self, password: str | None = None) -> str:
+        """Return the table with the user guest."""
+        login = LOGIN.format(user="guest", password=password or "guest")
+        return GOOD_FACTORY.format(url=self._url, provider=self._provider) + login
+
+    def source(self, name: str) -> str:
+        """Return the queue as a source."""
+        return f'sourceConnectionFactory = "peer"\nsourceDestination = "queue://{name}"\n'
+
+    def target(self, name: str) -> str:
+        """Return the queue as a target."""
+        return f'targetConnectionFactory = "peer"\ntargetDestination = "queue://{name}"\n'
+
+    def create(self, name: str) -> None:
+        """Declare the queue."""
+        self.client.declare(name)
+        self.client.delete(f"{name}.DLQ")
+
+    def send(self, name: str, texts: list[str]) -> None:
+        """Publish texts."""
+        self.client.send(name, [text.encode() for text in texts], content_type="text/plain")
+
+    def take(self, name: str) -> list[str]:
+        """Remove all messages."""
+        return [message.body.decode() for message in self.client.take(name)]
+
+    def dead_letters(self, name: str) -> list[tuple[str, str]]:
+        """Remove all messages of the queue with the suffix DLQ."""
+        messages = self.client.take(f"{name}.DLQ")
+        return [(message.body.decode(), str(message.headers["dlqDeliveryFailureCause"])) for message in messages]
+
+    def kill(self) -> None:
+        """Kill the node."""
+        self._broker.kill()
+
+    def start(self) -> None:
+        """Start the node."""
+        self._broker.start()
