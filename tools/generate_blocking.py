@@ -23,7 +23,7 @@ from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 CLIENT: Final = ROOT / "src" / "spanwire" / "client"
-MODULES: Final = ("connection", "consumer", "listener", "producer", "requestor", "session", "xa")
+MODULES: Final = ("connection", "consumer", "listener", "producer", "requestor", "session", "traced", "xa")
 SENDER: Final = "sender"
 SEND: Final = re.compile(r'(?ms)^    (?:async )?def send\(.*?^        """$')  # from ``def`` to the end of the docstring
 MARK: Final = (

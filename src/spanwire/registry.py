@@ -119,6 +119,10 @@ PLUG_IN: Final = "spanwire.broker.plugins.plugins:plug_in"
 TRACE_COLLECTOR: Final = "spanwire.tracing.collector:OtlpCollector"
 BROKER_TRACES: Final = "spanwire.service.tracing:BrokerTraces"
 
+# Loaded only by a program that has configured OpenTelemetry.
+TRACED_AIO: Final = "spanwire.client.aio.traced:TracedConnection"
+TRACED_BLOCKING: Final = "spanwire.client.blocking.traced:TracedConnection"
+
 # Loaded only by `spanwire web` and `spanwire metrics`; they need the extra `web`.
 WEB_SERVER: Final = "spanwire.web.serving.server:serve"
 WEB_METRICS: Final = "spanwire.web.metrics:exposition"

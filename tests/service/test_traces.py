@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -123,3 +125,82 @@ def test_a_collector_that_refuses_costs_spans_and_no_message(tmp_path: Path) -> 
     failures = [line for line in broker.errors if "trace-export-failed" in line]
     assert len(failures) == 1
     assert "the collector does not take spans" in failures[0]
+
+
+PROGRAM: Final = """
+import asyncio, sys, threading
+from opentelemetry import trace
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+
+from spanwire.client import JmsError, aio, blocking
+
+provider = TracerProvider(resource=Resource.create({"service.instance.id": "program"}))
+provider.add_span_processor(SimpleSpanProcessor(OTLPSpanExporter(sys.argv[2] + "/v1/traces")))
+trace.set_tracer_provider(provider)
+url = sys.argv[1]
+
+
+async def take_two() -> None:
+    done = asyncio.Event()
+    async with aio.connect(url) as connection, connection.session() as session:
+        consumer = await session.create_consumer("queue://ORDERS")
+        message = await consumer.receive(timeout=30)
+        print(message.text, sorted(message.properties))
+
+        async def listener(message):
+            with trace.get_tracer("program").start_as_current_span("work"):
+                done.set()
+
+        consumer.listen(listener)
+        await asyncio.wait_for(done.wait(), 30)
+        await consumer.stop_listening()
+
+
+with blocking.connect(url) as connection, connection.session() as session:
+    producer = session.create_producer("queue://ORDERS")
+    with trace.get_tracer("program").start_as_current_span("order"):
+        producer.send("one", properties={"n": 1})
+        producer.send("two")
+    asyncio.run(take_two())
+    producer.send("three")
+    print(session.create_consumer("queue://ORDERS").receive(timeout=30).text)
+    try:
+        producer.send("s3cret", destination="queue://OTHER")
+    except JmsError:
+        print("refused")
+provider.shutdown()
+"""
+
+
+def test_a_program_with_opentelemetry_and_the_broker_are_in_one_trace(tmp_path: Path) -> None:
+    with OtlpReceiver() as collector, Traced(tmp_path, "near", collector.endpoint) as broker:
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM, broker.broker_url, collector.endpoint],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        assert (done.stdout, done.stderr) == ("one ['n', 'traceparent']\nthree\nrefused\n", "")
+        spans = collector.awaits(lambda spans: sum(span.name == "acknowledge ORDERS" for span in spans) == 3)
+    program = [span for span in spans if span.instance == "program"]
+    (order,) = [span for span in program if span.name == "order"]
+    first, second, third = [span for span in program if span.name == "send ORDERS"]
+    assert (first.parent_id, second.parent_id, third.parent_id) == (order.span_id, order.span_id, "")
+    assert first.kind == 4  # producer
+    at_broker = [span for span in spans if span.instance == "near" and span.name == "send ORDERS"]
+    assert [span.parent_id for span in at_broker] == [span.span_id for span in (first, second, third)]
+    received = [span for span in program if span.name == "receive ORDERS"]
+    assert [span.parent_id for span in received] == [first.span_id, third.span_id]
+    assert received[0].links == [(order.trace_id, first.span_id)]
+    (processed,) = [span for span in program if span.name == "process ORDERS"]
+    (work,) = [span for span in program if span.name == "work"]
+    assert (processed.parent_id, work.parent_id) == (second.span_id, processed.span_id)
+    (refused,) = [span for span in program if span.name == "send OTHER"]
+    assert refused.is_error
+    assert refused.attributes["error.type"] == "IllegalStateError"
+    assert {span.trace_id for span in spans if span.name != "send OTHER"} == {order.trace_id, third.trace_id}
+    assert not any(b"s3cret" in body for body in collector.bodies)

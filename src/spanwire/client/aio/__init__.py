@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from types import TracebackType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from spanwire.client.addressing.address import parse_url
 from spanwire.client.aio.browser import Browser as Browser
@@ -25,7 +25,9 @@ from spanwire.client.aio.producer import Producer as Producer
 from spanwire.client.aio.session import Session as Session
 from spanwire.client.aio.shared.core_connection import CoreConnection
 from spanwire.client.io.environment import Machine
+from spanwire.client.io.tracing_switch import is_traced
 from spanwire.client.protocol.connection import ClientConnection
+from spanwire.registry import TRACED_AIO, load
 from spanwire.tls.settings import ClientTlsSettings
 
 
@@ -95,4 +97,10 @@ class Connecting:
         machine = Machine()
         shared = CoreConnection(ClientConnection(self._url, machine), machine, self._tls)
         await shared.open()
-        return Connection(shared)
+        return traced_connection(shared) if is_traced() else Connection(shared)
+
+
+def traced_connection(shared: CoreConnection) -> Connection:
+    """Return the connection of a program that has configured OpenTelemetry."""
+    connection_class = cast("type[Connection]", load(TRACED_AIO))
+    return connection_class(shared)

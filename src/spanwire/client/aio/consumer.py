@@ -22,7 +22,7 @@ class Consumer(Receiver):
     def __init__(self, session: ClientSession, core: ClientConsumer, shared: CoreConnection, turns: Turns) -> None:
         super().__init__(core, shared)
         self._session: Final = session
-        self._listener_loop: Final = ListenerLoop(shared, core, self.receive, turns)
+        self._listener_loop: Final = ListenerLoop(shared, core, super().receive, turns)
 
     async def __aenter__(self) -> Self:
         return self

@@ -15,7 +15,8 @@ from spanwire.client.aio.shared.core_connection import CoreConnection
 from spanwire.client.aio.xa import XaResource
 from spanwire.client.messages.content_types import Body, Properties
 from spanwire.client.messages.message import Message, reply_destination
-from spanwire.client.protocol.producer import SendDefaults
+from spanwire.client.protocol.consumer import ClientConsumer
+from spanwire.client.protocol.producer import ClientProducer, SendDefaults
 from spanwire.client.protocol.session import ClientSession
 from spanwire.model.destination import TEMP_QUEUE, TEMP_TOPIC, Destination
 from spanwire.model.errors import IllegalStateError
@@ -78,7 +79,15 @@ class Session:
                 self.core.abandon_producer(core)
                 shared.write_soon()
                 raise
-        return Producer(self.core, core, shared)
+        return self._new_producer(core)
+
+    def _new_producer(self, core: ClientProducer) -> Producer:
+        """Return the producer of ``core``. A session that traces has producers and consumers of its own."""
+        return Producer(self.core, core, self._shared)
+
+    def _new_consumer(self, core: ClientConsumer) -> Consumer:
+        """Return the consumer of ``core``."""
+        return Consumer(self.core, core, self._shared, self._turns)
 
     async def create_consumer(
         self,
@@ -165,7 +174,7 @@ class Session:
                 shared.remove_consumer(core)
                 shared.write_soon()
                 raise
-        return Consumer(self.core, core, shared, self._turns)
+        return self._new_consumer(core)
 
     async def unsubscribe(self, name: str, timeout: float | None = None) -> None:
         """Delete a durable subscription of this client id.

@@ -13,7 +13,7 @@ thread at a time.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from spanwire.client.addressing.address import parse_url
 from spanwire.client.blocking.browser import Browser as Browser
@@ -23,7 +23,9 @@ from spanwire.client.blocking.producer import Producer as Producer
 from spanwire.client.blocking.session import Session as Session
 from spanwire.client.blocking.shared.core_connection import CoreConnection
 from spanwire.client.io.environment import Machine
+from spanwire.client.io.tracing_switch import is_traced
 from spanwire.client.protocol.connection import ClientConnection
+from spanwire.registry import TRACED_BLOCKING, load
 
 if TYPE_CHECKING:
     from spanwire.tls.settings import ClientTlsSettings
@@ -53,4 +55,7 @@ def connect(
     parsed = parse_url(url, user_name, password, client_id)
     shared = CoreConnection(ClientConnection(parsed, machine), machine, tls)
     shared.open()
+    if is_traced():
+        connection_class = cast("type[Connection]", load(TRACED_BLOCKING))
+        return connection_class(shared)
     return Connection(shared)

@@ -10,6 +10,7 @@ from spanwire.client.blocking.requestor import Requestor
 from spanwire.client.blocking.session import Session
 from spanwire.client.blocking.shared.core_connection import CoreConnection
 from spanwire.client.messages.content_types import AcknowledgeMode
+from spanwire.client.protocol.session import ClientSession
 from spanwire.model.errors import JmsError
 
 
@@ -58,7 +59,11 @@ class Connection:
         with shared.lock:
             core = shared.core.add_session(acknowledge)
             shared.flush()
-        return Session(shared, core, self._requestor)
+        return self._new_session(core)
+
+    def _new_session(self, core: ClientSession) -> Session:
+        """Return the session of ``core``. A connection that traces has sessions of its own."""
+        return Session(self.shared, core, self._requestor)
 
     def close(self) -> None:
         """Close the connection after the broker has processed all earlier commands.
