@@ -39,7 +39,11 @@ TRANSPORT_SCHEMES: Final[dict[str, str]] = {
     "auto+nio": AUTO,
     "auto+ssl": AUTO,
     "auto+nio+ssl": AUTO,
+    "http": "openwire",
+    "https": "openwire",
 }
+TUNNEL_SCHEMES: Final = ("http", "https")  # OpenWire as XML in requests; `HTTP_TUNNEL` is loaded for them alone
+HTTP_TUNNEL: Final = "spanwire.transports.http.tunnel:Tunnel"  # needs the extra `http`
 
 # Connections to a broker of the same process: connect(url, options) -> client.protocol.in_process.InProcessTransport.
 IN_PROCESS: Final[dict[str, str]] = {

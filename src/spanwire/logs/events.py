@@ -341,6 +341,10 @@ EVENTS: Final[dict[str, dict[str, str]]] = {
     "transports.loop.turn": {
         "the broker's timers failed; they run again in %s s": "timers-failed",
     },
+    "transports.http.tunnel": {
+        "a session of %s is refused: %s": "connection-refused",
+        "a session of %s is refused: unexpected error": "connection-refused-fault",
+    },
     "transports.vm": {
         "a connection to %s is refused: %s": "connection-refused",
         "a connection to %s is refused: unexpected error": "connection-refused-fault",

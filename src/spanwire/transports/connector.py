@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, cast
 
 from spanwire import registry
+from spanwire.broker.security.audit_log import host_of
 from spanwire.extras import install_command
 from spanwire.model.environment import Time
 from spanwire.model.errors import ConfigurationError
@@ -18,20 +19,23 @@ from spanwire.protocols.cluster import ClusterClients
 from spanwire.protocols.detect import DetectingConnection, Report
 from spanwire.transports import tcp
 from spanwire.transports.admission import Admission, is_loopback
-from spanwire.transports.base import ConnectionFactory, ConnectorSettings, StreamTransport
+from spanwire.transports.base import WEBSOCKET_SCHEMES, ConnectionFactory, ConnectorSettings, StreamTransport
 from spanwire.transports.loop.pump import SocketPump, peer_name
 from spanwire.transports.loop.turn import Turn
 
 if TYPE_CHECKING:
     from spanwire.tls.context import ServerContext
     from spanwire.tls.settings import TlsSettings
+    from spanwire.transports.http.tunnel import Tunnel
     from spanwire.transports.tls import TlsConnection
     from spanwire.transports.websocket.connection import WebSocketConnection
 
 logger = logging.getLogger(__name__)
 
-WEBSOCKET_EXTRA: Final = "websocket"
-WEBSOCKET_PACKAGE: Final = "websockets"
+EXTRAS: Final[dict[str, tuple[str, str]]] = {  # scheme → extra, and its package
+    **dict.fromkeys(WEBSOCKET_SCHEMES, ("websocket", "websockets")),
+    **dict.fromkeys(registry.TUNNEL_SCHEMES, ("http", "h11")),
+}
 REFUSAL_LOG_INTERVAL: Final = 1.0  # seconds between two log lines about refused connections
 
 
@@ -84,10 +88,11 @@ class TransportConnector:
 
     def missing_extra(self) -> str | None:
         """Return the reason why the transport cannot be used, with the remedy; None if its packages are installed."""
-        if not self.settings.is_websocket or importlib.util.find_spec(WEBSOCKET_PACKAGE) is not None:
+        extra, package = EXTRAS.get(self.settings.scheme, ("", ""))
+        if not extra or self.settings.protocol not in registry.PROTOCOLS or importlib.util.find_spec(package):
             return None
-        command = install_command(WEBSOCKET_EXTRA)
-        return f"connector {self.name}: {self.settings.scheme}: needs the extra {WEBSOCKET_EXTRA}; run: {command}"
+        command = install_command(extra)
+        return f"connector {self.name}: {self.settings.scheme}: needs the extra {extra}; run: {command}"
 
     async def binds_loopback(self) -> bool:
         """Return True if only this machine can reach the address. Takes no port.
@@ -121,7 +126,7 @@ class TransportConnector:
         """Open the key store and take the port.
 
         Raises:
-            ConfigurationError: the key store cannot be used, or the extra `websocket` is not installed
+            ConfigurationError: the key store cannot be used, or an extra is not installed
             TransportError: the host is unknown, or the port cannot be taken
         """
         obstacle = self.missing_extra()
@@ -139,7 +144,7 @@ class TransportConnector:
             TransportError: another process took the port first
         """
         assert self._listener is not None
-        self.serve(factories)
+        self.serve(factories if self.settings.scheme not in registry.TUNNEL_SCHEMES else self._tunnel(factories, turn))
         loop = asyncio.get_running_loop()
         try:
             self._server = await loop.create_server(
@@ -154,6 +159,18 @@ class TransportConnector:
     def serve(self, factories: Mapping[str, ConnectionFactory]) -> None:
         """Set the factories of connections, by protocol; each protocol of the connector needs one."""
         self._factories = {name: factories[name] for name in self.settings.spoken()}
+
+    def _tunnel(self, factories: Mapping[str, ConnectionFactory], turn: Turn) -> dict[str, ConnectionFactory]:
+        """Return the factory of HTTP connections, whose sessions have the connections of ``factories``."""
+        protocol = self.settings.protocol
+        tunnel_class = cast("type[Tunnel]", registry.load(registry.HTTP_TUNNEL))
+        tunnel = tunnel_class(self._admission, factories[protocol], turn, self.settings.maximum_connections)
+
+        def connection(settings: ConnectionSettings, now: Time) -> ProtocolConnection:
+            host = host_of(settings.remote_address)
+            return tunnel.connection(settings, lambda reason, at: self._log_refusal(host, reason, at), now)
+
+        return {protocol: connection}
 
     def stop(self) -> None:
         """Stop accepting. Accepted connections stay open."""

@@ -250,6 +250,11 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
         """Return the bytes in memory of an incomplete frame."""
         return self._decoder.pending_bytes
 
+    @property
+    def frame_limit(self) -> int:
+        """Return the largest frame that the client may send now, in bytes; larger after the login."""
+        return self._decoder.frame_limit
+
     def on_completed(self, token: int, error: SpanwireError | None) -> None:
         """Send the withheld response for ``token``, or the error."""
         client = self._client

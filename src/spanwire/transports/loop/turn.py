@@ -99,6 +99,12 @@ class Turn:
             self._touched.append(socket)
         self.wake()
 
+    def touch_connection(self, connection: object) -> None:
+        """Flush the socket of ``connection``, if it is open, at the end of this turn."""
+        socket = self._sockets.get(connection)
+        if socket is not None:
+            self.touch(socket)
+
     def time_moved(self) -> None:
         """Treat every peer as heard from just now, and run due timers, because the clock was set forward."""
         for socket in list(self._sockets.values()):

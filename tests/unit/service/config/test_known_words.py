@@ -38,7 +38,7 @@ def connector(uri: str) -> str:
         (link('localUri="vm://b"'), "localUri of <networkConnector>"),
         (link(inside="<bridgeFactory><bean/></bridgeFactory>"), "<bridgeFactory>"),
         (link(inside="<connectionFilter><bean/></connectionFilter>"), "<connectionFilter>"),
-        (link(uri="static:(http://h:1)"), "the transport http:// of a network connector"),
+        (link(uri="static:(mqtt://h:1)"), "the transport mqtt:// of a network connector"),
         (link(uri="static:(amqp://h:1,tcp://h:2)"), "the transport amqp:// of a network connector"),
         ("<networkConnectors><ldapNetworkConnector/></networkConnectors>", "<ldapNetworkConnector>"),
         ("<networkConnectors><multicastNetworkConnector/></networkConnectors>", "<multicastNetworkConnector>"),

@@ -108,6 +108,11 @@ class FrameDecoder:
         """Return the buffered octets of undecoded frames, which count against the receive budget."""
         return self._frames.buffered
 
+    @property
+    def frame_limit(self) -> int:
+        """Return the largest frame that is decoded now, in octets."""
+        return self._frames.limit
+
     def introduces(self, at_length: bool) -> None:
         """Set the frame limit before the login: `MAX_INTRODUCTION` if ``at_length``, else the ordinary limit."""
         limit = MAX_INTRODUCTION if at_length else MAX_OPENWIRE_FRAME_BEFORE_LOGIN

@@ -13,7 +13,7 @@ from typing import Final
 from urllib.parse import unquote
 
 from spanwire.protocols.base import LOGIN_DEADLINE, MAX_FRAME_SIZE
-from spanwire.registry import AUTO, PROTOCOLS, TRANSPORT_SCHEMES
+from spanwire.registry import AUTO, PROTOCOLS, TRANSPORT_SCHEMES, TUNNEL_SCHEMES
 from spanwire.service.config.security.tls import NO_STORES, Stores, connector_tls
 from spanwire.service.config.values.diagnostics import MAX_WORD, Findings
 from spanwire.service.config.values.values import MAX_LONG, NUMBER, as_flag
@@ -32,7 +32,6 @@ LATER_SCHEMES: Final[dict[str, str]] = {
     **dict.fromkeys(CLIENT_SCHEMES, "failover and discovery"),
     **dict.fromkeys("amqp amqp+nio amqp+nio+ssl amqp+ssl amqp+ws amqp+wss".split(), "AMQP"),
     **dict.fromkeys("mqtt mqtt+nio mqtt+nio+ssl mqtt+ssl".split(), "MQTT"),
-    **dict.fromkeys("http https".split(), "OpenWire over HTTP"),
     **dict.fromkeys("udp multicast".split(), "UDP"),
     "xmpp": "XMPP",
 }
@@ -110,9 +109,13 @@ ANY_ORIGIN: Final = "*"
 ORIGIN: Final = re.compile(r"[a-z][a-z0-9+.\-]*://(?:\[[0-9a-f:.]+\]|[\w.\-]+)(?::[0-9]{1,5})?")
 # Known options of ActiveMQ's sockets that are not supported yet.
 LATER_OPTIONS: Final = frozenset(
-    "diffServ logWriterName selectThreads soLinger stackSize startLogging typeOfService useQueueForAccept".split()
+    "diffServ jetty.config logWriterName selectThreads soLinger stackSize startLogging typeOfService "
+    "useQueueForAccept".split()
 )
 ALIASES: Final = {"socket.verifyHostName": "verifyHostName"}  # spellings in a client's address
+TUNNEL: Final[dict[str, tuple[str, str | None]]] = {
+    "http.enableTrace": (FLAG, "false"),
+}
 DETECTION: Final[dict[str, tuple[str, str | None]]] = {
     "auto.protocols": (TEXT, None),
     "protocolDetectionTimeOut": (NUMBERS, None),
@@ -252,7 +255,7 @@ def connector_settings(
 
 def is_tls(uri: TransportUri) -> bool:
     """Return True if the transport is encrypted."""
-    return uri.scheme in ("ssl", "wss") or uri.scheme.endswith("+ssl")
+    return uri.scheme in ("ssl", "wss", "https") or uri.scheme.endswith("+ssl")
 
 
 def _origins(options: dict[str, str], line: int, findings: Findings) -> tuple[str, ...]:
@@ -308,6 +311,7 @@ def _checked_options(uri: TransportUri, protocol: str, line: int, findings: Find
     known = {**SOCKET, **WIRE_FORMAT, **(STOMP if protocol in ("stomp", AUTO) else {})}
     known |= {**(TLS if is_tls(uri) else {}), **(DETECTION if protocol == AUTO else {})}
     known |= WEBSOCKET if uri.scheme in WEBSOCKET_SCHEMES else {}
+    known |= TUNNEL if uri.scheme in TUNNEL_SCHEMES else {}
     options: dict[str, str] = {}
     for full_name, value in uri.options.items():
         name = ALIASES.get(full_name, full_name.removeprefix("transport."))

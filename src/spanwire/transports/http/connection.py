@@ -1,0 +1,399 @@
+"""The broker's end of one HTTP socket of a tunnel, without the socket (RFC 9112).
+
+| request | answer |
+|---|---|
+| HEAD    | 200; opens the session that the header clientID names |
+| OPTIONS | 200 with ``Accepts-Encoding: gzip``: commands may be sent compressed |
+| POST    | 200, as soon as the broker has taken the command |
+| GET     | 200 with a 32-bit length and one command, as soon as there is one |
+
+The library h11 reads and writes HTTP. A connection does one request after the other; requests behind one that waits
+stay in h11's buffer.
+"""
+
+from __future__ import annotations
+
+import enum
+import zlib
+from typing import Any, Final, Protocol
+
+import h11
+
+from spanwire.model.environment import Time
+from spanwire.protocols.base import ConnectionSettings
+from spanwire.protocols.detect import Report
+from spanwire.protocols.openwire.codec._marshallers import WIRE_FORMAT_INFO
+from spanwire.protocols.openwire.codec.errors import OpenWireProtocolError
+from spanwire.protocols.openwire.codec.frames import SIZE_OCTETS
+from spanwire.protocols.openwire.xstream.reader import XmlReader
+from spanwire.protocols.openwire.xstream.writer import XmlWriter
+from spanwire.transports.http.session import TunnelSession
+
+MAX_CLIENT_ID: Final = 255  # characters of a name of a session; Java's have about 60
+MAX_HEADERS: Final = 16 * 1024  # bytes of a request's head
+MAX_BODY_WITHOUT_SESSION: Final = 64 * 1024  # bytes that are read before the answer that there is no session
+MAX_WAITING_INPUT: Final = 64 * 1024  # bytes of requests behind one that waits; then the kernel keeps them
+IDLE_SECONDS: Final = 60.0  # between two requests of a socket; Jetty has 30, pools of HTTP clients ask before reuse
+BODY_SECONDS: Final = 30.0  # between two reads of one body
+GZIP_BITS: Final = 31  # zlib's number for gzip
+GZIP_TYPES: Final = (b"application/x-gzip", b"application/gzip")
+NO_SESSION: Final = "there is no such session; a HEAD request opens one"
+REASONS: Final = {
+    200: b"OK",
+    400: b"Bad Request",
+    404: b"Not Found",
+    405: b"Method Not Allowed",
+    408: b"Request Timeout",
+    409: b"Conflict",
+    410: b"Gone",
+    413: b"Content Too Large",
+    431: b"Request Header Fields Too Large",
+    501: b"Not Implemented",
+    503: b"Service Unavailable",
+}
+CLIENT_ID: Final = b"clientid"  # the header, as h11 writes it
+SESSION_METHODS: Final = (b"GET", b"POST")
+METHODS: Final = "GET, HEAD, OPTIONS, POST"
+
+
+class RefusedRequest(Exception):
+    """A request gets an answer other than 200; the text is for the client and the log."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status: Final[int] = status
+
+
+class Sessions(Protocol):
+    """The table of sessions (`spanwire.transports.http.tunnel.Tunnel`)."""
+
+    def open(self, name: str, settings: ConnectionSettings, now: Time) -> None:
+        """Open a session; raises `RefusedRequest`."""
+        ...
+
+    def find(self, name: str, settings: ConnectionSettings) -> TunnelSession | None:
+        """Return the session of a client, or None."""
+        ...
+
+    def now(self) -> Time:
+        """Return the time of this turn."""
+        ...
+
+
+class Phase(enum.Enum):
+    """The state of the current request."""
+
+    READING = enum.auto()  # the request is incomplete
+    POLLING = enum.auto()  # a GET waits for a command
+    HOLDING = enum.auto()  # a POST waits until the broker takes its command
+    CLOSED = enum.auto()
+
+
+class HttpConnection:
+    """One socket of a tunnel. Has the shape of `spanwire.protocols.base.ProtocolConnection`.
+
+    ``report`` is called with the reason of each refused request.
+    """
+
+    def __init__(self, sessions: Sessions, settings: ConnectionSettings, report: Report, now: Time) -> None:
+        self._sessions: Final = sessions
+        self._settings: Final = settings
+        self._report: Final = report
+        self._http: Any = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEADERS)
+        self._phase = Phase.READING
+        self._deadline = now.monotonic + settings.login_timeout
+        self._output: list[bytes] = []
+        self._request: Any = None  # whose body is being read
+        self._is_head = False
+        self._body: list[bytes] = []
+        self._body_size = 0
+        self._body_limit = 0
+        self._session: TunnelSession | None = None  # of the current request
+        self._held = b""  # the command of a POST that waits
+        self._reader: Final = XmlReader(settings.max_frame_size)
+        self._writer: Final = XmlWriter()
+
+    # The methods of ProtocolConnection.
+
+    def receive_data(self, data: bytes, now: Time) -> None:
+        """Process bytes of the client."""
+        if self._phase is Phase.CLOSED or not data:
+            return
+        self._http.receive_data(data)
+        self._advance(now)
+
+    def go_on(self, now: Time) -> None:
+        """Do nothing: no request is postponed."""
+
+    def receive_eof(self, now: Time) -> None:
+        """Note that the socket is closed. A client whose GET waited has gone, and its session ends."""
+        phase, self._phase = self._phase, Phase.CLOSED
+        session = self._session
+        if session is not None and phase is Phase.POLLING:
+            session.wait_no_more(self)
+            session.leave()
+
+    def data_to_send(self) -> list[bytes]:
+        """Look after a request that waits, and return the output."""
+        if self._phase is Phase.POLLING or self._phase is Phase.HOLDING:
+            self._look_after_session()
+        output, self._output = self._output, []
+        return output
+
+    def unsent(self, count: int) -> None:
+        """Do nothing: there is one answer at a time."""
+
+    def next_timeout(self) -> float | None:
+        """Return the deadline of the request that is being read."""
+        return self._deadline if self._phase is Phase.READING else None
+
+    def handle_timeout(self, now: Time) -> None:
+        """Close an idle socket, or one whose request is not complete in time."""
+        if self._phase is Phase.READING and now.monotonic >= self._deadline:
+            if self._request is not None:
+                self._refuse(RefusedRequest(408, "the request was not complete in time"), now)
+            self._phase = Phase.CLOSED
+
+    @property
+    def holds_requests(self) -> bool:
+        """False: requests wait in h11, not in the turn."""
+        return False
+
+    @property
+    def wants_read(self) -> bool:
+        """False while many bytes wait behind a request; else the end of the socket shall be noticed."""
+        return self._phase is Phase.READING or len(self._http.trailing_data[0]) < MAX_WAITING_INPUT
+
+    @property
+    def closed(self) -> bool:
+        """True if the socket is to be closed."""
+        return self._phase is Phase.CLOSED
+
+    @property
+    def pending_bytes(self) -> int:
+        """The bytes of an incomplete body."""
+        return self._body_size
+
+    # Requests.
+
+    def _advance(self, now: Time) -> None:
+        """Process the complete requests, up to one that has to wait."""
+        try:
+            while self._phase is Phase.READING:
+                if self._http.their_state is h11.DONE and self._http.our_state is h11.DONE:
+                    self._http.start_next_cycle()
+                event = self._http.next_event()
+                if event is h11.NEED_DATA or event is h11.PAUSED:
+                    break
+                self._take(event, now)
+        except h11.RemoteProtocolError as error:
+            self._break_off(RefusedRequest(error.error_status_hint, f"the request is no HTTP: {error}"), now)
+
+    def _take(self, event: Any, now: Time) -> None:
+        try:
+            if isinstance(event, h11.Request):
+                self._begin(event, now)
+            elif isinstance(event, h11.Data):
+                self._add(event.data, now)
+            elif isinstance(event, h11.EndOfMessage):
+                self._act(now)
+            else:
+                self._phase = Phase.CLOSED  # the client has closed its side
+        except RefusedRequest as refusal:
+            if self._http.their_state is h11.DONE:
+                self._refuse(refusal, now)
+            else:
+                self._break_off(refusal, now)
+
+    def _begin(self, request: Any, now: Time) -> None:
+        self._request = request
+        self._is_head = request.method == b"HEAD"
+        self._body = []
+        self._body_size = 0
+        self._session = self._found(request)
+        self._body_limit = MAX_BODY_WITHOUT_SESSION if self._session is None else self._session.text_limit
+        self._deadline = now.monotonic + min(BODY_SECONDS, self._settings.login_timeout)
+        length = _header(request, b"content-length")
+        if length and int(length) > self._body_limit:
+            raise self._too_long()
+        if self._http.they_are_waiting_for_100_continue:
+            self._send(h11.InformationalResponse(status_code=100, headers=[], reason=b"Continue"))
+
+    def _found(self, request: Any) -> TunnelSession | None:
+        """Return the session of the client that makes the request."""
+        if request.method not in SESSION_METHODS or not _header(request, CLIENT_ID):
+            return None
+        session = self._sessions.find(_client_id(request), self._settings)
+        if session is not None:
+            session.note_activity()
+        return session
+
+    def _add(self, data: bytes | bytearray, now: Time) -> None:
+        self._body_size += len(data)
+        if self._body_size > self._body_limit:
+            raise self._too_long()
+        self._body.append(bytes(data))
+        if self._session is None:
+            return  # all of the body must come in time
+        if self._session.has_ended:  # as it does without a login in time
+            raise RefusedRequest(404, NO_SESSION)
+        self._deadline = now.monotonic + BODY_SECONDS
+        self._session.note_activity()
+
+    def _too_long(self) -> RefusedRequest:
+        return RefusedRequest(413, f"the body is longer than {self._body_limit} bytes")
+
+    def _act(self, now: Time) -> None:
+        """Process a complete request."""
+        request, self._request = self._request, None
+        body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
+        self._body = []
+        self._body_size = 0
+        if request.method in SESSION_METHODS:
+            _client_id(request)
+        if request.method == b"POST":
+            self._post(request, body, now)
+        elif request.method == b"GET":
+            self._get(now)
+        elif request.method == b"HEAD":
+            self._sessions.open(_client_id(request), self._settings, now)
+            self._answer(200, b"", now)
+        elif request.method == b"OPTIONS":
+            self._answer(200, b"", now, ("Allow", METHODS), ("Accepts-Encoding", "gzip"))
+        else:
+            raise RefusedRequest(405, f"the methods are {METHODS}")
+
+    def _post(self, request: Any, body: bytes, now: Time) -> None:
+        """Pass a command on, or hold it while the broker takes none."""
+        session = self._session
+        if session is None or session.has_ended:
+            raise RefusedRequest(404, NO_SESSION)
+        if _header(request, b"content-type").lower() in GZIP_TYPES:
+            body = _unzipped(body, session.text_limit)
+        try:
+            frame = self._reader.frame(body)
+        except OpenWireProtocolError as error:
+            session.give_up(f"OpenWire over HTTP: {error}", now)
+            raise RefusedRequest(400, str(error)) from None
+        if frame[SIZE_OCTETS] == WIRE_FORMAT_INFO:
+            self._answer(200, b"", now)  # nothing is negotiated over HTTP
+        elif session.can_receive(self):
+            session.receive(frame)
+            self._answer(200, b"", now)
+        else:
+            self._held = frame
+            self._phase = Phase.HOLDING
+
+    def _get(self, now: Time) -> None:
+        """Answer with the next command, or wait for it."""
+        session = self._session
+        if session is None:
+            raise RefusedRequest(404, NO_SESSION)
+        frame = session.take()
+        if frame is not None:
+            self._deliver(frame, now)
+        elif session.has_ended:
+            raise RefusedRequest(410, "the session has ended")
+        elif session.wait(self):
+            self._phase = Phase.POLLING
+        else:
+            raise RefusedRequest(409, "another request waits for the commands of this session")
+
+    def _look_after_session(self) -> None:
+        """Answer a request that waited, and process the requests behind it."""
+        session = self._session
+        assert session is not None
+        now = self._sessions.now()
+        if self._phase is Phase.HOLDING:
+            if not session.can_receive(self):
+                return
+            frame, self._held = self._held, b""
+            self._phase = Phase.READING
+            session.receive(frame)
+            self._answer(200, b"", now)
+        else:
+            waited = session.take()
+            if waited is None and not session.has_ended:
+                return
+            session.wait_no_more(self)
+            self._phase = Phase.READING
+            if waited is None:
+                self._refuse(RefusedRequest(410, "the session has ended"), now)
+            else:
+                self._deliver(waited, now)
+        self._advance(now)
+
+    # Answers.
+
+    def _deliver(self, frame: bytes, now: Time) -> None:
+        """Answer a GET with one command, in Java's form of a text with its length."""
+        text = self._writer.text(frame)
+        self._answer(200, len(text).to_bytes(SIZE_OCTETS, "big") + text, now)
+
+    def _answer(self, status: int, body: bytes, now: Time, *headers: tuple[str, str]) -> None:
+        self._send(
+            h11.Response(
+                status_code=status,
+                headers=[*headers, ("Content-Length", str(len(body)))],
+                reason=REASONS.get(status, b""),
+            )
+        )
+        if body:
+            self._send(h11.Data(data=body))
+        self._send(h11.EndOfMessage())
+        self._deadline = now.monotonic + IDLE_SECONDS
+        if self._http.our_state is not h11.DONE:
+            self._phase = Phase.CLOSED  # the client wants the socket closed after this answer
+
+    def _send(self, event: Any) -> None:
+        data = self._http.send(event)
+        if data:
+            self._output.append(data)
+
+    def _refuse(self, refusal: RefusedRequest, now: Time, *more_headers: tuple[str, str]) -> None:
+        if refusal.status != 410:  # every client asks once more than its session lasts
+            self._report(str(refusal), now)
+        headers = [("Content-Type", "text/plain; charset=utf-8"), *more_headers]
+        if refusal.status == 405:
+            headers.append(("Allow", METHODS))
+        self._answer(refusal.status, b"" if self._is_head else f"{refusal}\n".encode(), now, *headers)
+
+    def _break_off(self, refusal: RefusedRequest, now: Time) -> None:
+        """Answer a request whose rest is not read, and close the socket."""
+        self._body = []
+        self._body_size = 0
+        if self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            self._refuse(refusal, now, ("Connection", "close"))
+        else:
+            self._report(str(refusal), now)
+        self._phase = Phase.CLOSED
+
+
+def _header(request: Any, name: bytes) -> bytes:
+    """Return the first value of a header, or nothing; h11 has checked the form of all headers."""
+    for known, value in request.headers:
+        if known == name:
+            return bytes(value)
+    return b""
+
+
+def _client_id(request: Any) -> str:
+    """Return the name of the session; raises `RefusedRequest` if there is none."""
+    name = _header(request, CLIENT_ID).decode("ascii", "replace").strip()
+    if not name:
+        raise RefusedRequest(400, "No clientID header specified")
+    if len(name) > MAX_CLIENT_ID or not name.isprintable():
+        raise RefusedRequest(400, f"the header clientID has more than {MAX_CLIENT_ID} characters, or odd ones")
+    return name
+
+
+def _unzipped(body: bytes, limit: int) -> bytes:
+    """Return the content of a gzip file of at most ``limit`` bytes; raises `RefusedRequest`."""
+    inflater = zlib.decompressobj(GZIP_BITS)
+    try:
+        data = inflater.decompress(body, limit)
+    except zlib.error:
+        raise RefusedRequest(400, "the body is no gzip file") from None
+    if not inflater.eof:
+        raise RefusedRequest(413, f"the body is no complete gzip file, or has more than {limit} bytes of content")
+    return data
