@@ -9,11 +9,12 @@ from typing import Final, Protocol
 from spanwire.broker.admin.operator_actions import ActionObserver
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.ports import Principal
-from spanwire.management.handles import OPERATOR, Operator
+from spanwire.management.handles import OPERATOR, LoginBroker, Operator
 from spanwire.model.destination import QUEUE, TOPIC, Destination, parse_destination
 from spanwire.model.environment import Time
 from spanwire.model.errors import ConfigurationError, SpanwireError
 from spanwire.model.ids import MessageId, ProducerId
+from spanwire.model.info import ConnectionInfo
 from spanwire.model.message import FORMAT_OPENWIRE_10, Message
 from spanwire.model.message_view import (
     BOOLEAN_VALUE,
@@ -27,6 +28,7 @@ from spanwire.model.message_view import (
 from spanwire.transports.base import Clock
 
 View = dict[str, object]
+PROTOCOL: Final = "control socket"
 MAX_PRIORITY: Final = 9  # JMS 1.1, "Message Priority"
 MAX_LONG: Final = (1 << 63) - 1
 
@@ -65,24 +67,35 @@ class ActingBroker(Protocol):
 class BrokerActions:
     """Checks the arguments of requests, and waits for the broker's answer."""
 
-    def __init__(self, broker: ActingBroker, formats: MessageFormats, clock: Clock, wake: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        broker: ActingBroker,
+        logins: LoginBroker,
+        formats: MessageFormats,
+        clock: Clock,
+        wake: Callable[[], None],
+    ) -> None:
         self._broker: Final = broker
+        self._logins: Final = logins
         self._formats: Final = formats
         self._clock: Final = clock
         self._wake: Final = wake
         self._last_sequence = 0
 
     async def send(self, arguments: Mapping[str, object]) -> View:
-        """Send the text ``body`` to ``destination`` with the rights of the user who is logged in.
+        """Send the text ``body`` to ``destination`` with the rights of a user.
+
+        The user is the holder of the handle; a request without a handle has ``user`` and ``password``.
 
         Returns:
             ``message_id``, once the message is stored.
 
         Raises:
-            ConfigurationError: an argument is invalid, or nobody is logged in
+            AuthenticationError: the broker refuses the user
+            ConfigurationError: an argument is invalid
             JmsError: the broker refuses
         """
-        principal = _principal(arguments)
+        principal = self._principal(arguments)
         view = self._view(arguments)
         message = self._formats.format(FORMAT_OPENWIRE_10).encode_from_view(view)
         outcome = _Outcome()
@@ -118,17 +131,30 @@ class BrokerActions:
     async def create_subscription(self, arguments: Mapping[str, object]) -> View:
         """Create the durable subscription of ``client_id`` and ``name`` to ``topic``, with a ``selector`` if any.
 
+        The user is that of `send`.
+
         Raises:
-            ConfigurationError: an argument is invalid, or nobody is logged in
+            AuthenticationError: the broker refuses the user
+            ConfigurationError: an argument is invalid
             JmsError: the subscription exists, or the broker refuses
         """
         client_id, name = _text(arguments, "client_id"), _text(arguments, "name")
         topic = parse_destination(_text(arguments, "topic"), TOPIC)
         selector = _optional(arguments, "selector")
-        principal = _principal(arguments)
+        principal = self._principal(arguments)
         self._broker.create_subscription(principal, client_id, name, topic, selector, self._clock.now())
         self._wake()
         return {"client_id": client_id, "name": name, "topic": topic.qualified_name}
+
+    def _principal(self, arguments: Mapping[str, object]) -> Principal:
+        """Return the user whose rights an action has. Raises `AuthenticationError`."""
+        operator = arguments.get(OPERATOR)
+        if isinstance(operator, Operator):
+            return Principal(operator.user, operator.groups)
+        info = ConnectionInfo(
+            "", user_name=_optional(arguments, "user"), password=_optional(arguments, "password"), protocol=PROTOCOL
+        )
+        return self._logins.log_in(info, self._clock.now())
 
     async def commit_branch(self, arguments: Mapping[str, object]) -> View:
         """Commit the prepared branch ``xid``.
@@ -189,13 +215,6 @@ class _Outcome:
             self.answer.set_result(None)
         else:
             self.answer.set_exception(error)
-
-
-def _principal(arguments: Mapping[str, object]) -> Principal:
-    operator = arguments.get(OPERATOR)
-    if not isinstance(operator, Operator):
-        raise ConfigurationError("this needs a login, because it has the rights of a user")
-    return Principal(operator.user, operator.groups)
 
 
 def _single(name: object, kind: int) -> Destination:

@@ -20,7 +20,7 @@ def broker_operations(
     """Return the operations by their names; ``wake`` ends a turn of the loop soon."""
     queues = QueueOperations(broker.operations, clock, wake)
     administration = BrokerAdministration(broker.administration, clock, wake)
-    actions = BrokerActions(broker.assembly.operator_actions, broker.formats, clock, wake)
+    actions = BrokerActions(broker.assembly.operator_actions, broker.administration, broker.formats, clock, wake)
     return {
         "ages": QueueAges(broker.overview, read_stored).ages,
         "browse": QueueBrowsing(broker, read_stored).browse,

@@ -10,11 +10,11 @@ from typing import Final
 from starlette.responses import JSONResponse, Response
 
 from spanwire.management.attributes import ViewTable
+from spanwire.management.listing import read_listing
 from spanwire.management.operation_table import OPERATIONS, QUEUE, Operation, Role
 from spanwire.management.view_table import BROKER, QUEUES, SUBSCRIPTIONS, SUMMED, TOPICS, VIEWS, broker_row, rows_of
 from spanwire.web.arguments import read_arguments
 from spanwire.web.calls import Call, Handler, RouteRow
-from spanwire.web.listing import read_listing
 from spanwire.web.problems import ProblemError
 
 PREFIX: Final = "/api/v1"

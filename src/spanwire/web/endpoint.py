@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from spanwire.management.control_client import ControlError
 from spanwire.management.handles import UNAUTHENTICATED
+from spanwire.management.listing import QueryError
 from spanwire.management.operation_table import Role
 from spanwire.web.access import NOBODY, Access, Caller
 from spanwire.web.calls import Call, RouteRow
@@ -52,6 +53,8 @@ class Endpoint:
             return await self._answer(request)
         except ProblemError as error:
             return self._row.refusal(request, error)
+        except QueryError as error:
+            return self._row.refusal(request, ProblemError(HTTPStatus.BAD_REQUEST, str(error)))
         except ControlError as error:
             return self._row.refusal(request, problem_of(error))
 

@@ -7,11 +7,11 @@ from typing import Final
 
 from spanwire import __version__
 from spanwire.management.attributes import BOOLEAN, INTEGER, LIST, NUMBER, OBJECT, TEXT, Attribute, ViewTable
+from spanwire.management.listing import DEFAULT_SIZE, MAX_PAGE, MAX_PATTERN, MAX_SIZE, MAX_WILDCARDS
 from spanwire.management.operation_table import LATER, OPERATIONS, Argument, Role
 from spanwire.management.view_table import BROKER, QUEUES, TOPICS, VIEWS
 from spanwire.web.arguments import MAX_ITEMS
 from spanwire.web.calls import Node, RouteRow, json_refusal
-from spanwire.web.listing import DEFAULT_SIZE, MAX_PAGE, MAX_PATTERN, MAX_SIZE, MAX_WILDCARDS
 
 PROBLEM: Final = "#/components/schemas/Problem"
 PREFIX: Final = "/api/v1"
@@ -143,7 +143,7 @@ def _parameters(route: RouteRow, path: str) -> list[Node]:
 
 
 def _filter(attribute: Attribute) -> Node:
-    """Return the schema of the values that a filter compares with (`spanwire.web.listing`)."""
+    """Return the schema of the values that a filter compares with (`spanwire.management.listing`)."""
     if attribute.type == BOOLEAN:
         return {"enum": ["true", "false"]}
     if attribute.type in (INTEGER, NUMBER):

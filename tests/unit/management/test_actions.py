@@ -7,13 +7,14 @@ import asyncio
 import pytest
 
 from spanwire.broker.admin.operator_actions import ActionObserver
-from spanwire.broker.ports import Principal
+from spanwire.broker.ports import Authenticator, Principal
 from spanwire.management.actions import BrokerActions
 from spanwire.management.handles import OPERATOR, Operator
 from spanwire.management.operation_table import Role
 from spanwire.model.destination import Destination
 from spanwire.model.environment import Time
-from spanwire.model.errors import ConfigurationError, JmsError
+from spanwire.model.errors import AuthenticationError, JmsError, SpanwireError
+from spanwire.model.info import ConnectionInfo
 from spanwire.model.message import Message
 from spanwire.service.message_formats import message_formats
 
@@ -58,8 +59,17 @@ class Broker:
         self.asked.append(("job", job_id))
 
 
+class Logins:
+    """A broker with one user."""
+
+    def log_in(self, info: ConnectionInfo, now: Time, authenticator: Authenticator | None = None) -> Principal:
+        if (info.user_name, info.password) != ("anna", "secret"):
+            raise AuthenticationError("User name [None] or password is invalid.")
+        return Principal("anna", frozenset({"clerks"}))
+
+
 def asked(broker: Broker, what: str, **arguments: object) -> dict[str, object]:
-    actions = BrokerActions(broker, FORMATS, Clock(), lambda: None)
+    actions = BrokerActions(broker, Logins(), FORMATS, Clock(), lambda: None)
 
     async def scene() -> dict[str, object]:
         answer: dict[str, object] = await getattr(actions, what)(arguments)
@@ -87,8 +97,8 @@ def test_a_message_has_what_the_operator_gave_it_and_his_rights() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"body": "x", "destination": "Q", OPERATOR: None}, "needs a login"),
-        ({"body": "x", "destination": "Q", OPERATOR: {"user": "otto"}}, "needs a login"),
+        ({"body": "x", "destination": "Q", OPERATOR: None}, "password is invalid"),
+        ({"body": "x", "destination": "Q", OPERATOR: {"user": "otto"}}, "password is invalid"),
         ({"body": 1, "destination": "Q", OPERATOR: OTTO}, "body is no text"),
         ({"body": "x", OPERATOR: OTTO}, "a destination is missing"),
         ({"body": "x", "destination": "Q", "priority": 10, OPERATOR: OTTO}, "priority is a number from 0 to 9"),
@@ -100,9 +110,15 @@ def test_a_message_has_what_the_operator_gave_it_and_his_rights() -> None:
 )
 def test_a_bad_send_reaches_nobody(arguments: dict[str, object], words: str) -> None:
     broker = Broker()
-    with pytest.raises(ConfigurationError, match=words):
+    with pytest.raises(SpanwireError, match=words):
         asked(broker, "send", **arguments)
     assert broker.sent == []
+
+
+def test_a_send_without_a_handle_has_the_rights_of_the_user_who_logs_in_with_it() -> None:
+    broker = Broker()
+    asked(broker, "send", destination="Q", body="x", user="anna", password="secret")
+    assert broker.asked == [("anna", frozenset({"clerks"}))]
 
 
 def test_a_refusal_by_the_broker_is_passed_on() -> None:

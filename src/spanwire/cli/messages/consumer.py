@@ -9,9 +9,10 @@ import argparse
 import sys
 import time
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, cast
 
-from spanwire.cli.arguments import Parser
+from spanwire import registry
+from spanwire.cli.arguments import Command, Parser
 from spanwire.cli.endpoint import connect, destination, endpoint_options, rate
 from spanwire.cli.messages.threads import in_threads, thread_option
 from spanwire.client.blocking import Connection, Consumer, Session
@@ -21,6 +22,8 @@ from spanwire.model.destination import TOPIC, Destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.text import escaped
 
+ACTIONS: Final = "spanwire.cli.management.nouns:consumer"  # loaded for an action alone
+OF_A_BROKER: Final = "spanwire consumer list | show | end is about the consumers of a running broker."
 DEFAULT_COUNT: Final = 1000  # ActiveMQ's default
 MODES: Final[dict[str, AcknowledgeMode]] = {
     "SESSION_TRANSACTED": "transacted",
@@ -32,8 +35,14 @@ DURABLE_NAME: Final = "consumer"
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Receive messages and print the rate."""
-    parser = Parser(prog="spanwire consumer", description="Receive messages from a queue or topic and print them.")
+    """Receive messages and print the rate, or run an action about the consumers of a broker."""
+    if arguments and not arguments[0].startswith("-"):
+        about_consumers = cast(Command, registry.load(ACTIONS))
+        return about_consumers(arguments)
+    parser = Parser(
+        prog="spanwire consumer",
+        description=f"Receive messages from a queue or topic and print them.\n{OF_A_BROKER}",
+    )
     endpoint_options(parser)
     parser.whole_number("messageCount", f"stop after so many messages, {DEFAULT_COUNT} without it", DEFAULT_COUNT)
     parser.whole_number("sleep", "milliseconds to wait after each message", 0)

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from spanwire.cli.arguments import Parser, placement
-from spanwire.cli.messages.subscription import ask_subscriptions, subscription_table
+from spanwire.cli.process.list import duration
 from spanwire.cli.running import control_client
+from spanwire.management.control_client import ControlClient
 from spanwire.model.text import escaped
 
 SCHEMES: Final = {"queues": ("queue://", "temp-queue://"), "topics": ("topic://", "temp-topic://")}
@@ -24,6 +25,8 @@ COLUMNS: Final = (
     ("Memory B", "memory_bytes"),
 )
 NARROWEST_NAME: Final = 30
+HEADINGS: Final = ("Client id", "Subscription", "State", "Pending", "In Flight", "Enqueue #", "Dequeue #", "Topic")
+NUMBERS: Final = range(3, 7)  # indexes of right-aligned columns of subscriptions
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -69,3 +72,32 @@ def table(rows: list[dict[str, object]]) -> str:
 def _note(row: dict[str, object]) -> str:
     """Return a note about a destination in an unusual state."""
     return "  paused" if row.get("paused") else ""
+
+
+def ask_subscriptions(client: ControlClient) -> list[dict[str, object]]:
+    """Return the durable subscriptions of a running broker."""
+    answer = client.ask("subscriptions")
+    return [row for row in answer if isinstance(row, dict)] if isinstance(answer, list) else []
+
+
+def subscription_table(rows: Sequence[dict[str, object]]) -> str:
+    """Return the durable subscriptions under their headings, one line each."""
+    cells = [HEADINGS, *(_cells(row) for row in rows)]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(HEADINGS))]
+    lines = []
+    for row in cells:
+        shown = [
+            cell.rjust(widths[column]) if column in NUMBERS else cell.ljust(widths[column])
+            for column, cell in enumerate(row)
+        ]
+        lines.append("  ".join(shown).rstrip())
+    return "\n".join(lines) + "\n"
+
+
+def _cells(row: dict[str, object]) -> tuple[str, ...]:
+    away = row.get("away_s")
+    state = f"away {duration(away)}" if isinstance(away, int) else "active"
+    selector = f" where {row['selector']}" if row["selector"] else ""
+    numbers = (str(row[key]) for key in ("pending", "in_flight", "enqueued", "dequeued"))
+    topic = str(row["topic"]) + selector
+    return tuple(escaped(cell) for cell in (str(row["client_id"]), str(row["name"]), state, *numbers, topic))

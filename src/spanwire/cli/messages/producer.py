@@ -10,13 +10,15 @@ from pathlib import Path
 from typing import Final, cast
 
 from spanwire import registry
-from spanwire.cli.arguments import Parser
+from spanwire.cli.arguments import Command, Parser
 from spanwire.cli.endpoint import connect, destination, endpoint_options, rate
 from spanwire.cli.messages.threads import in_threads, thread_option
 from spanwire.client.blocking import Connection
 from spanwire.client.messages.content_types import AcknowledgeMode
 from spanwire.model.errors import ConfigurationError
 
+ACTIONS: Final = "spanwire.cli.management.nouns:producer"  # loaded for an action alone
+OF_A_BROKER: Final = "spanwire producer list | show is about the producers of a running broker."
 DEFAULT_COUNT: Final = 1000  # ActiveMQ's default
 DEFAULT_PRIORITY: Final = 4  # JMS 1.1 §3.4.10
 SAMPLE_TEXT: Final = "The quick brown fox jumps over the lazy dog. "
@@ -28,8 +30,11 @@ NO_TIMESTAMPS: Final = "jms.disableTimeStampsByDefault=true"
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Send messages and print the rate."""
-    parser = Parser(prog="spanwire producer", description="Send messages to a queue or topic.")
+    """Send messages and print the rate, or run an action about the producers of a broker."""
+    if arguments and not arguments[0].startswith("-"):
+        about_producers = cast(Command, registry.load(ACTIONS))
+        return about_producers(arguments)
+    parser = Parser(prog="spanwire producer", description=f"Send messages to a queue or topic.\n{OF_A_BROKER}")
     endpoint_options(parser)
     parser.whole_number("messageCount", f"how many messages, {DEFAULT_COUNT} without it", DEFAULT_COUNT)
     parser.whole_number("messageSize", "send bytes messages of this size", 0)

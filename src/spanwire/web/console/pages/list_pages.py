@@ -10,13 +10,13 @@ from urllib.parse import urlencode
 from starlette.responses import Response
 
 from spanwire.management.attributes import BOOLEAN, BYTES, INTEGER, MILLISECONDS, NUMBER, SECONDS, Attribute, ViewTable
+from spanwire.management.listing import PAGING, read_listing
 from spanwire.management.operation_table import Role
 from spanwire.web.api import view_rows
 from spanwire.web.calls import Call
 from spanwire.web.console import formats
 from spanwire.web.console.forms import read_words
 from spanwire.web.console.rendering import page
-from spanwire.web.listing import PAGING, read_listing
 
 STATE: Final = "state"
 SEARCH: Final = "q"

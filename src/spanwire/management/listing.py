@@ -1,4 +1,4 @@
-"""Filter, order and page of a list, from the query of a request. Pure, without the broker.
+"""Filter, order and page of a list, from the query of a request or of a command. Pure, without the broker.
 
     ?page=2&size=50&sort=-pending&destination=queue://ORDERS.*&pending=>10&paused=true
 
@@ -11,12 +11,11 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import translate
-from http import HTTPStatus
 from typing import Final
 
 from spanwire.documents.spelling import suggestion
 from spanwire.management.attributes import BOOLEAN, INTEGER, NUMBER, Attribute, ViewTable
-from spanwire.web.problems import ProblemError
+from spanwire.model.errors import SpanwireError
 
 DEFAULT_SIZE: Final = 100  # rows of a page
 MAX_SIZE: Final = 1_000  # rows of a page; about 400 KB of JSON
@@ -29,6 +28,10 @@ COMPARISON: Final = re.compile(r"([<>]?)(-?[0-9]{1,18}(?:\.[0-9]{1,9})?)", re.AS
 
 Row = Mapping[str, object]
 Test = Callable[[object], bool]
+
+
+class QueryError(SpanwireError):
+    """Raised for an unknown word of a query, or a value that its attribute cannot have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,7 @@ class Listing:
 
 
 def read_listing(view: ViewTable, query: Iterable[tuple[str, str]]) -> Listing:
-    """Return the listing for a query. Raises `ProblemError` (400) for an unknown word or invalid value."""
+    """Return the listing for a query. Raises `QueryError` for an unknown word or invalid value."""
     attributes = {attribute.name: attribute for attribute in view.attributes if not attribute.detail}
     page, size, sort = 1, DEFAULT_SIZE, ""
     tests: list[tuple[str, Test]] = []
@@ -83,33 +86,28 @@ def read_listing(view: ViewTable, query: Iterable[tuple[str, str]]) -> Listing:
 
 def _number(name: str, value: str, least: int, most: int) -> int:
     if PAGE_NUMBER.fullmatch(value) is None or not least <= int(value) <= most:
-        raise ProblemError(HTTPStatus.BAD_REQUEST, f"{name} is a whole number from {least} to {most}")
+        raise QueryError(f"{name} is a whole number from {least} to {most}")
     return int(value)
 
 
-def _unknown(name: str, known: Iterable[str]) -> ProblemError:
+def _unknown(name: str, known: Iterable[str]) -> QueryError:
     names = list(known)
-    return ProblemError(
-        HTTPStatus.BAD_REQUEST, f"there is no attribute {name[:60]!r}{suggestion(name[:60], names, ', ', 0)}"
-    )
+    return QueryError(f"there is no attribute {name[:60]!r}{suggestion(name[:60], names, ', ', 0)}")
 
 
 def _test(attribute: Attribute, value: str) -> Test:
     """Return the test of an attribute's values."""
     if attribute.type == BOOLEAN:
         if value not in ("true", "false"):
-            raise ProblemError(HTTPStatus.BAD_REQUEST, f"{attribute.name} is true or false")
+            raise QueryError(f"{attribute.name} is true or false")
         return lambda found: found is (value == "true")
     if attribute.type in (INTEGER, NUMBER):
         match = COMPARISON.fullmatch(value)
         if match is None:
-            raise ProblemError(
-                HTTPStatus.BAD_REQUEST, f"{attribute.name} is compared with a number, which may begin with < or >"
-            )
+            raise QueryError(f"{attribute.name} is compared with a number, which may begin with < or >")
         return _comparison(match.group(1), float(match.group(2)))
     if len(value) > MAX_PATTERN or value.count("*") > MAX_WILDCARDS:
-        raise ProblemError(
-            HTTPStatus.BAD_REQUEST,
+        raise QueryError(
             f"a pattern has at most {MAX_PATTERN} characters and {MAX_WILDCARDS} stars",
         )
     pattern = re.compile(translate(value.replace("[", "[[]")))  # only * and ? are special

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from spanwire.management.listing import MAX_PATTERN, MAX_SIZE, QueryError, read_listing
 from spanwire.management.view_table import QUEUES, SUBSCRIPTIONS
-from spanwire.web.listing import MAX_PATTERN, MAX_SIZE, read_listing
-from spanwire.web.problems import ProblemError
 from tests.support.fake_broker_link import destination
 
 ROWS = [destination(f"queue://Q.{number:03}", number % 7, number) for number in range(250)]
@@ -80,11 +79,10 @@ def test_filters_choose_rows(query: dict[str, str], expected: list[str]) -> None
     ],
 )
 def test_a_query_without_meaning_is_refused(query: dict[str, str]) -> None:
-    with pytest.raises(ProblemError) as refusal:
+    with pytest.raises(QueryError):
         read_listing(QUEUES, query.items())
-    assert refusal.value.status == 400
 
 
 def test_an_unknown_attribute_is_answered_with_the_nearest_one() -> None:
-    with pytest.raises(ProblemError, match=r"'pendin'.*pending"):
+    with pytest.raises(QueryError, match=r"'pendin'.*pending"):
         read_listing(QUEUES, [("pendin", "1")])
