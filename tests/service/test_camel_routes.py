@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from spanwire import client
+from spanwire.management.control_client import ControlClient
 from spanwire.testing import Broker
 from spanwire.testing.queue import wait_until
 from tests.service.started import TIMEOUT_S, Started
@@ -23,6 +24,10 @@ class Routing(Started):
 
     def text(self) -> str:
         return f"<beans>{super().text()}{self._beside}</beans>"
+
+    def reports(self, name: str, word: str, value: object) -> bool:
+        """True if the row of a route has the value."""
+        return any(row["name"] == name and row[word] == value for row in self.network("bridges"))
 
 
 def send(url: str, destination: str, *texts: str) -> None:
@@ -58,3 +63,46 @@ def test_the_four_documented_routes_run_as_they_are(tmp_path: Path) -> None:
                     send(source, topic, "news")
                     message = consumer.receive(TIMEOUT_S)
                 assert message is not None and message.body == "news"
+
+
+STEPS: Final = """
+<bean id="joined" class="org.apache.camel.processor.aggregate.StringAggregationStrategy"/>
+<camelContext xmlns="http://camel.apache.org/schema/spring">
+  <errorHandler id="dlc" type="DeadLetterChannel" deadLetterUri="activemq:queue:FAILED"/>
+  <route id="orders" errorHandlerRef="dlc">
+    <from uri="activemq:queue:IN"/>
+    <log message="got ${{body}}"/>
+    <choice>
+      <when><simple>${{header.price}} &gt; 15</simple><to uri="activemq:queue:LARGE"/></when>
+      <otherwise><to uri="activemq:queue:SMALL"/></otherwise>
+    </choice>
+    <aggregate completionSize="2" completionTimeout="60000" aggregationStrategy="joined">
+      <correlationExpression><header>region</header></correlationExpression>
+      <to uri="activemq:queue:SUMS"/>
+    </aggregate>
+  </route>
+  <route id="resting" autoStartup="false"><from uri="activemq:queue:REST"/><to uri="activemq:queue:RESTED"/></route>
+</camelContext>
+"""
+
+
+def test_steps_branches_and_groups_run_in_the_broker_and_survive_its_restart(tmp_path: Path) -> None:
+    with Routing(tmp_path, STEPS) as broker:
+        url = broker.broker_url
+        with client.connect(url) as connection, connection.session() as session:
+            producer = session.create_producer("queue://IN")
+            producer.send("a", properties={"price": 5, "region": "us"})
+            producer.send("b", properties={"price": 50})  # without a region, so it cannot be gathered
+        assert received(url, "queue://SMALL") == ["a"]
+        assert received(url, "queue://FAILED") == ["b"]
+        orders, resting = ("orders", "dead_letters", 1), ("resting", "state", "paused")
+        assert wait_until(lambda: broker.reports(*orders) and broker.reports(*resting), TIMEOUT_S)
+        broker.awaits("route orders: got a")
+        broker.stop()
+        broker.start()
+        with client.connect(url) as connection, connection.session() as session:
+            session.create_producer("queue://IN").send("c", properties={"price": 5, "region": "us"})
+        assert received(url, "queue://SUMS") == ["ac"]
+        send(url, "queue://REST", "later")
+        ControlClient(broker.data, TIMEOUT_S).ask("bridge-resume", bridges=["resting"])
+        assert received(url, "queue://RESTED") == ["later"]

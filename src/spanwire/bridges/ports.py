@@ -30,6 +30,10 @@ class MessageRefusedError(JmsError):
         self.index: Final[int] = index
 
 
+class PartlySentError(MessageRefusedError):
+    """The target can never take the message ``index``, has stored the messages before, and none behind."""
+
+
 class MessageSource(Protocol):
     """A consumer; the messages stay at the broker until `acknowledge`."""
 

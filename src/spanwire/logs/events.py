@@ -15,6 +15,9 @@ PACKAGE: Final = "spanwire."
 # Logger without "spanwire.", then text, then event.
 # fmt: off
 EVENTS: Final[dict[str, dict[str, str]]] = {
+    "bridges.endpoints.timer_source": {
+        "timer %s: a tick is lost: %s": "timer-tick-lost",
+    },
     "bridges.engine.machine": {
         "bridge %s: %s; the message is lost": "bridge-message-lost",
         "bridge %s: %s; the message becomes a dead letter": "bridge-message-dead",

@@ -20,16 +20,34 @@ from typing import Final
 from spanwire.documents.element import Element
 from spanwire.documents.xml import read_xml
 from spanwire.routes.beans import NOT_UNDERSTOOD
+from spanwire.routes.camel_failures import FAILURES, CamelFailures
 from spanwire.routes.nodes import Entry, Items, Location, Mapping, Node, Word
 from spanwire.routes.steps import UNSUPPORTED_STEPS
 
-LANGUAGES: Final = ("constant", "selector", "sql", "simple", "xpath", "jsonpath", "method", "groovy", "tokenize")
-WITH_STEPS: Final = ("filter", "when", "otherwise", "multicast", "pipeline", "split", "aggregate")
+RAW_LANGUAGES: Final = ("simple",)  # ${…} is a function of Camel there
+LANGUAGES: Final = (
+    *RAW_LANGUAGES,
+    "constant",
+    "selector",
+    "sql",
+    "xpath",
+    "jsonpath",
+    "method",
+    "groovy",
+    "tokenize",
+    "header",
+)
+WITH_STEPS: Final = (
+    *("filter", "when", "otherwise", "multicast", "pipeline", "split", "aggregate", "idempotentConsumer"),
+)
+WITHIN: Final = ("correlationExpression",)  # parts of a step that are no steps
+MESSAGE: Final = ("log", "message")  # element and attribute with an expression
 WITH_ENDPOINT: Final = ("from", "to", "wireTap")
 CONTEXTS: Final = ("camelContext", "routes")
 ROOTS: Final = ("beans", *CONTEXTS)
 TOP_ELEMENTS: Final = ("bean", "camelContext", "routes", "import", "description", "property-placeholder")
-CONTEXT_ELEMENTS: Final = ("route", "endpoint", "description", "propertyPlaceholder")
+CONTEXT_ELEMENTS: Final = ("route", "endpoint", "errorHandler", "onException", "description", "propertyPlaceholder")
+ROUTE_ATTRIBUTES: Final = ("autoStartup", "errorHandlerRef")  # those of a context count for its routes
 OWN_PROCESS: Final = ("broker",)  # an embedded broker of Camel's process; it changes no route
 WITHOUT_EFFECT: Final = (
     "import",
@@ -167,9 +185,14 @@ class _CamelDocument:
                 if not name or not uri:
                     raise self._location(child).error("an endpoint needs id and uri")
                 self._endpoints[name] = uri
+        failures = CamelFailures(self._file, context)
         for child in context.children:
             if child.name == "route":
-                self._routes.append(_single_entry(self._location(child), "route", self._route(child, context)))
+                self._routes.append(
+                    _single_entry(self._location(child), "route", self._route(child, context, failures))
+                )
+            elif child.name in FAILURES:
+                continue
             elif child.name in UNSUPPORTED_STEPS:
                 raise self._location(child).error(
                     f"<{child.name}> of Camel is not supported; {UNSUPPORTED_STEPS[child.name]}"
@@ -238,10 +261,13 @@ class _CamelDocument:
             return Word(location, None)
         return Word(location, child.text.strip() if child.name == "value" else f"<{child.name}>")
 
-    def _route(self, element: Element, context: Element) -> Node:
+    def _route(self, element: Element, context: Element, failures: CamelFailures) -> Node:
         location = self._location(element)
-        entries = self._attributes(context, ("autoStartup",)) | self._attributes(element)
-        children = [child for child in element.children if child.name != "description"]
+        entries = self._attributes(context, ROUTE_ATTRIBUTES) | self._attributes(element)
+        dead_letter = failures.dead_letter(element, entries.pop("errorHandlerRef", None))
+        if dead_letter is not None:
+            entries["deadLetter"] = dead_letter
+        children = [child for child in element.children if child.name not in ("description", *FAILURES)]
         if not children or children[0].name != "from":
             raise location.error("a route begins with <from uri=…>")
         source = self._attributes(children[0])
@@ -261,12 +287,12 @@ class _CamelDocument:
         whens: list[Node] = []
         for child in element.children:
             if child.name in LANGUAGES:
-                entries[child.name] = Entry(self._location(child), Word(self._location(child), child.text.strip()))
+                entries[child.name] = Entry(self._location(child), self._expression(child))
             elif element.name == "choice" and child.name == "when":
                 whens.append(self._content(child))
             elif child.name == "description":
                 continue
-            elif element.name in WITH_STEPS:
+            elif element.name in WITH_STEPS and child.name not in WITHIN:
                 steps.append(self._step(child))
             else:
                 entries[child.name] = Entry(self._location(child), self._content(child))
@@ -276,12 +302,17 @@ class _CamelDocument:
             entries["steps"] = Entry(location, Items(location, steps))
         return Mapping(location, entries)
 
+    def _expression(self, element: Element) -> Word:
+        text = element.value("token") or element.text.strip()
+        return Word(self._location(element), text, raw=text if element.name in RAW_LANGUAGES else "")
+
     def _attributes(self, element: Element, names: tuple[str, ...] | None = None) -> dict[str, Entry]:
         attributes: dict[str, Entry] = {}
         for name, attribute in element.attributes.items():
             if attribute.value and (names is None or name in names):
                 location = Location(self._file, attribute.line)
-                attributes[name] = Entry(location, Word(location, attribute.value))
+                raw = attribute.value if (element.name, name) == MESSAGE else ""
+                attributes[name] = Entry(location, Word(location, attribute.value, raw=raw))
         if element.name in WITH_ENDPOINT:
             self._resolve(element, attributes)
         return attributes

@@ -35,13 +35,15 @@ from spanwire.pipeline.options import (
     write_options,
 )
 from spanwire.routes.masking import mask
-from spanwire.routes.model import BROKER, FORMAT, Endpoint
+from spanwire.routes.model import BROKER, COMPONENT, FORMAT, Endpoint
 from spanwire.routes.nodes import Location
 from spanwire.tls.context import client_context
 
 FILE_FORMATS: Final = ("parquet", "csv", "json", "orc", "text")
 BUILT_IN_BROKERS: Final = ("activemq", "spanwire", "jms")
 JDBC: Final = "jdbc"
+LOG: Final = "log"
+COMPONENTS: Final = ("file", "timer", LOG, "http", "https")  # of the engine embedded
 ANY_FORMAT: Final = "format"
 QUEUE: Final = "queue"
 TOPIC: Final = "topic"
@@ -174,9 +176,12 @@ class EndpointReader:
             return self._broker(scheme, path, options, location, route)
         if scheme in FILE_FORMATS:
             return Endpoint(location, uri.partition("?")[0], FORMAT, scheme, {**options, "path": _local_path(path)})
+        if scheme in COMPONENTS:
+            plain = path if scheme in ("http", "https") else _local_path(path)
+            return Endpoint(location, f"{scheme}:{path}", COMPONENT, scheme, {**options, "path": plain})
         if scheme == ANY_FORMAT:
             return Endpoint(location, f"format:{path}", FORMAT, path, options)
-        known = [*self._brokers, *BUILT_IN_BROKERS, *FILE_FORMATS, JDBC, ANY_FORMAT]
+        known = [*self._brokers, *BUILT_IN_BROKERS, *COMPONENTS, *FILE_FORMATS, JDBC, ANY_FORMAT]
         raise location.unknown("endpoint scheme", scheme, known)
 
     def _jdbc(self, uri: str, parameters: AnyMapping[str, str], location: Location) -> Endpoint:

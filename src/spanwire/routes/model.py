@@ -16,7 +16,13 @@ from spanwire.routes.nodes import Location
 SELECTOR: Final = "selector"
 SQL: Final = "sql"
 CONSTANT: Final = "constant"
-LANGUAGES: Final = (SELECTOR, SQL, CONSTANT)
+SIMPLE: Final = "simple"
+LANGUAGES: Final = (SELECTOR, SQL, CONSTANT, SIMPLE)
+TOKENIZE: Final = "tokenize"  # languages of split
+JSONPATH: Final = "jsonpath"
+LATEST: Final = "latest"  # strategies of aggregate: the latest message,
+JOINED: Final = "joined"  # it with the texts of all,
+JSON_ARRAY: Final = "json"  # or with a JSON array of all texts
 
 SPARK: Final = "spark"  # engines: rows in batches on Spark,
 EMBEDDED: Final = "embedded"  # or messages in a process beside the broker
@@ -30,6 +36,7 @@ TIME: Final = "JMSTimestamp"  # event time, unless a step names another column
 
 BROKER: Final = "broker"  # a queue or topic of a broker that speaks OpenWire
 FORMAT: Final = "format"  # anything that Spark reads and writes by name
+COMPONENT: Final = "component"  # file, timer, http and log of Camel
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +97,7 @@ class Transform:
     location: Location
     columns: list[tuple[str, str]]
     only: bool
+    body: Expression | None = None  # of setBody in another language than SQL
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +115,69 @@ class Split:
 
     location: Location
     sql: str
+
+
+@dataclass(frozen=True, slots=True)
+class SplitBody:
+    """Makes one message for each part of the body, by a token or a path of JSON."""
+
+    location: Location
+    language: str
+    text: str
+    steps: list[Step]
+    is_branch: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Gather:
+    """Gathers messages with the same key into one, complete by number or milliseconds since the first one."""
+
+    location: Location
+    key: Expression
+    size: int | None
+    timeout_ms: int | None
+    strategy: str
+    delimiter: str
+    steps: list[Step]
+    is_branch: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Idempotent:
+    """Keeps the first message of each key; ``size`` keys are known at a time."""
+
+    location: Location
+    key: Expression
+    size: int
+    steps: list[Step]
+    is_branch: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Throttle:
+    """Lets so many messages pass in a period of milliseconds."""
+
+    location: Location
+    count: int
+    period_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Delay:
+    """Lets a message pass so many milliseconds after its arrival."""
+
+    location: Location
+    delay_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """Writes a line about each message to the log."""
+
+    location: Location
+    message: Expression
+    level: str
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +252,14 @@ Step = (
     | Choice
     | Multicast
     | To
+    | SplitBody
+    | Gather
+    | Idempotent
+    | Throttle
+    | Delay
+    | Log
 )
+Nesting = (Filter, SplitBody, Gather, Idempotent)  # steps that may have steps inside
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,11 +286,12 @@ class Route:
     patience: Patience
     engine: str = ANY_ENGINE
     bridge: BridgeParameters | None = None  # of a jmsBridge
+    is_started: bool = True
 
 
 def is_branching(step: Step) -> bool:
     """Return True if a step passes rows to endpoints while the route continues."""
-    return isinstance(step, (Choice, Multicast, To)) or (isinstance(step, Filter) and step.is_branch)
+    return isinstance(step, (Choice, Multicast, To)) or (isinstance(step, Nesting) and step.is_branch)
 
 
 def branches_of(step: Step) -> list[list[Step]]:
@@ -221,7 +300,14 @@ def branches_of(step: Step) -> list[list[Step]]:
         return [*[steps for _, steps in step.branches], step.otherwise]
     if isinstance(step, Multicast):
         return step.branches
-    return [step.steps] if isinstance(step, Filter) and step.is_branch else []
+    return [step.steps] if isinstance(step, Nesting) and step.is_branch else []
+
+
+def location_of(step: Step) -> Location:
+    """Return the location of a step in its file."""
+    if isinstance(step, Filter):
+        return step.condition.location
+    return step.endpoint.location if isinstance(step, To) else step.location
 
 
 def endpoints_of(steps: list[Step]) -> list[Endpoint]:

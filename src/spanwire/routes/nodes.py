@@ -38,12 +38,14 @@ class Location:
 class Word:
     """A text, number or truth value as written; ``text`` is ``None`` for null.
 
-    ``missing`` is a placeholder without a value in the text; reading the text raises an error.
+    ``missing`` is a placeholder without a value in the text; reading the text raises an error. ``raw`` is the text of
+    an expression, in which ``${…}`` is no placeholder.
     """
 
     location: Location
     text: str | None
     missing: str = ""
+    raw: str = ""
 
 
 @dataclass(frozen=True, slots=True)

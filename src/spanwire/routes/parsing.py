@@ -19,6 +19,7 @@ from spanwire import registry
 from spanwire.routes.beans import Bean, BeanReader, beans_of, brokers_of, with_overrides
 from spanwire.routes.camel_xml import CamelFile, read_camel_xml
 from spanwire.routes.endpoints import JDBC, NO_HOST, Broker, EndpointReader, Host, is_same_broker
+from spanwire.routes.engines import check_engine
 from spanwire.routes.jms_bridge import bridge_route
 from spanwire.routes.masking import shown_name
 from spanwire.routes.model import (
@@ -30,10 +31,13 @@ from spanwire.routes.model import (
     Aggregate,
     CallFunction,
     Deduplicate,
+    Delay,
     Endpoint,
+    Log,
     Patience,
     Route,
     Step,
+    Throttle,
     branches_of,
     endpoints_of,
     is_branching,
@@ -65,7 +69,7 @@ class RouteFile:
         """Return the routes of one engine and those that name none, with a warning for each other route.
 
         Raises:
-            ConfigurationError: no route has the engine.
+            ConfigurationError: no route has the engine, or the engine cannot run one of them.
         """
         chosen = [route for route in self.routes if route.engine in (engine, ANY_ENGINE)]
         if not chosen:
@@ -73,6 +77,8 @@ class RouteFile:
             raise first.location.error(
                 f"there is no route with engine: {engine}; run them with {COMMANDS[first.engine]}"
             )
+        for route in chosen:
+            check_engine(route, engine)
         others = [
             str(
                 route.location.error(
@@ -129,6 +135,7 @@ class _Parser:
 
     def __init__(self, node: Node, file: str, overrides: AnyMapping[str, str], warnings: list[str], host: Host) -> None:
         self._file: Final = file
+        self._host: Final = host
         self._warnings: Final = warnings
         entries: list[tuple[str, Entry]] = []
         for item in items_of(node, "a route file"):
@@ -147,7 +154,7 @@ class _Parser:
         brokers |= components.brokers(overrides)
         warnings += components.warnings
         self._endpoints: Final = EndpointReader(with_overrides(brokers, overrides, file), host)
-        self._steps: Final = StepReader(self._endpoints)
+        self._steps: Final = StepReader(self._endpoints, {name: bean.type for name, bean in beans.items()})
 
     def routes(self) -> RouteFile:
         dead_letters: Endpoint | None = None
@@ -177,15 +184,15 @@ class _Parser:
         if name == "jmsBridge":
             return [self._bridge(mapping_of(node, name), default, dead_letters)]
         route = self._route(node, default, dead_letters)
-        return [route] if self._is_started(mapping_of(node, name), route) else []
+        if self._host.names:
+            return [replace(route, is_started=_is_started(mapping_of(node, name)))]
+        return [route] if self._runs(mapping_of(node, name), route) else []
 
-    def _is_started(self, mapping: Mapping, route: Route) -> bool:
-        text = (mapping.text("autoStartup") or "true").lower()
-        if text not in ("true", "false"):
-            raise mapping.entries["autoStartup"].location.error(f"autoStartup is {text[:60]!r}, neither true nor false")
-        if text == "false":
+    def _runs(self, mapping: Mapping, route: Route) -> bool:
+        is_started = _is_started(mapping)
+        if not is_started:
             self._warnings.append(str(route.location.error(f"{route.name} has autoStartup=false, so it is not run")))
-        return text == "true"
+        return is_started
 
     def _error_handler(self, node: Node, location: Location) -> Endpoint:
         handler = mapping_of(node, "errorHandler")
@@ -228,6 +235,13 @@ class _Parser:
         return Route(mapping.location, name, source, self._steps.steps(mapping.node("steps")), dead_letters, Patience())
 
 
+def _is_started(mapping: Mapping) -> bool:
+    text = (mapping.text("autoStartup") or "true").lower()
+    if text not in ("true", "false"):
+        raise mapping.entries["autoStartup"].location.error(f"autoStartup is {text[:60]!r}, neither true nor false")
+    return text == "true"
+
+
 def _engine(words: Mapping) -> str:
     engine = words.text("engine") or ANY_ENGINE
     if engine and engine not in ENGINES:
@@ -245,7 +259,7 @@ def _check(route: Route, names: set[str]) -> None:
     if route.name in names:
         raise route.location.error(f"there are two routes {route.name!r}")
     names.add(route.name)
-    if not endpoints_of(route.steps):
+    if not endpoints_of(route.steps) and not any(isinstance(step, Log) for step in route.steps):
         raise route.location.error(f"the route {route.name!r} has no endpoint; add a step to")
     _check_state(route.steps, may_keep=True)
     if route.dead_letters is not None:
@@ -274,6 +288,8 @@ def _check_state(steps: list[Step], may_keep: bool) -> None:
     for step in steps:
         if isinstance(step, (Aggregate, Deduplicate)) and not may_keep:
             raise step.location.error("put aggregate and deduplicate before the first to, wireTap or branch of a route")
+        if isinstance(step, (Delay, Throttle)) and not may_keep:
+            raise step.location.error("put delay and throttle before the first to, wireTap or branch of a route")
         if is_branching(step):
             may_keep = False
         for branch in branches_of(step):

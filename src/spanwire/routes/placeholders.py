@@ -46,6 +46,8 @@ class Placeholders:
         if node.text is None:
             return node
         word = replace(node, text=self._fill_text(node.text, node.location))
+        if word.raw:
+            return replace(word, raw=word.text or "")
         return self._fill_spring(word) if is_spring else word
 
     def _fill_spring(self, word: Word) -> Word:

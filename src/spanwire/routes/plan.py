@@ -6,7 +6,8 @@ the format and may contain credentials under any name: only names are shown, and
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, Protocol
 
 from spanwire.routes.masking import HIDDEN, jdbc_address, without_secrets
 from spanwire.routes.model import (
@@ -15,25 +16,40 @@ from spanwire.routes.model import (
     CallFunction,
     Choice,
     Deduplicate,
+    Delay,
     Endpoint,
     Filter,
+    Gather,
+    Idempotent,
     Join,
+    Log,
     Multicast,
+    Nesting,
     RemoveHeader,
     Route,
     SetHeader,
     Split,
+    SplitBody,
     Step,
+    Throttle,
     To,
     Transform,
 )
-from spanwire.routes.parsing import RouteFile
 
 HARMLESS: Final = frozenset(
     "batchsize compression dateformat delimiter driver encoding fetchsize header inferschema maxfilespertrigger mode "
     "multiline numpartitions parquet.enable.dictionary sep startingoffsets subscribe timestampformat topic".split()
 )
 INDENT: Final = "  "
+
+
+class RouteFile(Protocol):
+    """The part of a route file that a plan shows."""
+
+    @property
+    def routes(self) -> Sequence[Route]:
+        """Return the routes."""
+        ...
 
 
 def plan_of(file: RouteFile) -> str:
@@ -78,7 +94,7 @@ def _step_lines(steps: list[Step], depth: int) -> list[str]:
     lines: list[str] = []
     for step in steps:
         lines.append(INDENT * depth + step_text(step))
-        if isinstance(step, Filter) and step.is_branch:
+        if isinstance(step, Nesting) and step.is_branch:
             lines += _step_lines(step.steps, depth + 1)
         elif isinstance(step, Choice):
             for condition, branch in step.branches:
@@ -112,6 +128,10 @@ def _row_step_text(step: Step) -> str:
         return f"set {step.name} to {step.value.language} {step.value.text}"
     if isinstance(step, RemoveHeader):
         return f"remove {step.name}"
+    if isinstance(step, (SplitBody, Gather, Idempotent, Throttle, Delay, Log)):
+        return _message_step_text(step)
+    if isinstance(step, Transform) and step.body is not None:
+        return f"set the text to {step.body.language} {step.body.text}"
     if isinstance(step, Transform):
         word = "select" if step.only else "set"
         return f"{word} {_pairs(step.columns)}"
@@ -127,6 +147,22 @@ def _row_step_text(step: Step) -> str:
         return f"first row of each {step.key} within {step.watermark}"
     assert isinstance(step, Join)
     return f"{'left join' if step.is_left else 'join'} {describe(step.table)} on {step.on}: {_pairs(step.columns)}"
+
+
+def _message_step_text(step: SplitBody | Gather | Idempotent | Throttle | Delay | Log) -> str:
+    if isinstance(step, SplitBody):
+        return f"a message for each part by {step.language} {step.text!r}"
+    if isinstance(step, Gather):
+        limits = [] if step.size is None else [f"{step.size} messages"]
+        limits += [] if step.timeout_ms is None else [f"{step.timeout_ms} ms after the first"]
+        return f"gather messages with the same {step.key.text}: {step.strategy}, complete by {' or '.join(limits)}"
+    if isinstance(step, Idempotent):
+        return f"first message of each {step.key.text}, {step.size} keys at a time"
+    if isinstance(step, Throttle):
+        return f"{step.count} messages in {step.period_ms} ms at most"
+    if isinstance(step, Delay):
+        return f"not before {step.delay_ms} ms after the arrival"
+    return f"log {step.message.text}"
 
 
 def _pairs(pairs: list[tuple[str, str]]) -> str:

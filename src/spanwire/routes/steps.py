@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from spanwire.model.errors import ConfigurationError
-from spanwire.pipeline.selectors.selector_evaluation import parse
 from spanwire.routes.beans import texts_of
-from spanwire.routes.endpoints import EndpointReader
+from spanwire.routes.endpoints import LOG, EndpointReader
+from spanwire.routes.expressions import (
+    LANGUAGE_WORDS,
+    condition_of,
+    sql_of,
+    value_expression,
+    value_of,
+)
+from spanwire.routes.message_steps import MessageStepReader
 from spanwire.routes.model import (
+    COMPONENT,
     CONSTANT,
-    LANGUAGES,
-    SELECTOR,
     SQL,
     TIME,
     Aggregate,
@@ -23,6 +28,7 @@ from spanwire.routes.model import (
     Expression,
     Filter,
     Join,
+    Log,
     Multicast,
     RemoveHeader,
     SetHeader,
@@ -33,7 +39,6 @@ from spanwire.routes.model import (
 )
 from spanwire.routes.nodes import Location, Mapping, Node, Word, items_of, mapping_of, text_of
 
-SIMPLE: Final = "simple"
 REMARKS: Final = ("id", "description")
 ENDPOINT_WORDS: Final = ("uri", "parameters", *REMARKS)
 JAVA: Final = "it calls Java; write transform: {function: module.name} for Python, or sql"
@@ -53,10 +58,8 @@ UNSUPPORTED_STEPS: Final[dict[str, str]] = {
     **dict.fromkeys(("enrich", "pollEnrich"), "write join with a table"),
     **dict.fromkeys(("inOnly", "inOut"), "write to"),
     **dict.fromkeys(("resequence", "sort"), "rows of a batch have no order"),
-    **dict.fromkeys(("throttle", "delay", "sample"), "maxRowsPerBatch and --trigger say how much is read and when"),
-    **dict.fromkeys(
-        ("log", "step", "stop", "loop", "threads", "transacted", "setExchangePattern", "kamelet"), LEFT_OUT
-    ),
+    **dict.fromkeys(("sample",), "write throttle, or filter"),
+    **dict.fromkeys(("step", "stop", "loop", "threads", "transacted", "setExchangePattern", "kamelet"), LEFT_OUT),
     **dict.fromkeys(("onCompletion", "intercept", "interceptFrom", "interceptSendToEndpoint", "policy"), LEFT_OUT),
 }
 DEFAULT_KEY: Final = "JMSMessageID"
@@ -66,8 +69,11 @@ BODY: Final = "text"
 class StepReader:
     """Reads steps, with an `EndpointReader` for their endpoints."""
 
-    def __init__(self, endpoints: EndpointReader) -> None:
+    def __init__(self, endpoints: EndpointReader, classes: dict[str, str] | None = None) -> None:
+        """``classes`` has the classes of beans by name."""
         self._endpoints: Final[EndpointReader] = endpoints
+        messages = MessageStepReader(self.steps, classes or {})
+        self._messages: Final[MessageStepReader] = messages
         self._readers: Final[dict[str, Callable[[Node, Location], Step]]] = {
             "filter": self._filter,
             "setHeader": self._set_header,
@@ -86,6 +92,9 @@ class StepReader:
             "multicast": self._multicast,
             "wireTap": self._tap,
             "to": self._to,
+            "throttle": messages.throttle,
+            "delay": messages.delay,
+            "log": messages.log,
         }
 
     def steps(self, node: Node | None) -> list[Step]:
@@ -118,13 +127,13 @@ class StepReader:
 
     def _filter(self, node: Node, location: Location) -> Step:
         mapping = mapping_of(node, "filter")
-        mapping.check("word of filter", (*LANGUAGES, SIMPLE, "expression", "steps", *REMARKS))
+        mapping.check("word of filter", (*LANGUAGE_WORDS, "steps", *REMARKS))
         return Filter(condition_of(mapping), self.steps(mapping.node("steps")), mapping.node("steps") is not None)
 
     def _set_header(self, node: Node, location: Location) -> Step:
         mapping = mapping_of(node, "setHeader")
-        mapping.check("word of setHeader", (*LANGUAGES, SIMPLE, "expression", "name", *REMARKS))
-        return SetHeader(location, mapping.require("name", "setHeader"), expression_of(mapping))
+        mapping.check("word of setHeader", (*LANGUAGE_WORDS, "name", *REMARKS))
+        return SetHeader(location, mapping.require("name", "setHeader"), value_expression(mapping))
 
     def _remove_header(self, node: Node, location: Location) -> Step:
         if isinstance(node, Word):
@@ -135,12 +144,12 @@ class StepReader:
 
     def _set_body(self, node: Node, location: Location) -> Step:
         mapping = mapping_of(node, "setBody")
-        mapping.check("word of setBody", (*LANGUAGES, SIMPLE, "expression", *REMARKS))
-        return Transform(location, [(BODY, sql_of(expression_of(mapping)))], only=False)
+        mapping.check("word of setBody", (*LANGUAGE_WORDS, *REMARKS))
+        return _set_body(value_expression(mapping), location)
 
     def _transform(self, node: Node, location: Location) -> Step:
         mapping = mapping_of(node, "transform")
-        known = (*LANGUAGES, SIMPLE, "expression", "columns", "select", "function", *REMARKS)
+        known = (*LANGUAGE_WORDS, "columns", "select", "function", *REMARKS)
         mapping.check("word of transform", known)
         function = mapping.text("function")
         if function is not None:
@@ -152,15 +161,19 @@ class StepReader:
             columns = mapping.node(word)
             if columns is not None:
                 return Transform(location, pairs_of(columns, word), only=word == "select")
-        return Transform(location, [(BODY, sql_of(expression_of(mapping)))], only=False)
+        return _set_body(value_expression(mapping), location)
 
     def _split(self, node: Node, location: Location) -> Step:
         mapping = mapping_of(node, "split")
+        if SQL not in mapping.entries:
+            return self._messages.split(mapping, location)
         mapping.check("word of split", (SQL, *REMARKS))
         return Split(location, mapping.require(SQL, "split"))
 
     def _aggregate(self, node: Node, location: Location) -> Step:
         mapping = mapping_of(node, "aggregate")
+        if "window" not in mapping.entries and "columns" not in mapping.entries:
+            return self._messages.gather(mapping, location)
         mapping.check("word of aggregate", ("window", "slide", "watermark", "by", "columns", "time", *REMARKS))
         by, columns = mapping.node("by"), mapping.node("columns")
         if columns is None:
@@ -177,6 +190,8 @@ class StepReader:
 
     def _deduplicate(self, node: Node, location: Location) -> Step:
         mapping = mapping_of(node, "deduplicate")
+        if any(word in mapping.entries for word in LANGUAGE_WORDS):
+            return self._messages.idempotent(mapping, location)
         mapping.check("word of deduplicate", ("key", "watermark", "time", *REMARKS))
         key = mapping.text("key") or DEFAULT_KEY
         watermark = mapping.require("watermark", "deduplicate")
@@ -202,7 +217,7 @@ class StepReader:
         branches: list[tuple[Expression, list[Step]]] = []
         for item in items_of(mapping.node("when"), "when"):
             when = mapping_of(item, "when")
-            when.check("word of when", (*LANGUAGES, SIMPLE, "expression", "steps", *REMARKS))
+            when.check("word of when", (*LANGUAGE_WORDS, "steps", *REMARKS))
             branches.append((condition_of(when), self.steps(when.node("steps"))))
         if not branches:
             raise location.error("choice needs when, a list")
@@ -228,10 +243,24 @@ class StepReader:
         return Multicast(location, branches)
 
     def _to(self, node: Node, location: Location) -> Step:
-        return To(self.endpoint(node, location))
+        return self._send(self.endpoint(node, location), location, is_tap=False)
 
     def _tap(self, node: Node, location: Location) -> Step:
-        return To(self.endpoint(node, location), is_tap=True)
+        return self._send(self.endpoint(node, location), location, is_tap=True)
+
+    def _send(self, endpoint: Endpoint, location: Location, is_tap: bool) -> Step:
+        if endpoint.kind == COMPONENT and endpoint.format == LOG:
+            level = endpoint.options.get("level", "INFO").upper()
+            text = "${body}" if endpoint.options.get("showBody", "true").lower() == "true" else "${id}"
+            return Log(location, value_of(location, text), level, endpoint.destination)
+        return To(endpoint, is_tap)
+
+
+def _set_body(value: Expression, location: Location) -> Step:
+    if value.language == SQL:
+        return Transform(location, [(BODY, value.text)], only=False)
+    columns = [(BODY, sql_of(value))] if value.language == CONSTANT else []
+    return Transform(location, columns, only=False, body=value)
 
 
 def parameters_of(mapping: Mapping) -> dict[str, str]:
@@ -246,47 +275,3 @@ def pairs_of(node: Node, name: str) -> list[tuple[str, str]]:
     if not pairs:
         raise node.location.error(f"{name} is empty")
     return pairs
-
-
-def expression_of(mapping: Mapping) -> Expression:
-    """Return the only expression of a step: a language with its text, directly or under ``expression``."""
-    inner = mapping.node("expression")
-    owner = mapping if inner is None else mapping_of(inner, "expression")
-    if inner is not None:
-        owner.check("language", LANGUAGES)
-    if SIMPLE in owner.entries:
-        raise owner.entries[SIMPLE].location.error("the language simple is not understood; write it as sql or selector")
-    languages = [name for name in LANGUAGES if name in owner.entries]
-    if len(languages) != 1:
-        raise mapping.location.error(f"this step needs one of {', '.join(LANGUAGES)}")
-    location = owner.entries[languages[0]].location
-    expression = Expression(location, languages[0], owner.require(languages[0], "this step"))
-    if expression.language == SELECTOR:
-        try:
-            parse(expression.text)
-        except ConfigurationError as error:
-            raise location.error(str(error).removeprefix("spanwire: ")) from None
-    return expression
-
-
-def condition_of(mapping: Mapping) -> Expression:
-    """Return the condition of a step."""
-    expression = expression_of(mapping)
-    if expression.language == CONSTANT:
-        raise expression.location.error("a condition is a selector or sql")
-    return expression
-
-
-def sql_of(expression: Expression) -> str:
-    """Return a value as SQL; a selector is a condition and no value."""
-    if expression.language == SELECTOR:
-        raise expression.location.error("a value is sql or constant; selector is for conditions")
-    if expression.language == SQL:
-        return expression.text
-    return quote(expression.text)
-
-
-def quote(text: str) -> str:
-    """Return a text as an SQL literal."""
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"

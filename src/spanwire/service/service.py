@@ -426,7 +426,9 @@ class BrokerService:
 
     async def _bridge_command(self, action: str, arguments: Mapping[str, object]) -> list[dict[str, object]]:
         if self._bridges is None:
-            raise ConfigurationError("this broker has no bridges; its configuration has no <jmsBridgeConnectors>")
+            raise ConfigurationError(
+                "this broker has no bridges; its configuration has no <jmsBridgeConnectors> and no <camelContext>"
+            )
         return await self._bridges.command(action, arguments)
 
     def links(self) -> list[dict[str, object]]:
@@ -481,7 +483,8 @@ def _bridges(
     configuration: BrokerConfiguration, directory: Path | None, convertors: Path | None
 ) -> BridgeChildProcess | None:
     """Return the child for the bridges of a configuration, loaded only for a broker with bridges."""
-    if not configuration.bridges:
+    if not configuration.bridges and not configuration.routes:
         return None
     child_class = cast("type[BridgeChildProcess]", registry.load(registry.BRIDGE_CHILD))
-    return child_class(configuration.bridges, directory, convertors=convertors)
+    definitions = (*configuration.bridges, *configuration.routes)
+    return child_class(definitions, directory, convertors=convertors)

@@ -9,6 +9,7 @@ from dataclasses import fields, replace
 from spanwire.bridges.files.definition_json import definition_of, plain_definition
 from spanwire.bridges.model.definition import BridgeDefinition, ConnectionFactory, RetryPolicy
 from spanwire.bridges.model.message import BridgeMessage
+from spanwire.bridges.model.route_definition import Definition
 from spanwire.bridges.model.steps import AppendMessageId, ClearReplyTo, ProxyReplyTo
 from spanwire.bridges.running.hosted import HostedBridges
 from spanwire.bridges.running.links import Link
@@ -55,7 +56,7 @@ class Links:
         self.opened: list[QuietLink] = []
         self.is_away = False
 
-    def opener(self, bridge: BridgeDefinition) -> Callable[[], Awaitable[Link]]:
+    def opener(self, bridge: Definition) -> Callable[[], Awaitable[Link]]:
         async def open_one() -> Link:
             if self.is_away:
                 raise JmsError("no broker")

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from spanwire.bridges.model.definition import BridgeDefinition
 from spanwire.bridges.model.message import BridgeMessage
+from spanwire.bridges.model.route_definition import Definition
 from spanwire.bridges.running.links import Link
 from spanwire.bridges.running.process import BridgeProcess
 from spanwire.model.errors import ConfigurationError, JmsError
@@ -46,10 +46,10 @@ class HangingTarget:
         self.is_closed = True
 
 
-def opener(link: Link) -> Callable[[BridgeDefinition], Callable[[], Awaitable[Link]]]:
+def opener(link: Link) -> Callable[[Definition], Callable[[], Awaitable[Link]]]:
     """Return an opener of this link for the bridge ``orders``; other bridges find no broker."""
 
-    def for_bridge(bridge: BridgeDefinition) -> Callable[[], Awaitable[Link]]:
+    def for_bridge(bridge: Definition) -> Callable[[], Awaitable[Link]]:
         async def open_one() -> Link:
             if bridge.name != "orders":
                 raise JmsError("no broker")

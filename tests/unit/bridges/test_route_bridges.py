@@ -59,6 +59,7 @@ def read(text: str) -> RouteFile:
 
 def one(text: str) -> BridgeDefinition:
     (definition,) = bridges_of(read(text).only(EMBEDDED).routes)
+    assert isinstance(definition, BridgeDefinition)
     return definition
 
 
@@ -152,18 +153,17 @@ ROUTE = "- route: {id: r, engine: embedded, from: {uri: 'near:queue:A', steps: [
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (ROUTE % "{to: 'parquet:/x'}", "the engine embedded reaches brokers alone, not parquet"),
+        (ROUTE % "{to: 'parquet:/x'}", "the engine embedded has no endpoint parquet"),
         (
-            ROUTE % "{filter: {selector: 'n > 1'}}, {to: 'far:queue:B'}",
-            "the route r has a step that the engine embedded does not have yet: Filter; run it with engine: spark",
+            ROUTE % "{filter: {sql: 'n > 1'}}, {to: 'far:queue:B'}",
+            "the language sql needs Spark; write selector, simple or constant",
         ),
-        (ROUTE % "{wireTap: 'far:queue:B'}", "the route r does not end with to"),
         (
             ROUTE.replace("queue:A", "queue:A?maxBatchMs=5") % "{to: 'far:queue:B'}",
             "the engine embedded has no option maxBatchMs",
         ),
-        (ROUTE % "{to: 'far:queue:B?priority=7'}", "the engine embedded has no option priority"),
-        (BRIDGE + "    deadLetter: 'near:queue:D'\n", "the route orders has a dead letter endpoint"),
+        (ROUTE % "{to: 'far:queue:B?duplicateIdProperty=x'}", "the engine embedded has no option duplicateIdProperty"),
+        (BRIDGE + "    deadLetter: 'near:queue:D'\n", "the bridge orders has a dead letter endpoint"),
         (BRIDGE.replace("embedded", "embeded"), "there is no engine 'embeded'; did you mean embedded?"),
         (
             BRIDGE.replace("embedded", "spark"),

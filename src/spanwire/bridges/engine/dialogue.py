@@ -1,15 +1,16 @@
 """Events for the state machine of a bridge, and the actions that the machine requests.
 
 One action of input or output is under way at a time: `Connect`, `Recover`, `Receive`, `Acknowledge`, `Send`, `Prepare`,
-`Decide`, `Commit`, `DeadLetter`, `Disconnect` or `Wait`. An action ends with the corresponding event, or with `Failed`.
-`Interrupt` asks for an early end of a `Connect`, `Receive` or `Wait`. The answer is the event of the action, or
-`Interrupted`.
+`Decide`, `Commit`, `DeadLetter`, `Disconnect` or `Wait`; of a route also `Hold` or `Keep`. An action ends with its
+event, or with `Failed`. `Interrupt` asks for an early end of a `Connect`, `Receive`, `Hold` or `Wait`. The answer is
+the event of the action, or `Interrupted`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from spanwire.bridges.engine.route_state import Changes, RouteState
 from spanwire.bridges.model.message import BridgeMessage
 
 
@@ -30,7 +31,9 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Connected:
-    """The link is open."""
+    """The link is open; ``state`` is the stored state of a route."""
+
+    state: RouteState | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +66,19 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The target can never take the message ``index`` of the batch, and has stored nothing of the batch."""
+    """The target can never take the message ``index`` of the batch, and has stored nothing of the batch.
+
+    With ``is_prefix_stored`` the target has the messages before.
+    """
 
     index: int
     reason: str
+    is_prefix_stored: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The changes of the route's state are stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +139,7 @@ Event = (
     | Refused
     | DeadLettered
     | Committed
+    | Kept
     | Disconnected
     | Elapsed
     | Interrupted
@@ -160,9 +173,24 @@ class Acknowledge:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Send the batch."""
+    """Send the batch, or the part of it for one target of a route."""
 
     messages: list[BridgeMessage]
+    target: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Wait so many seconds before the batch is sent."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """Store changes of the route's state."""
+
+    changes: Changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +244,8 @@ Action = (
     | Decide
     | Commit
     | DeadLetter
+    | Hold
+    | Keep
     | Disconnect
     | Wait
     | Interrupt

@@ -9,6 +9,8 @@
 A failure drops the batch and closes the link. The source keeps all unacknowledged messages, so the next link receives
 these messages again. Between two brokers each link begins with RECOVERING, which finishes the branches of a batch that
 was prepared; a minute later a second recovery finds branches that a broker has prepared late.
+
+A route sends to several targets and keeps a state; `RouteWork` decides about its batches.
 """
 
 from __future__ import annotations
@@ -32,8 +34,10 @@ from spanwire.bridges.engine.dialogue import (
     Elapsed,
     Event,
     Failed,
+    Hold,
     Interrupt,
     Interrupted,
+    Keep,
     Pause,
     Prepare,
     Receive,
@@ -46,10 +50,13 @@ from spanwire.bridges.engine.dialogue import (
     Stop,
     Wait,
 )
+from spanwire.bridges.engine.route_processor import MessageAtFaultError
+from spanwire.bridges.engine.route_work import RouteWork
 from spanwire.bridges.engine.states import ENDS, FALLIBLE, INTERRUPTIBLE, BridgeState, Phase
 from spanwire.bridges.model.definition import BridgeDefinition
 from spanwire.bridges.model.message import BridgeMessage
 from spanwire.bridges.model.qualities import BatchStep, is_distributed, steps_of
+from spanwire.bridges.model.route_definition import Definition, RouteDefinition
 from spanwire.bridges.model.steps import apply_steps
 from spanwire.model.environment import Time
 from spanwire.model.errors import LocalProtocolError, MessageFormatError
@@ -65,6 +72,12 @@ GROWING_FIRST_S: Final = 1.0  # seconds; first pause with failureRetryInterval -
 GROWING_MAX_S: Final = 60.0  # seconds; longest pause with failureRetryInterval -1
 MAX_DOUBLINGS: Final = 10  # of the growing pause, more would exceed the longest pause
 MAX_ERROR: Final = 1_000  # characters of an error in the status
+PHASES: Final[dict[type, Phase]] = {
+    Hold: Phase.HOLDING,
+    Send: Phase.SENDING,
+    Keep: Phase.KEEPING,
+    Acknowledge: Phase.ACKNOWLEDGING,
+}  # of the actions of a route
 
 logger = logging.getLogger(__name__)
 
@@ -72,13 +85,14 @@ logger = logging.getLogger(__name__)
 class BridgeMachine:
     """Decides the next actions of one bridge. `handle` takes an event with the time and returns actions."""
 
-    def __init__(self, definition: BridgeDefinition, ends_when_empty: bool = False) -> None:
+    def __init__(self, definition: Definition, ends_when_empty: bool = False) -> None:
         self.name: Final[str] = definition.name
         self.state = BridgeState.STOPPED
         self.phase = Phase.NONE
         self.counters: Final[BridgeCounters] = BridgeCounters()
         self.last_error: str | None = None
-        self._definition: Final[BridgeDefinition] = definition
+        self._definition: Final[Definition] = definition
+        self._work: Final = RouteWork(definition) if isinstance(definition, RouteDefinition) else None
         self._steps: Final[tuple[BatchStep, ...]] = steps_of(definition)
         self._is_distributed: Final[bool] = is_distributed(definition)
         self._ends_when_empty: Final[bool] = ends_when_empty
@@ -129,7 +143,7 @@ class BridgeMachine:
         if isinstance(event, Received):
             return self._on_received(event.messages, now)
         if isinstance(event, Refused):
-            return self._refuse(event.index, event.reason, now)
+            return self._on_refused(event, now)
         if isinstance(event, DeadLettered):
             self.counters.dead_letters += 1
             return self._on_batch_over(now)
@@ -139,7 +153,11 @@ class BridgeMachine:
         self, event: Connected | Recovered | Disconnected | Elapsed | Interrupted, now: Time
     ) -> list[Action]:
         if isinstance(event, Connected):
+            if self._work is not None:
+                self._work.connected(event.state)
             return self._on_connected(now)
+        if self.phase is Phase.HOLDING:
+            return self._next_step(now) if isinstance(event, Elapsed) else self._disconnect()
         if isinstance(event, Recovered):
             return self._on_recovered(event, now)
         if isinstance(event, Disconnected):
@@ -231,6 +249,10 @@ class BridgeMachine:
             wait_s = max(0.0, self._last_arrival + limits.quiet_ms / 1000 - now.monotonic)
         self.phase = Phase.RECEIVING
         size = 1 if self._singly > 0 else limits.size - len(self._batch)
+        if self._work is not None:
+            size = max(1, min(size, self._work.batch_limit or size))
+            due_s = self._work.due_s(now)
+            wait_s = wait_s if due_s is None else min(wait_s, due_s)
         return [Receive(size, MAX_BATCH_BYTES - self._batch_bytes, wait_s)]
 
     def _on_received(self, messages: list[BridgeMessage], now: Time) -> list[Action]:
@@ -243,6 +265,8 @@ class BridgeMachine:
                 self.counters.redelivered += message.is_redelivered
         if self._batch:
             return self._begin_steps(now) if self._is_batch_complete(bool(messages), now) else self._receive(now)
+        if self._work is not None and self._work.due_s(now) == 0.0 and self._goal is BridgeState.RUNNING:
+            return self._begin_steps(now)
         if self._ends_when_empty and not messages:
             self._goal = BridgeState.STOPPED
         return self._receive(now) if self._goal is BridgeState.RUNNING else self._disconnect()
@@ -258,6 +282,9 @@ class BridgeMachine:
         return now.monotonic >= self._last_arrival + limits.quiet_ms / 1000
 
     def _begin_steps(self, now: Time) -> list[Action]:
+        if self._work is not None:
+            return self._begin_work(self._work, now)
+        assert isinstance(self._definition, BridgeDefinition), "a route has its work"
         self._step = 0
         for index, message in enumerate(self._batch):
             try:
@@ -265,6 +292,22 @@ class BridgeMachine:
             except MessageFormatError as error:
                 return self._refuse(index, str(error), now)
         return self._next_step(now)
+
+    def _begin_work(self, work: RouteWork, now: Time) -> list[Action]:
+        try:
+            work.begin(self._batch, now)
+        except MessageAtFaultError as error:
+            return self._refuse(error.index, str(error), now)
+        return self._next_step(now)
+
+    def _on_refused(self, event: Refused, now: Time) -> list[Action]:
+        if self._work is None:
+            return self._refuse(event.index, event.reason, now)
+        if self._work.refused(event.index, event.reason, event.is_prefix_stored):
+            return self._next_step(now)
+        if not self._batch:  # the message of a group, which is in the state alone
+            return self._fail(Failed(event.reason), now)
+        return self._refuse(0, event.reason, now)
 
     def _refuse(self, index: int, reason: str, now: Time) -> list[Action]:
         """Take out a message that can never be sent, so that it does not stop the bridge.
@@ -287,6 +330,13 @@ class BridgeMachine:
         return [DeadLetter(reason[:MAX_ERROR])]
 
     def _next_step(self, now: Time) -> list[Action]:
+        if self._work is not None:
+            action = self._work.next()
+            if action is None:
+                self.counters.dead_letters += self._work.finish()
+                return self._on_batch_done(now) if self._batch else self._on_batch_over(now)
+            self.phase = PHASES[type(action)]
+            return [action]
         if self._step >= len(self._steps):
             return self._on_batch_done(now)
         step = self._steps[self._step]
@@ -336,7 +386,7 @@ class BridgeMachine:
 
     def _may_have_lost(self, event: Failed) -> bool:
         """Return True if the source has, or may have, an acknowledgement of unsent messages."""
-        if self._steps[0] is not BatchStep.ACKNOWLEDGE:
+        if self._steps[:1] != (BatchStep.ACKNOWLEDGE,):
             return False
         return self.phase is Phase.SENDING or (self.phase is Phase.ACKNOWLEDGING and not event.is_without_effect)
 

@@ -25,6 +25,7 @@ from spanwire.bridges.engine.dialogue import (
     Disconnected,
     Elapsed,
     Interrupted,
+    Kept,
     Prepared,
     Received,
     Recovered,
@@ -57,6 +58,8 @@ class Phase(Enum):
     DECIDING = "deciding"
     COMMITTING = "committing"
     DEAD_LETTERING = "dead-lettering"
+    HOLDING = "holding"
+    KEEPING = "keeping"
     DISCONNECTING = "disconnecting"
     WAITING = "waiting"
 
@@ -73,10 +76,12 @@ ENDS: Final[dict[Phase, tuple[type, ...]]] = {
     Phase.DECIDING: (Decided,),
     Phase.COMMITTING: (Committed,),
     Phase.DEAD_LETTERING: (DeadLettered,),
+    Phase.HOLDING: (Elapsed, Interrupted),
+    Phase.KEEPING: (Kept,),
     Phase.DISCONNECTING: (Disconnected,),
     Phase.WAITING: (Elapsed, Interrupted),
 }
-INTERRUPTIBLE: Final = (Phase.CONNECTING, Phase.RECEIVING, Phase.WAITING)
+INTERRUPTIBLE: Final = (Phase.CONNECTING, Phase.RECEIVING, Phase.HOLDING, Phase.WAITING)
 FALLIBLE: Final = (
     Phase.CONNECTING,
     Phase.RECOVERING,
@@ -87,4 +92,5 @@ FALLIBLE: Final = (
     Phase.DECIDING,
     Phase.COMMITTING,
     Phase.DEAD_LETTERING,
+    Phase.KEEPING,
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any, Final
 
+from spanwire.bridges.files.route_json import is_plain_route, plain_route, route_of
 from spanwire.bridges.model.definition import (
     BatchLimits,
     BridgeDefinition,
@@ -18,6 +19,7 @@ from spanwire.bridges.model.definition import (
     Target,
 )
 from spanwire.bridges.model.directory import Directory
+from spanwire.bridges.model.route_definition import Definition, RouteDefinition
 from spanwire.bridges.model.steps import (
     AppendMessageId,
     ClearReplyTo,
@@ -37,8 +39,10 @@ STEPS: Final[dict[str, type[Step]]] = {
 }
 
 
-def plain_definition(definition: BridgeDefinition) -> Plain:
+def plain_definition(definition: Definition) -> Plain:
     """Return a definition as plain values."""
+    if isinstance(definition, RouteDefinition):
+        return plain_route(definition)
     return {
         **_plain(definition),
         "source": _plain_end(definition.source),
@@ -50,8 +54,10 @@ def plain_definition(definition: BridgeDefinition) -> Plain:
     }
 
 
-def definition_of(values: Plain) -> BridgeDefinition:
+def definition_of(values: Plain) -> Definition:
     """Return the definition of the values of `plain_definition`."""
+    if is_plain_route(values):
+        return route_of(values)
     parts = {
         "source": Source(**_end(values["source"])),
         "target": Target(**_end(values["target"])),

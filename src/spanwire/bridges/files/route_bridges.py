@@ -1,7 +1,7 @@
-"""Routes of a route file whose engine is ``embedded``, as bridges.
+"""Routes of a route file for the engine ``embedded``, as bridges or as routes that run message by message.
 
-A route is a bridge if it takes messages from one destination of a broker to one other, such as a ``jmsBridge``. Other
-endpoints, and steps that no bridge has yet, are refused by name.
+A route is a bridge if it takes messages unchanged from one destination of a broker to one other, such as a
+``jmsBridge``. A bridge has all qualities of service.
 """
 
 from __future__ import annotations
@@ -10,70 +10,63 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
+from spanwire.bridges.files.endpoint_options import SOURCE_OPTIONS, TARGET_OPTIONS, check_options, factory_of
+from spanwire.bridges.files.route_definitions import route_definition
 from spanwire.bridges.model.definition import (
     DEFAULT_BATCH_SIZE,
     BatchLimits,
     BridgeDefinition,
-    ConnectionFactory,
     Quality,
     RetryPolicy,
     Source,
     Target,
 )
 from spanwire.bridges.model.qualities import is_same_broker
+from spanwire.bridges.model.route_definition import Definition
 from spanwire.bridges.model.steps import AppendMessageId, DropTemporaryReplyTo
 from spanwire.bridges.model.steps import Step as BridgeStep
-from spanwire.model.secret import Secret
 from spanwire.model.written_destination import written_destination
 from spanwire.routes.bridge_parameters import FOREVER
 from spanwire.routes.model import APPENDED_IDS, BROKER, Endpoint, Route, SetHeader, Step, To
 
-STORES: Final = ("trustStore", "trustStorePassword", "keyStore", "keyStorePassword")
-FACTORY: Final = ("url", "user", "password", *STORES)
-# Options of the data source with a meaning here.
-SOURCE_OPTIONS: Final = (
-    *FACTORY,
-    "destination",
-    "clientId",
-    "selector",
-    "subscription",
-    "subscriptionDurable",
-    "maxRowsPerBatch",
-    "qualityOfServiceMode",
-)
 BATCH_TIME: Final = "maxBatchMs"  # what maxBatchTime of a jmsBridge is to Spark; here the parameter itself counts
-TARGET_OPTIONS: Final = (*FACTORY, "destination", "qualityOfServiceMode", "dropTemporaryReplyTo")
 
 
-def bridges_of(routes: Iterable[Route]) -> list[BridgeDefinition]:
-    """Return the bridges of routes.
+def bridges_of(routes: Iterable[Route]) -> list[Definition]:
+    """Return the bridges and routes of a file.
 
     Raises:
-        ConfigurationError: a route has an endpoint, a step or an option that no bridge has.
+        ConfigurationError: a route has an endpoint, a step or an option that the engine embedded does not have.
     """
-    return [bridge_of_route(route) for route in routes]
+    return [definition_of_route(route) for route in routes]
 
 
-def bridge_of_route(route: Route) -> BridgeDefinition:
-    """Return the bridge of a route; see `bridges_of`."""
-    if route.dead_letters is not None:
-        raise route.location.error(
-            f"the route {route.name} has a dead letter endpoint, which the engine embedded does not use: the broker of "
-            "the source makes such messages dead letters; remove it"
-        )
-    target_endpoint = _target_of(route)
+def definition_of_route(route: Route) -> Definition:
+    """Return the bridge or the route of one route; see `bridges_of`."""
+    target = _only_target(route)
+    if target is None:
+        if route.bridge is not None:
+            raise route.location.error(
+                f"the bridge {route.name} has a dead letter endpoint, which the engine embedded does not use: the "
+                "broker of the source makes such messages dead letters; remove it"
+            )
+        return route_definition(route)
+    return _bridge(route, target)
+
+
+def _bridge(route: Route, target_endpoint: Endpoint) -> BridgeDefinition:
     has_quiet_time = route.bridge is not None and route.bridge.quiet_ms is not None
-    _check(route, route.source, (*SOURCE_OPTIONS, BATCH_TIME) if has_quiet_time else SOURCE_OPTIONS)
-    _check(route, target_endpoint, TARGET_OPTIONS)
+    check_options(route, route.source, (*SOURCE_OPTIONS, BATCH_TIME) if has_quiet_time else SOURCE_OPTIONS)
+    check_options(route, target_endpoint, TARGET_OPTIONS)
     options = route.source.options
     source = Source(
-        _factory(options),
+        factory_of(options),
         written_destination(options["destination"]),
         options.get("selector"),
         options.get("subscription"),
         options.get("clientId"),
     )
-    target = Target(_factory(target_endpoint.options), written_destination(target_endpoint.options["destination"]))
+    target = Target(factory_of(target_endpoint.options), written_destination(target_endpoint.options["destination"]))
     definition = BridgeDefinition(
         route.name,
         source,
@@ -82,6 +75,7 @@ def bridge_of_route(route: Route) -> BridgeDefinition:
         Quality(target_endpoint.options.get("qualityOfServiceMode", Quality.DUPLICATES_OK.value)),
         _batch(route),
         _retry(route),
+        route.is_started,
     )
     if is_same_broker(definition):
         return definition
@@ -99,24 +93,17 @@ def _retry(route: Route) -> RetryPolicy:
     return RetryPolicy(FOREVER, FOREVER)  # as Camel's, with growing pauses
 
 
-def _target_of(route: Route) -> Endpoint:
-    """Return the only endpoint of a route that ends with it."""
+def _only_target(route: Route) -> Endpoint | None:
+    """Return the endpoint of a route that only forwards messages; None for any other route."""
+    if route.dead_letters is not None or not route.steps:
+        return None
     last = route.steps[-1]
-    if not isinstance(last, To) or last.is_tap:
-        raise route.location.error(f"the route {route.name} does not end with to, which the engine embedded needs")
-    for step in route.steps[:-1]:
-        if not is_id_list(step):
-            raise route.location.error(
-                f"the route {route.name} has a step that the engine embedded does not have yet: {type(step).__name__}; "
-                "run it with engine: spark"
-            )
-    for endpoint in (route.source, last.endpoint):
-        if endpoint.kind != BROKER:
-            raise endpoint.location.error(
-                f"the engine embedded reaches brokers alone, not {endpoint.format}; run the route {route.name} with "
-                "engine: spark"
-            )
-    return last.endpoint
+    if not isinstance(last, To) or last.is_tap or not all(is_id_list(step) for step in route.steps[:-1]):
+        return None
+    if route.source.kind != BROKER or last.endpoint.kind != BROKER:
+        return None
+    is_plain = all(name in TARGET_OPTIONS for name in last.endpoint.options)
+    return last.endpoint if is_plain or route.bridge is not None else None
 
 
 def is_id_list(step: Step) -> bool:
@@ -126,28 +113,3 @@ def is_id_list(step: Step) -> bool:
 
 def _steps(steps: list[Step]) -> tuple[BridgeStep, ...]:
     return tuple(AppendMessageId() for step in steps if is_id_list(step))
-
-
-def _check(route: Route, endpoint: Endpoint, known: tuple[str, ...]) -> None:
-    for name in endpoint.options:
-        if name not in known:
-            raise endpoint.location.error(
-                f"the engine embedded has no option {name}; remove it, or run the route {route.name} with engine: spark"
-            )
-
-
-def _factory(options: dict[str, str]) -> ConnectionFactory:
-    return ConnectionFactory(
-        options["url"],
-        options.get("user"),
-        _secret(options, "password"),
-        options.get("trustStore"),
-        _secret(options, "trustStorePassword"),
-        options.get("keyStore"),
-        _secret(options, "keyStorePassword"),
-    )
-
-
-def _secret(options: dict[str, str], name: str) -> Secret | None:
-    text = options.get(name)
-    return None if text is None else Secret(text)

@@ -98,3 +98,4 @@ class BridgeDefinition:
     quality: Quality = Quality.DUPLICATES_OK
     batch: BatchLimits = BatchLimits()
     retry: RetryPolicy = RetryPolicy()
+    auto_start: bool = True  # without it the bridge waits for an operator

@@ -7,6 +7,7 @@ from typing import Final
 
 from spanwire.bridges.model.definition import BridgeDefinition, Quality, Source
 from spanwire.bridges.model.provider_description import ProviderDescription
+from spanwire.bridges.model.route_definition import Definition, RouteDefinition
 from spanwire.bridges.model.steps import ProxyReplyTo
 from spanwire.model.errors import ConfigurationError
 
@@ -34,13 +35,17 @@ def is_same_broker(definition: BridgeDefinition) -> bool:
     return definition.source.factory == definition.target.factory
 
 
-def is_distributed(definition: BridgeDefinition) -> bool:
+def is_distributed(definition: Definition) -> bool:
     """Return True if each batch is a distributed transaction of two brokers."""
+    if isinstance(definition, RouteDefinition):
+        return False
     return definition.quality is Quality.ONCE_AND_ONLY_ONCE and not is_same_broker(definition)
 
 
-def steps_of(definition: BridgeDefinition) -> tuple[BatchStep, ...]:
-    """Return the steps of a batch."""
+def steps_of(definition: Definition) -> tuple[BatchStep, ...]:
+    """Return the steps of a batch; those of a route follow from its messages."""
+    if isinstance(definition, RouteDefinition):
+        return ()
     return DISTRIBUTED_STEPS if is_distributed(definition) else STEPS[definition.quality]
 
 

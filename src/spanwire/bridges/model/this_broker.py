@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from spanwire.bridges.model.definition import BridgeDefinition, ConnectionFactory
+from spanwire.bridges.model.definition import BridgeDefinition, ConnectionFactory, Source, Target
+from spanwire.bridges.model.route_definition import Definition, RouteDefinition
 
 THIS_BROKER: Final = "vm:"  # URL of the broker whose configuration has the bridge
 
@@ -19,11 +20,37 @@ def is_here(factory: ConnectionFactory) -> bool:
     return factory.url == THIS_BROKER
 
 
-def reached_at(definition: BridgeDefinition, url: str) -> BridgeDefinition:
+def uses_this_broker(definition: Definition) -> bool:
+    """Return True if a bridge or route needs an address of this broker."""
+    targets = definition.targets if isinstance(definition, RouteDefinition) else [definition.target]
+    return any(isinstance(end, (Source, Target)) and is_here(end.factory) for end in (definition.source, *targets))
+
+
+def reached_at(definition: Definition, url: str) -> Definition:
     """Return a definition with the address of this broker in place of ``vm:``."""
+    if isinstance(definition, RouteDefinition):
+        return _route_reached_at(definition, url)
+    return bridge_reached_at(definition, url)
+
+
+def bridge_reached_at(definition: BridgeDefinition, url: str) -> BridgeDefinition:
+    """Return a bridge with the address of this broker in place of ``vm:``."""
     source, target = definition.source, definition.target
     if is_here(source.factory):
         source = replace(source, factory=replace(source.factory, url=url))
     if is_here(target.factory):
         target = replace(target, factory=replace(target.factory, url=url))
     return replace(definition, source=source, target=target)
+
+
+def _route_reached_at(definition: RouteDefinition, url: str) -> RouteDefinition:
+    source = definition.source
+    if isinstance(source, Source) and is_here(source.factory):
+        source = replace(source, factory=replace(source.factory, url=url))
+    targets = [
+        replace(target, factory=replace(target.factory, url=url))
+        if isinstance(target, Target) and is_here(target.factory)
+        else target
+        for target in definition.targets
+    ]
+    return replace(definition, source=source, targets=targets)

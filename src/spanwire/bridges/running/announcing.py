@@ -8,8 +8,9 @@ from typing import Final
 
 from spanwire.bridges.engine.machine import BridgeMachine
 from spanwire.bridges.engine.states import BridgeState
-from spanwire.bridges.model.definition import BridgeDefinition
 from spanwire.bridges.model.diagram import place
+from spanwire.bridges.model.route_definition import Definition, RouteDefinition
+from spanwire.bridges.model.route_diagram import source_text, targets_text
 
 logger = logging.getLogger(__name__)
 
@@ -17,7 +18,7 @@ logger = logging.getLogger(__name__)
 class Announcer:
     """Logs each change of the state of one bridge. ``tell`` receives the line of the first start."""
 
-    def __init__(self, definition: BridgeDefinition, tell: Callable[[str], None]) -> None:
+    def __init__(self, definition: Definition, tell: Callable[[str], None]) -> None:
         self._definition: Final = definition
         self._tell: Final = tell
         self._has_run = False
@@ -46,8 +47,10 @@ class Announcer:
             logger.info("bridge %s: %s", name, machine.state.value)
 
 
-def path_of(definition: BridgeDefinition) -> str:
+def path_of(definition: Definition) -> str:
     """Return source, target and quality of service of a bridge without secrets."""
+    if isinstance(definition, RouteDefinition):
+        return f"{source_text(definition.source)} to {targets_text(definition)}, {definition.quality.value}"
     source, target = definition.source, definition.target
     return (
         f"{source.destination} at {place(source.factory)} to {target.destination} at {place(target.factory)}, "

@@ -1,6 +1,7 @@
 """The process with the bridges of a broker: the broker's commands come in, and states go out.
 
-    → {"bridges": [definition, …], "paused": ["name", …], "convertors": "directory"}      the first line
+    → {"bridges": [definition, …], "paused": ["name", …], "convertors": "directory", "states": "directory"}
+                                                               the first line
     → {"pause": ["name", …]}    {"resume": […]}    {"restart": […]}
     ← {"bridges": [status, …]}                                 the statuses that have changed
     → end of the input: complete the batches, and end
@@ -48,11 +49,12 @@ class BridgeChild:
             return
         order = json.loads(first)
         convertors = Convertors(None if order["convertors"] is None else Path(order["convertors"]))
+        states = None if order.get("states") is None else Path(order["states"])
         bridges = HostedBridges(
             [definition_of(values) for values in order["bridges"]],
             self._tell,
             order["paused"],
-            opener=lambda definition: link_opener(definition, convertors),
+            opener=lambda definition: link_opener(definition, convertors, states),
         )
         ending = asyncio.Event()
         reports = asyncio.create_task(self._report_regularly(bridges))

@@ -22,6 +22,7 @@ from typing import Any, Final
 from spanwire.bridges.model.convertible import Convertible
 from spanwire.bridges.model.definition import BridgeDefinition
 from spanwire.bridges.model.message import BridgeMessage
+from spanwire.bridges.model.route_definition import Definition
 from spanwire.bridges.model.steps import Convert
 from spanwire.bridges.owned_files import check_directory, check_file, read_file
 from spanwire.bridges.ports import MessageRefusedError
@@ -99,7 +100,7 @@ class Convertors:
         return function
 
 
-def convertor_obstacles(definitions: Iterable[BridgeDefinition], directory: Path | None) -> list[str]:
+def convertor_obstacles(definitions: Iterable[Definition], directory: Path | None) -> list[str]:
     """Return one line for each convertor of some bridges that is missing, or can be changed by other users."""
     convertors = Convertors(directory)
     lines: list[str] = []

@@ -10,14 +10,14 @@ from typing import Final
 from spanwire.bridges.engine.counters import BridgeStatus
 from spanwire.bridges.engine.machine import BridgeMachine
 from spanwire.bridges.engine.states import BridgeState
-from spanwire.bridges.model.definition import BridgeDefinition
+from spanwire.bridges.model.route_definition import Definition
 from spanwire.bridges.running.announcing import Announcer
 from spanwire.bridges.running.links import Link
 from spanwire.bridges.running.process import STOP_GRACE_S, link_opener
 from spanwire.bridges.running.runner import BridgeRunner
 from spanwire.client.io.environment import Machine
 
-Opener = Callable[[BridgeDefinition], Callable[[], Awaitable[Link]]]
+Opener = Callable[[Definition], Callable[[], Awaitable[Link]]]
 
 
 class HostedBridge:
@@ -100,7 +100,7 @@ class HostedBridges:
 
     def __init__(
         self,
-        definitions: Iterable[BridgeDefinition],
+        definitions: Iterable[Definition],
         tell: Callable[[str], None],
         paused: Iterable[str] = (),
         stop_grace_s: float = STOP_GRACE_S,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Final, cast
 
@@ -13,13 +13,15 @@ from spanwire import registry
 from spanwire.bridges.engine.counters import BridgeStatus
 from spanwire.bridges.engine.machine import BridgeMachine
 from spanwire.bridges.engine.states import BridgeState
-from spanwire.bridges.model.definition import BridgeDefinition
 from spanwire.bridges.model.provider_description import MAX_CREDIT
 from spanwire.bridges.model.qualities import check_features, check_quality, is_distributed
+from spanwire.bridges.model.route_definition import Definition, RouteDefinition
 from spanwire.bridges.ports import Provider
 from spanwire.bridges.running.announcing import Announcer
 from spanwire.bridges.running.convertors import NO_CONVERTORS, Convertors
 from spanwire.bridges.running.links import Link, open_link
+from spanwire.bridges.running.route_checks import check_route
+from spanwire.bridges.running.route_link import route_opener
 from spanwire.bridges.running.runner import BridgeRunner
 from spanwire.bridges.xa.branches import BranchNames
 from spanwire.bridges.xa.decision_log import DecisionLog
@@ -55,12 +57,15 @@ def provider_of(name: str) -> Provider:
         ) from None
 
 
-def check_bridge(definition: BridgeDefinition) -> None:
+def check_bridge(definition: Definition) -> None:
     """Refuse a bridge that can never start: source, target or quality of service are wrong.
 
     Raises:
         ConfigurationError: the text names the bridge and the remedy.
     """
+    if isinstance(definition, RouteDefinition):
+        check_route(definition, provider_of)
+        return
     try:
         source = provider_of(definition.source.factory.provider)
         target = provider_of(definition.target.factory.provider)
@@ -75,17 +80,19 @@ def check_bridge(definition: BridgeDefinition) -> None:
 class BridgeProcess:
     """Bridges in one event loop. ``tell`` receives one line for each bridge, at the first start.
 
-    ``transactions`` is the directory for decisions about distributed transactions, used only by bridges that need it.
+    ``transactions`` is the directory for decisions about distributed transactions, ``states`` the one for groups and
+    keys of routes. They are used only by bridges and routes that need them.
     """
 
     def __init__(
         self,
-        definitions: list[BridgeDefinition],
+        definitions: Sequence[Definition],
         tell: Callable[[str], None],
         ends_when_empty: bool = False,
         stop_grace_s: float = STOP_GRACE_S,
-        opener: Callable[[BridgeDefinition], Opener] | None = None,
+        opener: Callable[[Definition], Opener] | None = None,
         transactions: Path | None = None,
+        states: Path | None = None,
     ) -> None:
         """Check the definitions, and open the log of decisions. Tests pass an ``opener`` of links.
 
@@ -97,7 +104,7 @@ class BridgeProcess:
             check_bridge(definition)
         machine = Machine()
         self._log: Final = open_decision_log(definitions, transactions) if opener is None else None
-        open_with = _opener(self._log, machine.now) if opener is None else opener
+        open_with = _opener(self._log, machine.now, states) if opener is None else opener
         self._stop_grace_s: Final[float] = stop_grace_s
         self._stopping: Final = asyncio.Event()
         self._runners: Final = [
@@ -151,8 +158,10 @@ async def _wait(tasks: list[asyncio.Task[None]]) -> None:
     await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
 
 
-def link_opener(definition: BridgeDefinition, convertors: Convertors = NO_CONVERTORS) -> Opener:
-    """Return the function that opens a link of a bridge without distributed transactions."""
+def link_opener(definition: Definition, convertors: Convertors = NO_CONVERTORS, states: Path | None = None) -> Opener:
+    """Return the function that opens a link of a route, or of a bridge without distributed transactions."""
+    if isinstance(definition, RouteDefinition):
+        return route_opener(definition, provider_of, states)
     source, target = provider_of(definition.source.factory.provider), provider_of(definition.target.factory.provider)
 
     async def open_one() -> Link:
@@ -161,13 +170,13 @@ def link_opener(definition: BridgeDefinition, convertors: Convertors = NO_CONVER
     return open_one
 
 
-def _opener(log: DecisionLog | None, clock: Callable[[], Time]) -> Callable[[BridgeDefinition], Opener]:
+def _opener(log: DecisionLog | None, clock: Callable[[], Time], states: Path | None) -> Callable[[Definition], Opener]:
     """Return the opener for bridges of which some have distributed transactions."""
     run = secrets.token_hex(RUN_BYTES)
 
-    def open_with(definition: BridgeDefinition) -> Opener:
-        if log is None or not is_distributed(definition):
-            return link_opener(definition)
+    def open_with(definition: Definition) -> Opener:
+        if log is None or isinstance(definition, RouteDefinition) or not is_distributed(definition):
+            return link_opener(definition, states=states)
         source = provider_of(definition.source.factory.provider)
         target = provider_of(definition.target.factory.provider)
         names = BranchNames(log.log_id, definition.name, run)

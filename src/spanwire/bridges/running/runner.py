@@ -24,8 +24,11 @@ from spanwire.bridges.engine.dialogue import (
     Elapsed,
     Event,
     Failed,
+    Hold,
     Interrupt,
     Interrupted,
+    Keep,
+    Kept,
     Pause,
     Prepare,
     Prepared,
@@ -42,8 +45,9 @@ from spanwire.bridges.engine.dialogue import (
 )
 from spanwire.bridges.engine.machine import BridgeMachine
 from spanwire.bridges.engine.states import BridgeState
-from spanwire.bridges.ports import MessageRefusedError
+from spanwire.bridges.ports import MessageRefusedError, PartlySentError
 from spanwire.bridges.running.links import Link
+from spanwire.bridges.running.route_link import RouteLink
 from spanwire.bridges.xa.xa_link import XaLink
 from spanwire.model.environment import Time
 from spanwire.model.errors import SpanwireError
@@ -119,7 +123,7 @@ class BridgeRunner:
             self._on_change(self.machine)
 
     async def _event_of(self, action: Action) -> Event:
-        if not isinstance(action, (Connect, Receive, Wait)):
+        if not isinstance(action, (Connect, Receive, Hold, Wait)):
             return await self._perform(action)
         task = asyncio.create_task(self._perform(action))
         self._waiting = task
@@ -133,9 +137,9 @@ class BridgeRunner:
     async def _perform(self, action: Action) -> Event:
         try:
             if isinstance(action, Connect):
-                self._link = await self._open_link()
-                return Connected()
-            if isinstance(action, Wait):
+                self._link = link = await self._open_link()
+                return Connected(link.state if isinstance(link, RouteLink) else None)
+            if isinstance(action, (Wait, Hold)):
                 await asyncio.sleep(action.seconds)
                 return Elapsed()
             if isinstance(action, Disconnect):
@@ -162,11 +166,11 @@ class BridgeRunner:
             await link.acknowledge()
             return Acknowledged()
         if isinstance(action, Send):
-            try:
-                await link.send(action.messages)
-            except MessageRefusedError as error:
-                return Refused(error.index, str(error))
-            return Sent()
+            return await _send(link, action)
+        if isinstance(action, Keep):
+            assert isinstance(link, RouteLink), "routes alone have a state"
+            await link.keep(action.changes)
+            return Kept()
         if isinstance(action, DeadLetter):
             await link.dead_letter(action.cause)
             return DeadLettered()
@@ -180,6 +184,17 @@ class BridgeRunner:
         link, self._link = self._link, None
         if link is not None:
             await link.close()
+
+
+async def _send(link: Link, action: Send) -> Event:
+    try:
+        if isinstance(link, RouteLink):
+            await link.send_to(action.target, action.messages)
+        else:
+            await link.send(action.messages)
+    except MessageRefusedError as error:
+        return Refused(error.index, str(error), isinstance(error, PartlySentError))
+    return Sent()
 
 
 async def _use_branches(link: XaLink, action: Action) -> Event:

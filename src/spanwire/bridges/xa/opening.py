@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from spanwire.bridges.model.definition import BridgeDefinition
 from spanwire.bridges.model.qualities import is_distributed
+from spanwire.bridges.model.route_definition import Definition
 from spanwire.bridges.xa.decision_log import DecisionLog
 from spanwire.bridges.xa.log_file import LogFile
 from spanwire.model.errors import ConfigurationError
 
 
-def open_decision_log(definitions: Iterable[BridgeDefinition], directory: Path | None) -> DecisionLog | None:
+def open_decision_log(definitions: Iterable[Definition], directory: Path | None) -> DecisionLog | None:
     """Return the log in a directory, or None if no bridge has distributed transactions.
 
     Raises:

@@ -15,8 +15,9 @@ from typing import Final, Protocol, cast
 from spanwire.bridges.engine.counters import BridgeStatus
 from spanwire.bridges.files.bridge_file import read_bridges
 from spanwire.bridges.files.route_bridges import bridges_of
-from spanwire.bridges.model.definition import BridgeDefinition
 from spanwire.bridges.model.diagram import diagram
+from spanwire.bridges.model.route_definition import Definition, RouteDefinition
+from spanwire.bridges.model.route_diagram import route_diagram
 from spanwire.bridges.running.process import BridgeProcess, check_bridge
 from spanwire.cli.arguments import Command, Parser, log_options, run_command
 from spanwire.cli.bridges import operate, serve
@@ -29,6 +30,7 @@ from spanwire.routes.placeholders import Placeholders
 FAILURE: Final = 1
 SERVE: Final = "serve"
 TOML_SUFFIX: Final = ".toml"
+STATES: Final = ".state"  # behind the name of the file: the directory of groups and keys of routes
 TRANSACTIONS: Final = ".transactions"  # behind the name of the file: the directory of decisions
 READ_ROUTES: Final = "spanwire.routes.parsing:read_routes"  # loads PyYAML
 STOPPING: Final = (signal.SIGINT, signal.SIGTERM)
@@ -64,15 +66,22 @@ def run_bridges(arguments: Sequence[str]) -> int:
         metavar="DIRECTORY",
         help="for ONCE_AND_ONLY_ONCE between two brokers: where decisions are stored; default: FILE.transactions",
     )
+    parser.add_argument(
+        "--state",
+        type=Path,
+        metavar="DIRECTORY",
+        help="where routes keep groups and keys of messages; default: FILE.state",
+    )
     log_options(parser)
     options = parser.parse(arguments)
     definitions = _definitions(options)
     if options.dry_run:
         return _show(definitions)
     reopen_log = begin_log(str(options.log_level), str(options.log_format), options.log_file)
+    states = options.state or options.file.with_name(options.file.name + STATES)
     transactions = options.transactions or options.file.with_name(options.file.name + TRANSACTIONS)
     return asyncio.run(
-        _run(definitions, bool(options.until_empty), reopen_log if options.log_file else None, transactions)
+        _run(definitions, bool(options.until_empty), reopen_log if options.log_file else None, transactions, states)
     )
 
 
@@ -84,14 +93,15 @@ def check(arguments: Sequence[str]) -> int:
 
 
 async def _run(
-    definitions: list[BridgeDefinition],
+    definitions: list[Definition],
     ends_when_empty: bool,
     reopen_log: Callable[[], None] | None,
     transactions: Path,
+    states: Path,
 ) -> int:
     start = logging.getLogger(START)
     process = BridgeProcess(
-        definitions, lambda line: start.info("%s", line), ends_when_empty, transactions=transactions
+        definitions, lambda line: start.info("%s", line), ends_when_empty, transactions=transactions, states=states
     )
     loop = asyncio.get_running_loop()
     for number in STOPPING:
@@ -139,21 +149,22 @@ def _file_options(parser: Parser) -> None:
     )
 
 
-def _definitions(options: argparse.Namespace) -> list[BridgeDefinition]:
+def _definitions(options: argparse.Namespace) -> list[Definition]:
     placeholders = Placeholders(dict(options.definitions), os.environ)
     content, name = content_of(options.file), str(options.file)
     if options.file.suffix == TOML_SUFFIX:
-        return read_bridges(content, name, placeholders)
+        return list(read_bridges(content, name, placeholders))
     file = cast(RouteFile, load(READ_ROUTES)(content, name, placeholders, dict(options.broker))).only(EMBEDDED)
     for warning in file.warnings:
         sys.stderr.write(f"spanwire bridge: {warning}\n")
     return bridges_of(file.routes)
 
 
-def _show(definitions: list[BridgeDefinition]) -> int:
+def _show(definitions: list[Definition]) -> int:
     for definition in definitions:
         check_bridge(definition)
-        sys.stdout.write(diagram(definition))
+        text = route_diagram(definition) if isinstance(definition, RouteDefinition) else diagram(definition)
+        sys.stdout.write(text)
     return 0
 
 

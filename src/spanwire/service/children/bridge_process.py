@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from spanwire.bridges.files.definition_json import plain_definition
-from spanwire.bridges.model.definition import BridgeDefinition
 from spanwire.bridges.model.diagram import place
-from spanwire.bridges.model.this_broker import is_here, reached_at
+from spanwire.bridges.model.route_definition import Definition, RouteDefinition
+from spanwire.bridges.model.route_diagram import source_text, targets_text
+from spanwire.bridges.model.this_broker import reached_at, uses_this_broker
 from spanwire.logs.children import ChildLines
 from spanwire.model.errors import ConfigurationError
 from spanwire.service.children.paused_bridges import PausedBridges
@@ -41,6 +42,7 @@ LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 PACKAGE: Final = "spanwire.bridges"  # of the child's loggers
 MAX_CHUNK: Final = 16 * 1024  # bytes of the child's log that are read at once
 MAX_WORDS: Final = 500  # characters of the child's last words in the log
+STATES: Final = "routes"  # directory of the groups and keys of routes
 STOPPED: Final = "stopped"
 PAUSED: Final = "paused"
 RUNNING: Final = "running"
@@ -65,7 +67,7 @@ class BridgeChildProcess:
 
     def __init__(
         self,
-        definitions: Sequence[BridgeDefinition],
+        definitions: Sequence[Definition],
         directory: Path | None,
         *,
         convertors: Path | None = None,
@@ -85,6 +87,8 @@ class BridgeChildProcess:
         self._command: Final = [*command, "--log-level", level.lower() if level in LEVELS else "info"]
         self._stop_s: Final[float] = stop_s
         self._wall_ms: Final = wall_ms
+        self._states: Final = None if directory is None else directory.absolute() / STATES
+        self._waiting: Final = {definition.name for definition in definitions if not definition.auto_start}
         self._reports: Final[dict[str, dict[str, Any]]] = {}  # the last status of each bridge
         self._url: str | None = None
         self._obstacle: str | None = None
@@ -96,9 +100,7 @@ class BridgeChildProcess:
         """Start the child; without a connector for the bridges, log an error instead."""
         self._paused.read()
         self._url = own_address(connectors)
-        if self._url is None and any(
-            is_here(definition.source.factory) or is_here(definition.target.factory) for definition in self._definitions
-        ):
+        if self._url is None and any(uses_this_broker(definition) for definition in self._definitions):
             self._obstacle = NO_CONNECTOR
             logger.error("%s", NO_CONNECTOR)
             return
@@ -125,14 +127,14 @@ class BridgeChildProcess:
         """Return a row for each bridge: source, target, state and counters."""
         return [self._row(definition) for definition in self._definitions]
 
-    def _row(self, definition: BridgeDefinition) -> dict[str, object]:
-        source, target = definition.source, definition.target
+    def _row(self, definition: Definition) -> dict[str, object]:
         report = self._reports.get(definition.name, {})
-        state = report.get("state", PAUSED if definition.name in self._paused.names else STOPPED)
+        state = report.get("state", PAUSED if definition.name in self._resting() else STOPPED)
+        source, target = _ends(definition)
         return {
             "name": definition.name,
-            "source": f"{source.destination} at {place(source.factory)}",
-            "target": f"{target.destination} at {place(target.factory)}",
+            "source": source,
+            "target": target,
             "quality": definition.quality.value,
             "state": state,
             "up": state == RUNNING,
@@ -160,8 +162,13 @@ class BridgeChildProcess:
         if self._obstacle is not None:
             raise ConfigurationError(self._obstacle)
         await asyncio.to_thread(self._paused.change, names, action == "pause")  # waits for the disk
+        self._waiting.difference_update(names)
         self._send({action: names})
         return [self._row(definition) for definition in self._definitions if definition.name in names]
+
+    def _resting(self) -> set[str]:
+        """Return the names of the bridges that an operator has paused, or has not started yet."""
+        return self._waiting.union(self._paused.names)
 
     def _send(self, command: dict[str, Any]) -> None:
         process = self._process
@@ -185,12 +192,13 @@ class BridgeChildProcess:
         definitions = self._definitions
         if self._url is not None:
             definitions = tuple(reached_at(definition, self._url) for definition in definitions)
-        names = self._paused.names
+        names = self._resting()
         self._send(
             {
                 "bridges": [plain_definition(definition) for definition in definitions],
                 "paused": sorted(names),
                 "convertors": None if self._convertors is None else str(self._convertors.absolute()),
+                "states": None if self._states is None else str(self._states),
             }
         )
         assert process.stdout is not None
@@ -207,6 +215,14 @@ class BridgeChildProcess:
         while line := await stream.readline():
             for report in json.loads(line)["bridges"]:
                 self._reports[report["name"]] = report
+
+
+def _ends(definition: Definition) -> tuple[str, str]:
+    """Return source and target of a bridge, or all targets of a route."""
+    if isinstance(definition, RouteDefinition):
+        return source_text(definition.source), targets_text(definition)
+    source, target = definition.source, definition.target
+    return f"{source.destination} at {place(source.factory)}", f"{target.destination} at {place(target.factory)}"
 
 
 async def relay(stream: asyncio.StreamReader) -> str:

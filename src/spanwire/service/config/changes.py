@@ -24,6 +24,7 @@ WORDS: Final[dict[str, str]] = {
     "connectors": "<transportConnectors>",
     "network_connectors": "<networkConnectors>",
     "bridges": "<jmsBridgeConnectors>",
+    "routes": "<camelContext>",
     "persistence": "<persistenceAdapter>",
     "usage": "<systemUsage>",
     "max_uncommitted": "maxUncommittedCount",

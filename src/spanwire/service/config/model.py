@@ -29,6 +29,7 @@ from spanwire.transports.base import ConnectorSettings
 
 if TYPE_CHECKING:
     from spanwire.bridges.model.definition import BridgeDefinition
+    from spanwire.bridges.model.route_definition import Definition
     from spanwire.network.connector.link import NetworkConnectorSettings
     from spanwire.service.config.security.tls import Stores
     from spanwire.tls.settings import TlsSettings
@@ -262,6 +263,7 @@ class BrokerConfiguration:
     connectors: tuple[ConnectorSettings, ...] = ()
     network_connectors: tuple[NetworkConnectorSettings, ...] = ()
     bridges: tuple[BridgeDefinition, ...] = ()
+    routes: tuple[Definition, ...] = ()
     persistence: PersistenceConfiguration = PersistenceConfiguration()
     usage: UsageConfiguration = UsageConfiguration()
     max_uncommitted: int = MAX_UNCOMMITTED

@@ -24,7 +24,7 @@ from spanwire.service.config.values.decryption import Decryption
 from spanwire.service.config.values.diagnostics import Findings, read_text_file
 
 if TYPE_CHECKING:
-    from spanwire.bridges.model.definition import BridgeDefinition
+    from spanwire.bridges.model.route_definition import Definition
 
 BROKER_SOURCE: Final = "the broker: uri"  # the name in errors, because the URI may contain secrets
 # Debian's package has the configuration of each instance below /etc and its base directory below /var/lib.
@@ -35,9 +35,7 @@ DEBIAN_BASES: Final = "/var/lib/activemq"
 TomlReader = Callable[[bytes, str], Element]
 Document = tuple[Element | None, list[tuple[Element, str]]]  # the broker, and the documents with routes of Camel
 BrokerReader = Callable[[Findings, Variables, Decryption], Document]
-RouteReader = Callable[
-    [list[tuple[Element, str]], Findings, Variables, list[str], list[str]], tuple["BridgeDefinition", ...]
-]
+RouteReader = Callable[[list[tuple[Element, str]], Findings, Variables, list[str], list[str]], tuple["Definition", ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +92,7 @@ class ConfigurationReader:
         if camel:
             routes = self._routes(camel, findings, variables, configuration)
             warnings = findings.warnings
-            configuration = replace(configuration, bridges=(*configuration.bridges, *routes), warnings=warnings)
+            configuration = replace(configuration, routes=routes, warnings=warnings)
         for obstacle in () if self.inspect is None else self.inspect(configuration):
             findings.add_obstacle(obstacle)
         findings.raise_if_any()
@@ -106,7 +104,7 @@ class ConfigurationReader:
         findings: Findings,
         variables: Variables,
         configuration: BrokerConfiguration,
-    ) -> tuple[BridgeDefinition, ...]:
+    ) -> tuple[Definition, ...]:
         """Return the routes of Camel; ``vm://`` with the broker's name is the broker."""
         read = cast(RouteReader, registry.load(registry.ROUTE_INTERPRETER))
         taken = [bridge.name for bridge in configuration.bridges]

@@ -7,11 +7,11 @@ import pytest
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.options import write_options
 from spanwire.routes.endpoints import MAX_PARAMETERS
+from spanwire.routes.expressions import sql_of
 from spanwire.routes.model import Aggregate, Choice, Filter, Multicast, Patience, Route, SetHeader, To
 from spanwire.routes.parsing import RouteFile, read_routes
 from spanwire.routes.placeholders import Placeholders
 from spanwire.routes.plan import plan_of
-from spanwire.routes.steps import sql_of
 from tests.support.certificates import Authority
 
 SAMPLES = Path(__file__).resolve().parents[3] / "vectors/configurations"
@@ -91,8 +91,8 @@ def test_a_route_of_camels_yaml_is_read() -> None:
             "r.yaml:4: there is no step 'fliter'; did you mean filter",
         ),
         ('- from:\n    uri: "jms:A"\n    steps:\n    - filter:\n        selector: "a ="', "r.yaml:5: expected a value"),
-        ('- from: {uri: "jms:A", steps: [{filter: {simple: x}}]}', "the language simple is not understood"),
-        ('- from: {uri: "jms:A", steps: [{filter: {constant: x}}]}', "a condition is a selector or sql"),
+        ('- from: {uri: "jms:A", steps: [{filter: {simple: x}}]}', "'x' is no condition"),
+        ('- from: {uri: "jms:A", steps: [{filter: {constant: x}}]}', "a condition is a selector, simple or sql"),
         ('- from: {uri: "jms:A", steps: [{to: "jms:B", filter: {}}]}', "a step has one name"),
         ('- from: {uri: "jms:A", steps: []}', "the route 'route1' has no endpoint"),
         (f'- from: {{uri: "jms:A", id: a/b, {TO}}}', "the id 'a/b' may hold letters"),

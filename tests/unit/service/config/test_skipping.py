@@ -223,7 +223,7 @@ def test_what_stands_beside_the_broker_and_guards_nothing_is_left_out_with_a_lin
 
 def test_a_camel_context_without_routes_is_told() -> None:
     configuration = read("", beside="<camelContext xmlns='http://camel.apache.org/schema/spring'/>")
-    assert configuration.bridges == ()
+    assert configuration.routes == ()
     assert [line.partition(": ")[2] for line in configuration.warnings] == [
         "the components of Camel have no effect: there is no route"
     ]

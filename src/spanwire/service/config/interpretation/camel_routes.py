@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from spanwire.bridges.files.route_bridges import bridge_of_route
-from spanwire.bridges.model.definition import BridgeDefinition
+from spanwire.bridges.files.route_bridges import bridges_of
+from spanwire.bridges.model.qualities import is_distributed
+from spanwire.bridges.model.route_definition import Definition
 from spanwire.bridges.model.this_broker import reached_at
 from spanwire.bridges.running.process import check_bridge
 from spanwire.documents.element import Element
@@ -42,13 +43,27 @@ class VariableMapping(Mapping[str, str]):
         return len(self._variables.names())
 
 
+def check_in_broker(definition: Definition) -> None:
+    """Refuse a bridge or route that cannot run beside a broker.
+
+    Raises:
+        ConfigurationError: the text names the bridge and the remedy.
+    """
+    check_bridge(reached_at(definition, ANY_URL))
+    if is_distributed(definition):
+        raise ConfigurationError(
+            f"{definition.name}: ONCE_AND_ONLY_ONCE between two brokers is not for routes of a broker; run its file "
+            "with spanwire bridge run"
+        )
+
+
 def read_camel_contexts(
     documents: list[tuple[Element, str]],
     findings: Findings,
     variables: Variables,
     names: Iterable[str],
     taken: Iterable[str],
-) -> tuple[BridgeDefinition, ...]:
+) -> tuple[Definition, ...]:
     """Return the routes of a broker's documents as bridges; faults are in the findings.
 
     ``names`` are those of the broker behind ``vm://``. ``taken`` are the names of its other bridges.
@@ -65,9 +80,9 @@ def read_camel_contexts(
         file = routes_of(
             camel, findings.source, Placeholders(values, variables.environment), overrides, Host(frozenset(names))
         )
-        definitions = tuple(bridge_of_route(route) for route in file.only(EMBEDDED).routes)
+        definitions = tuple(bridges_of(file.only(EMBEDDED).routes))
         for definition in definitions:
-            check_bridge(reached_at(definition, ANY_URL))
+            check_in_broker(definition)
     except ConfigurationError as error:
         findings.add_obstacle(str(error))
         return ()

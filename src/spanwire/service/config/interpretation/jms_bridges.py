@@ -21,7 +21,7 @@ from spanwire.bridges.model.directory import Directory
 from spanwire.bridges.model.ldap_url import parse_ldap_url
 from spanwire.bridges.model.qualities import is_same_broker
 from spanwire.bridges.model.steps import REPLY_CACHE_SIZE, ClearReplyTo, Convert, ProxyReplyTo, Step
-from spanwire.bridges.model.this_broker import THIS_BROKER, reached_at
+from spanwire.bridges.model.this_broker import THIS_BROKER, bridge_reached_at
 from spanwire.bridges.running.convertors import NAME as CONVERTOR
 from spanwire.bridges.running.process import check_bridge
 from spanwire.client.addressing.redaction import redacted
@@ -412,7 +412,7 @@ class BridgeInterpreter:
         steps = self._steps(Settings(bridge, self._findings), definition, cache_size, convertor)
         definition = replace(definition, steps=steps)
         try:
-            check_bridge(reached_at(definition, ANY_BROKER))
+            check_bridge(bridge_reached_at(definition, ANY_BROKER))
         except ConfigurationError as error:
             self._findings.error(bridge.line, str(error))
         self._bridges[definition.name] = definition

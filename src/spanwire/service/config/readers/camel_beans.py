@@ -25,6 +25,7 @@ from spanwire.service.config.values.diagnostics import Findings, read_text_file
 
 CONTEXTS: Final = ("camelContext", "routes")
 COMPONENTS: Final = ("ActiveMQComponent", "JmsComponent")
+PARTS: Final = ("org.apache.camel.processor.", "org.apache.camel.support.")
 REFERENCE: Final = "-ref"  # end of the short form p:connectionFactory-ref="…"
 MAX_IMPORTS: Final = 16  # imported files of one document; bounds the files to open
 LOCATION: Final = re.compile(r"^(classpath:|file:(//(?=/))?)")
@@ -75,7 +76,12 @@ def _camel_elements(root: Element) -> list[Element]:
     if root.name in CONTEXTS:
         return [root]
     beans = {element.value("id") or element.value("name"): element for element in root.children}
-    found = [element for element in root.children if element.name in CONTEXTS or _is_component(element)]
+    has_context = any(element.name in CONTEXTS for element in root.children)
+    found = [
+        element
+        for element in root.children
+        if element.name in CONTEXTS or _is_component(element) or (has_context and _is_part(element))
+    ]
     for element in found:  # grows
         if element.name == "bean":
             for name in _references(element):
@@ -87,6 +93,11 @@ def _camel_elements(root: Element) -> list[Element]:
 
 def _is_component(element: Element) -> bool:
     return element.name == "bean" and (element.value("class") or "").rpartition(".")[2] in COMPONENTS
+
+
+def _is_part(element: Element) -> bool:
+    """Return True for a bean of Camel that attributes of steps may name, such as a strategy of aggregate."""
+    return element.name == "bean" and (element.value("class") or "").startswith(PARTS)
 
 
 def _references(bean: Element) -> Iterator[str]:

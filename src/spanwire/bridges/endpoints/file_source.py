@@ -1,0 +1,129 @@
+"""A directory as the source of a route: a message for each file."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from pathlib import Path
+from typing import Final
+
+from spanwire.bridges.engine.changed_messages import NeutralContent
+from spanwire.bridges.model.message import BridgeMessage
+from spanwire.bridges.model.route_definition import FileSource
+from spanwire.model.errors import JmsError
+from spanwire.model.message_view import BYTES, STRING_VALUE, TEXT
+from spanwire.model.units import MIB
+
+MAX_FILE_BYTES: Final = 64 * MIB  # bytes of a file; a larger one is moved to the failed files
+MAX_LISTED: Final = 100_000  # files of one look at the directory
+FILE_NAME: Final = "CamelFileName"  # Camel's header with the name of the file
+
+
+class OpenFileSource:
+    """Reads files in the order of their names. A file stays in the directory until it is acknowledged.
+
+    Names that begin with a dot are left out, so a file should be written under such a name and renamed.
+    """
+
+    def __init__(self, source: FileSource) -> None:
+        self._source: Final = source
+        self._directory: Final = Path(source.directory)
+        self._include: Final = None if source.include is None else re.compile(source.include)
+        self._received: list[Path] = []
+
+    async def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
+        """Read the next files; wait for the first one."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + wait_s
+        while True:
+            messages = await asyncio.to_thread(self._read, max_messages, max_bytes)
+            left = end - loop.time()
+            if messages or left <= 0:
+                return messages
+            await asyncio.sleep(min(left, self._source.delay_ms / 1000))
+
+    async def acknowledge(self) -> None:
+        """Remove or move the received files."""
+        await self._finish("" if self._source.delete else self._source.move)
+
+    async def dead_letter(self, cause: str) -> None:
+        """Move the only received file to the failed files."""
+        await self._finish(self._source.move_failed)
+
+    def check(self) -> None:
+        """Raise `JmsError` if the directory is gone."""
+        if not self._directory.is_dir():
+            raise JmsError(f"{self._directory} is no directory")
+
+    async def close(self) -> None:
+        """Forget the received files; they are read again."""
+        self._received = []
+
+    async def _finish(self, directory: str) -> None:
+        received, self._received = self._received, []
+        try:
+            await asyncio.to_thread(_move, received, self._directory / directory if directory else None)
+        except OSError as error:
+            raise JmsError(f"{error.filename}: {error.strerror}") from None
+
+    def _read(self, max_messages: int, max_bytes: int) -> list[BridgeMessage]:
+        messages: list[BridgeMessage] = []
+        size = 0
+        try:
+            for name in self._names():
+                path = self._directory / name
+                if path in self._received:
+                    continue
+                message = self._message(path)
+                if message is None:
+                    continue
+                messages.append(message)
+                self._received.append(path)
+                size += message.size
+                if len(messages) >= max_messages or size >= max_bytes:
+                    break
+        except OSError as error:
+            raise JmsError(f"{error.filename}: {error.strerror}") from None
+        return messages
+
+    def _names(self) -> list[str]:
+        with os.scandir(self._directory) as entries:
+            names = [
+                entry.name
+                for entry, _ in zip(entries, range(MAX_LISTED), strict=False)
+                if entry.name[0] != "." and entry.is_file(follow_symlinks=False)
+            ]
+        return sorted(name for name in names if self._include is None or self._include.fullmatch(name))
+
+    def _message(self, path: Path) -> BridgeMessage | None:
+        """Return the message of a file; None for a file that another process has taken, or that is too large."""
+        try:
+            status = path.stat()
+            if status.st_size > MAX_FILE_BYTES:
+                _move([path], self._directory / self._source.move_failed)
+                return None
+            content = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        try:
+            content.decode("utf-8")
+            kind = TEXT
+        except UnicodeDecodeError:
+            kind = BYTES
+        message_id = f"file:{path.name}:{status.st_mtime_ns}:{status.st_size}"
+        properties = {FILE_NAME: (STRING_VALUE, path.name)}
+        message = BridgeMessage(message_id, kind, NeutralContent(content, dict(properties)), max(len(content), 1))
+        message.timestamp_ms = status.st_mtime_ns // 1_000_000
+        return message
+
+
+def _move(paths: list[Path], directory: Path | None) -> None:
+    """Move files to a directory, or remove them; a file that is gone is left out."""
+    if directory is not None:
+        directory.mkdir(exist_ok=True)
+    for path in paths:
+        if directory is None:
+            path.unlink(missing_ok=True)
+        elif path.exists():
+            path.replace(directory / path.name)

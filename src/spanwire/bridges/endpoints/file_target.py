@@ -1,0 +1,103 @@
+"""A directory as a target of a route: a file for each message."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from pathlib import Path
+from typing import Final
+
+from spanwire.bridges.engine.message_values import value_of
+from spanwire.bridges.model.message import BridgeMessage
+from spanwire.bridges.model.route_definition import FileTarget
+from spanwire.bridges.ports import PartlySentError
+from spanwire.model.errors import JmsError, MessageFormatError
+from spanwire.model.message_view import BYTES, PLAIN, TEXT
+from spanwire.routes.model import SIMPLE, Expression
+from spanwire.routes.nodes import Location
+from spanwire.routes.simple import shown
+
+APPEND: Final = "Append"
+IGNORE: Final = "Ignore"
+FAIL: Final = "Fail"
+OVERRIDE: Final = "Override"
+UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]")
+MAX_NAME: Final = 200  # characters of a name; file systems take 255 octets
+TEMPORARY: Final = ".new-"
+
+
+class OpenFileTarget:
+    """Writes files under another name, syncs, and renames them.
+
+    Without ``file_name`` the name is the message's id, so a message that is sent again replaces its own file.
+    """
+
+    def __init__(self, target: FileTarget) -> None:
+        self._target: Final = target
+        self._directory: Final = Path(target.directory)
+        expression = Expression(Location("", 0), SIMPLE, target.file_name)
+        self._name: Final = value_of(expression) if target.file_name else None
+
+    async def send(self, messages: list[BridgeMessage]) -> None:
+        """Write files. Raises `PartlySentError` for a message that makes no file."""
+        try:
+            await asyncio.to_thread(self._write_all, messages)
+        except OSError as error:
+            raise JmsError(f"{error.filename or self._directory}: {error.strerror}") from None
+
+    def check(self) -> None:
+        """Do nothing: the next message shows a lost disk."""
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+    def _write_all(self, messages: list[BridgeMessage]) -> None:
+        self._directory.mkdir(parents=True, exist_ok=True)
+        for index, message in enumerate(messages):
+            try:
+                self._write(self._path(message), _octets(message))
+            except MessageFormatError as error:
+                raise PartlySentError(index, str(error)) from None
+        _sync(self._directory)
+
+    def _path(self, message: BridgeMessage) -> Path:
+        """Return the path of a message. A name from a header leads to no other directory."""
+        if self._name is None:
+            return self._directory / UNSAFE.sub("-", message.message_id)[:MAX_NAME]
+        name = shown(self._name(message))
+        if not name or len(name) > MAX_NAME or name[0] == "." or "/" in name or not name.isprintable():
+            raise MessageFormatError(f"{name[:60]!r} is no name of a file")
+        return self._directory / name
+
+    def _write(self, path: Path, octets: bytes) -> None:
+        if self._target.exists == APPEND:
+            with path.open("ab") as file:
+                file.write(octets)
+                file.flush()
+                os.fsync(file.fileno())
+            return
+        if path.exists() and self._target.exists in (IGNORE, FAIL):
+            if self._target.exists == FAIL:
+                raise MessageFormatError(f"{path.name} exists already")
+            return
+        new = path.with_name(f"{TEMPORARY}{path.name}")
+        with new.open("wb") as file:
+            file.write(octets)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(path)
+
+
+def _octets(message: BridgeMessage) -> bytes:
+    if message.kind not in (TEXT, BYTES, PLAIN):
+        raise MessageFormatError("the body is neither a text nor bytes")
+    return message.content.neutral_body() or b""
+
+
+def _sync(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

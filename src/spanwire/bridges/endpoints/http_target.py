@@ -1,0 +1,83 @@
+"""An HTTP server as a target of a route: a request for each message."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import ssl
+from typing import Final
+from urllib.parse import urlsplit
+
+from spanwire.bridges.model.message import BridgeMessage
+from spanwire.bridges.model.route_definition import HttpTarget
+from spanwire.bridges.ports import PartlySentError
+from spanwire.client.addressing.redaction import redacted
+from spanwire.model.errors import JmsError
+from spanwire.model.message_view import BYTES, PLAIN, TEXT
+
+MAX_ANSWER_BYTES: Final = 64 * 1024  # bytes of an answer that are read, so that the connection can be used again
+AGAIN: Final = (408, 425, 429)  # answers of 4xx after which the same request may succeed
+CONTENT_TYPES: Final = {TEXT: "text/plain; charset=utf-8", BYTES: "application/octet-stream"}
+MESSAGE_ID: Final = "JMSMessageID"
+
+
+class OpenHttpTarget:
+    """Sends requests one after the other over one connection.
+
+    An answer of 2xx stores the message. An answer of 4xx refuses it for ever; all others are failures, after which the
+    batch is sent again. The header ``JMSMessageID`` lets the server recognize a message that arrives twice.
+    """
+
+    def __init__(self, target: HttpTarget) -> None:
+        self._target: Final = target
+        self._connection: http.client.HTTPConnection | None = None
+
+    async def send(self, messages: list[BridgeMessage]) -> None:
+        """Send a request for each message. Raises `PartlySentError` for a message that the server refuses."""
+        for index, message in enumerate(messages):
+            if message.kind not in (TEXT, BYTES, PLAIN):
+                raise PartlySentError(index, "the body is neither a text nor bytes")
+            body = message.content.neutral_body() or b""
+            try:
+                status, reason = await asyncio.to_thread(self._request, message, body)
+            except (OSError, http.client.HTTPException) as error:
+                self._drop()
+                raise JmsError(f"{redacted(self._target.url)}: {str(error) or type(error).__name__}") from None
+            answer = f"{redacted(self._target.url)} answered {status} {reason}"
+            if 400 <= status < 500 and status not in AGAIN:
+                raise PartlySentError(index, answer)
+            if not 200 <= status < 300:
+                raise JmsError(answer)
+
+    def check(self) -> None:
+        """Do nothing: the next request shows a lost server."""
+
+    async def close(self) -> None:
+        """Close the connection."""
+        self._drop()
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def _request(self, message: BridgeMessage, body: bytes) -> tuple[int, str]:
+        parts = urlsplit(self._target.url)
+        if self._connection is None:
+            timeout_s = self._target.timeout_ms / 1000
+            host = parts.hostname or ""
+            if parts.scheme == "https":
+                context = ssl.create_default_context()
+                self._connection = http.client.HTTPSConnection(host, parts.port, timeout=timeout_s, context=context)
+            else:
+                self._connection = http.client.HTTPConnection(host, parts.port, timeout=timeout_s)
+        path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        headers = {
+            "Content-Type": CONTENT_TYPES.get(message.kind, CONTENT_TYPES[BYTES]),
+            MESSAGE_ID: message.message_id,
+        }
+        self._connection.request(self._target.method, path, body, headers)
+        response = self._connection.getresponse()
+        if len(response.read(MAX_ANSWER_BYTES)) >= MAX_ANSWER_BYTES:
+            self._drop()
+        return response.status, response.reason

@@ -1,0 +1,263 @@
+"""Takes batches of messages through the steps of a route, and plans what is sent and remembered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from spanwire.bridges.engine.changed_messages import copy_of, with_property
+from spanwire.bridges.engine.message_values import READERS, WRITERS, condition_of, value_of
+from spanwire.bridges.engine.route_state import Changes, RouteState
+from spanwire.bridges.engine.route_steps import (
+    AppendIdOperation,
+    BodyOperation,
+    ChoiceOperation,
+    DelayOperation,
+    FilterOperation,
+    GatherOperation,
+    HeaderOperation,
+    IdempotentOperation,
+    LogLine,
+    LogOperation,
+    MulticastOperation,
+    Operation,
+    Operations,
+    Outcome,
+    RemoveOperation,
+    SendOperation,
+    SplitOperation,
+    ThrottleOperation,
+    run,
+)
+from spanwire.bridges.model.message import BridgeMessage
+from spanwire.bridges.model.route_definition import RouteDefinition, keeps_state
+from spanwire.model.environment import Time
+from spanwire.model.errors import MessageFormatError
+from spanwire.model.message_view import STRING_VALUE
+from spanwire.routes.model import (
+    APPENDED_IDS,
+    Choice,
+    Delay,
+    Endpoint,
+    Filter,
+    Gather,
+    Idempotent,
+    Log,
+    Multicast,
+    RemoveHeader,
+    SetHeader,
+    SplitBody,
+    Step,
+    Throttle,
+    To,
+    Transform,
+)
+
+CAUSE: Final = "dlqDeliveryFailureCause"  # ActiveMQ's property with the cause of a dead letter
+MAX_CAUSE: Final = 500  # characters
+
+
+class MessageAtFaultError(MessageFormatError):
+    """The message ``index`` of a batch cannot pass the steps, and the route has no endpoint for dead letters."""
+
+    def __init__(self, index: int, reason: str) -> None:
+        super().__init__(reason)
+        self.index: Final[int] = index
+
+
+@dataclass(slots=True)
+class Plan:
+    """The effects of a batch: messages by target in the order of sending, changes, lines, and the earliest time."""
+
+    sends: dict[int, list[BridgeMessage]] = field(default_factory=dict)
+    lines: list[LogLine] = field(default_factory=list)
+    changes: Changes = field(default_factory=lambda: Changes([], []))
+    not_before: float = 0.0
+    dead_letters: int = 0
+
+    def take(self, outcome: Outcome) -> None:
+        """Add the outcome of a message."""
+        for target, message in outcome.sends:
+            self.sends.setdefault(target, []).append(message)
+        self.lines += outcome.lines
+        self.changes.changes.extend(outcome.changes)
+        self.not_before = max(self.not_before, outcome.not_before)
+
+
+class RouteProcessor:
+    """The steps of one route."""
+
+    def __init__(self, definition: RouteDefinition) -> None:
+        """Prepare the steps.
+
+        Raises:
+            ConfigurationError: a step sets a header that only a broker sets, or gathers without dead letters.
+        """
+        self._endpoints: Final[list[Endpoint]] = definition.endpoints
+        self._dead_letters: Final[int | None] = definition.dead_letters
+        self._gathering: Final[list[GatherOperation]] = []
+        self._numbers = 0
+        self.batch_limit: int | None = None  # messages that throttles let pass at once
+        self.keeps_state: Final[bool] = keeps_state(definition.steps)
+        self._operations: Final[Operations] = self._operations_of(definition.steps)
+
+    def process(self, batch: list[BridgeMessage], now: Time, state: RouteState) -> Plan:
+        """Return the plan for a batch, and change the state. Messages of stored batches pass without an effect.
+
+        Raises:
+            MessageAtFaultError: a message is at fault, and there is no endpoint for dead letters.
+        """
+        plan = Plan()
+        for index, message in enumerate(batch):
+            if message.message_id in state.recent:
+                continue
+            outcome = Outcome(now, state)
+            try:
+                run(self._operations, copy_of(message), outcome)
+            except MessageFormatError as error:
+                if self._dead_letters is None:
+                    raise MessageAtFaultError(index, str(error)) from None
+                outcome.roll_back()
+                outcome.dead = [(message, str(error))]
+            self._take(outcome, plan)
+            self._make_room(plan, now, state)
+        if self.keeps_state:
+            ids = [message.message_id for message in batch]
+            plan.changes.recent.extend(ids)
+            state.remember(ids)
+        return plan
+
+    def expire(self, now: Time, state: RouteState) -> Plan:
+        """Return the plan for the groups that are complete by time, and change the state."""
+        plan = Plan()
+        for operation in self._gathering:
+            for (number, key), group in list(state.groups.items()):
+                deadline_ms = operation.deadline_ms(group.first_ms)
+                if number == operation.number and deadline_ms is not None and deadline_ms <= now.wall_ms:
+                    self._complete(operation, key, now, state, plan)
+        return plan
+
+    def deadline_ms(self, state: RouteState) -> int | None:
+        """Return the time at which the next group is complete, in milliseconds since 1970; None without one."""
+        deadlines = [
+            deadline
+            for operation in self._gathering
+            for (number, _), group in state.groups.items()
+            if number == operation.number and (deadline := operation.deadline_ms(group.first_ms)) is not None
+        ]
+        return min(deadlines, default=None)
+
+    def dead_letter(self, message: BridgeMessage, cause: str) -> tuple[int, BridgeMessage] | None:
+        """Return the target for dead letters and the message with its cause; None without such a target."""
+        if self._dead_letters is None:
+            return None
+        dead = copy_of(message)
+        try:
+            with_property(dead, CAUSE, (STRING_VALUE, cause[:MAX_CAUSE]))
+        except MessageFormatError:  # its properties cannot be read
+            dead.properties = {CAUSE: (STRING_VALUE, cause[:MAX_CAUSE])}
+        return self._dead_letters, dead
+
+    def _take(self, outcome: Outcome, plan: Plan) -> None:
+        for message, cause in outcome.dead:
+            letter = self.dead_letter(message, cause)
+            assert letter is not None, "a route that gathers has an endpoint for dead letters"
+            outcome.sends.append(letter)
+            plan.dead_letters += 1
+        plan.take(outcome)
+
+    def _make_room(self, plan: Plan, now: Time, state: RouteState) -> None:
+        """Complete the oldest groups while the state is full."""
+        while state.is_full:
+            number, key = min(state.groups, key=lambda at: state.groups[at].first_ms)
+            operation = next(one for one in self._gathering if one.number == number)
+            self._complete(operation, key, now, state, plan)
+
+    def _complete(self, operation: GatherOperation, key: str, now: Time, state: RouteState, plan: Plan) -> None:
+        outcome = Outcome(now, state)
+        operation.complete(key, outcome)
+        self._take(outcome, plan)
+
+    def _operations_of(self, steps: list[Step]) -> Operations:
+        operations: Operations = []
+        for position, step in enumerate(steps):
+            if isinstance(step, Gather):
+                if self._dead_letters is None:
+                    raise step.location.error(
+                        "aggregate needs a deadLetter of the route, for groups whose message cannot be sent"
+                    )
+                number = self._next_number()
+                following = self._operations_of(step.steps if step.is_branch else steps[position + 1 :])
+                gather = GatherOperation(number, step, value_of(step.key), following)
+                self._gathering.append(gather)
+                operations.append(gather)
+                if not step.is_branch:
+                    break  # the rest follows a complete group
+            else:
+                operations.append(self._operation(step))
+        return operations
+
+    def _next_number(self) -> int:
+        self._numbers += 1
+        return self._numbers
+
+    def _operation(self, step: Step) -> Operation:
+        if isinstance(step, (SetHeader, RemoveHeader, Transform)):
+            return _change(step)
+        if isinstance(step, (Throttle, Delay, Log)):
+            return self._passing(step)
+        if isinstance(step, Filter):
+            return FilterOperation(condition_of(step.condition), self._inner(step.steps, step.is_branch))
+        if isinstance(step, Choice):
+            branches = [(condition_of(condition), self._operations_of(steps)) for condition, steps in step.branches]
+            return ChoiceOperation(branches, self._operations_of(step.otherwise))
+        if isinstance(step, Multicast):
+            return MulticastOperation([self._operations_of(branch) for branch in step.branches])
+        if isinstance(step, To):
+            return self._send(step.endpoint)
+        if isinstance(step, SplitBody):
+            return SplitOperation(step, self._inner(step.steps, step.is_branch))
+        assert isinstance(step, Idempotent), step
+        number = self._next_number()
+        return IdempotentOperation(number, value_of(step.key), step.size, self._inner(step.steps, step.is_branch))
+
+    def _passing(self, step: Throttle | Delay | Log) -> Operation:
+        if isinstance(step, Throttle):
+            self.batch_limit = min(step.count, self.batch_limit or step.count)
+            return ThrottleOperation(step.count, step.period_ms)
+        if isinstance(step, Delay):
+            return DelayOperation(step.delay_ms)
+        return LogOperation(step.level, step.name, value_of(step.message))
+
+    def _inner(self, steps: list[Step], is_branch: bool) -> Operations | None:
+        return self._operations_of(steps) if is_branch else None
+
+    def _send(self, endpoint: Endpoint) -> SendOperation:
+        options = endpoint.options
+        persistent, priority = options.get("persistent"), options.get("priority")
+        return SendOperation(
+            self._endpoints.index(endpoint),
+            None if persistent is None else persistent.lower() == "true",
+            None if priority is None else int(priority),
+            int(options.get("timeToLiveMs", 0)),
+            options.get("dropTemporaryReplyTo", "").lower() == "true",
+        )
+
+
+def _change(step: SetHeader | RemoveHeader | Transform) -> Operation:
+    if isinstance(step, Transform):
+        assert step.body is not None
+        return BodyOperation(value_of(step.body))
+    if isinstance(step, SetHeader) and step.value.text == APPENDED_IDS:
+        return AppendIdOperation()
+    _check_header(step, step.name)
+    return (
+        RemoveOperation(step.name)
+        if isinstance(step, RemoveHeader)
+        else HeaderOperation(step.name, value_of(step.value))
+    )
+
+
+def _check_header(step: SetHeader | RemoveHeader, name: str) -> None:
+    if name in READERS and name not in WRITERS:
+        raise step.location.error(f"{name} is set by the broker, and no step can change it")

@@ -1,0 +1,379 @@
+"""The steps of a route as operations on single messages, without input or output."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from spanwire.bridges.engine.changed_messages import copy_of, text_of, typed, with_property, with_text
+from spanwire.bridges.engine.message_values import WRITERS, Condition, Value, set_header
+from spanwire.bridges.engine.route_state import (
+    Change,
+    Completed,
+    Gathered,
+    KeyForgotten,
+    KeySeen,
+    RouteState,
+    Undo,
+)
+from spanwire.bridges.model.message import BridgeMessage
+from spanwire.bridges.model.steps import append_message_id
+from spanwire.model.environment import Time
+from spanwire.model.errors import MessageFormatError
+from spanwire.routes.model import JOINED, JSON_ARRAY, TOKENIZE, Gather, SplitBody
+from spanwire.routes.simple import shown
+
+MAX_PARTS: Final = 10_000  # messages that split makes of one; more would exceed a batch's memory
+MAX_LINE: Final = 1_000  # characters of a line of the step log
+ALL: Final = "[*]"
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """A line of the step log."""
+
+    level: str
+    name: str
+    text: str
+
+
+@dataclass(slots=True)
+class Outcome:
+    """The effects of one message: copies for targets, lines, changes of the state, and the earliest time to send."""
+
+    now: Time
+    state: RouteState
+    sends: list[tuple[int, BridgeMessage]] = field(default_factory=list)
+    lines: list[LogLine] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
+    dead: list[tuple[BridgeMessage, str]] = field(default_factory=list)  # messages of a group at fault, with the cause
+    not_before: float = 0.0  # monotonic seconds
+    _undos: list[Undo] = field(default_factory=list)
+
+    def change(self, change: Change) -> None:
+        """Change the state."""
+        self._undos.append(self.state.apply(change))
+        self.changes.append(change)
+
+    def roll_back(self, changes: int = 0, sends: int = 0, lines: int = 0) -> None:
+        """Take back all but so many changes, messages and lines."""
+        while len(self._undos) > changes:
+            self._undos.pop()()
+        del self.changes[changes:], self.sends[sends:], self.lines[lines:]
+
+
+class Operation(Protocol):
+    """One step."""
+
+    def apply(self, message: BridgeMessage, outcome: Outcome) -> Sequence[BridgeMessage]:
+        """Return the messages that go on to the next step. Raises `MessageFormatError` for a message at fault."""
+        ...
+
+
+Operations = list[Operation]
+
+
+def run(operations: Operations, message: BridgeMessage, outcome: Outcome) -> None:
+    """Take a message through operations. Raises `MessageFormatError`."""
+    for position, operation in enumerate(operations):
+        following = operation.apply(message, outcome)
+        if len(following) == 1:
+            message = following[0]
+            continue
+        for part in following:
+            run(operations[position + 1 :], part, outcome)
+        return
+
+
+@dataclass(frozen=True, slots=True)
+class FilterOperation:
+    """Keeps messages, or takes copies of them through inner steps."""
+
+    condition: Condition
+    inner: Operations | None
+
+    def apply(self, message: BridgeMessage, outcome: Outcome) -> Sequence[BridgeMessage]:
+        """Return the message if it goes on."""
+        holds = self.condition(message)
+        if self.inner is None:
+            return (message,) if holds else ()
+        if holds:
+            run(self.inner, copy_of(message), outcome)
+        return (message,)
+
+
+@dataclass(frozen=True, slots=True)
+class HeaderOperation:
+    """Sets a JMS header or a property."""
+
+    name: str
+    value: Value
+
+    def apply(self, message: BridgeMessage, outcome: Outcome) -> Sequence[BridgeMessage]:
+        """Return the message with the header."""
+        value = self.value(message)
+        if self.name in WRITERS:
+            set_header(message, self.name, value)
+        else:
+            with_property(message, self.name, None if value is None else typed(value))
+        return (message,)
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveOperation:
+    """Removes a property, clears a JMS header, or removes all properties that begin like ``name`` before its star."""
+
+    name: str
+
+    def apply(self, message: BridgeMessage, outcome: Outcome) -> Sequence[BridgeMessage]:
+        """Return the message without the header."""
+        if self.name in WRITERS:
+            set_header(message, self.name, None)
+            return (message,)
+        start, is_open = self.name.removesuffix("*"), self.name.endswith("*")
+        kept = {
+            name: value
+            for name, value in message.property_values().items()
+            if not (name.startswith(start) if is_open else name == self.name)
+        }
+        message.properties = kept
+        return (message,)
+
+
+@dataclass(frozen=True, slots=True)
+class BodyOperation:
+    """Replaces the body by a text."""
+
+    value: Value
+
+    def apply(self, message: BridgeMessage, outcome: Outcome) -> Sequence[BridgeMessage]:
+        """Return the message with the text."""
+        value = self.value(message)
+        return (with_text(message, None if value is None else shown(value)),)
+
+
+@dataclass(frozen=True, slots=True)
+class AppendIdOperation:
+    """Appends the message id to the list of ids."""
+
+    def apply(self, message: BridgeMessage, outcome: Outcome) -> Sequence[BridgeMessage]:
+        """Return the message with the longer list."""
+        append_message_id(message)
+        return (message,)
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceOperation:
+    """Takes a copy through the first branch whose condition holds."""
+
+    branches: list[tuple[Condition, Operations]]
+    otherwise: Operations
+
+    def apply(self, message: BridgeMessage, outcome: Outcome) -> Sequence[BridgeMessage]:
+        """Return the message unchanged."""
+        chosen = next((branch for condition, branch in self.branches if condition(message)), self.otherwise)
+        run(chosen, copy_of(message), outcome)
+        return (message,)
+
+
+@dataclass(frozen=True, slots=True)
+class MulticastOperation:
+    """Takes a copy through each branch."""
+
+    branches: list[Operations]
+
+    def apply(self, message: BridgeMessage, outcome: Outcome) -> Sequence[BridgeMessage]:
+        """Return the message unchanged."""
+        for branch in self.branches:
+            run(branch, copy_of(message), outcome)
+        return (message,)
+
+
+@dataclass(frozen=True, slots=True)
+class SendOperation:
+    """Sends a copy to a target, with the quality of service that its endpoint asks for."""
+
+    target: int
+    persistent: bool | None
+    priority: int | None
+    time_to_live_ms: int
+    drops_temporary: bool
+
+    def apply(self, message: BridgeMessage, outcome: Outcome) -> Sequence[BridgeMessage]:
+        """Return the message unchanged."""
+        sent = copy_of(message)
+        if self.persistent is not None:
+            sent.persistent = self.persistent
+        if self.priority is not None:
+            sent.priority = self.priority
+        if self.time_to_live_ms:
+            sent.expiration_ms = outcome.now.wall_ms + self.time_to_live_ms
+        if self.drops_temporary and sent.reply_to is not None and sent.reply_to.is_temporary:
+            sent.reply_to = None
+        outcome.sends.append((self.target, sent))
+        return (message,)
+
+
+@dataclass(frozen=True, slots=True)
+class SplitOperation:
+    """Makes a message of each part of the body."""
+
+    step: SplitBody
+    inner: Operations | None
+
+    def apply(self, message: BridgeMessage, outcome: Outcome) -> Sequence[BridgeMessage]:
+        """Return the parts, or the message after its parts went through the inner steps."""
+        parts = _parts(self.step, text_of(message) or "")
+        if len(parts) > MAX_PARTS:
+            raise MessageFormatError(f"split makes {len(parts)} messages, more than {MAX_PARTS}")
+        messages = [with_text(message, part) for part in parts]
+        if self.inner is None:
+            return messages
+        for part in messages:
+            run(self.inner, part, outcome)
+        return (message,)
+
+
+@dataclass(slots=True)
+class GatherOperation:
+    """Gathers messages by key; ``following`` are the steps for a complete group."""
+
+    number: int
+    step: Gather
+    key: Value
+    following: Operations
+
+    def apply(self, message: BridgeMessage, outcome: Outcome) -> Sequence[BridgeMessage]:
+        """Return the message of a complete group, or none."""
+        key = _key(self.key(message))
+        text_of(message)  # a message that cannot be gathered is at fault by itself, not with its group
+        at = (self.number, key)
+        group = outcome.state.groups.get(at)
+        first_ms = outcome.now.wall_ms if group is None else group.first_ms
+        outcome.change(Gathered(self.number, key, first_ms, copy_of(message)))
+        if self.step.size is not None and len(outcome.state.groups[at].messages) >= self.step.size:
+            self.complete(key, outcome)
+        return (message,) if self.step.is_branch else ()
+
+    def complete(self, key: str, outcome: Outcome) -> None:
+        """Take the message of a group through the following steps; at a fault all messages of the group are dead."""
+        messages = outcome.state.groups[(self.number, key)].messages
+        outcome.change(Completed(self.number, key))
+        before = len(outcome.changes), len(outcome.sends), len(outcome.lines)
+        try:
+            run(self.following, combined(self.step, messages), outcome)
+        except MessageFormatError as error:
+            outcome.roll_back(*before)
+            outcome.dead += [(message, str(error)) for message in messages]
+
+    def deadline_ms(self, first_ms: int) -> int | None:
+        """Return the time at which a group is complete, in milliseconds since 1970."""
+        return None if self.step.timeout_ms is None else first_ms + self.step.timeout_ms
+
+
+@dataclass(frozen=True, slots=True)
+class IdempotentOperation:
+    """Keeps the first message of each key."""
+
+    number: int
+    key: Value
+    size: int
+    inner: Operations | None
+
+    def apply(self, message: BridgeMessage, outcome: Outcome) -> Sequence[BridgeMessage]:
+        """Return the message if its key is new."""
+        key = _key(self.key(message))
+        is_new = (self.number, key) not in outcome.state.keys
+        if is_new:
+            oldest = outcome.state.oldest_key(self.number, self.size)
+            if oldest is not None:
+                outcome.change(KeyForgotten(self.number, oldest))
+            outcome.change(KeySeen(self.number, key))
+        if self.inner is None:
+            return (message,) if is_new else ()
+        if is_new:
+            run(self.inner, copy_of(message), outcome)
+        return (message,)
+
+
+class ThrottleOperation:
+    """Lets so many messages pass in each period."""
+
+    def __init__(self, count: int, period_ms: int) -> None:
+        self.count: Final[int] = count
+        self._period_s: Final[float] = period_ms / 1000
+        self._passed: Final[deque[float]] = deque(maxlen=count)  # monotonic seconds of the last messages
+
+    def apply(self, message: BridgeMessage, outcome: Outcome) -> Sequence[BridgeMessage]:
+        """Return the message; it may be sent when the message so many before is a period old."""
+        at = outcome.now.monotonic
+        if len(self._passed) == self.count:
+            at = max(at, self._passed[0] + self._period_s)
+        self._passed.append(at)
+        outcome.not_before = max(outcome.not_before, at)
+        return (message,)
+
+
+@dataclass(frozen=True, slots=True)
+class DelayOperation:
+    """Lets a message pass some time after its arrival."""
+
+    delay_ms: int
+
+    def apply(self, message: BridgeMessage, outcome: Outcome) -> Sequence[BridgeMessage]:
+        """Return the message."""
+        outcome.not_before = max(outcome.not_before, outcome.now.monotonic + self.delay_ms / 1000)
+        return (message,)
+
+
+@dataclass(frozen=True, slots=True)
+class LogOperation:
+    """Writes a line."""
+
+    level: str
+    name: str
+    value: Value
+
+    def apply(self, message: BridgeMessage, outcome: Outcome) -> Sequence[BridgeMessage]:
+        """Return the message unchanged."""
+        outcome.lines.append(LogLine(self.level, self.name, shown(self.value(message))[:MAX_LINE]))
+        return (message,)
+
+
+def combined(step: Gather, messages: list[BridgeMessage]) -> BridgeMessage:
+    """Return one message for a group: the latest one, with a body by the strategy of the step."""
+    latest = copy_of(messages[-1])
+    if step.strategy == JOINED:
+        return with_text(latest, step.delimiter.join(text_of(message) or "" for message in messages))
+    if step.strategy == JSON_ARRAY:
+        return with_text(latest, json.dumps([text_of(message) for message in messages], ensure_ascii=False))
+    return latest
+
+
+def _key(value: object) -> str:
+    if value is None or value == "":
+        raise MessageFormatError("the message has no key for aggregate or idempotentConsumer")
+    return shown(value)
+
+
+def _parts(step: SplitBody, text: str) -> list[str]:
+    if step.language == TOKENIZE:
+        return [part for part in text.split(step.text) if part]
+    try:
+        values: list[object] = [json.loads(text)]
+    except (ValueError, RecursionError):
+        raise MessageFormatError("the body is no JSON") from None
+    for word in step.text.replace(ALL, f".{ALL}").split(".")[1:]:
+        values = [inner for value in values for inner in _children(value, word)]
+    if not step.text.endswith(ALL):
+        values = [inner for value in values for inner in (value if isinstance(value, list) else [value])]
+    return [value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for value in values]
+
+
+def _children(value: object, word: str) -> list[object]:
+    if word == ALL:
+        return list(value) if isinstance(value, list) else []
+    return [value[word]] if isinstance(value, dict) and word in value else []

@@ -1,0 +1,109 @@
+"""The actions for each batch of a route: hold, send to each target, store the state, acknowledge.
+
+    process ──▶ hold ──▶ send ──▶ … ──▶ send ──▶ keep ──▶ acknowledge
+
+A message is acknowledged only when all targets and the state have it. After a failure before that, the source delivers
+it again, and targets that had it before get it twice. After the state is stored, a message that is delivered again has
+no further effect.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from typing import Final
+
+from spanwire.bridges.engine.dialogue import Acknowledge, Action, Hold, Keep, Send
+from spanwire.bridges.engine.route_processor import Plan, RouteProcessor
+from spanwire.bridges.engine.route_state import RouteState
+from spanwire.bridges.model.message import BridgeMessage
+from spanwire.bridges.model.route_definition import RouteDefinition
+from spanwire.model.environment import Time
+from spanwire.model.text import escaped
+
+LEVELS: Final = {
+    "TRACE": logging.DEBUG,
+    "DEBUG": logging.DEBUG,
+    "INFO": logging.INFO,
+    "WARN": logging.WARNING,
+    "ERROR": logging.ERROR,
+}
+
+logger = logging.getLogger(__name__)
+
+
+class RouteWork:
+    """The current batch of one route."""
+
+    def __init__(self, definition: RouteDefinition) -> None:
+        """Prepare the steps. Raises `ConfigurationError`."""
+        self._name: Final[str] = definition.name
+        self._processor: Final = RouteProcessor(definition)
+        self._state = RouteState()
+        self._plan = Plan()
+        self._actions: deque[Action] = deque()
+        self._current: Send | None = None
+
+    @property
+    def batch_limit(self) -> int | None:
+        """Return the largest useful batch, None for any."""
+        return self._processor.batch_limit
+
+    def connected(self, state: RouteState | None) -> None:
+        """Take up the stored state."""
+        self._state = RouteState() if state is None else state
+
+    def due_s(self, now: Time) -> float | None:
+        """Return the seconds until the next group is complete by time; None without one."""
+        deadline_ms = self._processor.deadline_ms(self._state)
+        return None if deadline_ms is None else max(0.0, (deadline_ms - now.wall_ms) / 1000)
+
+    def begin(self, batch: list[BridgeMessage], now: Time) -> None:
+        """Plan the actions for a batch; without messages, for the groups that are complete by time.
+
+        Raises:
+            MessageAtFaultError: a message cannot pass the steps.
+        """
+        plan = self._processor.process(batch, now, self._state) if batch else self._processor.expire(now, self._state)
+        self._plan = plan
+        self._actions = deque()
+        if plan.not_before > now.monotonic:
+            self._actions.append(Hold(plan.not_before - now.monotonic))
+        self._actions.extend(Send(messages, target) for target, messages in plan.sends.items())
+        if self._processor.keeps_state and (plan.changes.changes or plan.changes.recent):
+            self._actions.append(Keep(plan.changes))
+        if batch:
+            self._actions.append(Acknowledge())
+
+    def next(self) -> Action | None:
+        """Return the next action of the batch; None if all is done."""
+        action = self._actions.popleft() if self._actions else None
+        self._current = action if isinstance(action, Send) else None
+        return action
+
+    def refused(self, index: int, reason: str, is_prefix_stored: bool) -> bool:
+        """Let a refused message become a dead letter, and the rest be sent.
+
+        ``is_prefix_stored`` says that the target has the messages before. Returns False without a target for dead
+        letters, or if that target refuses.
+        """
+        current = self._current
+        assert current is not None, "a target refused what was not sent"
+        letter = self._processor.dead_letter(current.messages[index], reason)
+        if letter is None or letter[0] == current.target:
+            return False
+        rest = current.messages[index + 1 :]
+        if not is_prefix_stored:
+            rest = current.messages[:index] + rest
+        self._plan.dead_letters += 1
+        self._actions.appendleft(Send([letter[1]], letter[0]))
+        if rest:
+            self._actions.appendleft(Send(rest, current.target))
+        return True
+
+    def finish(self) -> int:
+        """Write the lines of the step log. Returns the number of dead letters of the batch."""
+        for line in self._plan.lines:
+            where = f"route {self._name}{f' {line.name}' if line.name else ''}"
+            logger.log(LEVELS[line.level], "%s: %s", where, escaped(line.text))
+        return self._plan.dead_letters

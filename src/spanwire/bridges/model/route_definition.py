@@ -1,0 +1,89 @@
+"""The definition of a route that runs message by message: a source, steps, and several targets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from spanwire.bridges.model.definition import BatchLimits, BridgeDefinition, Quality, RetryPolicy, Source, Target
+from spanwire.routes.model import Endpoint, Gather, Idempotent, Step, branches_of
+
+
+@dataclass(frozen=True, slots=True)
+class TimerSource:
+    """A message at each tick, without a body; ``repeat_count`` 0 stands for no limit."""
+
+    name: str
+    period_ms: int
+    delay_ms: int
+    repeat_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class FileSource:
+    """A message for each file of a directory, in the order of the names.
+
+    A file is removed once it is sent, or else moved to the directory ``move`` below.
+    """
+
+    directory: str
+    delete: bool
+    move: str
+    move_failed: str
+    include: str | None
+    delay_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class FileTarget:
+    """A file for each message; ``file_name`` is a text in the language simple, "" the id of the message.
+
+    ``exists`` is Camel's word ``fileExist``: Override, Append, Fail or Ignore.
+    """
+
+    directory: str
+    file_name: str
+    exists: str
+
+
+@dataclass(frozen=True, slots=True)
+class HttpTarget:
+    """A request for each message, whose body is that of the message."""
+
+    url: str = field(repr=False)  # a password may be in it
+    method: str
+    timeout_ms: int
+
+
+RouteSource = Source | TimerSource | FileSource
+RouteTarget = Target | FileTarget | HttpTarget
+
+
+@dataclass(frozen=True, slots=True)
+class RouteDefinition:
+    """A route: ``targets`` are those of ``endpoints``, which the steps name; ``dead_letters`` is an index of them."""
+
+    name: str
+    source: RouteSource
+    steps: list[Step]
+    endpoints: list[Endpoint]
+    targets: list[RouteTarget]
+    dead_letters: int | None
+    batch: BatchLimits
+    retry: RetryPolicy
+    auto_start: bool = True  # without it the route waits for an operator
+
+    @property
+    def quality(self) -> Quality:
+        """Return the quality of service: acknowledged at the source once all targets have the message."""
+        return Quality.DUPLICATES_OK
+
+
+Definition = BridgeDefinition | RouteDefinition
+
+
+def keeps_state(steps: list[Step]) -> bool:
+    """Return True if a step remembers messages beyond their batch."""
+    return any(
+        isinstance(step, (Gather, Idempotent)) or any(keeps_state(branch) for branch in branches_of(step))
+        for step in steps
+    )

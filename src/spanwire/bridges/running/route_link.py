@@ -1,0 +1,151 @@
+"""The open source, targets and state of a route."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Final
+
+from spanwire.bridges.endpoints.file_source import OpenFileSource
+from spanwire.bridges.endpoints.file_target import OpenFileTarget
+from spanwire.bridges.endpoints.http_target import OpenHttpTarget
+from spanwire.bridges.endpoints.timer_source import OpenTimerSource
+from spanwire.bridges.engine.route_state import Changes, RouteState
+from spanwire.bridges.model.definition import Source, Target
+from spanwire.bridges.model.message import BridgeMessage
+from spanwire.bridges.model.provider_description import MAX_CREDIT
+from spanwire.bridges.model.route_definition import (
+    FileSource,
+    FileTarget,
+    RouteDefinition,
+    RouteSource,
+    RouteTarget,
+    TimerSource,
+    keeps_state,
+)
+from spanwire.bridges.ports import MessageSource, MessageTarget, Provider
+from spanwire.bridges.running.route_store import RouteStore
+from spanwire.model.errors import ConfigurationError
+
+ProviderOf = Callable[[str], Provider]
+RouteInput = MessageSource | OpenTimerSource | OpenFileSource
+RouteOutput = MessageTarget | OpenFileTarget | OpenHttpTarget
+
+
+class RouteLink:
+    """A source, targets and perhaps a store."""
+
+    def __init__(self, source: RouteInput, targets: list[RouteOutput], store: RouteStore | None) -> None:
+        self._source: Final = source
+        self._targets: Final = targets
+        self._store: Final = store
+        self.state: RouteState | None = None
+
+    async def load(self) -> None:
+        """Read the stored state. Raises `StoreError`."""
+        if self._store is not None:
+            self.state = await self._store.load()
+
+    async def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
+        """Receive from the source."""
+        return await self._source.receive(max_messages, max_bytes, wait_s)
+
+    async def acknowledge(self) -> None:
+        """Acknowledge at the source."""
+        await self._source.acknowledge()
+
+    async def send(self, messages: list[BridgeMessage]) -> None:
+        """Send to the first target."""
+        await self.send_to(0, messages)
+
+    async def send_to(self, target: int, messages: list[BridgeMessage]) -> None:
+        """Send to a target, and wait until it has stored the messages."""
+        await self._targets[target].send(messages)
+
+    async def keep(self, changes: Changes) -> None:
+        """Store changes of the state. Raises `StoreError`."""
+        assert self._store is not None, "a route without state keeps nothing"
+        await self._store.store(changes)
+
+    async def commit(self) -> None:
+        """Fail: several connections have no common transaction."""
+        raise AssertionError("several connections have no common transaction")
+
+    async def dead_letter(self, cause: str) -> None:
+        """Hand the only received message to the source as a dead letter."""
+        await self._source.dead_letter(cause)
+
+    def check(self) -> None:
+        """Raise `JmsError` if a connection is lost."""
+        for target in self._targets:
+            target.check()
+        self._source.check()
+
+    async def close(self) -> None:
+        """Close the source first, so that the messages return to the broker soon."""
+        await self._source.close()
+        for target in self._targets:
+            await target.close()
+        if self._store is not None:
+            await self._store.close()
+
+
+async def open_route(definition: RouteDefinition, provider_of: ProviderOf, directory: Path | None) -> RouteLink:
+    """Open the targets, then the state, then the source.
+
+    Raises:
+        JmsError: a broker is not reachable, or refuses.
+        ConfigurationError: a file cannot be read, or a route with state has no ``directory`` for it.
+        StoreError: the state is damaged or in use.
+    """
+    async with contextlib.AsyncExitStack() as opened:
+        targets: list[RouteOutput] = []
+        for target in definition.targets:
+            targets.append(await _open_target(target, provider_of))
+            opened.push_async_callback(targets[-1].close)
+        store = _store(definition, directory)
+        if store is not None:
+            await store.open()
+            opened.push_async_callback(store.close)
+        source = await _open_source(definition.source, provider_of)
+        opened.push_async_callback(source.close)
+        link = RouteLink(source, targets, store)
+        await link.load()
+        opened.pop_all()
+    return link
+
+
+def _store(definition: RouteDefinition, directory: Path | None) -> RouteStore | None:
+    if not keeps_state(definition.steps):
+        return None
+    if directory is None:
+        raise ConfigurationError(f"the route {definition.name} keeps a state and has no directory for it")
+    return RouteStore(directory, definition.name)
+
+
+async def _open_target(target: RouteTarget, provider_of: ProviderOf) -> RouteOutput:
+    if isinstance(target, Target):
+        return await provider_of(target.factory.provider).open_target(target)
+    return OpenFileTarget(target) if isinstance(target, FileTarget) else OpenHttpTarget(target)
+
+
+async def _open_source(source: RouteSource, provider_of: ProviderOf) -> RouteInput:
+    if isinstance(source, Source):
+        return await provider_of(source.factory.provider).open_source(source, MAX_CREDIT)
+    if isinstance(source, FileSource):
+        return OpenFileSource(source)
+    assert isinstance(source, TimerSource)
+    return OpenTimerSource(source)
+
+
+RouteOpener = Callable[[], Awaitable[RouteLink]]
+
+
+def route_opener(definition: RouteDefinition, provider_of: ProviderOf, directory: Path | None) -> RouteOpener:
+    """Return the function that opens a route."""
+
+    async def open_one() -> RouteLink:
+        return await open_route(definition, provider_of, directory)
+
+    return open_one

@@ -1,0 +1,227 @@
+"""The parts around the steps of a route: its state on the disk, its way to the child, files, timers and HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from spanwire.bridges.endpoints.file_source import OpenFileSource
+from spanwire.bridges.endpoints.file_target import OpenFileTarget
+from spanwire.bridges.endpoints.http_target import OpenHttpTarget
+from spanwire.bridges.endpoints.timer_source import OpenTimerSource
+from spanwire.bridges.engine.route_state import Changes, Completed, Gathered, KeyForgotten, KeySeen
+from spanwire.bridges.files.definition_json import definition_of, plain_definition
+from spanwire.bridges.files.route_definitions import route_definition
+from spanwire.bridges.model.message import BridgeMessage
+from spanwire.bridges.model.route_definition import FileSource, FileTarget, HttpTarget, TimerSource
+from spanwire.bridges.model.route_diagram import route_diagram
+from spanwire.bridges.ports import PartlySentError
+from spanwire.bridges.running.route_store import RouteStore
+from spanwire.bridges.running.stored_message import decode_message, encode_message
+from spanwire.model.destination import QUEUE, Destination
+from spanwire.model.errors import ConfigurationError, JmsError, MessageFormatError, StoreError
+from spanwire.model.message_view import INT_VALUE, STRING_VALUE, TEXT
+from spanwire.routes.parsing import read_routes
+from spanwire.routes.placeholders import Placeholders
+from tests.support.bridge_dialogue import Content, text_message
+from tests.support.route_world import route
+
+STEPS: Final = (
+    "{log: '${body}'}, {throttle: 5}, {delay: 10}, {filter: {selector: 'n > 1', steps: [{to: 'far:queue:B'}]}}, "
+    "{idempotentConsumer: {header: k}}, {split: {tokenize: ','}}, "
+    "{aggregate: {correlationExpression: {header: k}, completionSize: 2}}, "
+    "{choice: {when: [{simple: \"${header.a} == 'b'\", steps: [{to: 'file:/tmp/x'}]}]}}, {to: 'http://h:1/p'}"
+)
+
+
+def test_a_route_reaches_the_child_as_it_is() -> None:
+    definition = route(STEPS, "far:queue:D")
+    assert definition_of(json.loads(json.dumps(plain_definition(definition)))) == definition
+
+
+def test_a_diagram_shows_steps_and_targets_without_passwords() -> None:
+    definition = route("{setBody: {constant: x}}, {to: 'far:queue:B?password=canary'}", "near:queue:D")
+    text = route_diagram(definition)
+    assert text.splitlines()[:4] == [
+        "route r",
+        "  queue://A at tcp://near:61616",
+        "    set the text to constant x",
+        "    to queue://B at tcp://far:61616",
+    ]
+    assert "canary" not in text and "canary" not in repr(definition)
+
+
+def test_a_stored_message_is_the_message() -> None:
+    message = text_message(1, properties={"a": (INT_VALUE, 1)})
+    message.reply_to = Destination(QUEUE, "R")
+    message.priority, message.correlation_id = 7, "c"
+    again = decode_message(encode_message(message))
+    assert (again.message_id, again.kind, again.size) == (message.message_id, message.kind, message.size)
+    assert again.content.neutral_body() == message.content.neutral_body()
+    assert again.property_values() == message.property_values()
+    assert (again.reply_to, again.priority, again.correlation_id) == (message.reply_to, 7, "c")
+
+
+@pytest.mark.parametrize("octets", [b"", b"\0\0\0\x09{}", b"\0\0\0\x02{}\0\0\0\0", b"\xff\xff\xff\xff"])
+def test_a_damaged_stored_message_is_told(octets: bytes) -> None:
+    with pytest.raises(MessageFormatError, match="damaged"):
+        decode_message(octets)
+
+
+def test_the_state_of_a_route_is_there_again(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        store = RouteStore(tmp_path, "r")
+        await store.open()
+        gathered = [Gathered(1, key, 5, text_message(number)) for number, key in enumerate("xxy")]
+        await store.store(Changes([*gathered, KeySeen(2, "k"), KeySeen(2, "old"), KeyForgotten(2, "old")], ["ID:0"]))
+        await store.store(Changes([Completed(1, "y")], ["ID:1"]))
+        with pytest.raises(StoreError, match="another process runs this route"):
+            await RouteStore(tmp_path, "r").open()
+        await store.close()
+        again = RouteStore(tmp_path, "r")
+        await again.open()
+        state = await again.load()
+        await again.close()
+        assert {at: len(group.messages) for at, group in state.groups.items()} == {(1, "x"): 2}
+        assert (list(state.keys), list(state.recent)) == ([(2, "k")], ["ID:0", "ID:1"])
+
+    asyncio.run(scenario())
+
+
+def test_a_damaged_state_is_one_line(tmp_path: Path) -> None:
+    store = RouteStore(tmp_path, "r")
+    store.path.write_bytes(b"no database" * 100)
+    with pytest.raises(StoreError, match=r"r\.routestate: file is not a database"):
+        asyncio.run(store.open())
+
+
+def file_source(directory: Path, include: str | None = None) -> OpenFileSource:
+    return OpenFileSource(FileSource(str(directory), False, ".camel", ".error", include, 10))
+
+
+def test_files_are_read_in_order_and_moved_once_they_are_sent(tmp_path: Path) -> None:
+    for name in ("b.txt", "a.txt", ".hidden", "c.bin"):
+        (tmp_path / name).write_bytes(name.encode())
+
+    async def scenario() -> None:
+        source = file_source(tmp_path, include=r".*\.txt")
+        messages = await source.receive(10, 1000, 0.0)
+        assert [message.property_values()["CamelFileName"] for message in messages] == [
+            (STRING_VALUE, "a.txt"),
+            (STRING_VALUE, "b.txt"),
+        ]
+        assert await source.receive(10, 1000, 0.0) == []
+        await source.close()
+        again = file_source(tmp_path, include=r".*\.txt")
+        assert len(await again.receive(1, 1000, 0.0)) == 1
+        await again.acknowledge()
+        assert len(await again.receive(1, 1000, 0.0)) == 1
+        await again.dead_letter("refused")
+
+    asyncio.run(scenario())
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".camel", ".error", ".hidden", "c.bin"]
+    assert [path.name for path in (tmp_path / ".error").iterdir()] == ["b.txt"]
+
+
+def test_a_missing_directory_is_a_failure_that_is_tried_again(tmp_path: Path) -> None:
+    with pytest.raises(JmsError, match="No such file"):
+        asyncio.run(file_source(tmp_path / "none").receive(1, 1, 0.0))
+
+
+def test_a_message_makes_a_file_and_a_repeated_one_the_same_file(tmp_path: Path) -> None:
+    target = OpenFileTarget(FileTarget(str(tmp_path / "out"), "", "Override"))
+    for _ in range(2):
+        asyncio.run(target.send([text_message(1)]))
+    (path,) = (tmp_path / "out").iterdir()
+    assert (path.name, path.read_text()) == ("ID-1", "text 1")
+
+
+@pytest.mark.parametrize("name", ["../up", "/etc/x", ".hidden", "a\nb", "", "x" * 300])
+def test_a_header_chooses_no_other_directory(tmp_path: Path, name: str) -> None:
+    target = OpenFileTarget(FileTarget(str(tmp_path / "out"), "${header.name}", "Override"))
+    good, bad = (text_message(1, properties={"name": (STRING_VALUE, text)}) for text in ("a", name))
+    with pytest.raises(PartlySentError, match="is no name of a file") as caught:
+        asyncio.run(target.send([good, bad]))
+    assert caught.value.index == 1
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["a"]
+
+
+def test_a_timer_ticks_and_leaves_out_what_it_missed() -> None:
+    async def scenario() -> None:
+        source = OpenTimerSource(TimerSource("t", 20, 0, 2))
+        first = await source.receive(1, 1, 1.0)
+        await asyncio.sleep(0.05)
+        second = await source.receive(1, 1, 1.0)
+        assert [one.property_values()["timerCounter"][1] for one in (*first, *second)] == [1, 2]
+        assert await source.receive(1, 1, 0.0) == []
+
+    asyncio.run(scenario())
+
+
+class Answers(BaseHTTPRequestHandler):
+    """Answers with the status in the body of the request."""
+
+    taken: Final[list[str]] = []
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        self.taken.append(body)
+        self.send_response(int(body))
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *arguments: object) -> None:
+        """Say nothing."""
+
+
+def test_an_answer_stores_refuses_or_asks_for_another_attempt() -> None:
+    server = HTTPServer(("127.0.0.1", 0), Answers)
+    serving = threading.Thread(target=server.serve_forever)
+    serving.start()
+    url = f"http://127.0.0.1:{server.server_port}/x"
+    try:
+        target = OpenHttpTarget(HttpTarget(url, "POST", 5_000))
+
+        async def send(*codes: str) -> None:
+            await target.send(
+                [BridgeMessage(f"ID:{number}", TEXT, Content(code), 1) for number, code in enumerate(codes)]
+            )
+
+        asyncio.run(send("200", "204"))
+        with pytest.raises(PartlySentError, match="answered 400") as caught:
+            asyncio.run(send("201", "400", "200"))
+        assert caught.value.index == 1
+        with pytest.raises(JmsError, match="answered 503"):
+            asyncio.run(send("503"))
+        asyncio.run(target.close())
+    finally:
+        server.shutdown()
+        serving.join()
+        server.server_close()
+    assert Answers.taken == ["200", "204", "201", "400", "503"]
+
+
+@pytest.mark.parametrize(
+    ("uri", "told"),
+    [
+        ("http://h/x", "http is a target, and no source of a route"),
+        ("file:relative", "must name a whole path"),
+        ("file:/x?noop=true", "there is no option of file 'noop'"),
+        ("file:/x?include=(", "is no regular expression"),
+        ("file:/x?move=a/b", "it must be the name of a directory below"),
+        ("timer:t?period=0", "period is '0'; it must lie between 1 and"),
+        ("timer:t?period=soon", "period is 'soon'"),
+    ],
+)
+def test_a_wrong_option_is_named(uri: str, told: str) -> None:
+    text = f"- from: {{uri: '{uri}', steps: [{{to: 'jms:queue:B'}}]}}\n"
+    (one,) = read_routes(text.encode(), "r.yaml", Placeholders({}, {})).routes
+    with pytest.raises(ConfigurationError, match=r"^r\.yaml:1: ") as caught:
+        route_definition(one)
+    assert told in str(caught.value)

@@ -1,0 +1,240 @@
+"""Routes message by message: what each step does, and what failures at any action lose or double."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from typing import Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spanwire.bridges.engine.route_processor import CAUSE, RouteProcessor
+from spanwire.bridges.engine.route_state import RouteState
+from spanwire.bridges.model.message import BridgeMessage
+from spanwire.model.environment import Time
+from spanwire.model.errors import ConfigurationError
+from spanwire.model.message_view import INT_VALUE, OBJECT, STRING_VALUE, TEXT, PropertyValue
+from tests.support.bridge_dialogue import Content, text_messages
+from tests.support.route_world import FAIL_AFTER, FAIL_BEFORE, OK, RouteWorld, route
+
+FAULTS: Final = st.lists(st.sampled_from([OK, OK, OK, FAIL_BEFORE, FAIL_AFTER]), max_size=60)
+
+
+def message(number: int, text: str | None = None, **properties: object) -> BridgeMessage:
+    typed: dict[str, PropertyValue] = {
+        name: (INT_VALUE if isinstance(value, int) else STRING_VALUE, value) for name, value in properties.items()
+    }
+    content = Content(f"text {number}" if text is None else text, typed)
+    return BridgeMessage(f"ID:{number}", TEXT, content, 100)
+
+
+def texts_after(steps: str, *messages: BridgeMessage, dead_letter: str = "") -> list[str]:
+    world = RouteWorld(route(steps, dead_letter), list(messages))
+    world.play()
+    return world.texts()
+
+
+TO: Final = "{to: 'far:queue:B'}"
+
+
+def test_a_filter_keeps_the_messages_that_its_selector_or_condition_wants() -> None:
+    messages = [message(1, region="us", price=5), message(2, region="de", price=50), message(3)]
+    assert texts_after("{filter: {selector: \"region = 'us'\"}}, " + TO, *messages) == ["text 1"]
+    assert texts_after("{filter: {simple: '${header.price} > 15'}}, " + TO, *messages) == ["text 2"]
+    inner = "{filter: {simple: \"${header.region} == 'us'\", steps: [" + TO + "]}}"
+    assert texts_after(f"{inner}, {TO}", *messages) == ["text 1", "text 1", "text 2", "text 3"]
+
+
+def test_headers_are_set_and_removed() -> None:
+    steps = (
+        "{setHeader: {name: JMSPriority, constant: '7'}}, {setHeader: {name: copy, simple: '${header.n}'}}, "
+        "{setHeader: {name: both, simple: '${header.n}/${body}'}}, {removeHeaders: {pattern: 'old*'}}, " + TO
+    )
+    world = RouteWorld(route(steps), [message(1, n=4, old1="x", old2="y")])
+    world.play()
+    (sent,) = world.sent[0]
+    assert sent.priority == 7
+    assert sent.property_values() == {
+        "n": (INT_VALUE, 4),
+        "copy": (INT_VALUE, 4),
+        "both": (STRING_VALUE, "4/text 1"),
+    }
+
+
+def test_a_branch_changes_nothing_for_what_follows() -> None:
+    steps = "{multicast: {steps: [{pipeline: {steps: [{setBody: {constant: changed}}, " + TO + "]}}]}}, " + TO
+    assert sorted(texts_after(steps, message(1))) == ["changed", "text 1"]
+
+
+def test_a_choice_takes_the_first_branch_that_wants_the_message() -> None:
+    steps = (
+        "{choice: {when: [{simple: '${header.n} > 1', steps: [{setBody: {simple: 'many ${body}'}}, "
+        + TO
+        + "]}], otherwise: {steps: ["
+        + TO
+        + "]}}}"
+    )
+    assert texts_after(steps, message(1, n=1), message(2, n=2)) == ["text 1", "many text 2"]
+
+
+@pytest.mark.parametrize(
+    ("step", "body", "parts"),
+    [
+        ("{split: {tokenize: ','}}", "a,b,,c", ["a", "b", "c"]),
+        (r"{split: {tokenize: '\n'}}", "a\nb\n", ["a", "b"]),
+        ("{split: {jsonpath: '$.items'}}", '{"items": ["a", {"n": 1}]}', ["a", '{"n": 1}']),
+        ("{split: {jsonpath: '$.items[*].n'}}", '{"items": [{"n": 1}, {}, {"n": "x"}]}', ["1", "x"]),
+    ],
+)
+def test_split_makes_a_message_of_each_part(step: str, body: str, parts: list[str]) -> None:
+    assert texts_after(f"{step}, {TO}", message(1, body)) == parts
+
+
+GATHER: Final = (
+    "{aggregate: {correlationExpression: {header: k}, %s, aggregationStrategy: joined, delimiter: '+'}}, " + TO
+)
+
+
+def test_a_group_is_complete_by_size() -> None:
+    messages = [message(1, "a", k="x"), message(2, "b", k="y"), message(3, "c", k="x")]
+    assert texts_after(GATHER % "completionSize: 2", *messages, dead_letter="near:queue:D") == ["a+c"]
+
+
+def test_a_group_is_complete_by_time_and_survives_a_restart_before() -> None:
+    definition = route(GATHER % "completionTimeout: 1500", "near:queue:D")
+    world = RouteWorld(definition, [message(1, "a", k="x"), message(2, "b", k="x")])
+    world.play()  # ends while the group waits
+    assert world.texts() == []
+    again = RouteWorld(definition, [message(3, "c", k="x")])
+    again.kept.extend(world.kept)
+    again.play(seconds=0.9)
+    assert again.texts() == ["a+b+c"]
+
+
+def test_the_strategies_of_aggregate() -> None:
+    messages = [message(1, "a", k="x"), message(2, "b", k="x")]
+    for strategy, text in (("latest", "b"), ("json", '["a", "b"]')):
+        words = f"correlationExpression: {{header: k}}, completionSize: 2, aggregationStrategy: {strategy}"
+        steps = f"{{aggregate: {{{words}}}}}"
+        assert texts_after(f"{steps}, {TO}", *messages, dead_letter="near:queue:D") == [text]
+
+
+def test_an_idempotent_consumer_keeps_the_first_message_of_each_key_within_its_size() -> None:
+    messages = [message(number, key, k=key) for number, key in enumerate("aabab")]
+    assert texts_after("{idempotentConsumer: {header: k}}, " + TO, *messages) == ["a", "b"]
+    again = [message(number, key, k=key) for number, key in enumerate("abca")]
+    assert texts_after("{idempotentConsumer: {header: k, cacheSize: 2}}, " + TO, *again) == ["a", "b", "c", "a"]
+
+
+def test_delay_and_throttle_hold_a_batch() -> None:
+    world = RouteWorld(route("{delay: 2000}, " + TO), text_messages(3))
+    world.play()
+    assert world.held == [2.0]
+    world = RouteWorld(route("{throttle: 2}, " + TO), text_messages(5))
+    world.play()
+    assert [len(world.sent[0]), len(world.held)] == [5, 2]
+    assert sum(world.held) == pytest.approx(2.0, abs=0.2)  # five messages, two in a second
+
+
+def test_the_step_log_writes_after_the_batch_is_done(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    world = RouteWorld(route("{log: 'got ${body}'}, " + TO), [message(1, "a\nb")])
+    world.play([OK, OK, FAIL_AFTER])
+    lines = [record.getMessage() for record in caplog.records if "got" in record.getMessage()]
+    assert lines == ["route r: got a\\u000ab"]
+
+
+def test_a_message_at_fault_goes_to_the_dead_letter_endpoint_with_its_cause() -> None:
+    broken = BridgeMessage("ID:2", OBJECT, Content("x"), 100)
+    world = RouteWorld(
+        route("{setBody: {simple: '${body}!'}}, " + TO, "near:queue:D"), [message(1), broken, message(3)]
+    )
+    world.play()
+    assert world.texts() == ["text 1!", "text 3!"]
+    (dead,) = world.sent[1]
+    assert dead.property_values()[CAUSE] == (STRING_VALUE, "the body is no text")
+    assert world.machine.counters.dead_letters == 1
+
+
+def test_without_the_endpoint_the_sources_broker_takes_a_message_at_fault() -> None:
+    broken = BridgeMessage("ID:2", OBJECT, Content("x"), 100)
+    world = RouteWorld(route("{setBody: {simple: '${body}!'}}, " + TO), [message(1), broken, message(3)])
+    world.play()
+    assert world.texts() == ["text 1!", "text 3!"]
+    assert [one.message_id for one in world.dead] == ["ID:2"]
+
+
+def test_a_message_that_a_target_refuses_doubles_nothing_at_the_others() -> None:
+    definition = route("{to: 'far:queue:B'}, {to: 'far:queue:C'}", "near:queue:D")
+    world = RouteWorld(definition, text_messages(4))
+    world.poisonous = frozenset({"ID:2"})
+    world.play()
+    assert world.texts(0) == ["text 0", "text 1", "text 3"]
+    assert world.texts(1) == ["text 0", "text 1", "text 2", "text 3"]
+    assert world.texts(2) == ["text 2"]
+
+
+def test_a_failed_message_leaves_its_key_unknown() -> None:
+    steps = "{idempotentConsumer: {header: k}}, {setHeader: {name: JMSPriority, simple: '${header.p}'}}, " + TO
+    world = RouteWorld(route(steps, "near:queue:D"), [message(1, k="x", p="high"), message(2, k="x", p="7")])
+    world.play()
+    assert world.texts() == ["text 2"]
+
+
+@given(FAULTS)
+def test_failures_at_any_action_lose_nothing_at_any_target(outcomes: list[str]) -> None:
+    world = RouteWorld(route("{to: 'far:queue:B'}, {wireTap: 'far:queue:C'}"), text_messages(20))
+    failures = world.play(outcomes)
+    for target in (0, 1):
+        counts = Counter(world.texts(target))
+        assert len(counts) == 20
+        assert max(counts.values()) <= 1 + failures
+
+
+@given(FAULTS)
+def test_failures_at_any_action_double_no_key_that_is_stored(outcomes: list[str]) -> None:
+    messages = [message(number, str(number), k=str(number % 7)) for number in range(20)]
+    world = RouteWorld(route("{idempotentConsumer: {header: k}}, " + TO), messages)
+    failures = world.play(outcomes)
+    counts = Counter(world.texts())
+    assert set(counts) == {str(number) for number in range(7)}
+    assert max(counts.values()) <= 1 + failures
+
+
+@given(FAULTS)
+def test_failures_at_any_action_put_each_message_into_one_group(outcomes: list[str]) -> None:
+    messages = [message(number, f"{number:02}", k="x") for number in range(21)]
+    definition = route(GATHER % "completionSize: 3", "near:queue:D")
+    world = RouteWorld(definition, messages)
+    world.play(outcomes)
+    groups = set(world.texts())  # a group may be sent twice, as the same group
+    assert sorted(part for group in groups for part in group.split("+")) == [f"{number:02}" for number in range(21)]
+
+
+def test_after_the_state_is_stored_a_failure_doubles_nothing() -> None:
+    world = RouteWorld(route("{idempotentConsumer: {header: k}}, " + TO), [message(1, k="x")])
+    assert world.play([OK, OK, OK, OK, FAIL_BEFORE]) == 1  # connect, receive, send, keep, acknowledge
+    assert world.texts() == ["text 1"]
+
+
+@pytest.mark.parametrize(
+    ("steps", "told"),
+    [
+        ("{setHeader: {name: JMSMessageID, constant: x}}, " + TO, "JMSMessageID is set by the broker"),
+        (GATHER % "completionSize: 2", "aggregate needs a deadLetter of the route"),
+    ],
+)
+def test_steps_that_cannot_work_are_refused_at_the_start(steps: str, told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        RouteProcessor(route(steps))
+
+
+def test_the_oldest_group_is_completed_when_the_state_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    processor = RouteProcessor(route(GATHER % "completionSize: 100", "near:queue:D"))
+    state = RouteState()
+    monkeypatch.setattr("spanwire.bridges.engine.route_state.MAX_GATHERED", 2)
+    plan = processor.process([message(1, "a", k="x"), message(2, "b", k="y")], Time(0.0, 1), state)
+    assert [one.content.neutral_body() for one in plan.sends[0]] == [b"a"]
+    assert list(state.groups) == [(1, "y")]
