@@ -33,7 +33,7 @@ SOURCES := $(shell find src -name '*.py')
 CODE := src tests tools $(wildcard examples)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv client-conformance compiled environments spark peers lint format docs test test-all test-pure test-compiled demo bench bench-client bench-floors bench-instructions bench-network bench-rights bench-scale bench-selectors bench-spark bench-start flame-graph soak soak-load soak-spark fuzz fuzz-http measure lock clean
+.PHONY: help venv client-conformance compiled environments spark peers lint format docs test test-all test-pure test-compiled demo bench bench-client bench-floors bench-instructions bench-network bench-rights bench-scale bench-selectors bench-spark bench-start flame-graph soak soak-load soak-spark fuzz fuzz-http fuzz-requests measure lock clean
 
 help:  ## say what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -226,7 +226,7 @@ soak: venv  ## every fault with large counts, a million inputs for each codec an
 	    $(BIN)/python -m pytest -n $(PARALLEL) --timeout 0 tests/simulation $(PYTEST_ARGS)
 	SPANWIRE_KILLS=$(SOAK_KILLS) SPANWIRE_INJECTED=all $(BIN)/python -m pytest --timeout 0 -rs tests/faults $(PYTEST_ARGS)
 	$(BIN)/python -m tests.soak.exactly_once --kills 100
-	@set -e; for target in openwire stomp selector websocket xstream; do \
+	@set -e; for target in openwire stomp selector websocket xstream requests; do \
 	    echo "fuzzing $$target with $(FUZZ_INPUTS) inputs"; $(BIN)/python -m tests.fuzz.fuzz_$$target $(FUZZ_INPUTS); done
 
 soak-spark: peers $(VENV)/.spark $(VENV)/.pipelines  ## 200 kills of everything that takes part in moving messages with Spark; histories in out/soak
@@ -244,6 +244,9 @@ soak-load: venv  ## a million pending messages, a kill and a drain; how long one
 	$(call with_best_build,-m tests.soak.large_fan_out --openwire 10 --producer openwire --resident-mib 400)
 	$(call with_best_build,-m tests.soak.idle_connections --count 10000)
 	$(call with_best_build,-m tests.soak.reconnects --clients 1000)
+
+fuzz-requests: venv  ## a million mutated requests against the web process, with its broker in memory (FUZZ_INPUTS=20000)
+	$(BIN)/python -m tests.fuzz.fuzz_requests $(FUZZ_INPUTS)
 
 fuzz-http: venv $(FUZZ)/.ready  ## every route of the HTTP API with requests made from its OpenAPI document
 	$(BIN)/python -m tests.fuzz.fuzz_http $(FUZZ)/bin/schemathesis $(FUZZ_ARGS)

@@ -1,10 +1,14 @@
-"""HTTP connections with deadlines against clients that send the head of a request, or read an answer, too slowly."""
+"""HTTP connections with deadlines against clients that send the head of a request, or read an answer, too slowly.
+
+A body that breaks the rules of HTTP gets one answer, and no traceback in the log.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Final
 
+import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEAD_S: Final = 10.0  # seconds for the head of a request; a link that needs more is of no use for management
@@ -46,6 +50,17 @@ class DeadlineProtocol(H11Protocol):
         """Write on."""
         self._cancel_stall()
         super().resume_writing()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer bytes that are no HTTP, in place of the handler if the head of the request was in order."""
+        cycle = self.cycle
+        if cycle is not None and not cycle.response_complete:
+            cycle.disconnected = True
+            cycle.message_event.set()
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:
+            self.transport.close()
 
     def _abort(self) -> None:
         self._stall = None

@@ -91,16 +91,9 @@ def refuse_exposure(answer: object, host: str) -> None:
         )
 
 
-async def _serve(
-    app: ASGIApp,
-    changes: Changes,
-    recorder: Recorder,
-    listener: socket.socket,
-    read_keys: Callable[[], ssl.SSLContext] | None,
-    ends_with_parent: bool,
-    reopen_log: Callable[[], None] | None,
-) -> None:
-    config = uvicorn.Config(
+def server_config(app: ASGIApp) -> uvicorn.Config:
+    """Return the configuration of the server: its protocol and limits."""
+    return uvicorn.Config(
         app,
         http=DeadlineProtocol,
         ws="none",
@@ -116,7 +109,18 @@ async def _serve(
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=STOP_S,
     )
-    server = WebServer(config, listener, read_keys, changes.stop)
+
+
+async def _serve(
+    app: ASGIApp,
+    changes: Changes,
+    recorder: Recorder,
+    listener: socket.socket,
+    read_keys: Callable[[], ssl.SSLContext] | None,
+    ends_with_parent: bool,
+    reopen_log: Callable[[], None] | None,
+) -> None:
+    server = WebServer(server_config(app), listener, read_keys, changes.stop)
 
     def hang_up() -> None:
         if reopen_log is not None:
