@@ -67,6 +67,7 @@ BRIDGE_PROVIDERS: Final[dict[str, str]] = {
     "openwire": "spanwire.bridges.providers.openwire.provider:OpenWireProvider",
     "ldap": "spanwire.bridges.providers.ldap.provider:LdapProvider",
     "stomp": "spanwire.bridges.providers.stomp.provider:StompProvider",
+    "amqp091": "spanwire.bridges.providers.amqp091.provider:Amqp091Provider",
 }
 
 FANOUT: Final = "spanwire.client.aio.shared.fanout_transport:connect"  # connect(url, tls) -> InProcessTransport

@@ -49,6 +49,14 @@ class ProviderDriver(Protocol):
         """`TARGET` at the broker."""
         ...
 
+    def beginning(self) -> Target:
+        """`SOURCE` as a target."""
+        ...
+
+    def end(self) -> Source:
+        """`TARGET` as a source."""
+        ...
+
     def send(self, destination: Destination, texts: list[str], properties: dict[str, int] | None = None) -> None:
         """Send persistent texts, and return when the broker has stored them."""
         ...
@@ -173,8 +181,7 @@ class BridgeProviderConformance:
             target = await driver.provider().open_target(driver.target())
             await target.send([neutral_message("text é")])
             await target.close()
-            at_target = Source(driver.target().factory, TARGET)
-            source = await driver.provider().open_source(at_target, CREDIT)
+            source = await driver.provider().open_source(driver.end(), CREDIT)
             (message,) = await take(source, 1)
             assert bodies([message]) == ["text é"]
             values = {"n": (INT_VALUE, 7), "good": (BOOLEAN_VALUE, True), "name": (STRING_VALUE, "é")}
@@ -191,7 +198,7 @@ class BridgeProviderConformance:
 
     def test_a_received_message_is_forwarded_with_all_its_parts(self, driver: ProviderDriver) -> None:
         async def scenario() -> None:
-            first = await driver.provider().open_target(Target(driver.source().factory, SOURCE))
+            first = await driver.provider().open_target(driver.beginning())
             await first.send([neutral_message("text")])
             await first.close()
             source = await driver.provider().open_source(driver.source(), CREDIT)
@@ -201,7 +208,7 @@ class BridgeProviderConformance:
             await source.acknowledge()
             await target.close()
             await source.close()
-            end = await driver.provider().open_source(Source(driver.target().factory, TARGET), CREDIT)
+            end = await driver.provider().open_source(driver.end(), CREDIT)
             (after,) = await take(end, 1)
             for name in ("kind", *ALL_HEADERS):
                 assert getattr(after, name) == getattr(before, name), name

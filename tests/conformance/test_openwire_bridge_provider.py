@@ -45,6 +45,12 @@ class SpanwireDriver:
     def target(self) -> Target:
         return Target(self._factory, TARGET)
 
+    def beginning(self) -> Target:
+        return Target(self._factory, SOURCE)
+
+    def end(self) -> Source:
+        return Source(self._factory, TARGET)
+
     def send(self, destination: Destination, texts: list[str], properties: dict[str, int] | None = None) -> None:
         with client.connect(self._broker.url) as connection, connection.session() as session:
             producer = session.create_producer(destination)

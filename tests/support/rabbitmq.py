@@ -84,6 +84,27 @@ class RabbitProcess:
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait(END_TIMEOUT_S)
 
+    @property
+    def is_running(self) -> bool:
+        """False after `kill`."""
+        return self._process is not None
+
+    def messages(self, queue: str) -> int:
+        """Return the messages of a queue, those of consumers included."""
+        command = [
+            str(RABBITMQ.with_name("rabbitmqctl")),
+            "-q",
+            "list_queues",
+            "name",
+            "messages",
+            "--no-table-headers",
+        ]
+        done = subprocess.run(
+            command, env=self._environment(), check=True, capture_output=True, timeout=START_TIMEOUT_S
+        )
+        counts = dict(line.rsplit("\t", 1) for line in done.stdout.decode().splitlines() if "\t" in line)
+        return int(counts.get(queue, 0))
+
     def _answers(self) -> bool:
         is_broker = answer_of(self.amqp_port, AMQP_0_9_1, 1) == b"\x01"
         return is_broker and answer_of(self.stomp_port, b"", 0) is not None

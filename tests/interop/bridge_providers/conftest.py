@@ -11,7 +11,7 @@ from tests.support.broker_process import BrokerProcess
 from tests.support.peers import require
 from tests.support.rabbitmq import RabbitProcess
 
-PEERS = ("classic_stomp", "rabbit_stomp")
+PEERS = ("classic_stomp", "rabbit_stomp", "rabbit_amqp091")
 
 
 @pytest.fixture(scope="session")
@@ -32,6 +32,12 @@ def classic_stomp(classic: BrokerProcess) -> BridgePeer:
 def rabbit_stomp(rabbitmq: RabbitProcess) -> BridgePeer:
     """RabbitMQ's STOMP plug-in."""
     return RabbitPeer(rabbitmq, "stomp", rabbitmq.stomp_url)
+
+
+@pytest.fixture(scope="session")
+def rabbit_amqp091(rabbitmq: RabbitProcess) -> BridgePeer:
+    """RabbitMQ itself."""
+    return RabbitPeer(rabbitmq, "amqp091", rabbitmq.amqp_url)
 
 
 @pytest.fixture(params=PEERS)

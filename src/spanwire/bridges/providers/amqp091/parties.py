@@ -1,0 +1,211 @@
+"""Source and target over channels of AMQP 0-9-1."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from aiormq.abc import AbstractChannel, AbstractConnection, DeliveredMessage
+from aiormq.exceptions import ChannelNotFoundEntity, DeliveryError, PublishError
+from pamqp.commands import Basic
+
+from spanwire.bridges.model.definition import Source, Target
+from spanwire.bridges.model.message import BridgeMessage
+from spanwire.bridges.ports import MessageRefusedError
+from spanwire.bridges.providers.amqp091.connecting import (
+    EXCHANGE,
+    TOPIC_EXCHANGE,
+    address_of,
+    check_open,
+    close,
+    reason_of,
+    translated,
+)
+from spanwire.bridges.providers.amqp091.messages import bridge_message, outgoing_message
+from spanwire.bridges.providers.dead_letters import CAUSE, ORIGIN, SUFFIX, cause_text
+from spanwire.bridges.providers.inbox import Inbox
+from spanwire.client.io.environment import Machine
+from spanwire.model.destination import Destination
+from spanwire.model.errors import IllegalStateError, JmsError, MessageFormatError
+
+
+class AmqpSource:
+    """A consumer with a connection of its own, and cumulative acknowledgements."""
+
+    def __init__(self, connection: AbstractConnection, channel: AbstractChannel, source: Source, credit: int) -> None:
+        self._connection: Final = connection
+        self._channel: Final = channel
+        self._source: Final[Source] = source
+        self._place: Final = address_of(source.factory)
+        self._credit: Final[int] = credit
+        self._inbox: Final[Inbox[DeliveredMessage]] = Inbox()
+        self._machine: Final = Machine()
+        self._last: DeliveredMessage | None = None  # the last received message without an acknowledgement
+
+    async def consume(self) -> None:
+        """Begin to consume the queue, or for a topic a queue that is bound to the exchange of topics."""
+        channel = self._channel
+        channel.closing.add_done_callback(self._on_closed)
+        channel.on_consumer_cancel_callbacks.add(self._on_cancelled)
+        with translated(self._place):
+            await channel.basic_qos(prefetch_count=self._credit)
+            await channel.basic_consume(await self._queue(), self._on_message)
+
+    async def _queue(self) -> str:
+        channel, destination, subscription = self._channel, self._source.destination, self._source.subscription
+        if destination.is_queue:
+            await channel.queue_declare(destination.name, passive=True)
+            return destination.name
+        if subscription is None:
+            declared = await channel.queue_declare("", exclusive=True, auto_delete=True)
+        else:
+            declared = await channel.queue_declare(subscription, durable=True)
+        queue = str(declared.queue)
+        await channel.queue_bind(queue, self._place.options.get(EXCHANGE, TOPIC_EXCHANGE), destination.name)
+        return queue
+
+    async def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
+        """Receive messages without an acknowledgement."""
+        messages = await self._inbox.take(max_messages, max_bytes, wait_s)
+        if messages:
+            self._last = messages[-1]
+        now_ms = self._machine.now().wall_ms
+        return [bridge_message(message, now_ms) for message in messages]
+
+    async def acknowledge(self) -> None:
+        """Acknowledge all received messages, and wait until the broker has read that.
+
+        An acknowledgement has no answer, so another request follows: the broker reads a channel in order.
+        """
+        last, self._last = self._last, None
+        if last is None:
+            return
+        with translated(self._place):
+            await self._channel.basic_ack(last.delivery_tag or 0, multiple=True)
+            await self._channel.basic_qos(prefetch_count=self._credit)
+        self._inbox.check()
+
+    async def dead_letter(self, cause: str) -> None:
+        """Publish the last message with the cause to the queue ``NAME.DLQ``, confirmed, and acknowledge it."""
+        assert self._last is not None, "a dead letter was received before"
+        own = self._last.header.properties
+        headers = {**(own.headers or {}), CAUSE: cause_text(cause), ORIGIN: str(self._source.destination)}
+        properties = Basic.Properties(
+            content_type=own.content_type,
+            content_encoding=own.content_encoding,
+            headers=headers,
+            delivery_mode=2,
+            priority=own.priority,
+            correlation_id=own.correlation_id,
+            reply_to=own.reply_to,
+            message_id=own.message_id,
+            timestamp=own.timestamp,
+            message_type=own.message_type,
+            app_id=own.app_id,
+        )
+        name = (self._source.subscription or self._source.destination.name) + SUFFIX
+        with translated(self._place):
+            channel = await self._connection.channel(publisher_confirms=True, on_return_raises=True)
+            try:
+                await channel.queue_declare(name, passive=True)
+            except ChannelNotFoundEntity:
+                channel = await self._connection.channel(publisher_confirms=True, on_return_raises=True)
+                await channel.queue_declare(name, durable=True)
+            await channel.basic_publish(self._last.body, routing_key=name, properties=properties, mandatory=True)
+            await channel.close()
+        await self.acknowledge()
+
+    async def send_reply(self, message: BridgeMessage, destination: Destination) -> None:
+        """Fail: the description promises no replies."""
+        raise IllegalStateError("the provider amqp091 sends no replies")
+
+    def check(self) -> None:
+        """Raise `JmsError` if the connection is lost."""
+        self._inbox.check()
+        check_open(self._place, self._connection, self._channel)
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await close(self._connection)
+
+    async def _on_message(self, message: DeliveredMessage) -> None:
+        self._inbox.put(message, len(message.body))
+
+    def _on_closed(self, closing: asyncio.Future[object]) -> None:
+        error = None if closing.cancelled() else closing.exception()
+        self._inbox.fail(JmsError(f"{self._place.shown}: {reason_of(error)}"))
+
+    async def _on_cancelled(self, _: object) -> None:
+        self._inbox.fail(JmsError(f"{self._place.shown}: the queue of {self._source.destination} was deleted"))
+
+
+class AmqpTarget:
+    """A producer with publisher confirms, and a connection of its own."""
+
+    def __init__(self, connection: AbstractConnection, channel: AbstractChannel, target: Target) -> None:
+        self._connection: Final = connection
+        self._channel: Final = channel
+        self._place: Final = address_of(target.factory)
+        self._name: Final[str] = target.destination.name
+        self._exchange: Final[str] = (
+            "" if target.destination.is_queue else self._place.options.get(EXCHANGE, TOPIC_EXCHANGE)
+        )
+        self._machine: Final = Machine()
+
+    async def prepare(self) -> None:
+        """Find out whether the queue, or the exchange of topics, exists."""
+        with translated(self._place):
+            if self._exchange:
+                await self._channel.exchange_declare(self._exchange, passive=True)
+            else:
+                await self._channel.queue_declare(self._name, passive=True)
+
+    async def send(self, messages: list[BridgeMessage]) -> None:
+        """Publish messages, and wait for the confirms. A missing queue is an error; a topic may have no queues."""
+        now_ms = self._machine.now().wall_ms
+        max_frame = self._connection.connection_tune.frame_max
+        outgoing: list[tuple[bytes, Basic.Properties]] = []
+        for index, message in enumerate(messages):
+            try:
+                outgoing.append(outgoing_message(message, now_ms, max_frame))
+            except MessageFormatError as error:
+                raise MessageRefusedError(index, str(error)) from None
+        with translated(self._place):
+            tasks = [asyncio.create_task(self._publish(body, properties)) for body, properties in outgoing]
+            try:
+                await asyncio.gather(*tasks)
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _publish(self, body: bytes, properties: Basic.Properties) -> None:
+        try:
+            await self._channel.basic_publish(
+                body,
+                exchange=self._exchange,
+                routing_key=self._name,
+                properties=properties,
+                mandatory=not self._exchange,
+            )
+        except PublishError:
+            raise JmsError(f"{self._place.shown}: there is no queue {self._name}") from None
+        except DeliveryError:
+            raise JmsError(f"{self._place.shown}: the broker refused a message; is the queue full?") from None
+
+    async def open_reply_queue(self, on_reply: Callable[[BridgeMessage], Awaitable[None]]) -> Destination:
+        """Fail: the description promises no replies."""
+        raise IllegalStateError("the provider amqp091 has no queues for replies")
+
+    async def close_reply_queue(self, queue: Destination) -> None:
+        """Fail: the description promises no replies."""
+        raise IllegalStateError("the provider amqp091 has no queues for replies")
+
+    def check(self) -> None:
+        """Raise `JmsError` if the connection is lost."""
+        check_open(self._place, self._connection, self._channel)
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await close(self._connection)

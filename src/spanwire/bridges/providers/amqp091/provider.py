@@ -1,0 +1,92 @@
+"""The AMQP 0-9-1 provider."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.bridges.model.definition import Source, Target
+from spanwire.bridges.model.provider_description import MAX_CREDIT, ProviderDescription
+from spanwire.bridges.ports import LocalTransaction, MessageSource, MessageTarget, XaSource, XaTarget
+from spanwire.bridges.providers.amqp091.connecting import address_of, close, connect, translated
+from spanwire.bridges.providers.amqp091.parties import AmqpSource, AmqpTarget
+from spanwire.model.errors import ConfigurationError, IllegalStateError
+
+DESCRIPTION: Final = ProviderDescription(
+    name="amqp091",
+    local_transactions=False,
+    xa=False,
+    cannot_cross=(
+        "numbers arrive as int, or as long if they need it; a double becomes a string",
+        "maps and streams cross as JSON, which has no types of numbers and no octets",
+        "a JMSReplyTo that only one connection reaches is removed",
+        "JMSTimestamp has whole seconds",
+        "a header of the type decimal or timestamp arrives as a string or a long",
+    ),
+    selectors=False,
+    replies=False,
+    atomic_batches=False,
+    largest_batch=MAX_CREDIT,
+)
+NO_TRANSACTIONS: Final = "AMQP 0-9-1 has no transactions of several queues"
+
+
+class Amqp091Provider:
+    """Opens sources and targets at RabbitMQ."""
+
+    def describe(self) -> ProviderDescription:
+        """Return the promises of the provider."""
+        return DESCRIPTION
+
+    def check_source(self, source: Source) -> None:
+        """Raise `ConfigurationError` for a wrong URL, or an invalid durable subscription."""
+        address_of(source.factory)
+        if source.subscription is not None and source.destination.is_queue:
+            raise ConfigurationError(
+                f"subscriptionName is for topics, and {source.destination} is a queue; remove subscriptionName"
+            )
+        if source.client_id is not None:
+            raise ConfigurationError(
+                "AMQP 0-9-1 has no client ids; remove clientID, and subscriptionName alone names a durable queue"
+            )
+
+    def check_target(self, target: Target) -> None:
+        """Raise `ConfigurationError` for a wrong URL."""
+        address_of(target.factory)
+
+    async def open_source(self, source: Source, credit: int) -> MessageSource:
+        """Connect and consume."""
+        connection = await connect(source.factory)
+        try:
+            with translated(address_of(source.factory)):
+                channel = await connection.channel(publisher_confirms=False)
+            opened = AmqpSource(connection, channel, source, credit)
+            await opened.consume()
+        except BaseException:
+            await close(connection)
+            raise
+        return opened
+
+    async def open_target(self, target: Target) -> MessageTarget:
+        """Connect, and look for the queue or the exchange."""
+        connection = await connect(target.factory)
+        try:
+            with translated(address_of(target.factory)):
+                channel = await connection.channel(publisher_confirms=True, on_return_raises=True)
+            opened = AmqpTarget(connection, channel, target)
+            await opened.prepare()
+        except BaseException:
+            await close(connection)
+            raise
+        return opened
+
+    async def open_transaction(self, source: Source, target: Target, credit: int) -> LocalTransaction:
+        """Fail: the description promises no local transactions."""
+        raise IllegalStateError(NO_TRANSACTIONS)
+
+    async def open_xa_source(self, source: Source, credit: int) -> XaSource:
+        """Fail: the description promises no distributed transactions."""
+        raise IllegalStateError(NO_TRANSACTIONS)
+
+    async def open_xa_target(self, target: Target) -> XaTarget:
+        """Fail: the description promises no distributed transactions."""
+        raise IllegalStateError(NO_TRANSACTIONS)
