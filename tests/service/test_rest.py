@@ -39,6 +39,7 @@ USERS = """\
 """
 USER = "mia:m-4711"
 FORM = "application/x-www-form-urlencoded"
+MOUNTS = "demo=/activemq-web-demo,api=/svc,api=/,admin=/console"
 LARGE = 5_000_000  # bytes; Classic's servlet cuts a body silently at 100,000
 
 
@@ -95,7 +96,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
 @pytest.fixture(scope="module")
 def servlet(broker: Guarded, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servlet]:
     log: list[str] = []
-    command = [*COMMAND, "web", "--data-directory", str(broker.data), "--port", "0"]
+    command = [*COMMAND, "web", "--data-directory", str(broker.data), "--port", "0", "--mounts", MOUNTS]
     process = AnnouncingProcess(command, tmp_path_factory.mktemp("log"), log)
     process.wait_until(lambda line: LISTENING.search(line) is not None, TIMEOUT_S)
     found = next(match for line in log if (match := LISTENING.search(line)))
@@ -117,6 +118,23 @@ def test_the_form_of_the_guide_sends_to_the_destination_that_it_names(servlet: S
     answer = servlet.ask("POST", "/demo/message/FOO/BAR", form, Content_Type=FORM)
     assert (answer.status, answer.text) == (200, "Message sent")
     assert servlet.ask("DELETE", "/demo/message/FORM/B?type=queue&timeout=5000").text == "Enter some text"
+
+
+@pytest.mark.parametrize("prefix", ["/activemq-web-demo", "/svc", ""])
+def test_the_servlets_are_where_the_configuration_puts_its_applications(servlet: Servlet, prefix: str) -> None:
+    body = bytes(20_000)  # more than a request may have that is no message
+    sent = servlet.ask("POST", f"{prefix}/message/PUT/UP?type=queue", body, Content_Type="application/octet-stream")
+    assert sent.text == "Message sent"
+    for mount in (prefix, "/console"):
+        assert sent.headers["messageid"] in servlet.ask("GET", f"{mount}/queueBrowse/PUT/UP").text
+    assert servlet.ask("DELETE", f"{prefix}/message/PUT/UP?type=queue&timeout=5000").text == body.decode()
+    assert servlet.ask("POST", "/console/message/PUT/UP?type=queue", b"x").status in (404, 405)
+
+
+def test_the_demo_pages_are_where_the_configuration_puts_them(servlet: Servlet) -> None:
+    assert servlet.ask("GET", "/activemq-web-demo").headers["location"] == "/activemq-web-demo/"
+    assert 'action="message/FOO/BAR"' in servlet.ask("GET", "/activemq-web-demo/send.html").text
+    assert servlet.ask("GET", "/svc/send.html").status == 404
 
 
 def test_other_clients_receive_what_was_posted(servlet: Servlet, broker: Guarded) -> None:

@@ -23,9 +23,12 @@ def require_browser() -> None:
 
 
 @contextmanager
-def browser(width: int = 1280, height: int = 900) -> Iterator[webdriver.Chrome]:
+def browser(
+    width: int = 1280, height: int = 900, *, accepts_any_certificate: bool = False
+) -> Iterator[webdriver.Chrome]:
     """Run a browser with a window of this size."""
     options = webdriver.ChromeOptions()
+    options.accept_insecure_certs = accepts_any_certificate
     options.binary_location = str(CHROMIUM)
     for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", f"--window-size={width},{height}"):
         options.add_argument(argument)

@@ -55,6 +55,8 @@ class WebProcess:
         self._tls: Final = settings.tls
         if settings.tls is not None:
             self._command.append("--tls")
+        if settings.mounts:
+            self._command.extend(("--mounts", ",".join(map(str, settings.mounts))))
         self._process: asyncio.subprocess.Process | None = None
         self._task: asyncio.Task[None] | None = None
         self._is_listening = False  # the child has opened its port

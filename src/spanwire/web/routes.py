@@ -16,6 +16,7 @@ from starlette.routing import Match, Route
 from starlette.types import ASGIApp
 
 from spanwire.management.operation_table import Role
+from spanwire.service.config.web_mounts import WebMount
 from spanwire.web import monitoring
 from spanwire.web.access import Access
 from spanwire.web.api import API_ROUTES
@@ -38,6 +39,7 @@ from spanwire.web.problems import ProblemError, problem
 from spanwire.web.rest.connector import connected
 from spanwire.web.rest.demo_pages import DEMO_ROUTES
 from spanwire.web.rest.logins import Logins
+from spanwire.web.rest.mounts import message_paths, mounted_rows
 from spanwire.web.rest.queue_browse import BROWSE_ROUTES
 from spanwire.web.rest.servlet import MESSAGE_ROUTES, MOUNTS
 from spanwire.web.serving.guard import Guard
@@ -75,12 +77,14 @@ def application(
     now: Callable[[], float] = time.monotonic,
     changes: Changes | None = None,
     recorder: Recorder | None = None,
+    mounts: Sequence[WebMount] = (),
 ) -> ASGIApp:
     """Return the application behind the guard.
 
     ``is_loopback`` restricts the Host header to names of loopback. With ``is_guarded`` nobody logs in while the broker
     has an obstacle to an open port, such as missing users. ``changes`` lets the caller end the streams of events,
-    and ``recorder`` lets it run the recorder of the console, whose snapshots serve all routes.
+    and ``recorder`` lets it run the recorder of the console, whose snapshots serve all routes. ``mounts`` are further
+    paths of the servlets and demo pages; the routes of ``rows`` come first.
     """
     recorder = Recorder(Snapshots(link, now)) if recorder is None else recorder
     access, snapshots = Access(link, now, is_guarded=is_guarded), recorder.snapshots
@@ -88,11 +92,19 @@ def application(
     changes = Changes(now) if changes is None else changes
     shared = Shared(link, access, snapshots, sessions, logins, changes, recorder)
     starlette = Starlette(
-        routes=[Route(row.path, Endpoint(row, shared).answer, methods=[row.method], name=row.summary) for row in rows],
+        routes=[
+            Route(row.path, Endpoint(row, shared).answer, methods=[row.method], name=row.summary)
+            for row in (*rows, *mounted_rows(mounts))
+        ],
         exception_handlers={HTTPException: _http_fault, Exception: _failure},
     )
     starlette.router.redirect_slashes = False
-    return Guard(starlette, is_loopback=is_loopback, message_paths=(*MOUNTS, PREFIX, SEND_PATH), page_paths=(HOME,))
+    return Guard(
+        starlette,
+        is_loopback=is_loopback,
+        message_paths=(*MOUNTS, *message_paths(mounts), PREFIX, SEND_PATH),
+        page_paths=(HOME,),
+    )
 
 
 async def _http_fault(request: Request, error: Exception) -> Response:

@@ -15,11 +15,15 @@ from spanwire.cli.running import control_client, directory_of
 from spanwire.extras import install_command
 from spanwire.logs.lines import begin_log
 from spanwire.model.errors import ConfigurationError
+from spanwire.service.config.web_mounts import read_mounts
 
 DEFAULT_PORT: Final = 8161  # ActiveMQ's web port
 DEFAULT_HOST: Final = "127.0.0.1"
 FAILURE: Final = 1
 OPEN_METRICS: Final = "application/openmetrics-text; version=1.0.0"
+MOUNTS_HELP: Final = (
+    "further paths of ActiveMQ's web applications, such as demo=/activemq-web-demo, with commas between"
+)
 MAX_PORT: Final = 65535
 WEB_PACKAGES: Final = ("jinja2", "markupsafe", "prometheus_client", "starlette", "uvicorn")
 
@@ -43,11 +47,16 @@ def web(arguments: Sequence[str]) -> int:
         help="listen for other machines although the broker has no authentication",
     )
     parser.flag("tls", "serve HTTPS with the key store of <web>, else of the first connector with TLS")
+    parser.option("mounts", MOUNTS_HELP, "", "LIST")
     log_options(parser)
     parser.flag("endsWithParent", "end when standard input ends, for a process that starts this command")
     options = parser.parse(arguments)
     if options.port > MAX_PORT:
         parser.error(f"{options.port} is no port: the highest is {MAX_PORT}")
+    try:
+        mounts = read_mounts(str(options.mounts))
+    except ValueError as error:
+        parser.error(str(error))
     serve = cast(Serve, _loaded(registry.WEB_SERVER))
     reopen_log = begin_log(str(options.log_level), str(options.log_format), options.log_file)
     serve(
@@ -57,6 +66,7 @@ def web(arguments: Sequence[str]) -> int:
         allow_anonymous=bool(options.allow_anonymous),
         ends_with_parent=bool(options.ends_with_parent),
         with_tls=bool(options.tls),
+        mounts=mounts,
         reopen_log=reopen_log if options.log_file else None,
     )
     return 0

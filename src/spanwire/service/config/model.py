@@ -24,6 +24,7 @@ from spanwire.model.destination import Destination
 from spanwire.model.secret import Secret
 from spanwire.model.units import MIB
 from spanwire.service.config.reference import DEFAULT_BROKER_NAME
+from spanwire.service.config.web_mounts import WebMount
 from spanwire.service.machine.local_zone import LocalZone
 from spanwire.transports.base import ConnectorSettings
 
@@ -222,13 +223,14 @@ class WebTls:
 class WebConfiguration:
     """The address on which the web process of the broker listens, with TLS if ``tls`` has settings.
 
-    ``realm`` is a file with users of the web process alone.
+    ``realm`` is a file with users of the web process alone. ``mounts`` are further paths of ActiveMQ's applications.
     """
 
     host: str = "127.0.0.1"
     port: int = 8161
     tls: TlsSettings | None = None
     realm: UserSource | None = None
+    mounts: tuple[WebMount, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

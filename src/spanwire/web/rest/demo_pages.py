@@ -29,15 +29,20 @@ async def page(file: str, content_type: str, call: Call) -> Response:
     return Response(content, media_type=content_type, headers=HEADERS)
 
 
-async def welcome(call: Call) -> Response:
+async def welcome(mount: str, call: Call) -> Response:
     """Lead to the welcome page, whose links are relative to its directory."""
-    return RedirectResponse(f"{MOUNT}/", HTTPStatus.MOVED_PERMANENTLY)
+    return RedirectResponse(f"{mount}/", HTTPStatus.MOVED_PERMANENTLY)
 
 
-DEMO_ROUTES: Final = (
-    RouteRow("GET", MOUNT, Role.NONE, welcome, "leads to the demo pages", is_messaging=True),
-    *(
-        RouteRow("GET", f"{MOUNT}/{path}", Role.NONE, partial(page, *row), "a demo page", is_messaging=True)
-        for path, row in PAGES.items()
-    ),
-)
+def demo_rows(mount: str) -> list[RouteRow]:
+    """Return the routes of the pages at a path."""
+    return [
+        RouteRow("GET", mount, Role.NONE, partial(welcome, mount), "leads to the demo pages", is_messaging=True),
+        *(
+            RouteRow("GET", f"{mount}/{path}", Role.NONE, partial(page, *row), "a demo page", is_messaging=True)
+            for path, row in PAGES.items()
+        ),
+    ]
+
+
+DEMO_ROUTES: Final = tuple(demo_rows(MOUNT))

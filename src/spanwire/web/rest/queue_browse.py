@@ -140,8 +140,12 @@ def _short(message: Message) -> str:
     return f"<message id={attribute(message.message_id)}/>\n"
 
 
-BROWSE_ROUTES: Final = tuple(
-    RouteRow("GET", path, Role.NONE, browse, "browses a queue", is_messaging=True)
-    for mount in MOUNTS
-    for path in (mount, f"{mount}/{SUBJECT}")
-)
+def browse_rows(mount: str) -> list[RouteRow]:
+    """Return the routes of the servlet at a path."""
+    return [
+        RouteRow("GET", path, Role.NONE, browse, "browses a queue", is_messaging=True)
+        for path in (mount, f"{mount}/{SUBJECT}")
+    ]
+
+
+BROWSE_ROUTES: Final = tuple(row for mount in MOUNTS for row in browse_rows(mount))

@@ -203,7 +203,8 @@ async def put(call: Call) -> Response:
     return not_allowed("PUT is not supported: POST sends, GET and DELETE consume")
 
 
-def _rows(mount: str) -> list[RouteRow]:
+def message_rows(mount: str) -> list[RouteRow]:
+    """Return the routes of the servlet at a path."""
     rows = []
     for path in (mount, f"{mount}/{SUBJECT}"):
         rows += [
@@ -215,4 +216,4 @@ def _rows(mount: str) -> list[RouteRow]:
     return rows
 
 
-MESSAGE_ROUTES: Final = tuple(row for mount in MOUNTS for row in _rows(mount))
+MESSAGE_ROUTES: Final = tuple(row for mount in MOUNTS for row in message_rows(mount))

@@ -9,7 +9,7 @@ import signal
 import socket
 import ssl
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -20,6 +20,7 @@ from starlette.types import ASGIApp
 from spanwire.logs.lines import START
 from spanwire.management.control_client import ControlClient
 from spanwire.model.errors import ConfigurationError
+from spanwire.service.config.web_mounts import WebMount
 from spanwire.web.console.figures.recorder import Recorder
 from spanwire.web.events.changes import Changes
 from spanwire.web.link import ControlLink, Snapshots
@@ -42,13 +43,14 @@ def serve(
     allow_anonymous: bool,
     ends_with_parent: bool,
     with_tls: bool = False,
+    mounts: Sequence[WebMount] = (),
     reopen_log: Callable[[], None] | None = None,
 ) -> None:
     """Serve the broker in a data directory.
 
-    With ``ends_with_parent`` the end of standard input ends the server, and a line of input makes it read its keys
-    again. The kernel closes standard input at the end of the parent process. Otherwise SIGHUP calls ``reopen_log`` and
-    reads the keys again.
+    ``mounts`` are further paths of the servlets. With ``ends_with_parent`` the end of standard input ends the server,
+    and a line of input makes it read its keys again. The kernel closes standard input at the end of the parent process.
+    Otherwise SIGHUP calls ``reopen_log`` and reads the keys again.
 
     Raises:
         ConfigurationError: the port cannot be opened, or would be open to others without users
@@ -67,7 +69,14 @@ def serve(
         changes = Changes()
         link = ControlLink(directory)
         recorder = Recorder(Snapshots(link))
-        app = application(link, is_loopback=is_loopback, is_guarded=is_guarded, changes=changes, recorder=recorder)
+        app = application(
+            link,
+            is_loopback=is_loopback,
+            is_guarded=is_guarded,
+            changes=changes,
+            recorder=recorder,
+            mounts=mounts,
+        )
         shown = f"[{address[0]}]" if ":" in address[0] else address[0]
         scheme = "https" if with_tls else "http"
         logging.getLogger(START).info("Listening for web requests at: %s://%s:%d", scheme, shown, address[1])

@@ -63,7 +63,7 @@ WITHOUT_A_ROW = {
     "sharedDeadLetterStrategy": "deadLetterQueue",
     "sslContext": "keyStore keyStoreKey keyStoreKeyPassword keyStorePassword trustStore trustStorePassword",
     "transportConnector": "discoveryUri name updateClusterFilter uri",
-    "web": "realm",
+    "web": "mounts realm",
 }
 REFERENCE = (Path(__file__).resolve().parents[4] / "docs/reference/activemq-xml.md").read_text("utf-8")
 

@@ -122,6 +122,48 @@ def test_an_element_has_a_port_and_no_users() -> None:
     ]
 
 
+CONTEXTS = """\
+<jetty xmlns="http://mortbay.com/schemas/jetty/1.0"><connectors><nioConnector port="8161"/></connectors><handlers>
+  <webAppContext contextPath="/admin" resourceBase="${activemq.base}/webapps/admin" logUrlOnStart="true"/>
+  <webAppContext contextPath="/activemq-web-demo" resourceBase="${activemq.base}/webapps/demo/" logUrlOnStart="true"/>
+  <webAppContext contextPath="/" resourceBase="${activemq.base}/webapps/api"/>
+  <webAppContext contextPath="/fileserver" resourceBase="${activemq.base}/webapps/fileserver"/>
+  <webAppContext contextPath="/a/../b" resourceBase="webapps/demo"/>
+</handlers></jetty>"""
+
+
+def test_web_applications_of_an_element_are_where_it_puts_them() -> None:
+    text = f"<beans><broker/>{CONTEXTS}</beans>".encode()
+    configuration = read_configuration(text, Path("a.xml"), {"activemq.base": "/srv"}, {})
+    assert configuration.web is not None
+    assert [str(mount) for mount in configuration.web.mounts] == ["demo=/activemq-web-demo", "api=/"]
+    told = " ".join(configuration.warnings)
+    assert "the web application 'fileserver' has no effect" in told
+    assert "'/a/../b' is no path of a web application" in told
+
+
+def test_web_applications_of_an_imported_file_are_where_it_puts_them(tmp_path: Path) -> None:
+    context = (
+        '<bean class="org.eclipse.jetty.webapp.WebAppContext"><property name="contextPath" value="{}"/>'
+        '<property name="resourceBase" value="${{activemq.home}}/webapps/{}"/></bean>'
+    )
+    contexts = context.format("/admin", "admin") + context.format("/rest", "api")
+    found = web(tmp_path, JETTY.replace("</beans>", contexts + "</beans>"))
+    assert [str(mount) for mount in found.mounts] == ["api=/rest"]
+
+
+def test_toml_names_further_paths() -> None:
+    configuration = read_configuration(b'[web]\nmounts = "demo=/shop, api=/v0"\n', Path("a.toml"), {}, {})
+    assert configuration.web is not None
+    assert [str(mount) for mount in configuration.web.mounts] == ["demo=/shop", "api=/v0"]
+
+
+@pytest.mark.parametrize("mounts", ["shop=/demo", "demo=shop", "demo=/a/./b", "demo=/a?b", "demo=/ä", "demo=/a//b"])
+def test_s17_what_is_no_path_of_an_application_is_refused(mounts: str) -> None:
+    with pytest.raises(ConfigurationError, match="mounts of <web>: "):
+        read_configuration(f'[web]\nmounts = "{mounts}"\n'.encode(), Path("a.toml"), {}, {})
+
+
 def passwords(directory: Path, text: str) -> dict[str, tuple[str, frozenset[str]]]:
     """The users of a realm's file."""
     (directory / "realm").write_text(text)

@@ -33,6 +33,7 @@ from spanwire.service.config.tables.handling import LATER, NO_EFFECT, ONLY, Rule
 from spanwire.service.config.values.decryption import Decryption
 from spanwire.service.config.values.diagnostics import MAX_CLASS, Findings
 from spanwire.service.config.values.values import Settings
+from spanwire.service.config.web_mounts import WebMount, read_mounts
 from spanwire.service.machine.local_zone import LocalZone
 from spanwire.transports.base import ConnectorSettings
 
@@ -250,7 +251,8 @@ class Interpreter:
             has_tls = WebTls(**broker_attributes.WEB_TLS.values(settings)).is_on
             options = {name: web.value(name) or "" for name in web.attributes}
             tls = connector_tls("<web>", options, stores, web.line, self.findings) if has_tls else None
-            return WebConfiguration(**broker_attributes.WEB.values(settings), tls=tls, realm=self._realm(web))
+            address = broker_attributes.WEB.values(settings)
+            return WebConfiguration(**address, tls=tls, realm=self._realm(web), mounts=self._mounts(web))
         return None
 
     def _tracing(self, broker: Element) -> TracingConfiguration | None:
@@ -258,6 +260,14 @@ class Interpreter:
         for tracing in self.inner(broker, "tracing", words.TRACING):
             return TracingConfiguration(**broker_attributes.TRACING.values(Settings(tracing, self.findings)))
         return None
+
+    def _mounts(self, web: Element) -> tuple[WebMount, ...]:
+        """Return the further paths of ActiveMQ's web applications."""
+        try:
+            return read_mounts(web.value("mounts") or "")
+        except ValueError as error:
+            self.findings.error(web.attributes["mounts"].line, f"mounts of <web>: {error}")
+            return ()
 
     def _realm(self, web: Element) -> RealmFile | None:
         """Return the file of the web port's users."""

@@ -16,6 +16,7 @@ from spanwire.documents.xml import read_xml
 from spanwire.model.errors import ConfigurationError
 from spanwire.service.config.readers.properties import Variables
 from spanwire.service.config.values.diagnostics import Findings, read_text_file
+from spanwire.service.config.web_mounts import APPLICATIONS, MAX_MOUNTS, read_mount
 
 HOST: Final = "jetty.host"  # names that override the address in the file, as for ActiveMQ
 PORT: Final = "jetty.port"
@@ -28,6 +29,7 @@ SECURE: Final = ("SslConnectionFactory", "SslSelectChannelConnector", "SslSocket
 REALM: Final = "HashLoginService"
 OTHER_REALM: Final = "LoginService"
 CONSTRAINT: Final = ".Constraint"
+APPLICATION: Final = ".WebAppContext"
 EXPRESSION: Final = "#{"  # a value from elsewhere in the file
 OWN: Final = "spanwire start --web serves HTTP"
 
@@ -65,7 +67,12 @@ class WebServer:
                 jetty.line,
                 f"<jetty> has no users, so its port is open to this machine alone; -D {HOST}={ANY_HOST} opens it",
             )
-        self._take(jetty.line, host or LOCAL_HOST, port, None)
+        contexts = [
+            (one.value("contextPath"), one.value("resourceBase") or one.value("war"), one.line)
+            for one in _all(jetty)
+            if one.name == "webAppContext"
+        ]
+        self._take(jetty.line, host or LOCAL_HOST, port, None, self._mounts(contexts))
 
     def read_import(self, resource: str, line: int) -> None:
         """Read the file ``resource`` beside the document; a missing file is a warning."""
@@ -85,13 +92,39 @@ class WebServer:
             return
         beans = [element for element in _all(root) if element.name == "bean"]
         host, port = self._address(beans)
-        self._take(line, host, port, self._realm(beans, path, line))
+        contexts = [
+            (_property(bean, "contextPath"), _property(bean, "resourceBase") or _property(bean, "war"), line)
+            for bean in beans
+            if (bean.value("class") or "").endswith(APPLICATION)
+        ]
+        self._take(line, host, port, self._realm(beans, path, line), self._mounts(contexts))
         if any((bean.value("class") or "").endswith(SECURE) for bean in beans):
             self._findings.warn(
                 line, f'the https connector of {path.name} is not opened: one port serves HTTP; write <web tls="true"/>'
             )
 
-    def _take(self, line: int, host: str | None, port: str | None, realm: str | None) -> None:
+    def _mounts(self, contexts: list[tuple[str | None, str | None, int]]) -> str | None:
+        """Return the paths of the known applications that differ from the usual ones; report others.
+
+        Each context has a path, the directory of its application, and a line.
+        """
+        mounts: list[str] = []
+        for path, directory, line in contexts:
+            application = (directory or "").rstrip("/").rpartition("/")[2].removesuffix(".war")
+            if path is None or application not in APPLICATIONS:
+                word = f"the web application {application[:40]!r}"
+                self._findings.warn(line, f"{word} has no effect: there are {', '.join(APPLICATIONS)}")
+                continue
+            try:
+                mount = read_mount(f"{application}={path}")
+            except ValueError as error:
+                self._findings.warn(line, f"a web application has no effect: {error}")
+                continue
+            if mount.path != f"/{application}":
+                mounts.append(str(mount))
+        return ",".join(mounts[:MAX_MOUNTS]) or None
+
+    def _take(self, line: int, host: str | None, port: str | None, realm: str | None, mounts: str | None) -> None:
         if self._element is not None:
             self._findings.warn(
                 line, f"a second web server has no effect; the first one is in line {self._element.line}"
@@ -101,6 +134,7 @@ class WebServer:
             "host": self._variables.value(HOST) or host or ANY_HOST,
             "port": self._variables.value(PORT) or port or DEFAULT_PORT,
             "realm": realm,
+            "mounts": mounts,
         }
         attributes = {name: Attribute(value, line) for name, value in values.items() if value is not None}
         self._element = Element("web", line, attributes=attributes)

@@ -402,7 +402,7 @@ MANAGEMENT: Final = Words(
     children=all_of(NO_JMX, "property environment MBeanServer"),
 )
 WEB: Final = Words(
-    settings={**honoured(broker_attributes.WEB, broker_attributes.WEB_TLS), "realm": YES},
+    settings={**honoured(broker_attributes.WEB, broker_attributes.WEB_TLS), "realm": YES, "mounts": YES},
     children={},
     tables=(broker_attributes.WEB, broker_attributes.WEB_TLS),
 )
