@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import http.client
 import re
 import shlex
@@ -302,6 +303,43 @@ def test_s24_a_body_above_the_limit_is_refused_before_it_is_read(servlet: Servle
         head = f"POST /api/message/BIG HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {101 * 1024 * 1024}\r\n\r\n"
         client.sendall(head.encode())
         assert client.recv(65536).startswith(b"HTTP/1.1 413")
+
+
+@pytest.mark.parametrize("length", ["-1", "+1", "1000000000", "", "1, 2", "0x1", "\u0663"])
+def test_s14_a_false_length_of_a_body_is_refused_and_the_next_request_is_answered(
+    servlet: Servlet, length: str
+) -> None:
+    with socket.create_connection(("127.0.0.1", servlet.port), TIMEOUT_S) as client:
+        head = f"POST /api/message/LENGTH?type=queue HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {length}\r\n\r\nx"
+        client.sendall(head.encode())
+        assert client.recv(65536).startswith(b"HTTP/1.1 4")
+    assert servlet.get("LENGTH?type=queue&timeout=1").status == 204
+
+
+def test_s11_a_compressed_body_is_kept_as_it_is_and_never_inflated(servlet: Servlet) -> None:
+    bomb = gzip.compress(bytes(10_000_000))
+    binary = {"Content_Type": "application/octet-stream", "Content_Encoding": "gzip"}
+    assert servlet.ask("POST", "/api/message/BOMB?type=queue", bomb, **binary).text == "Message sent"
+    got = http.client.HTTPConnection("127.0.0.1", servlet.port, timeout=TIMEOUT_S)
+    got.request("GET", "/api/message/BOMB?type=queue", headers={"Authorization": authorization(USER)})
+    assert got.getresponse().read() == bomb
+    got.close()
+
+
+def test_s16_line_ends_of_a_parameter_make_no_header(servlet: Servlet) -> None:
+    servlet.post("LINES?type=queue&n=1%0D%0ASet-Cookie:%20a=b&JMSType=x%0D%0AX-Evil:%20y", b"x")
+    got = servlet.get("LINES?type=queue&timeout=5000")
+    assert not {"set-cookie", "x-evil", "n", "jmstype"} & set(got.headers)
+    assert got.headers["omitted-properties"] == "n"
+
+
+def test_s17_names_that_look_alike_are_different_destinations(servlet: Servlet) -> None:
+    twins = ["TWIN", "TW\u0399N", "\uff34WIN", "TWI\u0301N", "TW\u00cdN", "twin", "TWIN\u200b"]
+    for number, twin in enumerate(twins):
+        servlet.post(f"{quote(twin)}?type=queue", str(number).encode())
+    for number, twin in enumerate(twins):
+        got = servlet.get(f"{quote(twin)}?type=queue&timeout=5000")
+        assert (got.text, got.headers["destination"]) == (str(number), f"queue://{quote(twin)}")
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ from spanwire.web.rest.demo_pages import DEMO_ROUTES
 from spanwire.web.rest.logins import Logins
 from spanwire.web.rest.mounts import message_paths, mounted_rows
 from spanwire.web.rest.queue_browse import BROWSE_ROUTES
-from spanwire.web.rest.servlet import MESSAGE_ROUTES, MOUNTS
+from spanwire.web.rest.servlet import MESSAGE_ROUTES, MOUNTS, SUBJECT
 from spanwire.web.serving.guard import Guard
 
 
@@ -91,10 +91,10 @@ def application(
     sessions, logins = Sessions(now), Logins(partial(connected, snapshots, access.admit), now)
     changes = Changes(now) if changes is None else changes
     shared = Shared(link, access, snapshots, sessions, logins, changes, recorder)
+    ordered = sorted((*rows, *mounted_rows(mounts)), key=_search_order)
     starlette = Starlette(
         routes=[
-            Route(row.path, Endpoint(row, shared).answer, methods=[row.method], name=row.summary)
-            for row in (*rows, *mounted_rows(mounts))
+            Route(row.path, Endpoint(row, shared).answer, methods=[row.method], name=row.summary) for row in ordered
         ],
         exception_handlers={HTTPException: _http_fault, Exception: _failure},
     )
@@ -105,6 +105,11 @@ def application(
         message_paths=(*MOUNTS, *message_paths(mounts), PREFIX, SEND_PATH),
         page_paths=(HOME,),
     )
+
+
+def _search_order(row: RouteRow) -> int:
+    """Return the place of a route in the search, which compares one after the other: servlets are asked most often."""
+    return 0 if row.is_messaging and SUBJECT in row.path else 1
 
 
 async def _http_fault(request: Request, error: Exception) -> Response:

@@ -167,7 +167,7 @@ class Logins:
             if self._sweeper is None or self._sweeper.done():
                 self._sweeper = asyncio.ensure_future(self._sweep())
         try:
-            login = await asyncio.shield(task)
+            login = task.result() if task.done() else await asyncio.shield(task)
         except BaseException:
             if task.done():
                 self._logins.pop(key, None)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 from typing import Final
 
 from spanwire.client.aio import Connection, Consumer, Session
 from spanwire.client.messages.message import Message
 from spanwire.model.destination import Destination
 
+UNWATCHED_S: Final = 0.05  # seconds of a read before its client is watched, which takes as long as a short read
 PULL: Final = 0  # prefetch: the broker gives a message when a request asks, so an idle consumer holds none
 
 
@@ -36,6 +37,17 @@ class Reader:
         Raises:
             JmsError: the connection to the broker has failed, or the broker has closed the consumer.
         """
+        message = await self._consumer.receive(min(wait_s, UNWATCHED_S))
+        if message is None:
+            return await self._watched(wait_s - UNWATCHED_S, is_gone) if wait_s > UNWATCHED_S else None
+        if _is_over(is_gone()):
+            self.is_left = True
+            await self.put_back()
+            return None
+        return message
+
+    async def _watched(self, wait_s: float, is_gone: Callable[[], Awaitable[object]]) -> Message | None:
+        """Read as `read` does, and end when the client goes."""
         reading = asyncio.ensure_future(self._consumer.receive(wait_s))
         leaving = asyncio.ensure_future(is_gone())
         try:
@@ -61,6 +73,18 @@ class Reader:
     async def close(self) -> None:
         """Close the consumer. Messages without an acknowledgement go back to the queue."""
         await self._session.close()
+
+
+def _is_over(awaitable: Awaitable[object]) -> bool:
+    """Return True if ``awaitable`` returns without waiting for anything; it is given up otherwise."""
+    steps = awaitable.__await__()
+    try:
+        next(steps)
+    except StopIteration:
+        return True
+    if isinstance(steps, Generator):
+        steps.close()
+    return False
 
 
 async def open_reader(

@@ -16,6 +16,7 @@ from spanwire.model.errors import JmsError
 from spanwire.web.rest import logins, sessions
 from spanwire.web.rest.answers import answer_of
 from spanwire.web.rest.logins import IDLE_S, POOLED_S, Logins, TooManyError
+from spanwire.web.rest.reads import UNWATCHED_S
 from spanwire.web.rest.requests import Posted
 from spanwire.web.rest.servlet import Delivery
 from spanwire.web.rest.sessions import FullSessionsError
@@ -155,6 +156,40 @@ def test_a_client_that_has_gone_takes_no_message() -> None:
         other.accept(got)
 
     run(test, "gone-client")
+
+
+def test_a_client_that_goes_while_it_waits_takes_no_message() -> None:
+    async def test(kept: Logins, clock: Clock) -> None:
+        login = await kept.login(None, None, "h")
+        reader = await login.reader(A, None)
+        going = asyncio.Event()
+        reading = asyncio.ensure_future(reader.read(30, going.wait))
+        await asyncio.sleep(2 * UNWATCHED_S)
+        going.set()
+        assert await reading is None
+        await login.give_back(reader, is_queue=True)
+        await login.send(message("kept"))
+        other = await login.reader(A, None)
+        got = await other.read(30, never)
+        assert got is not None
+        other.accept(got)
+
+    run(test, "going-client")
+
+
+def test_a_message_that_comes_late_is_read() -> None:
+    async def test(kept: Logins, clock: Clock) -> None:
+        login = await kept.login(None, None, "h")
+        reader = await login.reader(A, None)
+        assert await reader.read(0.01, never) is None
+        reading = asyncio.ensure_future(reader.read(30, never))
+        await asyncio.sleep(2 * UNWATCHED_S)
+        await login.send(message("late"))
+        got = await reading
+        assert got is not None
+        assert got.text == "late"
+
+    run(test, "late-message")
 
 
 def test_sessions_of_a_user_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
