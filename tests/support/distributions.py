@@ -25,6 +25,7 @@ from typing import Final
 from tests.support.broker_process import BrokerProcess
 from tests.support.classic import JVM_OPTIONS
 from tests.support.ports import free_port
+from tests.support.tar_archives import unpack
 
 CENTRAL: Final = "https://repo1.maven.org/maven2/org/apache"
 TIMEOUT_S: Final = 60
@@ -90,7 +91,7 @@ def find_destination(distribution: Distribution) -> Path | str:
         try:
             fetch(distribution, archive)
             with tarfile.open(archive) as found:
-                found.extractall(directory, filter="data")
+                unpack(found, directory)
         except (OSError, http.client.HTTPException, tarfile.TarError, ValueError) as error:
             reason = f"HTTP {error.code}" if isinstance(error, urllib.error.HTTPError) else f"{error}"
             return f"{distribution.folder} cannot be fetched from Maven Central: {reason}"

@@ -15,6 +15,7 @@ from spanwire.pipeline.source.offsets import CURSOR, NUMBER, SEGMENT, number_of,
 from spanwire.pipeline.storage.state_format import FORMAT, KEY
 from spanwire.routes.parsing import read_routes
 from spanwire.routes.placeholders import Placeholders
+from tests.support.tar_archives import unpack
 
 CHECKPOINTS = Path(__file__).resolve().parents[2] / "vectors/checkpoints"
 ROUTE = b'[{route: {id: kept, from: {uri: "activemq:queue:KEPT", steps: [{to: "activemq:queue:KEPT.OUT"}]}}}]'
@@ -23,7 +24,7 @@ NEWER = {KEY: FORMAT + 1}
 
 def restored(number: int, folder: Path) -> Path:
     with tarfile.open(CHECKPOINTS / f"format-{number}.tar.xz") as archive:
-        archive.extractall(folder, filter="data")
+        unpack(archive, folder)
     return folder
 
 

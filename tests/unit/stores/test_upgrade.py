@@ -24,6 +24,7 @@ from spanwire.stores.journal.batch import write_batch
 from spanwire.stores.journal.opening import OpenedJournal, open_journal
 from spanwire.stores.offline.contents import StoreContents
 from tests.support.broker_process import BrokerProcess, spanwire_command
+from tests.support.tar_archives import unpack
 
 VECTORS: Final = Path(__file__).parents[2] / "vectors" / "stores"
 NAMES: Final = sorted(path.name.removesuffix(".tar.xz") for path in VECTORS.glob("format-*.tar.xz"))
@@ -42,7 +43,7 @@ def name(request: pytest.FixtureRequest) -> str:
 def directory(name: str, tmp_path: Path) -> Path:
     """Its data directory, unpacked."""
     with tarfile.open(VECTORS / f"{name}.tar.xz") as archive:
-        archive.extractall(tmp_path / "data", filter="data")
+        unpack(archive, tmp_path / "data")
     return tmp_path / "data"
 
 

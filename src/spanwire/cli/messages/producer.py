@@ -15,6 +15,7 @@ from spanwire.cli.endpoint import connect, destination, endpoint_options, rate
 from spanwire.cli.messages.threads import in_threads, thread_option
 from spanwire.client.blocking import Connection
 from spanwire.client.messages.content_types import AcknowledgeMode
+from spanwire.model.destination import Destination
 from spanwire.model.errors import ConfigurationError
 
 ACTIONS: Final = "spanwire.cli.management.nouns:producer"  # loaded for an action alone
@@ -50,25 +51,25 @@ def run(arguments: Sequence[str]) -> int:
     parser.whole_number("transactionBatchSize", "commit after this many messages; 0 for no transactions", 0)
     thread_option(parser, "send from so many sessions at a time, --messageCount messages each")
     options = parser.parse(arguments)
-    body = _body(options)
+    body, target = _body(options), destination(options)
     if options.disable_message_timestamp:
         options.broker_url = with_option(str(options.broker_url), NO_TIMESTAMPS)
     started = time.monotonic()
     with connect(options) as connection:
-        in_threads(options.parallel_threads, lambda: _send(connection, options, body))
+        in_threads(options.parallel_threads, lambda: _send(connection, target, options, body))
     count = options.message_count * options.parallel_threads
     sys.stdout.write(f"sent {count} messages in {rate(count, time.monotonic() - started)}\n")
     return 0
 
 
-def _send(connection: Connection, options: argparse.Namespace, body: Callable[[int], str | bytes]) -> int:
+def _send(
+    connection: Connection, target: Destination, options: argparse.Namespace, body: Callable[[int], str | bytes]
+) -> int:
     """Send all messages of one session; return their number."""
     batch: int = options.transaction_batch_size
     acknowledge: AcknowledgeMode = "transacted" if batch else "auto"
     with connection.session(acknowledge) as session:
-        producer = session.create_producer(
-            destination(options), options.persistent, options.message_priority, options.msg_ttl
-        )
+        producer = session.create_producer(target, options.persistent, options.message_priority, options.msg_ttl)
         for number in range(options.message_count):
             producer.send(body(number), group_id=options.msg_group_id)
             if batch and ((number + 1) % batch == 0 or number + 1 == options.message_count):
