@@ -36,6 +36,7 @@ def test_a_network_keeps_its_promises_whatever_breaks(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS[::100])
+@pytest.mark.large
 def test_a_network_of_a_hundred_brokers_keeps_its_promises(seed: int) -> None:
     world = live(LargeWorld(seed, size=100), STEPS)
     assert world.faults == {}, told(world, seed)

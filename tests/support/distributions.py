@@ -91,7 +91,7 @@ def find_destination(distribution: Distribution) -> Path | str:
         try:
             fetch(distribution, archive)
             with tarfile.open(archive) as found:
-                unpack(found, directory)
+                unpack(found, Path(directory))
         except (OSError, http.client.HTTPException, tarfile.TarError, ValueError) as error:
             reason = f"HTTP {error.code}" if isinstance(error, urllib.error.HTTPError) else f"{error}"
             return f"{distribution.folder} cannot be fetched from Maven Central: {reason}"

@@ -255,6 +255,7 @@ def flooded(stage: Stage, count: int) -> None:
         stage.peer(f"flood{number}").leaves()
 
 
+@pytest.mark.large
 def test_s40_a_listener_that_does_not_read_is_ended_before_advisories_take_all_memory(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -55,6 +55,7 @@ def test_a_selective_consumer_looks_at_the_whole_queue_and_memory_stays_small() 
     assert stage.view(QUEUE).pending == DEEP
 
 
+@pytest.mark.large
 def test_a_new_message_reaches_a_selective_consumer_at_once_behind_many_that_nobody_wants() -> None:
     stage = Stage()
     listener = stage.peer("c").consumes(QUEUE, selector="kind = 'a'")
@@ -76,6 +77,7 @@ def test_one_consumer_looks_through_the_disk_while_another_gets_what_comes_in() 
     assert first.takes() == ["new"]
 
 
+@pytest.mark.large
 def test_consumers_that_look_through_the_depths_share_the_pages() -> None:
     stage = deep(DEEP)
     for number in range(5):
@@ -88,6 +90,7 @@ def test_consumers_that_look_through_the_depths_share_the_pages() -> None:
     assert asked == DEEP
 
 
+@pytest.mark.large
 def test_what_a_selective_consumer_passed_by_goes_to_the_next_one_in_order() -> None:
     stage = deep(DEEP)
     stage.peer("c").consumes(QUEUE, selector="kind = 'x'")

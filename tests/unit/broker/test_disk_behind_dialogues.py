@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from spanwire.broker.persistence.unsynced_bytes import MAX_UNSYNCED_BYTES
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.policy.topic_policy import LOWEST_PRIORITY, EvictionPolicy, PendingLimit, TopicPolicy
@@ -93,6 +95,7 @@ def test_messages_that_slow_consumers_lose_in_later_turns_wait_for_the_disk() ->
     assert not stage.broker._context.has_jobs()
 
 
+@pytest.mark.large
 def test_messages_for_which_slow_consumers_lose_others_wait_for_the_disk() -> None:
     stage = Stage(PolicyEntry(destination("topic://>"), topic=TopicPolicy(pending_limit=PendingLimit(1))))
     consumer = stage.peer("c")

@@ -87,6 +87,7 @@ def falls_behind(stage: Stage) -> None:
     producer.sends("topic://" + ",".join(NAMES[1 : MAX_OVERDUE - MAX_COMPOSITE_PARTS + 2]), "b")
 
 
+@pytest.mark.large
 def test_one_message_costs_many_slow_consumers_others_in_slices_and_the_next_message_waits() -> None:
     stage = evicting()
     listeners = slow_consumers(stage, 3 * LETTERS // 2)
@@ -117,6 +118,7 @@ def test_one_message_costs_many_slow_consumers_others_in_slices_and_the_next_mes
 
 @pytest.mark.parametrize("committed", [False, True])
 @pytest.mark.parametrize("kind", [OLDEST, LOWEST_PRIORITY])
+@pytest.mark.large
 def test_each_message_that_slow_consumers_lose_is_a_dead_letter_once_and_in_order(kind: str, committed: bool) -> None:
     stage = evicting(kind)
     listeners = slow_consumers(stage, 10)

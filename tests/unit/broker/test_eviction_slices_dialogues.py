@@ -155,6 +155,7 @@ def test_more_messages_than_one_turn_discards_are_discarded_in_the_end() -> None
     assert {tuple(pending(listener)) for listener in announced} == {("0", "6", "7")}
 
 
+@pytest.mark.large
 def test_slow_consumers_keep_no_more_than_a_few_messages_over_the_limit_however_fast_messages_come() -> None:
     count = 3 * MAX_LOOKS // DISCARD_LOOKS
     stage = evicting(OLDEST, limit=2)
@@ -174,6 +175,7 @@ def test_slow_consumers_keep_no_more_than_a_few_messages_over_the_limit_however_
     ("kind", "count", "limit"),
     [(LOWEST_PRIORITY, 60, MAX_CANDIDATES), (UNIQUE_PROPERTY, 60, MAX_CANDIDATES), (LOWEST_PRIORITY, 150, LIMIT)],
 )
+@pytest.mark.large
 def test_choices_among_many_pending_messages_keep_up_with_producers(kind: str, count: int, limit: int) -> None:
     """Each of two producers takes as many steps in a turn as the requests of one connection may."""
     stage = evicting(kind, limit=limit)
@@ -207,6 +209,7 @@ def test_a_consumer_that_takes_its_messages_before_its_turn_loses_none() -> None
 
 
 @pytest.mark.parametrize("wildcard", [False, True])
+@pytest.mark.large
 def test_consumers_and_topics_that_go_before_their_turn_leave_nothing_behind(wildcard: bool) -> None:
     stage = evicting(UNIQUE_PROPERTY)
     listeners = slow_consumers(stage, MANY, "topic://*" if wildcard else T)

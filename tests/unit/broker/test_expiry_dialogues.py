@@ -317,6 +317,7 @@ def test_temporary_queues_and_names_without_room_share_one_queue_of_dead_letters
     assert dead(stage) == ["1", "1"]
 
 
+@pytest.mark.large
 def test_s45_dead_letters_make_no_more_destinations_than_there_may_be() -> None:
     stage = Stage(PolicyEntry(destination("queue://>"), dead_letter=individual()))
     stage.peer("p").creates(QUEUE)

@@ -79,6 +79,7 @@ def test_one_message_of_a_topic_goes_to_so_many_consumers_and_a_further_one_is_r
         late.consumes("topic://T")
 
 
+@pytest.mark.large
 def test_consumers_are_looked_at_for_slow_ones_and_for_wanted_messages_up_to_the_same_limit() -> None:
     told = AdvisoryPolicy(no_consumers=True, slow_consumers=True)
     stage = Stage(PolicyEntry(T, advisories=told), advisory_format=SpokenAdvisories())
@@ -125,6 +126,7 @@ def test_half_as_many_consumers_have_room_with_a_selector_of_usual_length_as_wit
         stage.peer("late").consumes("topic://T")
 
 
+@pytest.mark.large
 def test_durable_subscriptions_of_a_topic_have_room_for_so_many_and_those_that_exist_can_be_used() -> None:
     stage = Stage()
     peers = [stage.peer(str(number), client_id=str(number)) for number in range(5)]
@@ -282,6 +284,7 @@ def test_a_consumer_of_wildcards_whose_room_others_take_while_it_is_attached_is_
     assert caplog.text.count("is ended") == 1
 
 
+@pytest.mark.large
 def test_an_advisory_goes_to_so_many_listeners_in_one_slice_and_a_further_listener_is_refused() -> None:
     assert DELIVERY_STEPS < MAX_FAN_OUT
     stage = Stage(advisory_format=SpokenAdvisories())

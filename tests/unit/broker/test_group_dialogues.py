@@ -152,6 +152,7 @@ def test_the_groups_of_a_consumer_that_leaves_are_shared_among_the_others() -> N
     assert abs(len(two.out) - len(three.out)) <= 1
 
 
+@pytest.mark.large
 def test_the_order_of_a_group_holds_in_a_deep_queue_on_the_disk() -> None:
     stage = Stage()
     producer = stage.peer("p")

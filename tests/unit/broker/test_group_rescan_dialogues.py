@@ -98,6 +98,7 @@ class Drain:
 
 
 @pytest.mark.parametrize("each", [2, 5])
+@pytest.mark.large
 def test_looks_grow_with_the_messages_and_not_with_the_closed_groups_of_a_deep_queue(each: int) -> None:
     count = 12_000
     stage = Stage(persistent=False)
@@ -210,6 +211,7 @@ def test_a_paused_queue_forgets_who_closed_a_group() -> None:
     st.integers(1, 10_000),
     st.lists(st.tuples(st.integers(0, 2), st.integers(1, 12), st.sampled_from([0.0, 0.0, 0.001, 0.1])), max_size=60),
 )
+@pytest.mark.large
 def test_groups_keep_their_order_and_their_consumer_whenever_others_go_back(
     groups: int, each: int, seed: int, steps: list[tuple[int, int, float]]
 ) -> None:

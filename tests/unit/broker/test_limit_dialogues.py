@@ -58,6 +58,7 @@ def test_s45_open_transactions_are_limited_per_connection() -> None:
     peer.begins(MAX_TRANSACTIONS_PER_CONNECTION)
 
 
+@pytest.mark.large
 def test_s45_a_bridge_announces_only_so_many_temporary_destinations() -> None:
     stage = Stage()
     bridge, neighbour = stage.peer("b"), stage.peer("n")
@@ -122,6 +123,7 @@ def test_s45_temporary_destinations_are_limited_per_connection() -> None:
     peer.temporary(9_999)
 
 
+@pytest.mark.large
 def test_s45_destinations_are_limited_for_clients_and_never_for_the_broker_itself() -> None:
     stage = Stage(persistent=False)
     peer = stage.peer("p")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -240,6 +241,7 @@ def test_due_times_stand_beside_their_messages_and_follow_them_when_a_piece_is_c
     assert [(list(part.numbers), part.earliest) for part in parts] == [([1, 2, 3, 4, 5], 300), ([6, 7, 8, 9, 10], 100)]
 
 
+@pytest.mark.large
 def test_the_holes_of_a_selective_queue_do_not_pile_up() -> None:
     stage = Stage(persistent=False)
     listener = stage.peer("c").consumes("queue://Q", selector="kind = 'a'")

@@ -150,6 +150,7 @@ def turns_until_tuned(stage: Stage) -> int:
     return turns
 
 
+@pytest.mark.large
 def test_many_destinations_take_over_changed_policies_some_in_each_turn() -> None:
     stage = Stage()
     peer = stage.peer("p")

@@ -287,6 +287,7 @@ def test_a_removal_that_the_store_refuses_keeps_the_rest_and_can_be_repeated(sli
     assert (peer.is_answered(again), left(stage)) == (True, 0)
 
 
+@pytest.mark.large
 def test_what_was_due_during_a_refused_removal_is_delivered_after_it() -> None:
     stage = scheduled()
     peer = stage.peer("r")

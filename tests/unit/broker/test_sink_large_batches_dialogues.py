@@ -55,6 +55,7 @@ def pending(stage: Stage) -> int:
     return stage.view(OUT).pending if stage.has(OUT) else 0
 
 
+@pytest.mark.large
 def test_a_batch_too_large_for_the_memory_stays_on_the_disk_and_a_kill_in_between_completes_it() -> None:
     stage = large_batch().restarts(clean=True)
     program = Program(stage)
@@ -98,6 +99,7 @@ def test_a_large_part_is_dropped_in_slices() -> None:
     assert (staged(stage), stage.store.metadata[STAGED_BATCHES]) == (0, {})
 
 
+@pytest.mark.large
 def test_a_commit_drops_the_large_parts_of_attempts_that_it_does_not_name() -> None:
     stage = large_batch(attempt=3).restarts(clean=True)
     program = Program(stage)

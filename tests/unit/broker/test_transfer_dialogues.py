@@ -80,6 +80,7 @@ def test_copies_leave_the_queue_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("keeps", [True, False])
+@pytest.mark.large
 def test_messages_on_the_disk_are_transferred_too(keeps: bool) -> None:
     count = MAX_RESIDENT_MESSAGES + 2 * PAGE_MESSAGES
     stage = Stage()

@@ -129,6 +129,7 @@ def test_a_message_to_wildcards_goes_to_so_many_destinations_and_counts_a_step_f
     assert stage.view("topic://D.0").enqueued == 1
 
 
+@pytest.mark.large
 def test_a_durable_subscription_to_wildcards_looks_at_each_topic_and_its_end_at_its_own_alone() -> None:
     stage = Stage()
     for number in range(MAX_DESTINATIONS):

@@ -236,6 +236,7 @@ def test_whoever_is_no_openwire_broker_is_told_apart_at_once(octets: bytes) -> N
         broker.sends_octets(octets)
 
 
+@pytest.mark.large
 def test_a_hundred_thousand_answers_to_nothing_leave_nothing_behind(broker: PlayedBroker) -> None:
     block = b"".join(FrameEncoder().encode(wire.Response(number + 1_000_000)) for number in range(10_000))
     broker.sends_octets(block)

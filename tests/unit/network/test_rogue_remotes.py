@@ -317,6 +317,7 @@ def test_a_frame_larger_than_any_advisory_is_refused_from_its_size() -> None:
     assert "larger than the limit" in remote.bridge.reason
 
 
+@pytest.mark.large
 def test_a_remote_broker_that_asks_and_never_reads_is_left() -> None:
     remote = Remote().runs()
     bridge = remote.bridge

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import time
 
+import pytest
+
 from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.model.destination import QUEUE, Destination
@@ -98,6 +100,7 @@ def came_and_went(count: int) -> float:
     return time.process_time() - start
 
 
+@pytest.mark.large
 def test_a_consumer_that_leaves_costs_no_more_where_many_others_are_passed_over() -> None:
     few, many = math.inf, math.inf
     for _ in range(5):

@@ -57,6 +57,7 @@ def test_the_loop_stands_still_for_one_sync_of_a_disk_that_becomes_slow(store: T
 
 
 @pytest.mark.parametrize("seconds", [0.002, 0.01, 0.05])
+@pytest.mark.large
 def test_a_disk_that_is_slow_now_and_then_adds_little_to_the_mean_wait_of_others(
     store: TimedStore, seconds: float
 ) -> None:

@@ -43,3 +43,9 @@ def test_a_folder_that_is_tested_on_the_pure_build_alone_has_no_compiled_module(
     package = ROOT / "src/spanwire" / inside
     assert package.is_dir() or inside.name in WITHOUT_PACKAGE
     assert [path for path in compiled() if path.is_relative_to(Path("src/spanwire") / inside)] == []
+
+
+@pytest.mark.parametrize("folder", listed("pure_only"), ids=str)
+def test_no_large_test_is_left_out_of_both_runs(folder: Path) -> None:
+    marked = [path for path in (ROOT / folder).rglob("*.py") if "pytest.mark.large\n" in path.read_text("utf-8")]
+    assert marked == []

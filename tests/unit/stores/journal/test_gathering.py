@@ -362,6 +362,7 @@ def test_a_failed_write_takes_the_slices_behind_it_along() -> None:
     assert list(driver.recovered[0].sequences) in ([], [1, 2])
 
 
+@pytest.mark.large
 def test_a_batch_grows_up_to_a_limit() -> None:
     driver = JournalDriver(segment_bytes=4 * MAX_GATHERED_BYTES)
     body = plain_message(A, 1, b"x" * (MAX_SLICE_BYTES // 4))

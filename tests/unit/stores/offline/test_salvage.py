@@ -224,6 +224,7 @@ def saved_rightly(number: int, damage: Damage) -> str:
 
 
 @pytest.mark.timeout(120 + DAMAGED // 20)
+@pytest.mark.large
 def test_all_whole_records_of_damaged_stores_are_saved_and_nothing_else() -> None:
     outcomes: Counter[str] = Counter()
     for seed in range(FIRST, FIRST + DAMAGED):
