@@ -97,6 +97,8 @@ REDACTED: Final = "spanwire.client.addressing.redaction:redacted"  # shows a URL
 # jmsBridgeConnectors.
 CONFIGURATION: Final = "spanwire.service.config.loading:load_configuration"
 CONFIGURATION_READER: Final = "spanwire.service.config.reading:ConfigurationReader"
+DEPLOYED_FILE_READER: Final = "spanwire.service.config.interpretation.deployed_file:DeployedFileReader"
+DEPLOYMENT: Final = "spanwire.service.children.deployments:Deployment"
 ROUTE_INTERPRETER: Final = "spanwire.service.config.interpretation.camel_routes:read_camel_contexts"
 YAML_READER: Final = "spanwire.routes.yaml_file:read_yaml"  # of route files; needs the extra `pipelines`
 TOML_READER: Final = "spanwire.service.config.toml:read_toml"

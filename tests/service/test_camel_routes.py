@@ -106,3 +106,29 @@ def test_steps_branches_and_groups_run_in_the_broker_and_survive_its_restart(tmp
         send(url, "queue://REST", "later")
         ControlClient(broker.data, TIMEOUT_S).ask("bridge-resume", bridges=["resting"])
         assert received(url, "queue://RESTED") == ["later"]
+
+
+DEPLOYED: Final = """\
+- route:
+    id: dropped
+    from: {uri: "activemq:queue:IN", steps: [{setBody: {simple: "VERSION ${body}"}}, {to: "activemq:queue:OUT"}]}
+"""
+
+
+def test_a_file_is_dropped_in_changed_and_deleted_while_the_broker_runs(tmp_path: Path) -> None:
+    directory = tmp_path / "deploy"
+    directory.mkdir(mode=0o755)
+    file = directory / "orders.yaml"
+    with Routing(tmp_path / "broker", "", "--deploy", str(directory)) as broker:
+        assert broker.network("bridges") == []
+        file.write_text(DEPLOYED.replace("VERSION", "1"))
+        send(broker.broker_url, "queue://IN", "a")
+        assert received(broker.broker_url, "queue://OUT") == ["1 a"]
+        file.write_text(DEPLOYED.replace("VERSION", "2"))
+        broker.awaits("deployed orders.yaml: dropped", 2)
+        assert wait_until(lambda: broker.reports("dropped", "received", 0), TIMEOUT_S)  # another bridge
+        send(broker.broker_url, "queue://IN", "b")
+        assert received(broker.broker_url, "queue://OUT") == ["2 b"]
+        file.unlink()
+        broker.awaits("orders.yaml is no longer deployed: dropped")
+        assert broker.network("bridges") == []

@@ -167,6 +167,13 @@ def start_options(parser: Parser) -> None:
         metavar="DIRECTORY",
         help="Python files with the message convertors of jmsBridgeConnectors; only their owner may write to them",
     )
+    parser.add_argument(
+        "--deploy",
+        type=Path,
+        metavar="DIRECTORY",
+        help="files with routes and bridges, which start and stop as files come, change and go; only their owner may "
+        "write to them",
+    )
 
 
 def log_options(parser: Parser) -> None:

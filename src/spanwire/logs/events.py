@@ -256,6 +256,11 @@ EVENTS: Final[dict[str, dict[str, str]]] = {
         "%s": "bridges-without-connector",
         "the process of the bridges: %s": "bridge-process-error",
     },
+    "service.children.deployments": {
+        "%s": "deployed-file-warning",
+        "not deployed: %s%s": "file-not-deployed",
+        "nothing is deployed: %s": "deploy-directory-unusable",
+    },
     "service.children.paused_bridges": {
         "%s cannot be read, so no bridge is paused: %s": "paused-bridges-unreadable",
     },

@@ -38,6 +38,21 @@ WRITE_NAMES: Final[dict[str, str]] = {
     "priority": "priority",
     "timeToLive": "timeToLiveMs",
 }
+# Properties that change no route: how fast and by how many connections a broker is reached, which each engine decides.
+TUNING: Final = frozenset(
+    (
+        "concurrentConsumers maxConcurrentConsumers cacheLevel cacheLevelName acceptMessagesWhileStopping "
+        "idleTaskExecutionLimit idleConsumerLimit maxMessagesPerTask receiveTimeout recoveryInterval taskExecutor "
+        "testConnectionOnStartup transacted lazyCreateTransactionManager mapJmsMessage preserveMessageQos "
+        "disableReplyTo usePooledConnection useSingleConnection trustAllPackages trustedPackages exceptionListener "
+        "acknowledgementMode acknowledgementModeName explicitQosEnabled useAsyncSend alwaysSyncSend dispatchAsync "
+        "alwaysSessionAsync optimizeAcknowledge copyMessageOnSend useCompression watchTopicAdvisories prefetchPolicy "
+        "producerWindowSize closeTimeout sendTimeout connectResponseTimeout clientIDPrefix connectionIDPrefix "
+        "asyncConsumer statsEnabled maxThreadPoolSize "
+        "warnAboutUnstartedConnectionTimeout objectMessageSerializationDefered"
+    ).split()
+)
+CONFIGURATIONS: Final = ("JmsConfiguration", "ActiveMQConfiguration")
 IN_PROCESS: Final = ("vm:", "peer:")
 NOT_UNDERSTOOD: Final = "not understood"  # entry of a bean of XML with its fault, which matters if the bean is needed
 BEAN_WORDS: Final = ("name", "type", "properties")
@@ -130,13 +145,17 @@ def brokers_of(node: Node) -> dict[str, Broker]:
 
 
 class BeanReader:
-    """Makes brokers of the beans of components; ``warnings`` name properties without effect."""
+    """Makes brokers of the beans of components.
+
+    ``warnings`` name properties without effect, and ``refusals`` those that would change what the engine embedded does.
+    """
 
     def __init__(self, beans: AnyMapping[str, Bean], host: Host = NO_HOST) -> None:
         self._host: Final[Host] = host
         self._beans: Final[AnyMapping[str, Bean]] = beans
         self._reported: Final[set[Location]] = set()
         self.warnings: Final[list[str]] = []
+        self.refusals: Final[list[str]] = []
 
     def brokers(self, overrides: AnyMapping[str, str]) -> dict[str, Broker]:
         """Return the broker of each component by the component's id.
@@ -159,7 +178,7 @@ class BeanReader:
         for _ in range(MAX_REFERENCES):
             if url is None:
                 current.check()
-            self._warn_unused(current)
+            self._warn_unused(current, is_reached=url is None)
             names = {word: own for word, own in COMMON_NAMES.items() if url is None or own != "url"}
             options = current.values(names) | options
             read_options = current.values(READ_NAMES) | read_options
@@ -189,12 +208,21 @@ class BeanReader:
         reason = f"is {redacted(url)}, a broker inside another process; say where it listens with"
         return Broker(broker.location, {}, f"{reason} {self._host.advice(name)}")
 
-    def _warn_unused(self, bean: Bean) -> None:
-        """Warn of the properties of a bean without effect, once per bean."""
+    def _warn_unused(self, bean: Bean, is_reached: bool) -> None:
+        """Note the properties of a bean without effect, once per bean.
+
+        ``is_reached`` is False for beans in place of which the command line gives a URL.
+        """
         if bean.location in self._reported:
             return
         self._reported.add(bean.location)
         unused = bean.unused_properties()
+        is_known = bean.short_type in (*COMPONENTS, *CONFIGURATIONS, *FACTORIES)
+        for name in unused if is_known and is_reached else ():
+            if name not in TUNING:
+                entry = bean.properties.entries[name]
+                text = f"{name} of {bean.short_type} is not supported by the engine embedded; remove it"
+                self.refusals.append(str(entry.location.error(text)))
         if unused:
             verb = "has" if len(unused) == 1 else "have"
             self.warnings.append(

@@ -95,6 +95,7 @@ class Host:
     """
 
     names: frozenset[str] = frozenset()
+    prefix: str = ""  # of the names of routes without an id
 
     @property
     def url(self) -> str:

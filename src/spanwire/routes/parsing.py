@@ -12,10 +12,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from collections.abc import Mapping as AnyMapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, cast
 
 from spanwire import registry
+from spanwire.model.errors import ConfigurationError
 from spanwire.routes.beans import Bean, BeanReader, beans_of, brokers_of, with_overrides
 from spanwire.routes.camel_xml import CamelFile, read_camel_xml
 from spanwire.routes.endpoints import JDBC, NO_HOST, Broker, EndpointReader, Host, is_same_broker
@@ -64,6 +65,7 @@ class RouteFile:
     file: str
     routes: list[Route]
     warnings: list[str]
+    refusals: list[str] = field(default_factory=list)  # what the engine embedded refuses of the beans
 
     def only(self, engine: str) -> RouteFile:
         """Return the routes of one engine and those that name none, with a warning for each other route.
@@ -77,6 +79,8 @@ class RouteFile:
             raise first.location.error(
                 f"there is no route with engine: {engine}; run them with {COMMANDS[first.engine]}"
             )
+        if engine == EMBEDDED and self.refusals:
+            raise ConfigurationError("\n".join(self.refusals))
         for route in chosen:
             check_engine(route, engine)
         others = [
@@ -88,7 +92,7 @@ class RouteFile:
             for route in self.routes
             if route.engine not in (engine, ANY_ENGINE)
         ]
-        return RouteFile(self.file, chosen, [*self.warnings, *others])
+        return RouteFile(self.file, chosen, [*self.warnings, *others], self.refusals)
 
     def functions(self) -> list[CallFunction]:
         """Return all Python functions that routes call."""
@@ -153,6 +157,7 @@ class _Parser:
         components = BeanReader(beans, host)
         brokers |= components.brokers(overrides)
         warnings += components.warnings
+        self._refusals: Final = components.refusals
         self._endpoints: Final = EndpointReader(with_overrides(brokers, overrides, file), host)
         self._steps: Final = StepReader(self._endpoints, {name: bean.type for name, bean in beans.items()})
 
@@ -166,7 +171,7 @@ class _Parser:
         for name, entry in self._entries:
             if name in ("route", "from", "jmsBridge"):
                 count += 1
-                routes += self._routes_of(name, entry.value, f"route{count}", dead_letters)
+                routes += self._routes_of(name, entry.value, f"{self._host.prefix}route{count}", dead_letters)
         if not routes:
             raise Location(self._file, 1).error("there is no route" + (" with autoStartup" if count else ""))
         if len(routes) > MAX_ROUTES:
@@ -175,7 +180,7 @@ class _Parser:
         for route in routes:
             _check(route, names)
             _drop_foreign_replies(route)
-        return RouteFile(self._file, routes, self._warnings)
+        return RouteFile(self._file, routes, self._warnings, self._refusals)
 
     def _routes_of(self, name: str, node: Node, default: str, dead_letters: Endpoint | None) -> list[Route]:
         """Return the route of an entry, or no route with autoStartup=false."""

@@ -64,6 +64,8 @@ from spanwire.transports.vm import VmConnector
 
 if TYPE_CHECKING:  # loaded by name, because most brokers have no bridges
     from spanwire.service.children.bridge_process import BridgeChildProcess
+    from spanwire.service.children.deployments import Deployment
+    from spanwire.service.config.interpretation.deployed_file import DeployedFileReader
 
 logger = logging.getLogger(__name__)
 
@@ -91,12 +93,13 @@ class BrokerService:
         polling: Polling | None = None,
         on_wait: Waits = lambda directory: None,
         convertors: Path | None = None,
+        deploy: Path | None = None,
     ) -> None:
         """``reread`` reads the configuration again; without ``reread`` the configuration never changes.
 
         ``polling`` lets the loop poll for input; without it the loop sleeps whenever there is none.
         ``on_wait`` gets the directory for whose lock the start waits.
-        ``convertors`` is the directory with the message convertors of bridges.
+        ``convertors`` is the directory with the message convertors of bridges, ``deploy`` the one with routes.
         """
         self.configuration: Final = configuration
         self.directory: Final = directory
@@ -110,7 +113,7 @@ class BrokerService:
         self._web: Final = None if web is None else WebProcess(web, directory, allow_anonymous=allow_anonymous)
         self._traces: Final = broker_traces(configuration, os.environ)
         self._plugins: Final = self._traces.plugins(configuration.plugins)
-        self._bridges: Final = _bridges(configuration, directory, convertors)
+        self._bridges: Final = _bridges(configuration, directory, convertors, deploy)
         self._finished: Final = asyncio.Event()
         self._security: Final = Security(configuration)
         self._probe: Final = LoopProbe()
@@ -480,11 +483,17 @@ class BrokerService:
 
 
 def _bridges(
-    configuration: BrokerConfiguration, directory: Path | None, convertors: Path | None
+    configuration: BrokerConfiguration, directory: Path | None, convertors: Path | None, deploy: Path | None
 ) -> BridgeChildProcess | None:
-    """Return the child for the bridges of a configuration, loaded only for a broker with bridges."""
-    if not configuration.bridges and not configuration.routes:
+    """Return the child for the bridges of a configuration; None without bridges and without a deploy directory."""
+    if not configuration.bridges and not configuration.routes and deploy is None:
         return None
     child_class = cast("type[BridgeChildProcess]", registry.load(registry.BRIDGE_CHILD))
     definitions = (*configuration.bridges, *configuration.routes)
-    return child_class(definitions, directory, convertors=convertors)
+    deployment = None
+    if deploy is not None:
+        reader = cast("type[DeployedFileReader]", registry.load(registry.DEPLOYED_FILE_READER))
+        deployment = cast("type[Deployment]", registry.load(registry.DEPLOYMENT))(
+            deploy, reader(configuration.broker_name, os.environ).read
+        )
+    return child_class(definitions, directory, convertors=convertors, deployment=deployment)

@@ -177,6 +177,29 @@ def test_a_route_that_no_bridge_can_be_is_refused_by_name(text: str, expected: s
     assert str(caught.value).startswith("r.yaml:") and expected in str(caught.value)
 
 
+COMPONENT = """<beans><bean id="near" class="x.ActiveMQComponent"><property name="connectionFactory">
+<bean class="org.apache.activemq.{}"><property name="brokerURL" value="tcp://near:61616"/>
+{}</bean></property></bean>
+<camelContext><route id="r"><from uri="near:A"/><to uri="near:B"/></route></camelContext></beans>"""
+
+
+def test_a_property_of_a_factory_is_honoured_told_or_refused_by_name() -> None:
+    def embedded(kind: str, name: str, value: str) -> RouteFile:
+        text = COMPONENT.format(kind, f'<property name="{name}" value="{value}"/>')
+        return read_routes(text.encode(), "r.xml", NOTHING).only(EMBEDDED)
+
+    (definition,) = bridges_of(embedded("ActiveMQConnectionFactory", "userName", "u").routes)
+    assert isinstance(definition, BridgeDefinition) and definition.source.factory.user_name == "u"
+    told = embedded("ActiveMQConnectionFactory", "useAsyncSend", "true").warnings
+    assert told == ["r.xml:2: useAsyncSend of ActiveMQConnectionFactory has no effect here"]
+    with pytest.raises(
+        ConfigurationError, match=r"^r\.xml:3: nonBlockingRedelivery of ActiveMQConnectionFactory is not"
+    ):
+        embedded("ActiveMQConnectionFactory", "nonBlockingRedelivery", "true")
+    with pytest.raises(ConfigurationError, match=r"transactionManager of ActiveMQXAConnectionFactory is not supported"):
+        embedded("ActiveMQXAConnectionFactory", "transactionManager", "x")
+
+
 def test_each_engine_leaves_the_routes_of_the_other_alone() -> None:
     file = read(BRIDGE + ROUTE.replace("embedded", "spark") % "{to: 'parquet:/x'}")
     embedded, spark = file.only(EMBEDDED), file.only(SPARK)

@@ -3,6 +3,7 @@
     → {"bridges": [definition, …], "paused": ["name", …], "convertors": "directory", "states": "directory"}
                                                                the first line
     → {"pause": ["name", …]}    {"resume": […]}    {"restart": […]}
+    → {"remove": ["name", …], "bridges": [definition, …], "paused": […]}       replace bridges
     ← {"bridges": [status, …]}                                 the statuses that have changed
     → end of the input: complete the batches, and end
 
@@ -27,6 +28,7 @@ from spanwire.bridges.running.process import link_opener
 
 REPORT_S: Final = 0.5  # seconds between two reports; what an operator sees is as old at most
 MAX_LINE: Final = 16 * 1024 * 1024  # bytes of the first line; 1,000 definitions need 1 MiB
+REMOVE: Final = "remove"
 ACTIONS: Final = ("pause", "resume", "restart")
 
 logger = logging.getLogger(__name__)
@@ -73,10 +75,18 @@ class BridgeChild:
                 command: dict[str, Any] = json.loads(line)
                 for action in ACTIONS:
                     bridges.command(action, command.get(action, ()))
+                if REMOVE in command:
+                    await self._replace(bridges, command)
                 await asyncio.sleep(0)
                 self._report(bridges)
         finally:
             ending.set()
+
+    async def _replace(self, bridges: HostedBridges, command: dict[str, Any]) -> None:
+        definitions = [definition_of(values) for values in command["bridges"]]
+        await bridges.replace(command[REMOVE], definitions, command["paused"])
+        for name in command[REMOVE]:
+            self._reported.pop(name, None)
 
     async def _report_regularly(self, bridges: HostedBridges) -> None:
         while True:

@@ -1,4 +1,4 @@
-"""Bridges of a broker in a process of their own: paused, resumed and restarted by name while they run."""
+"""Bridges of a broker in a process of their own: paused, resumed, restarted and replaced by name while they run."""
 
 from __future__ import annotations
 
@@ -110,32 +110,70 @@ class HostedBridges:
 
         ``paused`` are the names of bridges that wait for `HostedBridge.resume`. Tests pass an ``opener``.
         """
-        machine = Machine()
-        paused_names = frozenset(paused)
+        self._machine: Final = Machine()
+        self._tell: Final = tell
+        self._opener: Final = opener
         self._stop_grace_s: Final[float] = stop_grace_s
         self._bridges: Final[dict[str, HostedBridge]] = {}
-        for definition in definitions:
-            announcer = Announcer(definition, tell)
-            runner = BridgeRunner(BridgeMachine(definition), opener(definition), machine.now, announcer.on_change)
-            self._bridges[definition.name] = HostedBridge(runner, definition.name in paused_names)
+        self._tasks: Final[dict[str, asyncio.Task[None]]] = {}
+        self._broken: Final = asyncio.Event()  # a task has raised an error
+        self._add(definitions, paused)
 
     async def run(self, ending: asyncio.Event) -> None:
         """Run all bridges until ``ending`` is set; then let them complete their batches."""
-        tasks = [asyncio.create_task(bridge.run(), name=name) for name, bridge in self._bridges.items()]
-        ended = asyncio.create_task(ending.wait())
+        self._launch()
+        waits = [asyncio.create_task(event.wait()) for event in (ending, self._broken)]
         try:
-            await asyncio.wait((ended, *tasks), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
             for bridge in self._bridges.values():
                 bridge.stop()
-            await asyncio.wait(tasks, timeout=self._stop_grace_s)
+            if self._tasks:
+                await asyncio.wait(self._tasks.values(), timeout=self._stop_grace_s)
         finally:
-            ended.cancel()
+            tasks = [*waits, *self._tasks.values()]
             for task in tasks:
                 task.cancel()
             results = await asyncio.gather(*tasks, return_exceptions=True)
         for result in results:
             if isinstance(result, Exception):  # a bug; the result of a cancelled task is not an Exception
                 raise result
+
+    async def replace(
+        self, names: Iterable[str], definitions: Iterable[Definition], paused: Iterable[str] = ()
+    ) -> None:
+        """Let bridges complete their batches and end, then start others while `run` runs."""
+        ending = [name for name in names if name in self._bridges]
+        for name in ending:
+            self._bridges[name].stop()
+        tasks = [self._tasks.pop(name) for name in ending]
+        if tasks:
+            await asyncio.wait(tasks, timeout=self._stop_grace_s)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        for name in ending:
+            del self._bridges[name]
+        self._add(definitions, paused)
+        self._launch()
+
+    def _add(self, definitions: Iterable[Definition], paused: Iterable[str]) -> None:
+        names = frozenset(paused)
+        for definition in definitions:
+            announcer = Announcer(definition, self._tell)
+            machine = BridgeMachine(definition)
+            runner = BridgeRunner(machine, self._opener(definition), self._machine.now, announcer.on_change)
+            self._bridges[definition.name] = HostedBridge(runner, definition.name in names)
+
+    def _launch(self) -> None:
+        for name, bridge in self._bridges.items():
+            if name not in self._tasks:
+                task = asyncio.create_task(bridge.run(), name=name)
+                task.add_done_callback(self._on_done)
+                self._tasks[name] = task
+
+    def _on_done(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and task.exception() is not None:
+            self._broken.set()
 
     def command(self, action: str, names: Iterable[str]) -> None:
         """Pause, resume or restart bridges; unknown names are ignored."""

@@ -88,6 +88,7 @@ def run(arguments: Sequence[str]) -> int:
                     reread=None if reference is None else read,
                     polling=machine_polling(),
                     convertors=options.convertors,
+                    deploy=options.deploy,
                     on_wait=waiting.begin,
                 ),
                 waiting,

@@ -24,6 +24,7 @@ from spanwire.bridges.model.route_diagram import source_text, targets_text
 from spanwire.bridges.model.this_broker import reached_at, uses_this_broker
 from spanwire.logs.children import ChildLines
 from spanwire.model.errors import ConfigurationError
+from spanwire.service.children.deployments import Deployment, Deployments
 from spanwire.service.children.paused_bridges import PausedBridges
 from spanwire.service.children.supervision import Supervision, end_process
 from spanwire.transports.connector import TransportConnector
@@ -71,17 +72,20 @@ class BridgeChildProcess:
         directory: Path | None,
         *,
         convertors: Path | None = None,
+        deployment: Deployment | None = None,
         command: Sequence[str] = COMMAND,
         stop_s: float = STOP_S,
         wall_ms: Callable[[], int] = lambda: int(time.time() * 1000),
     ) -> None:
         """``directory`` is the broker's data directory, where the names of paused bridges are kept.
 
-        ``convertors`` is the directory of message convertors.
+        ``convertors`` is the directory of message convertors, ``deployment`` the deploy directory with the reader of
+        its files.
         """
         self._convertors: Final = convertors
-        self._definitions: Final = tuple(definitions)
-        self._names: Final = [definition.name for definition in definitions]
+        self._definitions: Final = list(definitions)
+        self._deploying: asyncio.Task[None] | None = None
+        self._deployments: Final = None if deployment is None else self._deployments_of(deployment)
         self._paused: Final = PausedBridges(directory)
         level = logging.getLevelName(logging.getLogger().getEffectiveLevel())
         self._command: Final = [*command, "--log-level", level.lower() if level in LEVELS else "info"]
@@ -104,12 +108,46 @@ class BridgeChildProcess:
             self._obstacle = NO_CONNECTOR
             logger.error("%s", NO_CONNECTOR)
             return
-        self._task = asyncio.get_running_loop().create_task(
-            Supervision("the process of the bridges", self._run).supervise()
-        )
+        if self._definitions:
+            self._supervise()
+        if self._deployments is not None:
+            self._deploying = asyncio.get_running_loop().create_task(self._deployments.watch())
+
+    def _supervise(self) -> None:
+        supervision = Supervision("the process of the bridges", self._run)
+        self._task = asyncio.get_running_loop().create_task(supervision.supervise())
+
+    def _deployments_of(self, deployment: Deployment) -> Deployments:
+        taken = [definition.name for definition in self._definitions]
+        return Deployments(deployment.directory, taken, deployment.read, self._replace)
+
+    async def _replace(self, names: list[str], definitions: list[Definition]) -> None:
+        """Stop the routes of some names, and start others; the first ones start the child."""
+        if self._url is None and any(uses_this_broker(definition) for definition in definitions):
+            logger.error("%s", NO_CONNECTOR)
+            return
+        self._definitions[:] = [one for one in self._definitions if one.name not in names] + definitions
+        for name in names:
+            self._reports.pop(name, None)
+        self._waiting.difference_update(names)
+        self._waiting.update(definition.name for definition in definitions if not definition.auto_start)
+        if self._task is None:
+            self._supervise()
+            return
+        plain = [plain_definition(definition) for definition in self._reached(definitions)]
+        self._send({"remove": names, "bridges": plain, "paused": sorted(self._resting())})
+
+    def _reached(self, definitions: Iterable[Definition]) -> list[Definition]:
+        """Return definitions with the address of this broker."""
+        url = self._url
+        return list(definitions) if url is None else [reached_at(definition, url) for definition in definitions]
 
     async def stop(self) -> None:
         """Let the bridges complete their batches, and end the child; may be called twice."""
+        deploying, self._deploying = self._deploying, None
+        if deploying is not None:
+            deploying.cancel()
+            await asyncio.gather(deploying, return_exceptions=True)
         task, self._task = self._task, None
         if task is None:
             return
@@ -155,9 +193,10 @@ class BridgeChildProcess:
         names = arguments.get("bridges")
         if not isinstance(names, list) or not 0 < len(names) <= MAX_NAMES:
             raise ConfigurationError(f"bridges must be a list of 1 to {MAX_NAMES} names of bridges")
+        known_names = [definition.name for definition in self._definitions]
         for name in names:
-            if name not in self._names:
-                known = ", ".join(self._names[:20]) or "none"
+            if name not in known_names:
+                known = ", ".join(known_names[:20]) or "none"
                 raise ConfigurationError(f"unknown bridge {str(name)[:100]}; known are {known}")
         if self._obstacle is not None:
             raise ConfigurationError(self._obstacle)
@@ -189,9 +228,7 @@ class BridgeChildProcess:
         except OSError as error:
             return str(error.strerror or error)
         self._process = process
-        definitions = self._definitions
-        if self._url is not None:
-            definitions = tuple(reached_at(definition, self._url) for definition in definitions)
+        definitions = self._reached(self._definitions)
         names = self._resting()
         self._send(
             {
@@ -213,8 +250,10 @@ class BridgeChildProcess:
 
     async def _take_reports(self, stream: asyncio.StreamReader) -> None:
         while line := await stream.readline():
+            names = {definition.name for definition in self._definitions}
             for report in json.loads(line)["bridges"]:
-                self._reports[report["name"]] = report
+                if report["name"] in names:  # not of a route that was removed meanwhile
+                    self._reports[report["name"]] = report
 
 
 def _ends(definition: Definition) -> tuple[str, str]:
