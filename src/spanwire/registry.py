@@ -43,6 +43,8 @@ TRANSPORT_SCHEMES: Final[dict[str, str]] = {
     "https": "openwire",
 }
 TUNNEL_SCHEMES: Final = ("http", "https")  # OpenWire as XML in requests; `HTTP_TUNNEL` is loaded for them alone
+OPEN_TUNNEL: Final = "spanwire.tunnel.client:open_tunnel"  # the client's end; needs the extra `http`, too
+OPEN_TUNNEL_IN_THREAD: Final = "spanwire.tunnel.client:open_tunnel_in_thread"
 HTTP_TUNNEL: Final = "spanwire.transports.http.tunnel:Tunnel"  # needs the extra `http`
 
 # Connections to a broker of the same process: connect(url, options) -> client.protocol.in_process.InProcessTransport.
@@ -56,11 +58,14 @@ AGENTS: Final[dict[str, str]] = {
     "multicast": "spanwire.discovery.agents.multicast:MulticastAgent",
     "zeroconf": "spanwire.discovery.agents.zeroconf:ZeroconfAgent",
     "fabric": "spanwire.discovery.agents.fabric:FabricAgent",
+    "http": "spanwire.discovery.agents.http_registry:HttpAgent",
 }
 LOOKUPS: Final[dict[str, str]] = {
     "zeroconf": "spanwire.discovery.agents.zeroconf:find_uris",
     "fabric": "spanwire.discovery.agents.fabric:find_uris",
+    "http": "spanwire.discovery.agents.http_registry:find_uris",
 }
+REGISTRY_SERVER: Final = "spanwire.discovery.agents.registry_server:RegistryServer"  # needs the extra `http`
 
 # Providers of bridges: spanwire.bridges.ports.Provider without arguments.
 BRIDGE_PROVIDERS: Final[dict[str, str]] = {

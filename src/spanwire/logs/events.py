@@ -155,6 +155,9 @@ EVENTS: Final[dict[str, dict[str, str]]] = {
         "fabric: %s cannot be watched: %s": "discovery-group-unwatched",
         "fabric: %s/%s cannot be read: %s": "discovery-entry-unreadable",
     },
+    "discovery.agents.http_registry": {
+        "discovery: %s; it is asked again every %g s": "discovery-registry-unreachable",
+    },
     "discovery.agents.multicast": {
         "discovery: %s:%d cannot be reached: %s": "discovery-unreachable",
     },

@@ -20,6 +20,7 @@ from spanwire.service.security import Security
 from spanwire.transports.admission import Admission
 from spanwire.transports.base import ConnectorSettings
 from spanwire.transports.connector import TransportConnector
+from spanwire.tunnel.loading import tunnel_function
 
 if TYPE_CHECKING:
     from spanwire.bridges.model.definition import BridgeDefinition
@@ -158,6 +159,7 @@ def _missing_extras(configuration: BrokerConfiguration) -> Iterable[str]:
         link.discovery.agent for link in configuration.network_connectors if link.discovery is not None
     ]
     agents += [connector.discovery_uri for connector in configuration.connectors if connector.discovery_uri]
+    yield from _unusable_tunnels(configuration)
     if not agents:
         return
     obstacle = cast("Callable[[AgentSettings | str], str | None]", registry.load(registry.AGENT_OBSTACLE))
@@ -165,6 +167,17 @@ def _missing_extras(configuration: BrokerConfiguration) -> Iterable[str]:
         reason = obstacle(agent)
         if reason is not None:
             yield reason
+
+
+def _unusable_tunnels(configuration: BrokerConfiguration) -> Iterable[str]:
+    """Yield a line for a link over HTTP without its extra."""
+    for link in configuration.network_connectors:
+        for remote in link.remotes:
+            if remote.is_tunnelled:
+                try:
+                    tunnel_function(registry.OPEN_TUNNEL, remote.uri)
+                except ConfigurationError as error:
+                    yield f"network connector {link.bridge.name}: {error}"
 
 
 def _misplaced_data(

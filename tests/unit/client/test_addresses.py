@@ -56,13 +56,12 @@ def test_a_url_is_recognized_in_its_error(url: str, shown: str) -> None:
 @pytest.mark.parametrize(
     ("url", "reason"),
     [
-        ("http://h:8161", "http://h:8161: OpenWire over HTTP comes with the web connectors, which are not there yet"),
-        ("https://h:8162", "OpenWire over HTTP comes with the web connectors"),
+        ("http://h:8161/path", "is no broker URL"),
+        ("http://h:1?verifyHostName=false", "verifyHostName is an option of ssl://"),
         ("ws://h:1", "WebSocket is for STOMP in browsers"),
         ("wss://h:1?x=1", "WebSocket is for STOMP in browsers"),
         ("stomp://h:61613", "STOMP is for other clients"),
         ("stomp+ssl://h:61614", "STOMP is for other clients"),
-        ("failover:(tcp://a:1,http://h:1)", "OpenWire over HTTP comes with the web connectors"),
         ("broker:(tcp://h:1)", "it configures a broker; write vm:(broker:(…))"),
         ("xbean:activemq.xml", "it configures a broker"),
         ("properties:x", "it configures a broker"),
@@ -148,3 +147,14 @@ def test_a_url_without_a_port_means_the_usual_one(url: str, told: str) -> None:
     (address,) = parse_url(url).addresses
     assert address.url == told
     assert address.port == int(told.rpartition(":")[2])
+
+
+@pytest.mark.parametrize(
+    ("url", "port", "is_secure"),
+    [("http://h", 80, False), ("https://h", 443, True), ("http://h:8080", 8080, False)],
+)
+def test_openwire_over_http_has_the_ports_of_http(url: str, port: int, is_secure: bool) -> None:
+    (address,) = parse_url(url).addresses
+    assert address.is_tunnelled
+    assert (address.port, address.is_secure) == (port, is_secure)
+    assert not parse_url("tcp://h").addresses[0].is_tunnelled

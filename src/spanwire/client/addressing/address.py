@@ -51,10 +51,11 @@ if TYPE_CHECKING:
 
 MAX_URL: Final = 4_096  # characters
 MAX_ADDRESSES: Final = 64  # addresses of one failover URL
-PLAIN_SCHEMES: Final = ("tcp", "nio", "auto", "auto+nio")
-TLS_SCHEMES: Final = ("ssl", "nio+ssl", "auto+ssl", "auto+nio+ssl")
+PLAIN_SCHEMES: Final = ("tcp", "nio", "auto", "auto+nio", "http")
+TLS_SCHEMES: Final = ("ssl", "nio+ssl", "auto+ssl", "auto+nio+ssl", "https")
 PLAIN_PORT: Final = 61616  # port of ActiveMQ's OpenWire connector
 TLS_PORT: Final = 61617
+WEB_PORTS: Final = {"http": 80, "https": 443}
 FANOUT_SCHEME: Final = "fanout"
 IN_PROCESS_SCHEMES: Final = ("vm", "peer", FANOUT_SCHEME)
 FAILOVER_SCHEME: Final = "failover"
@@ -63,9 +64,6 @@ MASTER_SLAVE: Final = "masterslave"
 LIST_SCHEMES: Final = ("static", "simple", MASTER_SLAVE)
 # Schemes that the client does not support, with advice.
 OTHERS: Final[dict[str, str]] = {
-    **dict.fromkeys(
-        ("http", "https"), "OpenWire over HTTP comes with the web connectors, which are not there yet; write tcp://"
-    ),
     **dict.fromkeys(
         ("ws", "wss"), "WebSocket is for STOMP in browsers: this client speaks OpenWire; write tcp:// or ssl://"
     ),
@@ -76,7 +74,7 @@ OTHERS: Final[dict[str, str]] = {
     **dict.fromkeys(
         ("broker", "properties", "xbean"), "it configures a broker; write vm:(broker:(…)) or vm://NAME?brokerConfig=…"
     ),
-    **dict.fromkeys(AGENTS, "an agent is no transport; write discovery:(agent)"),
+    **dict.fromkeys(set(AGENTS) - set(registry.TUNNEL_SCHEMES), "an agent is no transport; write discovery:(agent)"),
 }
 DISCOVERED_PREFIX: Final = "discovered."
 JMS_PREFIX: Final = "jms."
@@ -104,6 +102,11 @@ class BrokerAddress:
     def is_secure(self) -> bool:
         """True if the socket uses TLS."""
         return self.scheme in TLS_SCHEMES
+
+    @property
+    def is_tunnelled(self) -> bool:
+        """True if OpenWire passes as XML over HTTP."""
+        return self.scheme in registry.TUNNEL_SCHEMES
 
     @property
     def is_in_process(self) -> bool:
@@ -359,7 +362,8 @@ def authority(scheme: str, rest: str, where: str) -> tuple[str, int]:
     match = AUTHORITY.fullmatch(rest)
     if match is None or not rest.strip("/"):
         raise ConfigurationError(f"{where!r} is no broker URL; write {scheme}://host:61616")
-    port = int(match.group(3) or (TLS_PORT if scheme in TLS_SCHEMES else PLAIN_PORT))
+    usual = WEB_PORTS.get(scheme, TLS_PORT if scheme in TLS_SCHEMES else PLAIN_PORT)
+    port = int(match.group(3) or usual)
     if not 0 < port <= 65535:
         raise ConfigurationError(f"the port of {where!r} is not between 1 and 65535")
     return match.group(1) or match.group(2) or "localhost", port

@@ -110,6 +110,8 @@ def in_process_transport(address: BrokerAddress, tls: ClientTlsSettings | None =
 def set_options(channel: socket.socket, address: BrokerAddress) -> None:
     """Set the socket options of the URL."""
     settings = address.settings
+    if address.is_tunnelled:
+        return  # the channel is one end of a pair inside this process
     channel.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1 if settings.tcp_no_delay else 0)
     if settings.keep_alive:
         channel.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

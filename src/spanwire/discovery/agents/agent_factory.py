@@ -12,7 +12,12 @@ from collections.abc import Callable
 from typing import Final, Protocol, cast
 
 from spanwire.discovery.addresses.reconnect import ReconnectSettings
-from spanwire.discovery.groups.agent_settings import AgentSettings, FabricSettings, ZeroconfSettings
+from spanwire.discovery.groups.agent_settings import (
+    AgentSettings,
+    FabricSettings,
+    HttpRegistrySettings,
+    ZeroconfSettings,
+)
 from spanwire.discovery.groups.group import MulticastSettings
 from spanwire.discovery.groups.sightings import FAILED_SIGHTING, DiscoveryListener
 from spanwire.extras import install_command
@@ -72,6 +77,8 @@ def name_of(settings: AgentSettings) -> str:
     """Return the scheme of an agent."""
     if isinstance(settings, ZeroconfSettings):
         return "zeroconf"
+    if isinstance(settings, HttpRegistrySettings):
+        return "http"
     return "fabric" if isinstance(settings, FabricSettings) else "multicast"
 
 
@@ -81,7 +88,7 @@ def has_extra(name: str) -> bool:
     return module is None or importlib.util.find_spec(module) is not None
 
 
-def find_uris(settings: ZeroconfSettings | FabricSettings) -> list[str]:
+def find_uris(settings: ZeroconfSettings | FabricSettings | HttpRegistrySettings) -> list[str]:
     """Return the URIs now present in a group. Blocks. Raises `ConfigurationError` or `JmsError`."""
     lookup = cast(Callable[..., list[str]], load(LOOKUPS[checked_extra(settings)]))
     return lookup(settings)

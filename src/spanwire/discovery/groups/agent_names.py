@@ -8,5 +8,6 @@ MULTICAST: Final = "multicast"
 ZEROCONF: Final = "zeroconf"
 RENDEZVOUS: Final = "rendezvous"  # the former name of zeroconf
 FABRIC: Final = "fabric"
-AGENTS: Final = (MULTICAST, ZEROCONF, RENDEZVOUS, FABRIC)
+HTTP: Final = ("http", "https")  # schemes of a registry's URL
+AGENTS: Final = (MULTICAST, ZEROCONF, RENDEZVOUS, FABRIC, *HTTP)
 OPTIONS: Final = ("group", "keepAliveInterval", "timeToLive", "loopBackMode", "mcInterface")  # of multicast

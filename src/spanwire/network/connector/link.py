@@ -12,13 +12,14 @@ import os
 import socket
 import ssl
 from dataclasses import dataclass, field, replace
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
+from spanwire import registry
 from spanwire.broker.broker import Broker
 from spanwire.discovery.addresses.reconnect import Reconnect, ReconnectSettings
 from spanwire.discovery.groups.agent_settings import AgentSettings
 from spanwire.model.environment import Time
-from spanwire.model.errors import ConfigurationError
+from spanwire.model.errors import ConfigurationError, JmsError
 from spanwire.network.bridge.bridge import NetworkBridge, State
 from spanwire.network.bridge.bridge_statistics import BridgeStatistics, LinkCounts
 from spanwire.network.bridge.duplex_bridge import AcceptedLink
@@ -33,6 +34,12 @@ from spanwire.tls.settings import ClientTlsSettings
 from spanwire.transports.base import StreamTransport
 from spanwire.transports.loop.pump import SocketPump
 from spanwire.transports.loop.turn import Turn
+from spanwire.tunnel.loading import tunnel_function
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    OpenTunnel = Callable[[str, int, ssl.SSLContext | None], Awaitable[socket.socket]]
 
 logger = logging.getLogger(__name__)
 
@@ -63,6 +70,11 @@ class RemoteAddress:
     others: tuple[RemoteAddress, ...] = ()
     shuffled: bool = False
     options: SocketOptions = field(default_factory=SocketOptions)
+
+    @property
+    def is_tunnelled(self) -> bool:
+        """True if OpenWire passes as XML over HTTP."""
+        return self.uri.partition(":")[0] in registry.TUNNEL_SCHEMES
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,7 +305,7 @@ class Link:
         """Return a new bridge for the open socket."""
         remote = self._address
         connected = transport.get_extra_info("socket")
-        if connected is not None:
+        if connected is not None and not remote.is_tunnelled:
             remote.options.tune(cast(socket.socket, connected))  # asyncio and uvloop return a wrapper of the socket
         wire_format = remote.options.wire_format
         preferences = replace(
@@ -365,23 +377,34 @@ class Link:
         self._pump = SocketPump(self._turn, self)
         return self._pump
 
+    async def _connect(self, remote: RemoteAddress, context: ssl.SSLContext | None) -> None:
+        """Open a socket to one address, or a tunnel over HTTP."""
+        loop = asyncio.get_running_loop()
+
+        def factory() -> asyncio.BaseProtocol:
+            return cast(asyncio.BaseProtocol, self._new_pump())  # has the shape of one
+
+        if remote.is_tunnelled:
+            open_tunnel = cast("OpenTunnel", tunnel_function(registry.OPEN_TUNNEL, remote.uri))
+            channel = await open_tunnel(remote.host, remote.port, context)
+            channel.setblocking(False)
+            await loop.create_connection(factory, sock=channel)
+            return
+        name = None if context is None else remote.host
+        await loop.create_connection(factory, remote.host, remote.port, ssl=context, server_hostname=name)
+
     async def _attempt(self, remote: RemoteAddress) -> str:
         """Connect to one address, and wait for the end. Returns the reason of the end."""
         self._closed.clear()
         timeout = remote.options.connect_timeout_ms / 1000 or self._connect_timeout
         try:
             context = None if remote.tls is None else client_context(remote.tls)
-            connecting = asyncio.get_running_loop().create_connection(
-                lambda: cast(asyncio.BaseProtocol, self._new_pump()),  # has the shape of one
-                remote.host,
-                remote.port,
-                ssl=context,
-                server_hostname=None if context is None else remote.host,
-            )
-            await asyncio.wait_for(connecting, timeout)
+            await asyncio.wait_for(self._connect(remote, context), timeout)
         except TimeoutError:
             return f"no connection within {timeout:g} s"
         except ConfigurationError as error:
+            return str(error)
+        except JmsError as error:
             return str(error)
         except (OSError, ValueError) as error:
             return connect_reason(error)

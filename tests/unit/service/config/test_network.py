@@ -142,7 +142,7 @@ def test_every_obstacle_is_told_at_once(tmp_path: Path) -> None:
     found = obstacles(
         tmp_path,
         '<networkConnector uri="static:()"/><networkConnector name="a"/>'
-        '<networkConnector name="b" uri="tcp://b:1"/><networkConnector name="c" uri="http://b:1"/>'
+        '<networkConnector name="b" uri="tcp://b:1"/><networkConnector name="c" uri="fanout:(tcp://b:1)"/>'
         '<networkConnector name="d" uri="static:(tcp://b:1,stomp://b:2)?maxDelay=1" prefetchSize="0" nam="x"/>'
         '<networkConnector name="e" uri="static:(tcp://b:1)" useCompression="yes" networkTTL="many"/>',
     )
@@ -150,14 +150,14 @@ def test_every_obstacle_is_told_at_once(tmp_path: Path) -> None:
         [
             "the static: uri names no broker; write static:(tcp://host:port)",
             '<networkConnector> has no uri; write uri="static:(tcp://host:port)"',
-            "unknown discovery agent 'tcp'; there are discovery, fabric, masterslave, multicast, rendezvous, simple, "
-            "static, zeroconf",
-            "the uri http: of <networkConnector> is not yet supported (later feature: links over HTTP); "
-            "write static:(tcp://host:port) or start with --skip-unsupported",
+            "unknown discovery agent 'tcp'; there are discovery, fabric, http, https, masterslave, multicast, "
+            "rendezvous, simple, static, zeroconf",
+            "fanout: of <networkConnector> is not yet supported (later feature: one link to several brokers); "
+            "write static:(uri,uri), a link to each or start with --skip-unsupported",
             "unknown attribute of <networkConnector> 'nam'; did you mean name?",
             "prefetchSize of <networkConnector> is '0', it must be a whole number from 1 to 32766",
-            "unknown transport of a network connector 'stomp'; there are auto, auto+nio, auto+nio+ssl, auto+ssl, nio, "
-            "nio+ssl, ssl, tcp",
+            "unknown transport of a network connector 'stomp'; there are auto, auto+nio, auto+nio+ssl, auto+ssl, http, "
+            "https, nio, nio+ssl, ssl, tcp",
             "unknown option of static: 'maxDelay'; did you mean maxReconnectDelay?",
             "useCompression of <networkConnector> is 'yes', it must be true or false",
             "networkTTL of <networkConnector> is 'many', it must be a whole number from -1 to 64",
@@ -200,10 +200,15 @@ def test_a_bad_option_of_the_agent_is_named(tmp_path: Path, option: str) -> None
 
 
 def test_what_is_skipped_leaves_the_rest_of_a_connector(tmp_path: Path) -> None:
-    text = '<networkConnector name="a" uri="static:(tcp://b:1)"/><networkConnector name="b" uri="http://b:1"/>'
+    text = '<networkConnector name="a" uri="static:(tcp://b:1)"/><networkConnector name="b" uri="fanout:(tcp://b:1)"/>'
     configuration = load(tmp_path, text, skip=True)
     assert len(configuration.network_connectors) == 1
-    assert "the uri http:" in configuration.skipped[0]
+    assert "fanout: of" in configuration.skipped[0]
+
+
+def test_a_link_over_http_is_one_of_a_list(tmp_path: Path) -> None:
+    first, second = connector(tmp_path, '<networkConnector uri="static:(http://b:8080,tcp://c:1)"/>').remotes
+    assert (first.uri, first.is_tunnelled, second.is_tunnelled) == ("http://b:8080", True, False)
 
 
 @pytest.mark.parametrize(
@@ -481,8 +486,8 @@ def test_what_activemq_has_anyway_is_written_without_a_word(tmp_path: Path) -> N
         ("multicast://default?initialReconnectDelay=x", "initialReconnectDelay of multicast: must be a whole number"),
         (
             "discovery:(tcp://a:1)",
-            "unknown discovery agent 'tcp'; there are discovery, fabric, masterslave, multicast, rendezvous, simple, "
-            "static, zeroconf",
+            "unknown discovery agent 'tcp'; there are discovery, fabric, http, https, masterslave, multicast, "
+            "rendezvous, simple, static, zeroconf",
         ),
         ("discovery:(multicast://default", "parentheses of the discovery: uri do not match"),
         ("discovery:", "names no agent"),
@@ -523,7 +528,7 @@ def test_a_list_announces_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("uri", "wrong"),
     [
-        ("http://default", "the agent http: of discoveryUri is not yet supported"),
+        ("http://a b", "the http agent needs the address of a registry"),
         ("zeroconf://a b", "needs the name of a group"),
         ("multicst://default", "unknown agent of discoveryUri 'multicst'; did you mean multicast?"),
         ("multicast://default?group=", "discovery group"),

@@ -7,13 +7,23 @@ import os
 import threading
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Callable
-from typing import Final, cast
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final, cast
 
+from spanwire import registry
 from spanwire.client.addressing.address import BrokerAddress
-from spanwire.client.io.environment import in_process_transport, set_options, short_reason, tls_context
+from spanwire.client.io.environment import (
+    in_process_transport,
+    set_options,
+    short_reason,
+    tls_context,
+)
 from spanwire.client.protocol.transport.in_process import InProcessTransport
 from spanwire.tls.settings import ClientTlsSettings
+from spanwire.tunnel.loading import tunnel_function
+
+if TYPE_CHECKING:
+    import socket
 
 HIGH_WATER: Final = 256 * 1024  # bytes; senders wait while more are unsent
 LOW_WATER: Final = 64 * 1024
@@ -289,6 +299,11 @@ async def open_wire(owner: WireOwner, address: BrokerAddress, tls: ClientTlsSett
     if address.is_in_process:
         return InProcessWire(owner, in_process_transport(address, tls), loop)
     context = tls_context(address, tls)
+    if address.is_tunnelled:
+        open_tunnel = tunnel_function(registry.OPEN_TUNNEL, address.url)
+        channel = await cast("Awaitable[socket.socket]", open_tunnel(address.host, address.port, context))
+        channel.setblocking(False)
+        return (await loop.create_connection(lambda: SocketWire(owner, address), sock=channel))[1]
     _, wire = await loop.create_connection(
         lambda: SocketWire(owner, address),
         address.host,

@@ -22,6 +22,7 @@ from spanwire.client.io.environment import (
     tls_context,
 )
 from spanwire.client.protocol.transport.in_process import InProcessTransport
+from spanwire.tunnel.loading import tunnel_function
 
 if TYPE_CHECKING:
     import ssl
@@ -232,6 +233,17 @@ def open_channel(address: BrokerAddress, tls: ClientTlsSettings | None, timeout:
     if address.is_in_process:
         return InProcessChannel(in_process_transport(address, tls))
     context = tls_context(address, tls)
+    if address.is_tunnelled:
+        return SocketChannel(_tunnel(address, context, timeout))
     if context is None:
         return SocketChannel.open(address, None, timeout)
     return cast("type[TlsChannel]", registry.load(registry.TLS_CHANNEL)).open(address, context, timeout)
+
+
+def _tunnel(address: BrokerAddress, context: ssl.SSLContext | None, timeout: float) -> socket.socket:
+    """Open a tunnel over HTTP within ``timeout`` seconds. Raises `JmsError` or `ConfigurationError`."""
+    open_tunnel = tunnel_function(registry.OPEN_TUNNEL_IN_THREAD, address.url)
+    try:
+        return cast("socket.socket", open_tunnel(address.host, address.port, context, timeout))
+    except (OSError, ValueError) as error:
+        raise connection_error(address, error) from error

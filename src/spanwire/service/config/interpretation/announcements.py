@@ -12,7 +12,6 @@ from spanwire.model.errors import ConfigurationError
 from spanwire.service.config.values.diagnostics import Findings
 
 WORD: Final = "discoveryUri"
-LATER: Final = ("http", "https")
 LISTS: Final = ("static", "simple", "masterslave")  # lists of brokers, which are not announced by an agent
 
 
@@ -26,11 +25,8 @@ def announcement(connector: Element, findings: Findings) -> str:
     if scheme in LISTS:
         findings.warn(line, f"{WORD}={scheme}: has no effect: a list of brokers is for clients and not announced")
         return ""
-    if scheme in LATER:
-        findings.not_yet(line, f"the agent {scheme}: of {WORD}", "more discovery agents", "write multicast://default")
-        return ""
     if scheme not in AGENTS:
-        findings.unknown(line, f"agent of {WORD}", scheme, [*AGENTS, *LISTS, *LATER], spelt=True)
+        findings.unknown(line, f"agent of {WORD}", scheme, [*AGENTS, *LISTS], spelt=True)
         return ""
     parse_agent = cast(Callable[[str], object], registry.load(registry.PARSE_AGENT))
     try:

@@ -40,10 +40,10 @@ DECIMAL: Final = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?", re.ASCII)
 DISCOVERY: Final = "discovery"
 FAILOVER: Final = "failover"
 FLAT: Final = ("static", "simple")  # lists with separate members, also inside of other lists
-LATER_AGENTS: Final = ("http", "https")  # agents that ask a web server
 FANOUT: Final = "fanout"
 CLIENTS: Final = ("peer", "vm")  # schemes for clients only, not for links between brokers
-TRANSPORTS: Final = ("tcp", "nio", "ssl", "nio+ssl", "auto", "auto+nio", "auto+ssl", "auto+nio+ssl")
+WEB_PORTS: Final = {"http": 80, "https": 443}
+TRANSPORTS: Final = ("tcp", "nio", "ssl", "nio+ssl", "auto", "auto+nio", "auto+ssl", "auto+nio+ssl", "http", "https")
 FORCE_DURABLE: Final = "forceDurable"
 ADVISED: Final = Rule(NO_EFFECT, note="a bridge reads advisories at a fixed pace")
 JAVA: Final = Rule(NO_EFFECT, note="it tunes the Java implementation")
@@ -154,9 +154,6 @@ class NetworkInterpreter:
             self.findings.error(line, f"{scheme}: is for clients and links no brokers; write static:(tcp://host:port)")
         elif scheme == FANOUT:
             self._refuse_fanout(line)
-        elif scheme in LATER_AGENTS:
-            word = f"the uri {scheme}: of <networkConnector>"
-            self.findings.not_yet(line, word, "links over HTTP", "write static:(tcp://host:port)")
         else:
             self.findings.unknown(line, "discovery agent", scheme, [*SCHEMES, *AGENTS, DISCOVERY], spelt=True)
 
@@ -332,7 +329,7 @@ class NetworkInterpreter:
         if inner == FANOUT:
             self._refuse_fanout(line)
             return None
-        if inner in (*SCHEMES, *AGENTS, FAILOVER, DISCOVERY, *CLIENTS):
+        if inner in (*SCHEMES, *AGENTS, FAILOVER, DISCOVERY, *CLIENTS) and inner not in TRANSPORTS:
             self.findings.error(line, f"{inner}: is no address of one broker, as is wanted here; write tcp://host:port")
             return None
         uri = parse_uri(text, lambda reason: self.findings.error(line, reason))
@@ -347,8 +344,8 @@ class NetworkInterpreter:
             return None
         port = uri.port
         if port is None:
-            self.findings.warn(line, f"the uri {redacted(text)} names no port; {DEFAULT_PORT} is taken")
-            port = DEFAULT_PORT
+            port = WEB_PORTS.get(uri.scheme, DEFAULT_PORT)
+            self.findings.warn(line, f"the uri {redacted(text)} names no port; {port} is taken")
         if not uri.host or port == 0:
             self.findings.error(line, f"the uri {redacted(text)} names no host or port; write tcp://host:port")
             return None

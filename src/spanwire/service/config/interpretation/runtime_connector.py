@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from spanwire.discovery.groups.agent_settings import HttpRegistrySettings
 from spanwire.documents.element import Attribute, Element
 from spanwire.model.errors import ConfigurationError
 from spanwire.service.config.interpretation.interpretation import Interpreter
@@ -48,4 +49,9 @@ def read_connector(attributes: Mapping[str, str], stores: Stores | None) -> Netw
         findings.raise_if_any()
     except ConfigurationError as error:
         raise ConfigurationError(str(error).replace(f"{SOURCE}:{LINE}: ", "")) from error
+    discovery = settings[0].discovery
+    if discovery is not None and isinstance(discovery.agent, HttpRegistrySettings):
+        raise ConfigurationError(
+            "a registry by HTTP is named in a configuration file only; write static:(tcp://host:port)"
+        )
     return settings[0]
