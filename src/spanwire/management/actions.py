@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
 from spanwire.broker.admin.operator_actions import ActionObserver
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.ports import Principal
+from spanwire.broker.scheduler.schedule import Job
 from spanwire.management.handles import OPERATOR, LoginBroker, Operator
 from spanwire.model.destination import QUEUE, TOPIC, Destination, parse_destination
 from spanwire.model.environment import Time
-from spanwire.model.errors import ConfigurationError, SpanwireError
+from spanwire.model.errors import ConfigurationError, InvalidDestinationError, SpanwireError
 from spanwire.model.ids import MessageId, ProducerId
 from spanwire.model.info import ConnectionInfo
 from spanwire.model.message import FORMAT_OPENWIRE_10, Message
@@ -29,6 +31,8 @@ from spanwire.transports.base import Clock
 
 View = dict[str, object]
 PROTOCOL: Final = "control socket"
+JOBS_PER_TURN: Final = 50  # scheduled messages that are looked at in one turn
+NO_END: Final = (1 << 63) - 1  # milliseconds
 MAX_PRIORITY: Final = 9  # JMS 1.1, "Message Priority"
 MAX_LONG: Final = (1 << 63) - 1
 
@@ -200,6 +204,54 @@ class BrokerActions:
         self._broker.remove_job(job_id, self._clock.now())
         self._wake()
         return {"job_id": job_id}
+
+
+class ScheduledBroker(Protocol):
+    """The views of scheduled messages (``broker/admin/broker_overview.py``)."""
+
+    def jobs(self) -> list[Job]:
+        """Return the scheduled messages."""
+        ...
+
+
+class JobRemoval:
+    """Removes scheduled messages by their time, in slices."""
+
+    def __init__(self, overview: ScheduledBroker, broker: ActingBroker, clock: Clock, wake: Callable[[], None]) -> None:
+        self._overview: Final = overview
+        self._broker: Final = broker
+        self._clock: Final = clock
+        self._wake: Final = wake
+
+    async def remove(self, arguments: Mapping[str, object]) -> View:
+        """Remove the scheduled messages whose next delivery is from ``from_ms`` to ``to_ms``, without these all.
+
+        Returns:
+            ``removed``, the number of jobs.
+
+        Raises:
+            ConfigurationError: an argument is invalid
+            JmsError: the store refuses
+        """
+        first, last = (_time(arguments, name, value) for name, value in (("from_ms", 0), ("to_ms", NO_END)))
+        removed = 0
+        for index, job in enumerate(self._overview.jobs(), 1):
+            if first <= job.due_ms <= last:
+                with contextlib.suppress(InvalidDestinationError):  # it was delivered meanwhile
+                    self._broker.remove_job(job.job_id, self._clock.now())
+                    removed += 1
+            if index % JOBS_PER_TURN == 0:
+                self._wake()
+                await asyncio.sleep(0)
+        self._wake()
+        return {"removed": removed}
+
+
+def _time(arguments: Mapping[str, object], name: str, default: int) -> int:
+    value = arguments.get(name, default)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ConfigurationError(f"{name} is a time in milliseconds since 1970")
+    return value
 
 
 class _Outcome:

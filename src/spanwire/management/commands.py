@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from spanwire.broker.broker import Broker
-from spanwire.management.actions import BrokerActions
+from spanwire.management.actions import BrokerActions, JobRemoval
 from spanwire.management.administration import BrokerAdministration
 from spanwire.management.browsing import QueueAges, QueueBrowsing, ReadStored
 from spanwire.management.control import Operation
@@ -41,6 +41,7 @@ def broker_operations(
         "roll-back-branch": actions.roll_back_branch,
         "end-consumer": actions.end_consumer,
         "job-remove": actions.remove_job,
+        "jobs-remove": JobRemoval(broker.overview, broker.assembly.operator_actions, clock, wake).remove,
         "disconnect": administration.disconnect,
         "task-cancel": tasks.cancel,
     }

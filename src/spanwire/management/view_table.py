@@ -420,6 +420,14 @@ def _raw_rows(view: ViewTable, answer: object) -> list[Row]:
     return _rows(answer)
 
 
+def rows_of_changes(answer: object) -> list[dict[str, object]]:
+    """Return the rows of all destinations from a complete answer to ``changes``."""
+    header = answer[0] if isinstance(answer, list) and answer else None
+    if not isinstance(answer, list) or not isinstance(header, dict) or not header.get("complete"):
+        return []
+    return [dict(zip(header["columns"], values, strict=True)) for values in answer[1:]]
+
+
 def with_averages(row: Row) -> dict[str, object]:
     """Return the row of a destination with the figures that follow from others.
 

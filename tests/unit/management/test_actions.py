@@ -8,15 +8,17 @@ import pytest
 
 from spanwire.broker.admin.operator_actions import ActionObserver
 from spanwire.broker.ports import Authenticator, Principal
-from spanwire.management.actions import BrokerActions
+from spanwire.broker.scheduler.schedule import SchedulerSettings
+from spanwire.management.actions import BrokerActions, JobRemoval
 from spanwire.management.handles import OPERATOR, Operator
 from spanwire.management.operation_table import Role
 from spanwire.model.destination import Destination
 from spanwire.model.environment import Time
-from spanwire.model.errors import AuthenticationError, JmsError, SpanwireError
+from spanwire.model.errors import AuthenticationError, ConfigurationError, JmsError, SpanwireError
 from spanwire.model.info import ConnectionInfo
 from spanwire.model.message import Message
 from spanwire.service.message_formats import message_formats
+from tests.support.dialogue.broker_dialogue import START_MS, Stage
 
 OTTO = Operator("otto", "http://h:1", Role.OPERATE, 100.0, frozenset({"operators"}))
 FORMATS = message_formats()
@@ -140,3 +142,29 @@ def test_subscriptions_branches_and_consumers_are_named() -> None:
     assert broker.asked == [
         ("otto", "c", "n", "topic://T.>", None), ("XID:1", True), ("XID:2", False), "ID:c:1:1", ("job", "ID:j"),
     ]  # fmt: skip
+
+
+def test_scheduled_messages_are_removed_by_their_time() -> None:
+    stage = Stage(scheduler=SchedulerSettings())
+    producer = stage.peer("p")
+    for delay_ms in (1_000, 2_000, 3_000):
+        producer.sends("queue://Q", "later", properties={"AMQ_SCHEDULED_DELAY": delay_ms})
+    overview = stage.broker.overview
+    removal = JobRemoval(overview, stage.broker.assembly.operator_actions, StageClock(stage), lambda: None)
+    span = {"from_ms": START_MS + 2_000, "to_ms": START_MS + 2_500}
+    assert asyncio.run(removal.remove(span)) == {"removed": 1}
+    assert [job.due_ms - START_MS for job in overview.jobs()] == [1_000, 3_000]
+    assert asyncio.run(removal.remove({})) == {"removed": 2}
+    assert overview.jobs() == []
+    with pytest.raises(ConfigurationError, match="from_ms is a time"):
+        asyncio.run(removal.remove({"from_ms": "now"}))
+
+
+class StageClock:
+    """The time of a stage."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+
+    def now(self) -> Time:
+        return self._stage.now

@@ -153,7 +153,7 @@ def test_s20_the_commands_of_operations_are_a_closed_list() -> None:
         "browse", "purge", "retry", "pause", "resume", "delete", "remove-subscription", "disconnect", "network-start",
         "network-stop", "bridge-pause", "bridge-resume", "bridge-restart", "log-level", "create", "statistics",
         "reset-statistics", "move", "copy", "send", "create-subscription", "commit-branch", "roll-back-branch",
-        "end-consumer", "task-cancel", "job-remove", "connector-start", "connector-stop", "network-add",
+        "end-consumer", "task-cancel", "job-remove", "jobs-remove", "connector-start", "connector-stop", "network-add",
         "network-remove",
     }  # fmt: skip
     client = client_of(FakeBrokerLink())

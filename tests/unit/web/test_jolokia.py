@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 from urllib.parse import quote
 
 import pytest
 from starlette.testclient import TestClient
 
 from spanwire.management.operation_table import READING
-from spanwire.web.jolokia.executions import EXECUTABLE
+from spanwire.web.jolokia.executions import ANSWERS, DATE, EXECUTABLE
 from spanwire.web.jolokia.protocol import MAX_REQUESTS, split_path
 from spanwire.web.routes import application
 from tests.support.fake_broker_link import LINK, SUMMARY, FakeBrokerLink, destination
@@ -176,6 +177,9 @@ def test_a_request_for_one_kind_of_object_asks_the_broker_for_no_other() -> None
     assert {command for command, _ in link.asked} == {"login", "summary", "changes", "subscriptions"}
 
 
+SOON, LATER = (time.strftime(DATE, time.localtime(seconds)) for seconds in (9, 99))
+
+
 @pytest.mark.parametrize(
     ("mbean", "operation", "arguments", "command", "passed"),
     [
@@ -190,6 +194,9 @@ def test_a_request_for_one_kind_of_object_asks_the_broker_for_no_other() -> None
         (BRANCH, "heuristicCommit", [], "commit-branch", {"xid": "XID:1"}),
         (BRANCH, "heuristicRollback", [], "roll-back-branch", {"xid": "XID:1"}),
         (SCHEDULER, "removeJob", ["ID:j:1"], "job-remove", {"job_id": "ID:j:1"}),
+        (SCHEDULER, "removeAllJobs", [], "jobs-remove", {}),
+        (SCHEDULER, "removeAllJobs", [SOON, LATER], "jobs-remove", {"from_ms": 9_000, "to_ms": 99_000}),
+        (SCHEDULER, "removeAllJobsAtScheduledTime", [SOON], "jobs-remove", {"from_ms": 9_000, "to_ms": 9_999}),
         (BROKER, "addNetworkConnector", ["static:(tcp://h:1)"], "network-add", {"uri": "static:(tcp://h:1)"}),
         (BROKER, "removeNetworkConnector", ["NC"], "network-remove", {"connectors": ["NC"]}),
     ],
@@ -203,6 +210,88 @@ def test_other_objects_have_activemqs_operations(
     assert posted(request, ANNA, link)["status"] == 200
     asked, given = link.asked[-1]
     assert (asked, {name: value for name, value in given.items() if name != "handle"}) == (command, passed)
+
+
+@pytest.mark.parametrize(
+    ("mbean", "operation", "arguments", "value"),
+    [
+        (CONNECTOR, "connectionCount", [], 3),
+        (QUEUE, "cursorSize()", [], 3),
+        (QUEUE, "doesCursorHaveMessagesBuffered", [], True),
+        (QUEUE, "doesCursorHaveSpace", [], True),
+        (AWAY, "cursorSize", [], 9),
+        (f"{BROKER},service=Health", "healthStatus", [], "Good"),
+        (f"{BROKER},service=Health", "healthList", [], []),
+    ],
+)
+def test_operations_that_only_show_something_ask_the_broker_for_nothing_else(
+    mbean: str, operation: str, arguments: list[object], value: object
+) -> None:
+    link = peopled()
+    request = {"type": "exec", "mbean": mbean, "operation": operation, "arguments": arguments}
+    assert posted(request, VERA, link).get("value") == value
+    assert {command for command, _ in link.asked} <= {"login", *READING}
+
+
+def test_jobs_of_a_time_are_shown() -> None:
+    request = {"type": "exec", "mbean": SCHEDULER, "operation": "getAllJobs", "arguments": [SOON, LATER]}
+    value = posted(request, VERA, peopled())["value"]
+    assert isinstance(value, dict)
+    assert list(value) == ["ID:j:2"]
+    wrong = posted({**request, "arguments": ["soon", LATER]}, VERA, peopled())
+    assert (wrong["status"], "2026-01-31" in str(wrong["error"])) == (400, True)
+
+
+LOGGING = f"{BROKER},service=Log4JConfiguration"
+
+
+def logging_link() -> FakeBrokerLink:
+    link = peopled()
+    link.answers["log-level"] = [{"logger": "root", "level": "info"}, {"logger": "spanwire.network", "level": "debug"}]
+    return link
+
+
+def test_levels_of_loggers_are_read_and_set_by_an_administrator() -> None:
+    link = logging_link()
+    value = posted({"type": "read", "mbean": LOGGING}, ANNA, link)["value"]
+    assert value == {
+        "RootLogLevel": "INFO",
+        "Loggers": [{"name": "root", "level": "INFO"}, {"name": "spanwire.network", "level": "DEBUG"}],
+    }
+    request = {"type": "exec", "mbean": LOGGING, "operation": "setLogLevel", "arguments": ["spanwire.web", "WARN"]}
+    assert posted(request, ANNA, link)["status"] == 200
+    assert {key: link.asked[-1][1][key] for key in ("logger", "level")} == {
+        "logger": "spanwire.web",
+        "level": "warning",
+    }
+    assert posted({"type": "read", "mbean": LOGGING}, OTTO, link)["status"] == 404
+
+
+def test_listed_attributes_are_written_and_answered_with_their_value_before() -> None:
+    link = logging_link()
+    written = posted({"type": "write", "mbean": LOGGING, "attribute": "RootLogLevel", "value": "DEBUG"}, ANNA, link)
+    assert (written["status"], written["value"]) == (200, "INFO")
+    assert {key: link.asked[-1][1][key] for key in ("logger", "level")} == {"logger": "root", "level": "debug"}
+    measure = {"type": "write", "mbean": QUEUE, "attribute": "AdvancedMessageStatisticsEnabled", "value": True}
+    assert posted(measure, VERA, link)["status"] == 403
+    assert link.count("statistics") == 0
+    assert posted(measure, OTTO, link)["status"] == 200
+    assert posted({**measure, "value": "yes"}, OTTO, link)["status"] == 400
+    given = next(arguments for command, arguments in link.asked if command == "statistics")
+    assert (given["destinations"], given["enabled"]) == (["queue://A"], True)
+
+
+def test_a_link_shows_its_messages_by_destination() -> None:
+    link = peopled()
+    row = {"name": "to-billing", "uri": "tcp://billing:61616", "accepted": False, "direction": "outbound"}
+    link.answers["link-destinations"] = [
+        {**row, "destination": "queue://A", "messages": 7, "rate": 0.5},
+        {**row, "destination": None, "messages": 1, "rate": 0.1},
+    ]
+    place = f"{BILLING},networkBridge=tcp_//billing_61616,direction=outbound"
+    name = f"{place},destinationType=Queue,destinationName=A"
+    assert posted({"type": "read", "mbean": name}, VERA, link)["value"] == {"Name": "A", "Count": 7, "Rate": 0.5}
+    assert posted({"type": "search", "mbean": f"{place},*"}, VERA, link)["value"] == [name]
 
 
 def test_an_added_network_connector_is_answered_with_its_name() -> None:
@@ -275,7 +364,7 @@ def test_version_and_list_tell_what_there_is() -> None:
     listed = fetched("list")["value"]
     assert isinstance(listed, dict)
     bean = listed["org.apache.activemq"][QUEUE.partition(":")[2]]
-    assert set(bean["op"]) == {name for name, _ in EXECUTABLE["queue"]}
+    assert set(bean["op"]) == {name for table in (EXECUTABLE, ANSWERS) for name, _ in table["queue"]}
     assert bean["attr"]["QueueSize"]["rw"] is False
 
 
@@ -333,7 +422,8 @@ def test_an_operation_has_activemqs_value() -> None:
 
 
 def test_a_single_bean_has_the_attributes_that_lists_leave_out() -> None:
-    assert posted({"type": "read", "mbean": QUEUE, "attribute": "StatisticsEnabled"})["value"] is False
+    for attribute in ("StatisticsEnabled", "AdvancedMessageStatisticsEnabled"):
+        assert posted({"type": "read", "mbean": QUEUE, "attribute": attribute})["value"] is False
 
 
 def test_s19_an_operation_needs_its_role() -> None:
@@ -353,6 +443,9 @@ def test_s19_an_operation_needs_its_role() -> None:
         {"type": "exec", "mbean": QUEUE},
         {"type": "exec", "mbean": "java.lang:type=Runtime", "operation": "exec", "arguments": ["id"]},
         {"type": "write", "mbean": QUEUE, "attribute": "MemoryLimit", "value": 1},
+        {"type": "write", "mbean": QUEUE, "attribute": "Name", "value": "B"},
+        {"type": "write", "mbean": BROKER, "attribute": {"a": 1}, "value": "B"},
+        {"type": "write", "mbean": LOGGING, "attribute": "RootLogLevel", "value": {"a": 1}},
         {"type": "notification", "mbean": QUEUE},
         {"type": "read", "mbean": QUEUE, "attribute": "__dict__"},
         {"type": "read", "mbean": 1},

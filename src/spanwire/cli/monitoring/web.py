@@ -14,6 +14,7 @@ from spanwire.cli.arguments import Parser, log_options, placement
 from spanwire.cli.running import control_client, directory_of
 from spanwire.extras import install_command
 from spanwire.logs.lines import begin_log
+from spanwire.management.view_table import rows_of_changes
 from spanwire.model.errors import ConfigurationError
 from spanwire.service.config.web_mounts import read_mounts
 
@@ -84,7 +85,9 @@ def metrics(arguments: Sequence[str]) -> int:
     exposition = cast(Exposition, _loaded(registry.WEB_METRICS))
     client = control_client(options)
     arguments_of_all = {"busiest": None} if options.all else {}
-    text, _ = exposition(client.ask("summary"), client.ask("destinations"), OPEN_METRICS, **arguments_of_all)
+    text, _ = exposition(
+        client.ask("summary"), rows_of_changes(client.ask("changes", since=None)), OPEN_METRICS, **arguments_of_all
+    )
     sys.stdout.write(text.decode("utf-8"))
     return 0
 

@@ -7,8 +7,11 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from spanwire.logs.levels import ROOT
 from spanwire.management.attributes import ViewTable
+from spanwire.management.browsing import MAX_SHOWN
 from spanwire.management.health import Level, broker_checks
+from spanwire.management.operation_table import COMMAND_ROLES
 from spanwire.management.view_table import (
     BRIDGES,
     CONNECTIONS,
@@ -26,12 +29,11 @@ from spanwire.management.view_table import (
 from spanwire.management.work_tables import BRANCHES, JOBS, LINK_DESTINATIONS, STORES
 from spanwire.web.calls import Call
 from spanwire.web.jolokia import executions
-from spanwire.web.jolokia.executions import Node
+from spanwire.web.jolokia.executions import DATE, Node
 from spanwire.web.jolokia.names import DOMAIN, quoted
 
 TYPES: Final = {"queue": "Queue", "topic": "Topic", "temp-queue": "TempQueue", "temp-topic": "TempTopic"}
 BROKER_KEYS: Final = ("type", "brokerName")
-DATE: Final = "%Y-%m-%d %H:%M:%S"  # as ActiveMQ shows times of jobs, in the zone of this process
 
 Row = Mapping[str, object]
 Detail = Callable[[Call, str], Awaitable[Node]]
@@ -67,7 +69,7 @@ async def _connectors(call: Call, broker: str) -> list[Bean]:
     return [
         Bean(
             connector_name(broker, str(row["name"])),
-            values_of(CONNECTORS, row),
+            {**values_of(CONNECTORS, row), "ConnectURI": row["uri"], "PublishableConnectURI": row["uri"]},
             executions.CONNECTOR,
             {"connectors": [row["name"]]},
         )
@@ -134,7 +136,16 @@ def _of_destination(view: ViewTable, destination: object) -> Detail:
         (row,) = rows_of(view, [await call.ask("destination", destination=destination)])
         consumers = rows_of(CONSUMERS, await call.view(CONSUMERS.command))
         own = [one for one in consumers if one["destination"] == destination]
-        return {**values_of(view, row), "Subscriptions": references(consumer_name(broker, one) for one in own)}
+        return {
+            **values_of(view, row),
+            executions.MEASURED: row.get("statistics_enabled"),
+            "AdvancedNetworkStatisticsEnabled": False,
+            "MaxBrowsePageSize": MAX_SHOWN,
+            "CacheEnabled": not row.get("cursor_full"),
+            "CursorMemoryUsage": row.get("memory_bytes"),
+            "CursorPercentUsage": row.get("memory_percent"),
+            "Subscriptions": references(consumer_name(broker, one) for one in own),
+        }
 
     return detail
 
@@ -173,6 +184,7 @@ def _consumer(broker: str, row: Row, connection: Row | None) -> Node:
         "Durable": row["durable"] is not None,
         "EnqueueCounter": number(row["dispatched"]) + number(row["pending"]),
         "ConsumedCount": row["dequeued"],
+        "DispatchAsync": True,
         "MessageCountAwaitingAcknowledge": row["in_flight"],
         **({"Connection": reference(names[0])} if names else {}),
     }
@@ -193,7 +205,11 @@ async def _all_producers(call: Call, broker: str) -> list[tuple[Bean, Row]]:
 
 def _producer(row: Row) -> Node:
     destination = row["destination"]
-    return {**values_of(PRODUCERS, row), **({} if destination is None else _kind(str(destination)))}
+    return {
+        **values_of(PRODUCERS, row),
+        "ProducerId": row["producer_id"],
+        **({} if destination is None else _kind(str(destination))),
+    }
 
 
 async def _network_connectors(call: Call, broker: str) -> list[Bean]:
@@ -215,7 +231,7 @@ async def _network_bridges(call: Call, broker: str) -> list[Bean]:
     return [
         Bean(
             f"{network_name(broker, row)},networkBridge={quoted(str(row['uri']))}",
-            {**values_of(LINKS, row), "LocalBrokerName": status["name"]},
+            {**values_of(LINKS, row), "LocalBrokerName": status["name"], "LocalAddress": f"vm://{status['name']}"},
         )
         for row in rows_of(LINKS, status)
     ]
@@ -278,7 +294,32 @@ async def _health(call: Call, broker: str) -> list[Bean]:
     faults = [check for check in broker_checks(await call.status()) if check.level > Level.OK]
     text = "; ".join(f"{check.name}: {check.text}" for check in faults)
     status = f"Getting Worried {{{text}}}" if faults else "Good"
-    return [Bean(f"{broker},service=Health", {"CurrentStatus": status})]
+    rows = [
+        {
+            "healthId": check.name,
+            "level": check.level.name,
+            "message": check.text,
+            "resource": broker,
+        }
+        for check in faults
+    ]
+    attributes: Node = {"CurrentStatus": status, "Checks": rows}
+    return [Bean(f"{broker},service=Health", attributes, executions.HEALTH, {})]
+
+
+async def _logging(call: Call, broker: str) -> list[Bean]:
+    """Return the bean of loggers to a caller who may set their levels."""
+    if call.caller.role < COMMAND_ROLES["log-level"]:
+        return []
+    return [Bean(f"{broker},service=Log4JConfiguration", {}, executions.LOGGING, {}, _levels)]
+
+
+async def _levels(call: Call, broker: str) -> Node:
+    answer = await call.ask("log-level")
+    rows = [row for row in answer if isinstance(row, dict)] if isinstance(answer, list) else []
+    loggers = [{"name": row["logger"], "level": str(row["level"]).upper()} for row in rows]
+    root = next((one["level"] for one in loggers if one["name"] == ROOT), None)
+    return {"RootLogLevel": root, "Loggers": loggers}
 
 
 async def _stores(call: Call, broker: str) -> list[Bean]:
@@ -321,6 +362,7 @@ FAMILIES: Final = (
     _family(_branches, "transactionType", "xid"),
     _family(_scheduler, "service", "name"),
     _family(_health, "service"),
+    _family(_logging, "service"),
     _family(_stores, "service", "instanceName"),
 )
 

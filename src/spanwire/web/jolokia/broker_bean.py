@@ -30,6 +30,8 @@ COUNTS: Final = {
     "TotalTemporaryQueuesCount": "temp-queue",
     "TotalTemporaryTopicsCount": "temp-topic",
 }
+MANAGED: Final = {"TotalManagedQueuesCount": "queue", "TotalManagedTopicsCount": "topic"}
+UNITS: Final = ((86_400, "day"), (3_600, "hour"), (60, "minute"))
 LISTS: Final = {"queue": "Queue", "topic": "Topic", "temp-queue": "TemporaryQueue", "temp-topic": "TemporaryTopic"}
 
 
@@ -45,11 +47,28 @@ async def broker_bean(call: Call) -> Bean:
         "TransportConnectors": {str(one["name"]): one["uri"] for one in rows_of(CONNECTORS, status)},
         "TotalConsumerCount": sum(number(one.get("consumers")) for one in destinations),
         "TotalProducerCount": sum(number(one.get("producers")) for one in destinations),
+        "Uptime": _words(uptime),
+        "DedicatedTaskRunner": False,
+        "VirtualThreadTaskRunner": False,
         **{name: sum(type_of(one) == scheme for one in destinations) for name, scheme in COUNTS.items()},
+        **{managed: sum(type_of(one) == scheme for one in destinations) for managed, scheme in MANAGED.items()},
         "VMURL": f"vm://{row['name']}",
         "Slave": False,
     }
     return Bean(broker_name(str(row["name"])), attributes, executions.BROKER, {}, _lists)
+
+
+def _words(uptime: object) -> str:
+    """Return the time since the start in words, such as ``1 hour 5 minutes``."""
+    rest = int(uptime) if isinstance(uptime, (int, float)) else 0
+    if rest < UNITS[-1][0]:
+        return f"{rest} seconds"
+    parts: list[str] = []
+    for length, unit in UNITS:
+        count, rest = divmod(rest, length)
+        if count:
+            parts.append(f"{count} {unit}{'s' if count > 1 else ''}")
+    return " ".join(parts[:2])
 
 
 async def _lists(call: Call, broker: str) -> Node:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from spanwire.logs.levels import ROOT
 from spanwire.web.jolokia.errors import ILLEGAL, JolokiaError
 
+DATE: Final = "%Y-%m-%d %H:%M:%S"  # as ActiveMQ shows times of jobs, in the zone of this process
+LOG4J: Final = {"warn": "warning", "fatal": "error", "trace": "debug"}  # levels that this broker names otherwise
+MEASURED: Final = "AdvancedMessageStatisticsEnabled"
 MAX_DIGITS: Final = 9  # of a number of messages
 
 # kinds of beans
@@ -21,6 +26,8 @@ JMS_BRIDGE: Final = "JMS bridge"
 SUBSCRIPTION: Final = "durable subscription"
 BRANCH: Final = "prepared branch"
 SCHEDULER: Final = "scheduler"
+HEALTH: Final = "health"
+LOGGING: Final = "logging"
 
 Node = dict[str, object]
 
@@ -89,6 +96,45 @@ def _subscription(subject: Node, words: list[str]) -> Node:
     return {"client_id": words[0], "name": words[1], "topic": words[2], **selector}
 
 
+def _logger(name: str) -> str:
+    return ROOT if name in ("", "ROOT") else name
+
+
+def _level(logger: str, level: str) -> Node:
+    """Return the arguments for a level of Log4J."""
+    return {"logger": _logger(logger), "level": LOG4J.get(level.lower(), level.lower())}
+
+
+def _measured(subject: Node, words: list[str]) -> Node:
+    if words[0] not in ("true", "false"):
+        raise JolokiaError(400, ILLEGAL, f"{MEASURED} is true or false")
+    return {"destinations": [subject["destination"]], "enabled": words[0] == "true"}
+
+
+def _instant(text: str) -> int:
+    """Return the milliseconds since 1970 of a time as the scheduler's bean shows it."""
+    try:
+        return int(time.mktime(time.strptime(text, DATE))) * 1000
+    except (ValueError, OverflowError) as error:
+        raise JolokiaError(400, ILLEGAL, "a time has the form 2026-01-31 23:59:59") from error
+
+
+def _at(subject: Node, words: list[str]) -> Node:
+    first = _instant(words[0])
+    return {"from_ms": first, "to_ms": first + 999}
+
+
+def _attribute(name: str) -> Callable[[Node, list[str]], object]:
+    return lambda attributes, words: attributes.get(name)
+
+
+def _jobs_between(attributes: Node, words: list[str]) -> object:
+    first, last = _instant(words[0]), _instant(words[1])
+    jobs = attributes["AllJobs"]
+    assert isinstance(jobs, dict)
+    return {key: job for key, job in jobs.items() if first <= _instant(str(job["next"])) <= last}
+
+
 SEND: Final = Execution("send", _text, "message_id")
 RESET: Final = Execution("reset-statistics", _queue)
 # Operations by the kind of a bean, by name and number of arguments.
@@ -141,5 +187,40 @@ EXECUTABLE: Final[dict[str, dict[tuple[str, int], Execution]]] = {
         ("heuristicCommit", 0): Execution("commit-branch", _subject),
         ("heuristicRollback", 0): Execution("roll-back-branch", _subject),
     },
-    SCHEDULER: {("removeJob", 1): Execution("job-remove", lambda subject, words: {"job_id": words[0]})},
+    LOGGING: {
+        ("getLogLevel", 1): Execution("log-level", lambda subject, words: {"logger": _logger(words[0])}, "level"),
+        ("setLogLevel", 2): Execution("log-level", lambda subject, words: _level(words[0], words[1])),
+    },
+    SCHEDULER: {
+        ("removeAllJobs", 0): Execution("jobs-remove", _subject),
+        ("removeAllJobs", 2): Execution(
+            "jobs-remove", lambda subject, words: {"from_ms": _instant(words[0]), "to_ms": _instant(words[1])}
+        ),
+        ("removeAllJobsAtScheduledTime", 1): Execution("jobs-remove", _at),
+        ("removeJob", 1): Execution("job-remove", lambda subject, words: {"job_id": words[0]}),
+    },
 }
+# Attributes that may be written, by the kind of a bean: the operation gets the value as its word.
+WRITABLE: Final[dict[str, dict[str, Execution]]] = {
+    LOGGING: {"RootLogLevel": Execution("log-level", lambda subject, words: _level(ROOT, words[0]))},
+    QUEUE: {MEASURED: Execution("statistics", _measured)},
+    TOPIC: {MEASURED: Execution("statistics", _measured)},
+}
+# Operations that ask the broker nothing: functions of the attributes and the words of the request.
+Answer = Callable[[Node, list[str]], object]
+ANSWERS: Final[dict[str, dict[tuple[str, int], Answer]]] = {
+    CONNECTOR: {("connectionCount", 0): _attribute("ConnectionCount")},
+    QUEUE: {
+        ("cursorSize", 0): _attribute("QueueSize"),
+        ("doesCursorHaveMessagesBuffered", 0): lambda attributes, words: bool(attributes.get("MessagesCachedCount")),
+        ("doesCursorHaveSpace", 0): lambda attributes, words: not attributes.get("CursorFull"),
+    },
+    SUBSCRIPTION: {("cursorSize", 0): _attribute("PendingQueueSize")},
+    HEALTH: {("healthStatus", 0): _attribute("CurrentStatus"), ("health", 0): _attribute("Checks"),
+             ("healthList", 0): _attribute("Checks")},
+    SCHEDULER: {
+        ("getAllJobs", 0): _attribute("AllJobs"),
+        ("getAllJobs", 2): _jobs_between,
+        ("getNextScheduleJobs", 0): _attribute("NextScheduleJobs"),
+    },
+}  # fmt: skip

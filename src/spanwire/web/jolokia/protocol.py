@@ -22,7 +22,7 @@ from spanwire.web.calls import Call, RouteRow
 from spanwire.web.jolokia.beans import BROKER_KEYS, FAMILIES, Bean
 from spanwire.web.jolokia.broker_bean import broker_bean
 from spanwire.web.jolokia.errors import ILLEGAL, NO_ATTRIBUTE, NOT_FOUND, SECURITY, STATE, JolokiaError
-from spanwire.web.jolokia.executions import EXECUTABLE, Node
+from spanwire.web.jolokia.executions import ANSWERS, EXECUTABLE, WRITABLE, Answer, Execution, Node
 from spanwire.web.jolokia.names import DOMAIN, Pattern, is_pattern, parts
 from spanwire.web.problems import ProblemError
 
@@ -37,8 +37,8 @@ EVERYTHING: Final = Pattern.of("*:*")
 async def by_path(call: Call) -> Response:
     """Answer a request in the path."""
     request = request_of(split_path(str(call.request.path_params.get("name", "")).strip("/")))
-    if request["type"] == "exec":
-        raise ProblemError(HTTPStatus.METHOD_NOT_ALLOWED, "exec is a POST, because a GET changes nothing")
+    if request["type"] in ("exec", "write"):
+        raise ProblemError(HTTPStatus.METHOD_NOT_ALLOWED, f"{request['type']} is a POST, because a GET changes nothing")
     return JSONResponse(await _answered(call, request))
 
 
@@ -117,6 +117,8 @@ async def _value(call: Call, request: Node) -> object:
         return await _read(call, name, request.get("attribute"))
     if kind == "exec":
         return await _execute(call, name, request)
+    if kind == "write":
+        return await _write(call, name, request)
     raise JolokiaError(403, SECURITY, f"requests of the type {kind[:40]} are not allowed")
 
 
@@ -153,9 +155,9 @@ def _attributes(attributes: Node, asked: object, is_single: bool) -> object:
 
 async def _execute(call: Call, name: str, request: Node) -> object:
     """Run one of the listed operations of a bean."""
-    bean, _ = await _bean(call, name)
+    bean, broker = await _bean(call, name)
     operation = str(request.get("operation")).partition("(")[0]
-    known = {number: one for (named, number), one in EXECUTABLE.get(bean.kind, {}).items() if named == operation}
+    known = {number: one for (named, number), one in _operations(bean.kind).items() if named == operation}
     if not known:
         raise JolokiaError(403, SECURITY, f"the operation {operation[:60]} of this bean is not allowed")
     words = _words(request.get("arguments"))
@@ -163,13 +165,39 @@ async def _execute(call: Call, name: str, request: Node) -> object:
         counts = " or ".join(str(number) for number in sorted(known))
         raise JolokiaError(400, ILLEGAL, f"{operation} takes {counts} arguments here")
     execution = known[len(words)]
-    command = execution.command
-    if call.caller.role < COMMAND_ROLES[command]:
-        raise JolokiaError(403, SECURITY, f"{operation} needs the role {COMMAND_ROLES[command].name.lower()}")
-    result = await call.ask(command, **execution.arguments(bean.subject or {}, words))
+    if not isinstance(execution, Execution):
+        details = {} if bean.detail is None else await bean.detail(call, broker)
+        return execution({**bean.attributes, **details}, words)
+    result = await _asked(call, bean, operation, execution, words)
     first = result[0] if isinstance(result, list) and result else result
     value = first.get(execution.value) if isinstance(first, dict) and execution.value else None
     return bool(value) if execution.is_flag else value
+
+
+async def _write(call: Call, name: str, request: Node) -> object:
+    """Write one of the listed attributes of a bean, and return its value before."""
+    bean, _ = await _bean(call, name)
+    attribute = request.get("attribute")
+    execution = WRITABLE.get(bean.kind, {}).get(str(attribute))
+    if execution is None:
+        raise JolokiaError(403, SECURITY, f"the attribute {str(attribute)[:60]} of this bean cannot be written")
+    value = request.get("value")
+    word = str(value).lower() if isinstance(value, bool) else _words([value])[0]
+    before = await _read(call, name, attribute)
+    await _asked(call, bean, f"writing {attribute}", execution, [word])
+    return before
+
+
+async def _asked(call: Call, bean: Bean, operation: str, execution: Execution, words: list[str]) -> object:
+    """Return the broker's answer to an operation. Raises `JolokiaError` if the caller's role is too low."""
+    command = execution.command
+    if call.caller.role < COMMAND_ROLES[command]:
+        raise JolokiaError(403, SECURITY, f"{operation} needs the role {COMMAND_ROLES[command].name.lower()}")
+    return await call.ask(command, **execution.arguments(bean.subject or {}, words))
+
+
+def _operations(kind: str) -> dict[tuple[str, int], Execution | Answer]:
+    return {**EXECUTABLE.get(kind, {}), **ANSWERS.get(kind, {})}
 
 
 def _words(arguments: object) -> list[str]:
@@ -223,11 +251,14 @@ async def _bean(call: Call, name: str) -> tuple[Bean, str]:
 
 def _described(bean: Bean) -> Node:
     """Return the description of a bean for ``list``."""
-    attributes = {name: {"rw": False, "desc": name} for name in bean.attributes}
+    writable = WRITABLE.get(bean.kind, {})
+    attributes = {name: {"rw": name in writable, "desc": name} for name in bean.attributes}
     operations: dict[str, list[Node]] = {}
-    for (name, number), one in EXECUTABLE.get(bean.kind, {}).items():
+    for (name, number), one in _operations(bean.kind).items():
         args = [{"name": f"p{index + 1}", "type": "java.lang.String", "desc": ""} for index in range(number)]
-        operations.setdefault(name, []).append({"args": args, "ret": "java.lang.Object", "desc": one.command})
+        operations.setdefault(name, []).append(
+            {"args": args, "ret": "java.lang.Object", "desc": one.command if isinstance(one, Execution) else name}
+        )
     return {
         "attr": attributes,
         "op": {name: forms[0] if len(forms) == 1 else forms for name, forms in operations.items()},
