@@ -73,6 +73,7 @@ BRIDGE_PROVIDERS: Final[dict[str, str]] = {
     "ldap": "spanwire.bridges.providers.ldap.provider:LdapProvider",
     "stomp": "spanwire.bridges.providers.stomp.provider:StompProvider",
     "amqp091": "spanwire.bridges.providers.amqp091.provider:Amqp091Provider",
+    "jvm": "spanwire.bridges.providers.jvm.provider:JvmProvider",
 }
 
 FANOUT: Final = "spanwire.client.aio.shared.fanout_transport:connect"  # connect(url, tls) -> InProcessTransport
@@ -124,6 +125,7 @@ WEBSOCKET_CONNECTION: Final = "spanwire.transports.websocket.connection:WebSocke
 TLS_CONNECTION: Final = "spanwire.transports.tls:TlsConnection"
 FILTERED_BROKER: Final = "spanwire.broker.plugins.filtered_broker:FilteredBroker"
 BRIDGE_CHILD: Final = "spanwire.service.children.bridge_process:BridgeChildProcess"
+JAR_OBSTACLES: Final = "spanwire.bridges.running.jars:jar_obstacles"
 CONVERTOR_OBSTACLES: Final = "spanwire.bridges.running.convertors:convertor_obstacles"
 PLUG_IN: Final = "spanwire.broker.plugins.plugins:plug_in"
 

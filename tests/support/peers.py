@@ -64,6 +64,10 @@ def _zookeeper() -> str | None:
     return _java() if (JARS / "zookeeper.jar").exists() else f"no zookeeper.jar in {JARS}"
 
 
+def _jpype() -> str | None:
+    return _program("java") or (None if importlib.util.find_spec("jpype") else "this Python has no package JPype1")
+
+
 def _openldap() -> str | None:
     return _program("slapd", "slapadd") or (
         None if importlib.util.find_spec("ldap3") else "this Python has no package ldap3"
@@ -115,6 +119,7 @@ _PEERS: Final[dict[str, tuple[Callable[[], str | None], str]]] = {
     "activemq-client": (_activemq_client, "apt package libactivemq-java"),
     "activemq-broker": (_activemq_broker, "apt package activemq"),
     "zookeeper": (_zookeeper, "apt package libzookeeper-java"),
+    "jpype": (_jpype, "requirements/test.txt and apt package default-jre-headless"),
     "openldap": (_openldap, "apt packages slapd and ldap-utils"),
     "rabbitmq": (_rabbitmq, "apt package rabbitmq-server"),
     "ruby-stomp": (_ruby_stomp, "apt package ruby-stomp"),

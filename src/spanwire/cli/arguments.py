@@ -174,6 +174,12 @@ def start_options(parser: Parser) -> None:
         help="files with routes and bridges, which start and stop as files come, change and go; only their owner may "
         "write to them",
     )
+    parser.add_argument(
+        "--jars",
+        type=Path,
+        metavar="DIRECTORY",
+        help="jars of other JMS providers for jmsBridgeConnectors; only their owner may write to them",
+    )
 
 
 def log_options(parser: Parser) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, cast
 from spanwire import registry
 from spanwire.model.errors import ConfigurationError, SpanwireError
 from spanwire.service.config.loading import Inspection
-from spanwire.service.config.model import BrokerConfiguration
+from spanwire.service.config.model import NO_CODE, BrokerConfiguration, CodeDirectories
 from spanwire.service.data_directory import data_directory
 from spanwire.service.security import Security
 from spanwire.transports.admission import Admission
@@ -32,15 +32,15 @@ LOG_SETTINGS: Final = ("log4j2.properties", "log4j2.xml", "log4j.properties", "l
 DATA_ALLOWED: Final = (Path("/usr/local/var"), Path("/usr/home"))  # used by Homebrew and FreeBSD
 
 
-ConvertorCheck = Callable[[Iterable["BridgeDefinition"], Path | None], list[str]]
+CodeCheck = Callable[[Iterable["BridgeDefinition"], Path | None], list[str]]
 
 
 def inspection(
-    override: Path | None, environment: Mapping[str, str], *, allow_anonymous: bool, convertors: Path | None = None
+    override: Path | None, environment: Mapping[str, str], *, allow_anonymous: bool, code: CodeDirectories = NO_CODE
 ) -> Inspection:
     """Return the further checks for `load_configuration`, for a program without a running event loop."""
     return lambda configuration: asyncio.run(
-        start_obstacles(configuration, override, environment, allow_anonymous=allow_anonymous, convertors=convertors)
+        start_obstacles(configuration, override, environment, allow_anonymous=allow_anonymous, code=code)
     )
 
 
@@ -50,12 +50,12 @@ async def start_obstacles(
     environment: Mapping[str, str],
     *,
     allow_anonymous: bool,
-    convertors: Path | None = None,
+    code: CodeDirectories = NO_CODE,
 ) -> list[str]:
     """Return one line for each reason why a broker with this configuration would not start.
 
-    ``override`` is the data directory of the command line, and ``convertors`` its directory of message convertors, if
-    present.
+    ``override`` is the data directory of the command line, if present, and ``code`` has its directories with code of
+    the operator.
     """
     connectors = [
         TransportConnector(settings, Admission()) for settings in configuration.connectors if settings.auto_start
@@ -70,8 +70,10 @@ async def start_obstacles(
     lines += _unusable_stores(configuration)
     lines += _missing_extras(configuration)
     if configuration.bridges:
-        check = cast(ConvertorCheck, registry.load(registry.CONVERTOR_OBSTACLES))
-        lines += [f"{configuration.source}: {line}" for line in check(configuration.bridges, convertors)]
+        check = cast(CodeCheck, registry.load(registry.CONVERTOR_OBSTACLES))
+        lines += [f"{configuration.source}: {line}" for line in check(configuration.bridges, code.convertors)]
+        check = cast(CodeCheck, registry.load(registry.JAR_OBSTACLES))
+        lines += [f"{configuration.source}: {line}" for line in check(configuration.bridges, code.jars)]
     return list(dict.fromkeys(lines))
 
 

@@ -37,7 +37,7 @@ from spanwire.model.destination import Destination
 from spanwire.model.environment import IdGenerator
 from spanwire.model.errors import ConfigurationError, StoreError
 from spanwire.model.message import Message
-from spanwire.service.config.model import BrokerConfiguration
+from spanwire.service.config.model import NO_CODE, BrokerConfiguration, CodeDirectories
 from spanwire.service.connection_factories import connection_factories, connection_factory
 from spanwire.service.connector_operations import ConnectorOperations
 from spanwire.service.machine.environment import RealEnvironment
@@ -92,14 +92,14 @@ class BrokerService:
         reread: Reread | None = None,
         polling: Polling | None = None,
         on_wait: Waits = lambda directory: None,
-        convertors: Path | None = None,
+        code: CodeDirectories = NO_CODE,
         deploy: Path | None = None,
     ) -> None:
         """``reread`` reads the configuration again; without ``reread`` the configuration never changes.
 
         ``polling`` lets the loop poll for input; without it the loop sleeps whenever there is none.
         ``on_wait`` gets the directory for whose lock the start waits.
-        ``convertors`` is the directory with the message convertors of bridges, ``deploy`` the one with routes.
+        ``code`` has the directories with message convertors and jars of bridges, ``deploy`` is the one with routes.
         """
         self.configuration: Final = configuration
         self.directory: Final = directory
@@ -113,7 +113,7 @@ class BrokerService:
         self._web: Final = None if web is None else WebProcess(web, directory, allow_anonymous=allow_anonymous)
         self._traces: Final = broker_traces(configuration, os.environ)
         self._plugins: Final = self._traces.plugins(configuration.plugins)
-        self._bridges: Final = _bridges(configuration, directory, convertors, deploy)
+        self._bridges: Final = _bridges(configuration, directory, code, deploy)
         self._finished: Final = asyncio.Event()
         self._security: Final = Security(configuration)
         self._probe: Final = LoopProbe()
@@ -483,7 +483,7 @@ class BrokerService:
 
 
 def _bridges(
-    configuration: BrokerConfiguration, directory: Path | None, convertors: Path | None, deploy: Path | None
+    configuration: BrokerConfiguration, directory: Path | None, code: CodeDirectories, deploy: Path | None
 ) -> BridgeChildProcess | None:
     """Return the child for the bridges of a configuration; None without bridges and without a deploy directory."""
     if not configuration.bridges and not configuration.routes and deploy is None:
@@ -496,4 +496,4 @@ def _bridges(
         deployment = cast("type[Deployment]", registry.load(registry.DEPLOYMENT))(
             deploy, reader(configuration.broker_name, os.environ).read
         )
-    return child_class(definitions, directory, convertors=convertors, deployment=deployment)
+    return child_class(definitions, directory, code=code, deployment=deployment)

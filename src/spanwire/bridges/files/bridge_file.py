@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from spanwire.bridges.files.java_parameters import JVM
 from spanwire.bridges.files.jndi_parameters import read_context
 from spanwire.bridges.files.parameters import bridge_of, factory_of
 from spanwire.bridges.files.toml_file import read_toml
@@ -38,7 +39,11 @@ def read_bridges(content: bytes, file: str, placeholders: Placeholders) -> list[
     assert isinstance(document, Mapping)
     document.check("table", (FACTORIES, BRIDGES))
     tables = _tables(document, FACTORIES)
-    contexts = {name: context for name, words in tables if (context := read_context(words)) is not None}
+    contexts = {
+        name: context
+        for name, words in tables
+        if words.text("provider") != JVM and (context := read_context(words)) is not None
+    }
     factories = {name: factory_of(words, name, contexts.get(name)) for name, words in tables}
     definitions = [bridge_of(words, name, factories, contexts) for name, words in _tables(document, BRIDGES)]
     if not definitions:

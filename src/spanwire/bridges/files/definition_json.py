@@ -19,6 +19,7 @@ from spanwire.bridges.model.definition import (
     Target,
 )
 from spanwire.bridges.model.directory import Directory
+from spanwire.bridges.model.java_factory import JavaFactory
 from spanwire.bridges.model.route_definition import Definition, RouteDefinition
 from spanwire.bridges.model.steps import (
     AppendMessageId,
@@ -34,6 +35,7 @@ from spanwire.model.secret import Secret
 Plain = dict[str, Any]
 
 SECRETS: Final = ("password", "trust_store_password", "key_store_password")
+SECRET_PAIRS: Final = ("properties", "environment")
 STEPS: Final[dict[str, type[Step]]] = {
     step.__name__: step for step in (AppendMessageId, ClearReplyTo, DropTemporaryReplyTo, ProxyReplyTo, Convert)
 }
@@ -71,7 +73,11 @@ def definition_of(values: Plain) -> Definition:
 
 def _plain_end(end: Source | Target) -> Plain:
     directory = end.factory.directory
-    factory = {**_plain(end.factory), "directory": None if directory is None else _plain(directory)}
+    factory = {
+        **_plain(end.factory),
+        "directory": None if directory is None else _plain(directory),
+        "java": None if end.factory.java is None else _plain_java(end.factory.java),
+    }
     return {**_plain(end), "factory": factory, "destination": end.destination.qualified_name}
 
 
@@ -94,6 +100,7 @@ def _end(values: Plain) -> Plain:
             **{
                 **factory,
                 **_secrets(factory),
+                "java": None if factory["java"] is None else _java(factory["java"]),
                 "directory": None if directory is None else Directory(**{**directory, **_secrets(directory)}),
             }
         ),
@@ -103,3 +110,15 @@ def _end(values: Plain) -> Plain:
 
 def _secrets(values: Plain) -> dict[str, Secret]:
     return {name: Secret(values[name]) for name in SECRETS if values.get(name) is not None}
+
+
+def _plain_java(java: JavaFactory) -> Plain:
+    return {
+        **_plain(java),
+        **{name: [(key, value.reveal()) for key, value in getattr(java, name)] for name in SECRET_PAIRS},
+    }
+
+
+def _java(values: Plain) -> JavaFactory:
+    pairs = {name: tuple((key, Secret(value)) for key, value in values[name]) for name in SECRET_PAIRS}
+    return JavaFactory(**{**values, **pairs, "jars": tuple(values["jars"])})

@@ -14,6 +14,8 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
+from spanwire.bridges.files.java_parameters import JVM, java_factory_of
+from spanwire.bridges.files.java_parameters import WORDS as JAVA_WORDS
 from spanwire.bridges.files.jndi_parameters import JNDI, JNDI_NAME, PREFIX, found_destination, found_factory
 from spanwire.bridges.jndi.environment import Context
 from spanwire.bridges.model.definition import (
@@ -49,6 +51,7 @@ FACTORY_WORDS: Final = (
     "provider",
     JNDI,
     JNDI_NAME,
+    *JAVA_WORDS,
 )
 WORDS: Final = (
     "sourceConnectionFactory",
@@ -97,6 +100,12 @@ def factory_of(words: Mapping, name: str, context: Context | None = None) -> Con
         _secret(words, "keyStorePassword"),
         provider,
     )
+    if provider == JVM:
+        shown, java = java_factory_of(words, name)
+        return replace(written, url=shown, java=java)
+    for word in JAVA_WORDS:
+        if word in words.entries:
+            raise words.entries[word].location.error(f'{word} is for provider = "{JVM}"')
     if context is None:
         url = words.require("url", f"the connection factory {name}")
         _check_scheme(url, provider, words.entries["url"].location)

@@ -61,7 +61,7 @@ def read_environment(properties: Mapping[str, str]) -> Context:
     Raises:
         ConfigurationError: the environment is incomplete, unknown, or asks for classes from elsewhere.
     """
-    _refuse_loading(properties)
+    refuse_loading(properties)
     initial = properties.get(INITIAL, "").strip()
     if initial in ACTIVEMQ:
         return ActiveMqNames(properties)
@@ -89,7 +89,8 @@ def check_name(name: str) -> str:
     return stripped
 
 
-def _refuse_loading(properties: Mapping[str, str]) -> None:
+def refuse_loading(properties: Mapping[str, str]) -> None:
+    """Refuse an environment that asks for classes from elsewhere. Raises `ConfigurationError`."""
     for name in LOADERS:
         if properties.get(name, "").strip():
             raise ConfigurationError(f"{name} lets a directory choose Java classes, and none is loaded; remove it")

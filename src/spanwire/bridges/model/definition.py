@@ -7,6 +7,7 @@ from enum import Enum
 from typing import Final
 
 from spanwire.bridges.model.directory import Directory
+from spanwire.bridges.model.java_factory import JavaFactory
 from spanwire.bridges.model.steps import Step
 from spanwire.model.destination import Destination
 from spanwire.model.secret import Secret
@@ -29,7 +30,8 @@ class Quality(Enum):
 class ConnectionFactory:
     """A broker and the login there. ``provider`` is a name of `spanwire.registry.BRIDGE_PROVIDERS`.
 
-    With a ``directory`` the URL is that of the factory's entry there.
+    With a ``directory`` the URL is that of the factory's entry there. With ``java`` the URL only says for people what
+    the factory is.
     """
 
     url: str = field(repr=False)  # a password may be in the options
@@ -41,6 +43,7 @@ class ConnectionFactory:
     key_store_password: Secret | None = None
     provider: str = OPENWIRE
     directory: Directory | None = None
+    java: JavaFactory | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from spanwire.bridges.files.route_bridges import bridges_of
 from spanwire.bridges.model.diagram import diagram
 from spanwire.bridges.model.route_definition import Definition, RouteDefinition
 from spanwire.bridges.model.route_diagram import route_diagram
+from spanwire.bridges.running.jars import with_jars
 from spanwire.bridges.running.process import BridgeProcess, check_bridge
 from spanwire.cli.arguments import Command, Parser, log_options, run_command
 from spanwire.cli.bridges import operate, serve
@@ -29,6 +30,8 @@ from spanwire.routes.placeholders import Placeholders
 
 FAILURE: Final = 1
 SERVE: Final = "serve"
+JVM: Final = "jvm"
+JVM_PROGRAM: Final = "spanwire.bridges.providers.jvm.inside.program:run"  # loads JPype
 TOML_SUFFIX: Final = ".toml"
 STATES: Final = ".state"  # behind the name of the file: the directory of groups and keys of routes
 TRANSACTIONS: Final = ".transactions"  # behind the name of the file: the directory of decisions
@@ -51,6 +54,9 @@ def run(arguments: Sequence[str]) -> int:
     """Run a command about bridges and return the exit status."""
     if arguments and arguments[0] == SERVE:  # not listed, because brokers alone start it
         return serve.run(arguments[1:])
+    if list(arguments) == [JVM]:  # not listed either; the provider jvm starts it
+        cast("Callable[[], None]", load(JVM_PROGRAM))()
+        return 0
     return run_command("spanwire bridge", arguments, COMMANDS)
 
 
@@ -74,7 +80,7 @@ def run_bridges(arguments: Sequence[str]) -> int:
     )
     log_options(parser)
     options = parser.parse(arguments)
-    definitions = _definitions(options)
+    definitions = with_jars(_definitions(options), options.jars)
     if options.dry_run:
         return _show(definitions)
     reopen_log = begin_log(str(options.log_level), str(options.log_format), options.log_file)
@@ -89,7 +95,8 @@ def check(arguments: Sequence[str]) -> int:
     """Check the bridges of a file without connecting, and show diagrams of the bridges."""
     parser = Parser(prog="spanwire bridge check", description="Check the bridges of a file; connect to nothing.")
     _file_options(parser)
-    return _show(_definitions(parser.parse(arguments)))
+    options = parser.parse(arguments)
+    return _show(with_jars(_definitions(options), options.jars))
 
 
 async def _run(
@@ -143,6 +150,9 @@ def _file_options(parser: Parser) -> None:
         type=pair,
         metavar="NAME=URL",
         help="the broker behind a URI scheme of a route file",
+    )
+    parser.add_argument(
+        "--jars", type=Path, metavar="DIRECTORY", help="jars for provider = jvm; only their owner may write to them"
     )
     parser.add_argument(
         "-D", action="append", default=[], type=pair, dest="definitions", metavar="NAME=VALUE", help="for {{NAME}}"

@@ -15,6 +15,7 @@ from spanwire.cli.running import named_configuration
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.text import escaped
 from spanwire.service.config.loading import load_configuration
+from spanwire.service.config.model import CodeDirectories
 from spanwire.service.config.values.diagnostics import RefusedConfigurationError
 from spanwire.service.readiness import inspection, start_warnings
 
@@ -58,7 +59,7 @@ def _check(arguments: Sequence[str]) -> int:
                 options.data_directory,
                 os.environ,
                 allow_anonymous=bool(options.allow_anonymous),
-                convertors=options.convertors,
+                code=CodeDirectories(options.convertors, options.jars),
             ),
         )
         warnings = [

@@ -22,7 +22,7 @@ from spanwire.cli.running import named_configuration
 from spanwire.logs.lines import START, begin_log
 from spanwire.management.running_brokers import ListedBroker, RunningEntry, announce
 from spanwire.service.config.loading import Inspection, load_configuration
-from spanwire.service.config.model import BrokerConfiguration, WebConfiguration
+from spanwire.service.config.model import BrokerConfiguration, CodeDirectories, WebConfiguration
 from spanwire.service.config.reference import configuration_file
 from spanwire.service.data_directory import data_directory
 from spanwire.service.machine.allocator import keep_freed_memory
@@ -63,12 +63,13 @@ def run(arguments: Sequence[str]) -> int:
             return replace(configuration, web=WebConfiguration())
         return configuration
 
+    code = CodeDirectories(options.convertors, options.jars)
     configuration = read(
         inspection(
             options.data_directory,
             os.environ,
             allow_anonymous=bool(options.allow_anonymous),
-            convertors=options.convertors,
+            code=code,
         )
     )
     unusual = start_warnings(configuration, options.data_directory, os.environ)
@@ -87,7 +88,7 @@ def run(arguments: Sequence[str]) -> int:
                     allow_anonymous=bool(options.allow_anonymous),
                     reread=None if reference is None else read,
                     polling=machine_polling(),
-                    convertors=options.convertors,
+                    code=code,
                     deploy=options.deploy,
                     on_wait=waiting.begin,
                 ),

@@ -22,11 +22,13 @@ from spanwire.bridges.model.diagram import place
 from spanwire.bridges.model.route_definition import Definition, RouteDefinition
 from spanwire.bridges.model.route_diagram import source_text, targets_text
 from spanwire.bridges.model.this_broker import reached_at, uses_this_broker
+from spanwire.bridges.running.jars import with_jars
 from spanwire.logs.children import ChildLines
 from spanwire.model.errors import ConfigurationError
 from spanwire.service.children.deployments import Deployment, Deployments
 from spanwire.service.children.paused_bridges import PausedBridges
 from spanwire.service.children.supervision import Supervision, end_process
+from spanwire.service.config.model import NO_CODE, CodeDirectories
 from spanwire.transports.connector import TransportConnector
 
 COMMAND: Final = (sys.executable, "-P", "-m", "spanwire", "bridge", "serve")
@@ -71,7 +73,7 @@ class BridgeChildProcess:
         definitions: Sequence[Definition],
         directory: Path | None,
         *,
-        convertors: Path | None = None,
+        code: CodeDirectories = NO_CODE,
         deployment: Deployment | None = None,
         command: Sequence[str] = COMMAND,
         stop_s: float = STOP_S,
@@ -79,10 +81,10 @@ class BridgeChildProcess:
     ) -> None:
         """``directory`` is the broker's data directory, where the names of paused bridges are kept.
 
-        ``convertors`` is the directory of message convertors, ``deployment`` the deploy directory with the reader of
-        its files.
+        ``code`` has the directories of message convertors and jars, ``deployment`` the deploy directory with the reader
+        of its files.
         """
-        self._convertors: Final = convertors
+        self._code: Final = code
         self._definitions: Final = list(definitions)
         self._deploying: asyncio.Task[None] | None = None
         self._deployments: Final = None if deployment is None else self._deployments_of(deployment)
@@ -126,6 +128,11 @@ class BridgeChildProcess:
         if self._url is None and any(uses_this_broker(definition) for definition in definitions):
             logger.error("%s", NO_CONNECTOR)
             return
+        try:
+            plain = [plain_definition(definition) for definition in self._reached(definitions)]
+        except ConfigurationError as error:
+            logger.error("%s", error)
+            return
         self._definitions[:] = [one for one in self._definitions if one.name not in names] + definitions
         for name in names:
             self._reports.pop(name, None)
@@ -134,13 +141,16 @@ class BridgeChildProcess:
         if self._task is None:
             self._supervise()
             return
-        plain = [plain_definition(definition) for definition in self._reached(definitions)]
         self._send({"remove": names, "bridges": plain, "paused": sorted(self._resting())})
 
     def _reached(self, definitions: Iterable[Definition]) -> list[Definition]:
-        """Return definitions with the address of this broker."""
-        url = self._url
-        return list(definitions) if url is None else [reached_at(definition, url) for definition in definitions]
+        """Return definitions with the address of this broker and the paths of their jars.
+
+        Raises:
+            ConfigurationError: a jar is missing, or can be changed by other users.
+        """
+        url, found = self._url, with_jars(definitions, self._code.jars)
+        return found if url is None else [reached_at(definition, url) for definition in found]
 
     async def stop(self) -> None:
         """Let the bridges complete their batches, and end the child; may be called twice."""
@@ -217,6 +227,10 @@ class BridgeChildProcess:
     async def _run(self) -> str:
         """Run the child to the end. Returns the exit status as a text."""
         try:
+            definitions = self._reached(self._definitions)
+        except ConfigurationError as error:
+            return str(error)
+        try:
             process = await asyncio.create_subprocess_exec(
                 *self._command,
                 stdin=asyncio.subprocess.PIPE,
@@ -228,13 +242,12 @@ class BridgeChildProcess:
         except OSError as error:
             return str(error.strerror or error)
         self._process = process
-        definitions = self._reached(self._definitions)
         names = self._resting()
         self._send(
             {
                 "bridges": [plain_definition(definition) for definition in definitions],
                 "paused": sorted(names),
-                "convertors": None if self._convertors is None else str(self._convertors.absolute()),
+                "convertors": None if self._code.convertors is None else str(self._code.convertors.absolute()),
                 "states": None if self._states is None else str(self._states),
             }
         )

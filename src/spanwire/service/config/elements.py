@@ -27,6 +27,7 @@ ELEMENTS: Final[dict[str, Words]] = {
     "outboundQueueConnectionFactory, outboundTopicConnectionFactory": bridges.FACTORY,
     "localQueueConnectionFactory, localTopicConnectionFactory": bridges.FACTORY,
     "jndiLocalTemplate, jndiOutboundTemplate": bridges.TEMPLATE,
+    "java": bridges.JAVA,
     "prop": bridges.PROP,
     "reconnectionPolicy": bridges.POLICY,
     "inboundQueueBridges": bridges.INBOUND_QUEUES,

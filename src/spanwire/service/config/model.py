@@ -246,6 +246,17 @@ class TracingConfiguration:
 
 
 @dataclass(frozen=True, slots=True)
+class CodeDirectories:
+    """Directories of the command line with code of the operator: message convertors, and jars of JMS providers."""
+
+    convertors: Path | None = None
+    jars: Path | None = None
+
+
+NO_CODE: Final = CodeDirectories()
+
+
+@dataclass(frozen=True, slots=True)
 class BrokerConfiguration:
     """The configuration of a broker.
 

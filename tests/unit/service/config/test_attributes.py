@@ -53,6 +53,7 @@ WITHOUT_A_ROW = {
     "outboundQueueConnectionFactory, outboundTopicConnectionFactory": BRIDGE_FACTORY,
     "outboundTopicBridge": "consumerName doHandleReplyTo id localTopicName outboundTopicName selector",
     "jndiLocalTemplate, jndiOutboundTemplate": "file",
+    "java": "class jars",
     "prop": "key value",
     "policyEntry": "queue tempQueue tempTopic topic",
     "prefetchRatePendingMessageLimitStrategy": "multiplier",

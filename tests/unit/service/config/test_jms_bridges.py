@@ -9,13 +9,16 @@ import pytest
 
 from spanwire.bridges.files.definition_json import definition_of, plain_definition
 from spanwire.bridges.model.definition import BridgeDefinition, RetryPolicy
+from spanwire.bridges.model.java_factory import JavaFactory
 from spanwire.bridges.model.steps import ClearReplyTo, Convert, ProxyReplyTo
 from spanwire.model.errors import ConfigurationError
+from spanwire.model.secret import Secret
 from spanwire.service.config.interpretation.jms_bridges import MAX_BRIDGES
 from spanwire.service.config.model import BrokerConfiguration
 from spanwire.service.config.reading import read_configuration
 
 REMOTE: Final = '<bean id="far" class="org.apache.activemq.ActiveMQConnectionFactory">{}</bean>'
+MQ: Final = "com.ibm.mq.jms.MQQueueConnectionFactory"
 URL: Final = '<property name="brokerURL" value="tcp://far:1"/>'
 FACTORY: Final = REMOTE.format(URL)
 QUEUES: Final = 'jmsQueueConnector outboundQueueConnectionFactory="#far"'
@@ -233,8 +236,8 @@ def test_a_connector_without_bridges_does_nothing() -> None:
         ),
         (
             element(QUEUES),
-            '<bean id="far" class="com.ibm.mq.jms.MQQueueConnectionFactory"/>',
-            "outboundQueueConnectionFactory by a bean of class com.ibm.mq.jms.MQQueueConnectionFactory is not yet",
+            '<bean id="far" class="com.acme.Broker"/>',
+            "outboundQueueConnectionFactory by a bean of class com.acme.Broker is not yet",
         ),
         (
             element(
@@ -325,3 +328,15 @@ def test_a_convertor_has_a_name_that_is_a_file_of_the_directory(text: str) -> No
     assert "is no name of a convertor" in refusal(
         element(f'{QUEUES} inboundMessageConvertor="#{text}"', inbound('inboundQueueName="A"'))
     )
+
+
+def test_a_factory_of_another_vendor_is_made_by_java() -> None:
+    bean = (
+        '<bean id="far" class="com.ibm.mq.jms.MQQueueConnectionFactory"><property name="hostName" value="mq"/>'
+        '<property name="port" value="1414"/></bean>'
+    )
+    bridge = only(element(f'{QUEUES} outboundUsername="u"', inbound('inboundQueueName="A"')), bean)
+    factory = bridge.source.factory
+    assert (factory.provider, factory.url, factory.user_name) == ("jvm", f"jvm:{MQ}", "u")
+    assert factory.java == JavaFactory(MQ, (("hostName", Secret("mq")), ("port", Secret("1414"))))
+    assert definition_of(plain_definition(bridge)) == bridge

@@ -18,6 +18,7 @@ from spanwire.bridges.model.definition import (
     Target,
 )
 from spanwire.bridges.model.directory import Directory
+from spanwire.bridges.model.java_factory import JavaFactory
 from spanwire.bridges.model.ldap_url import parse_ldap_url
 from spanwire.bridges.model.qualities import is_same_broker
 from spanwire.bridges.model.steps import REPLY_CACHE_SIZE, ClearReplyTo, Convert, ProxyReplyTo, Step
@@ -49,7 +50,8 @@ JAVA_CLASS: Final = re.compile(r"[\w$]+(?:\.[\w$]+)+")
 IN_PROCESS: Final = ("vm:", "peer:")
 ANY_BROKER: Final = "tcp://127.0.0.1:61616"  # in place of this broker's address, for the checks
 
-LDAP: Final = "ldap"  # the provider
+LDAP: Final = "ldap"  # a provider
+JVM: Final = "jvm"  # a provider
 OUTBOUND_TEMPLATE: Final = "jndiOutboundTemplate"
 LOCAL_NAMES: Final = ("jndiLocalTemplate", "localConnectionFactoryName")
 
@@ -204,6 +206,8 @@ class BridgeInterpreter:
     def _side(self, connector: Element, name: str, names: tuple[str, str]) -> Side | None:
         """Return the broker of a factory, or of the name of a factory in the directory of a template."""
         for element in self._inner(connector, name, words.FACTORY):
+            for java in self._inner(element, "java", words.JAVA):
+                return Side(self._java_factory(java))
             return Side(
                 ConnectionFactory(
                     self._url(element, element.attributes.get("brokerURL"), f"<{element.name}>"),
@@ -224,6 +228,17 @@ class BridgeInterpreter:
             return Side(ConnectionFactory(ANY_BROKER)) if side is None else side  # after an error
         self._findings.error(attribute.line, f"{looked_up} of <{connector.name}> needs {template}")
         return Side(ConnectionFactory(ANY_BROKER))
+
+    def _java_factory(self, java: Element) -> ConnectionFactory:
+        """Return the factory of another JMS provider, by the provider for Java."""
+        class_name, jars = (java.value("class") or "").strip(), (java.value("jars") or "").split()
+        if JAVA_CLASS.fullmatch(class_name) is None:
+            self._findings.error(java.line, f"class of <java> is {class_name[:MAX_CLASS]!r}, no name of a Java class")
+        properties = [
+            (prop.value("key") or "", Secret(self._decrypted(prop))) for prop in self._inner(java, "prop", words.PROP)
+        ]
+        factory = JavaFactory(class_name, tuple(properties), jars=tuple(jars))
+        return ConnectionFactory(f"jvm:{class_name}", provider=JVM, java=factory)
 
     def _looked_up(self, connector: Element, template: Element, attribute: Attribute) -> Side | None:
         """Return the broker of a name in a directory; None after an error."""

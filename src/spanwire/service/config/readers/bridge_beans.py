@@ -11,6 +11,7 @@ the form of TOML. A pool leads on to its factory.
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from spanwire.documents.element import Attribute, Element
@@ -56,6 +57,8 @@ POOL_CLASSES: Final = frozenset(
         "org.springframework.jms.connection.SingleConnectionFactory",
     }
 )
+JAVA: Final = "java"  # the inner element of a factory of another JMS provider
+JAVA_FACTORY: Final = re.compile(r"(?!org\.(?:apache\.activemq|springframework)\.)[\w$]+(?:\.[\w$]+)+ConnectionFactory")
 POOLED: Final = ("connectionFactory", "targetConnectionFactory")  # properties of a pool
 CONSTRUCTORS: Final = {1: ("brokerURL",), 3: ("userName", "password", "brokerURL")}  # by number of arguments
 OTHER_NAMES: Final = {"brokerUrl": "brokerURL", "username": "userName"}
@@ -157,7 +160,12 @@ class BridgeBeans:
             del connector.attributes[name]
             return bean
         holder = connector.child(name)
-        if holder is None or holder.attributes or len(holder.children) != 1 or holder.children[0].name in (name, PROP):
+        if (
+            holder is None
+            or holder.attributes
+            or len(holder.children) != 1
+            or holder.children[0].name in (name, PROP, JAVA)
+        ):
             return None
         connector.children[:] = [child for child in connector.children if child is not holder]
         return holder.children[0]
@@ -172,11 +180,22 @@ class BridgeBeans:
                 return self._with_properties(name, current)
             inner = self._pooled(current) if current.name in POOL_ELEMENTS or class_name in POOL_CLASSES else None
             if inner is None:
+                if JAVA_FACTORY.fullmatch(class_name) is not None:
+                    return self._java_factory(name, current, class_name)
                 break
             self._findings.warn(current.line, f"the pool {_shown(current)} has no effect: {POOL}")
             current = inner
         self._findings.not_yet(bean.line, f"{name} by {_shown(bean)}", FEATURE)
         return None
+
+    def _java_factory(self, name: str, bean: Element, class_name: str) -> Element:
+        """Return the factory of another JMS provider, which Java makes, as an element ``name``."""
+        properties = self._with_properties(JAVA, bean).attributes
+        java = Element(JAVA, bean.line, namespace="", attributes={"class": Attribute(class_name, bean.line)})
+        for key, value in properties.items():
+            attributes = {"key": Attribute(key, value.line), "value": value}
+            java.children.append(Element(PROP, value.line, namespace="", attributes=attributes))
+        return Element(name, bean.line, namespace="", children=[java])
 
     def _pooled(self, pool: Element) -> Element | None:
         """Return the factory of a pool; the pool itself stands for a factory if the pool has the URL."""

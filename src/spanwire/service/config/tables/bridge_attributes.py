@@ -33,7 +33,10 @@ FACTORY: Final = Words(
             "watchTopicAdvisories xaAckMode keyStoreType trustStoreType",
         ),
     },
-    children=all_of(OF_THE_BRIDGE, "prefetchPolicy redeliveryPolicy redeliveryPolicyMap blobTransferPolicy"),
+    children={
+        **all_of(OF_THE_BRIDGE, "prefetchPolicy redeliveryPolicy redeliveryPolicyMap blobTransferPolicy"),
+        "java": YES,
+    },
 )
 
 
@@ -76,6 +79,7 @@ OUTBOUND_QUEUE: Final = _bridge("outbound", "Queue")
 INBOUND_TOPIC: Final = _bridge("inbound", "Topic")
 OUTBOUND_TOPIC: Final = _bridge("outbound", "Topic")
 TEMPLATE: Final = Words(settings={"file": YES}, children={"prop": YES})
+JAVA: Final = Words(settings=all_of(YES, "class jars"), children={"prop": YES})
 PROP: Final = Words(settings={"key": YES, "value": YES}, children={})
 POLICY: Final = Words(
     settings={

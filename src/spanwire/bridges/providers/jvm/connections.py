@@ -1,0 +1,194 @@
+"""Source, target and local transaction as requests to a host."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from spanwire.bridges.model.message import BridgeMessage
+from spanwire.bridges.ports import MessageRefusedError
+from spanwire.bridges.providers.jvm.frames import MESSAGES, Header, UnwritableError, read_messages, write_messages
+from spanwire.bridges.providers.jvm.host import Answer, HostAnswerError, JvmHost
+from spanwire.model.destination import Destination, parse_destination
+from spanwire.model.errors import JmsError
+
+CLOSE_S: Final = 5.0  # seconds for the close of a connection; a broker that is silent must not hold up the next attempt
+MAX_REPLIES: Final = 1_000  # replies that wait for their original destination; then the oldest ones are lost
+
+OnReply = Callable[[BridgeMessage], Awaitable[None]]
+
+
+class JvmConnection:
+    """A connection in a host; source, target and transaction at once, by what it was opened for."""
+
+    def __init__(self, host: JvmHost) -> None:
+        self._host: Final = host
+        self._number = 0
+        self._lost: JmsError | None = None
+        self._received: Final[deque[BridgeMessage]] = deque()  # beyond the limits of a cancelled call
+        self._pending: asyncio.Future[Answer] | None = None  # the receive under way
+        self._on_reply: Final[dict[str, OnReply]] = {}
+        self._replies: Final[asyncio.Queue[tuple[OnReply, BridgeMessage]]] = asyncio.Queue(MAX_REPLIES)
+        self._replying: asyncio.Task[None] | None = None
+
+    async def open(self, header: Header) -> None:
+        """Connect. Raises `JmsError`."""
+        self._number = await self._host.join(self._on_event)
+        try:
+            await self._ask({"do": "open", **header})
+        except BaseException:
+            await self.close()
+            raise
+
+    async def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
+        """Receive in the transaction. What arrives for a cancelled call is kept for the next one."""
+        if self._received:
+            return self._taken(max_messages, max_bytes)
+        if self._pending is None:
+            self.check()
+            limits = {"max_messages": max_messages, "max_bytes": max_bytes, "wait_s": wait_s}
+            self._pending = self._host.ask({"do": "receive", "connection": self._number, **limits})
+        try:
+            await asyncio.wait((self._pending,))
+        except asyncio.CancelledError:
+            self._host.cancel(self._number)
+            raise
+        self._take_pending()
+        return self._taken(max_messages, max_bytes)
+
+    def _take_pending(self) -> None:
+        pending, self._pending = self._pending, None
+        assert pending is not None
+        try:
+            header, blobs = pending.result()
+        except HostAnswerError as error:
+            raise self._failed(error) from None
+        self._received.extend(read_messages(header[MESSAGES], blobs))
+
+    def _taken(self, max_messages: int, max_bytes: int) -> list[BridgeMessage]:
+        taken: list[BridgeMessage] = []
+        room = max_bytes
+        while self._received and len(taken) < max_messages and (room > 0 or not taken):
+            taken.append(self._received.popleft())
+            room -= taken[-1].size
+        return taken
+
+    async def acknowledge(self) -> None:
+        """Commit the receipts."""
+        await self.commit()
+
+    async def commit(self) -> None:
+        """Commit receipts and sends.
+
+        Raises:
+            JmsError: also if a message has arrived for a cancelled `receive`, which the commit would acknowledge.
+        """
+        if self._pending is not None:
+            self._host.cancel(self._number)
+            await asyncio.wait((self._pending,))
+            self._take_pending()
+        if self._received:
+            raise JmsError("a message has arrived for a call that was cancelled, so the batch is received anew")
+        await self._ask({"do": "commit"})
+
+    async def dead_letter(self, cause: str) -> None:
+        """Move the only received message to the dead letter queue, in the transaction of its receipt."""
+        await self._ask({"do": "dead_letter", "cause": cause})
+
+    async def send(self, messages: list[BridgeMessage]) -> None:
+        """Send in the transaction."""
+        await self._send("send", messages)
+
+    async def send_and_commit(self, messages: list[BridgeMessage]) -> None:
+        """Send and commit messages."""
+        await self._send("send_and_commit", messages)
+
+    async def _send(self, action: str, messages: list[BridgeMessage]) -> None:
+        try:
+            headers, blobs = write_messages(messages)
+        except UnwritableError as error:
+            raise MessageRefusedError(error.index, str(error)) from None
+        try:
+            await self._ask({"do": action, MESSAGES: headers}, blobs)
+        except HostAnswerError as error:
+            if error.refused is None:
+                raise
+            raise MessageRefusedError(error.refused, str(error)) from None
+
+    async def send_reply(self, message: BridgeMessage, destination: Destination) -> None:
+        """Send a reply to a destination of the broker."""
+        headers, blobs = write_messages([message])
+        await self._ask({"do": "send_reply", MESSAGES: headers, "destination": destination.qualified_name}, blobs)
+
+    async def open_reply_queue(self, on_reply: OnReply) -> Destination:
+        """Create a temporary queue for replies."""
+        if self._replying is None:
+            self._replying = asyncio.create_task(self._hand_over())
+        header, _ = await self._ask({"do": "open_reply"})
+        name: str = header["queue"]
+        self._on_reply[name] = on_reply
+        return parse_destination(name)
+
+    async def close_reply_queue(self, queue: Destination) -> None:
+        """Remove a queue for replies."""
+        self._on_reply.pop(queue.qualified_name, None)
+        await self._ask({"do": "close_reply", "queue": queue.qualified_name})
+
+    def check(self) -> None:
+        """Raise `JmsError` if the connection is lost."""
+        if self._lost is not None:
+            raise JmsError(str(self._lost))
+
+    async def close(self) -> None:
+        """Close the connection; the broker rolls back."""
+        if self._replying is not None:
+            self._replying.cancel()
+            await asyncio.gather(self._replying, return_exceptions=True)
+        self._host.cancel(self._number)
+        with contextlib.suppress(JmsError, TimeoutError):
+            async with asyncio.timeout(CLOSE_S):
+                await self._host.ask({"do": "close", "connection": self._number})
+        self._host.leave(self._number)
+
+    async def _ask(self, header: Header, blobs: list[bytes] | None = None) -> Answer:
+        self.check()
+        try:
+            answer = self._host.ask({**header, "connection": self._number}, blobs or [])
+            await self._host.drain()
+            return await answer
+        except HostAnswerError as error:
+            raise self._failed(error) from None
+
+    def _failed(self, error: HostAnswerError) -> HostAnswerError:
+        if error.is_lost and self._lost is None:
+            self._lost = error
+        return error
+
+    def _on_event(self, header: Header, blobs: list[bytes]) -> None:
+        if header["event"] == "lost":
+            if self._lost is None:
+                self._lost = JmsError(header["reason"])
+            if self._pending is not None:
+                self._host.cancel(self._number)
+            return
+        on_reply = self._on_reply.get(header["queue"])
+        if on_reply is not None:
+            if self._replies.full():
+                self._replies.get_nowait()
+            self._replies.put_nowait((on_reply, read_messages(header[MESSAGES], blobs)[0]))
+
+    async def _hand_over(self) -> None:
+        while True:
+            on_reply, message = await self._replies.get()
+            await on_reply(message)
+
+
+class JvmTarget(JvmConnection):
+    """A producer; each call commits the messages."""
+
+    async def send(self, messages: list[BridgeMessage]) -> None:
+        """Send and commit messages."""
+        await self.send_and_commit(messages)

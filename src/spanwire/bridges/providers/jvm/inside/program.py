@@ -1,0 +1,179 @@
+"""The loop of a host: reads requests, and hands each to the thread of its connection."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from queue import SimpleQueue
+from typing import IO, Any, Final
+
+import jpype
+
+from spanwire.bridges.providers.jvm.frames import (
+    LENGTHS,
+    MESSAGES,
+    Header,
+    check_lengths,
+    decode_frame,
+    encode_frame,
+    read_messages,
+)
+from spanwire.bridges.providers.jvm.inside.java import JavaError, one_line, start_machine, text_of
+from spanwire.bridges.providers.jvm.inside.jms_connection import JmsConnection, RefusedError
+from spanwire.model.errors import SpanwireError
+
+Request = tuple[Header, list[bytes]]
+
+
+class Output:
+    """Writes frames from any thread."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file: Final = file
+        self._lock: Final = threading.Lock()
+
+    def write(self, header: Header, blobs: list[bytes]) -> None:
+        """Write a frame; a reader that is gone is noticed at the end of the input."""
+        frame = encode_frame(header, blobs)
+        with self._lock:
+            try:
+                self._file.write(frame)
+                self._file.flush()
+            except OSError:
+                return
+
+
+class ConnectionThread:
+    """The thread of one connection."""
+
+    def __init__(self, number: int, output: Output) -> None:
+        self._number: Final = number
+        self._output: Final = output
+        self._requests: Final[SimpleQueue[Request | None]] = SimpleQueue()
+        self._connection: JmsConnection | None = None
+        self._thread: Final = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def put(self, header: Header, blobs: list[bytes]) -> None:
+        """Add a request."""
+        self._requests.put((header, blobs))
+
+    def cancel(self) -> None:
+        """Let a receive return soon."""
+        connection = self._connection
+        if connection is not None:
+            connection.cancel()
+
+    def _run(self) -> None:
+        while True:
+            request = self._requests.get()
+            if request is None:
+                return
+            header, blobs = request
+            answer: Header = {"id": header["id"]}
+            answer_blobs: list[bytes] = []
+            try:
+                found, answer_blobs = self._perform(header, blobs)
+                answer.update(found)
+            except RefusedError as error:
+                answer.update(error=str(error), refused=error.index)
+            except (JavaError, SpanwireError) as error:
+                answer.update(error=one_line(str(error)))
+            except jpype.JException as error:
+                answer.update(error=text_of(error), is_lost=True)
+            except Exception as error:  # noqa: BLE001 -- every request has an answer, also after a bug
+                answer.update(error=f"{type(error).__name__}: {one_line(str(error))}", is_lost=True)
+            self._output.write(answer, answer_blobs)
+            if header["do"] == "close":
+                return
+
+    def _perform(self, header: Header, blobs: list[bytes]) -> Request:
+        action = header["do"]
+        if action == "open":
+            self._connection = JmsConnection(header, self._tell)
+            return {}, []
+        connection = self._connection
+        if connection is None:
+            return {}, []
+        if action == "receive":
+            return connection.receive(header["max_messages"], header["max_bytes"], header["wait_s"])
+        if action == "open_reply":
+            return {"queue": connection.open_reply_queue()}, []
+        self._act(connection, action, header, blobs)
+        return {}, []
+
+    def _act(self, connection: JmsConnection, action: str, header: Header, blobs: list[bytes]) -> None:
+        if action == "commit":
+            connection.commit()
+        elif action in ("send", "send_and_commit"):
+            try:
+                connection.send(read_messages(header[MESSAGES], blobs))
+            except RefusedError:
+                if action == "send_and_commit":
+                    connection.roll_back()
+                raise
+            if action == "send_and_commit":
+                connection.commit()
+        elif action == "dead_letter":
+            connection.dead_letter(header["cause"])
+        elif action == "send_reply":
+            connection.send_reply(read_messages(header[MESSAGES], blobs)[0], header["destination"])
+        elif action == "close_reply":
+            connection.close_reply_queue(header["queue"])
+        else:
+            assert action == "close", action
+            connection.close()
+
+    def _tell(self, event: Header, blobs: list[bytes]) -> None:
+        self._output.write({**event, "connection": self._number}, blobs)
+
+
+def run() -> None:
+    """Run until the end of the input. What Java prints goes to the log."""
+    output_descriptor = os.dup(sys.stdout.fileno())
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    with os.fdopen(output_descriptor, "wb") as file:
+        output = Output(file)
+        first = _read(sys.stdin.buffer)
+        if first is None:
+            return
+        header, _ = first
+        try:
+            start_machine(header["jars"])
+        except JavaError as error:
+            output.write({"id": header["id"], "error": str(error)}, [])
+            return
+        output.write({"id": header["id"]}, [])
+        connections: dict[int, ConnectionThread] = {}
+        while (request := _read(sys.stdin.buffer)) is not None:
+            _hand_on(request, connections, output)
+        sys.stderr.flush()
+        os._exit(0)  # without the threads of Java, which need not end
+
+
+def _hand_on(request: Request, connections: dict[int, ConnectionThread], output: Output) -> None:
+    header, blobs = request
+    number: int = header["connection"]
+    if header["do"] == "cancel":
+        if number in connections:
+            connections[number].cancel()
+        return
+    if header["do"] == "open":
+        connections[number] = ConnectionThread(number, output)
+    connection: Any = connections.pop(number, None) if header["do"] == "close" else connections.get(number)
+    if connection is None:
+        output.write({"id": header["id"], "error": "the connection is closed"}, [])
+        return
+    connection.put(header, blobs)
+
+
+def _read(file: IO[bytes]) -> Request | None:
+    """Return the next frame, or None at the end of the input."""
+    lengths = file.read(LENGTHS.size)
+    if len(lengths) < LENGTHS.size:
+        return None
+    text, body = LENGTHS.unpack(lengths)
+    check_lengths(text, body)
+    content = file.read(text + body)
+    return decode_frame(content[:text], content[text:]) if len(content) == text + body else None

@@ -1,0 +1,68 @@
+"""Jars of JMS providers: files of the directory of ``--jars``, which only its owner may write to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from spanwire.bridges.model.definition import BridgeDefinition, ConnectionFactory
+from spanwire.bridges.model.route_definition import Definition
+from spanwire.bridges.owned_files import check_directory, check_file
+from spanwire.model.errors import ConfigurationError
+
+DIRECTORY: Final = "the directory of jars"
+JAR: Final = "the jar"
+SUFFIX: Final = ".jar"
+MAX_JARS: Final = 200  # of one factory; a client of JMS has some twenty
+
+
+def with_jars(definitions: Iterable[Definition], directory: Path | None) -> list[Definition]:
+    """Return the definitions with the paths of their jars; routes have none.
+
+    Raises:
+        ConfigurationError: a jar is missing, or other users can write to it; or there is no directory.
+    """
+    return [
+        _found(definition, directory) if isinstance(definition, BridgeDefinition) else definition
+        for definition in definitions
+    ]
+
+
+def jar_obstacles(definitions: Iterable[BridgeDefinition], directory: Path | None) -> list[str]:
+    """Return one line for each bridge whose jars cannot be used."""
+    lines: list[str] = []
+    for definition in definitions:
+        try:
+            with_jars([definition], directory)
+        except ConfigurationError as error:
+            lines.append(str(error))
+    return lines
+
+
+def _found(definition: BridgeDefinition, directory: Path | None) -> BridgeDefinition:
+    try:
+        source = replace(definition.source, factory=_with_paths(definition.source.factory, directory))
+        target = replace(definition.target, factory=_with_paths(definition.target.factory, directory))
+    except ConfigurationError as error:
+        raise ConfigurationError(f"bridge {definition.name}: {error}") from None
+    return replace(definition, source=source, target=target)
+
+
+def _with_paths(factory: ConnectionFactory, directory: Path | None) -> ConnectionFactory:
+    java = factory.java
+    if java is None or any(jar.startswith("/") for jar in java.jars):
+        return factory
+    if directory is None:
+        raise ConfigurationError("the provider jvm needs --jars DIRECTORY with the jars of the JMS provider")
+    place = directory.absolute()
+    check_directory(place, DIRECTORY)
+    names = java.jars or tuple(sorted(path.name for path in place.glob(f"*{SUFFIX}")))
+    if not 0 < len(names) <= MAX_JARS:
+        raise ConfigurationError(f"{DIRECTORY} {place} has {len(names)} jars; it must have 1 to {MAX_JARS}")
+    for name in names:
+        if "/" in name or not name.endswith(SUFFIX):
+            raise ConfigurationError(f"{name[:120]!r} is no jar of the directory; write its file name alone")
+        check_file(place / name, JAR)
+    return replace(factory, java=replace(java, jars=tuple(str(place / name) for name in names)))
