@@ -23,6 +23,7 @@ INTERRUPTED: Final = 130  # a shell's status of a command that Ctrl-C ended
 
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "start": ("spanwire.cli.process.start:run", "start a broker in the foreground"),
+    "create": ("spanwire.cli.process.create:run", "create a directory for a further broker of this machine"),
     "list": ("spanwire.cli.process.list:run", "list the running brokers of this user"),
     "stop": ("spanwire.cli.process.stop:run", "stop a running broker in order"),
     "reload": ("spanwire.cli.process.reload:run", "let a running broker reload its configuration"),
@@ -99,6 +100,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return FAILURE
     except KeyboardInterrupt:
         return INTERRUPTED
+
+
+def activemq() -> int:
+    """Run the command ``activemq``: the same commands, and the words of ActiveMQ's script for a start.
+
+    ``activemq`` and ``activemq console`` start a broker in the foreground.
+    """
+    words = sys.argv[1:]
+    if not words or words[0] == "console":
+        words = ["start", *words[1:]]
+    return main(words)
 
 
 def _loaded(reference: str, is_whole_process: bool) -> Callable[[Sequence[str]], int]:

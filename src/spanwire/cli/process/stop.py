@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import signal
 import sys
@@ -13,8 +14,10 @@ from typing import Final
 from spanwire.cli.arguments import Parser, placement
 from spanwire.cli.running import control_client, directory_of
 from spanwire.cli.standbys import standbys_of
-from spanwire.management.control_client import ControlError, NotRunningError
-from spanwire.management.running_brokers import ListedBroker
+from spanwire.management.control_client import ControlClient, ControlError, NotRunningError
+from spanwire.management.running_brokers import ListedBroker, running_brokers, standbys
+from spanwire.model.errors import ConfigurationError
+from spanwire.model.text import escaped
 
 DEFAULT_TIMEOUT_S: Final = 60  # seconds; writing a large backlog takes less
 POLL_S: Final = 0.05  # seconds between two looks at the entries of standbys
@@ -28,8 +31,11 @@ def run(arguments: Sequence[str]) -> int:
         "a running broker, stop the standbys.",
     )
     placement(parser)
+    parser.add_argument("--all", action="store_true", help="stop all running brokers of this user, standbys first")
     parser.whole_number("timeout", "seconds to wait", DEFAULT_TIMEOUT_S, lowest=1)
     options = parser.parse(arguments)
+    if options.all:
+        return _stop_all(options)
     directory = directory_of(options)
     try:
         control_client(options).stop(float(options.timeout))
@@ -39,6 +45,21 @@ def run(arguments: Sequence[str]) -> int:
             raise
         _stop_standbys(directory, waiting, float(options.timeout))
     sys.stdout.write("stopped\n")
+    return 0
+
+
+def _stop_all(options: argparse.Namespace) -> int:
+    """Stop all running brokers of this user one after the other. Raises `ControlError` for the first that does not."""
+    if options.configuration is not None or options.data_directory is not None:
+        raise ConfigurationError("--all stops every broker: name none beside it")
+    for broker in standbys(os.environ):
+        _stop_standbys(Path(broker.data_directory), standbys_of(Path(broker.data_directory)), float(options.timeout))
+    brokers = running_brokers(os.environ)
+    for broker in brokers:
+        ControlClient(Path(broker.data_directory)).stop(float(options.timeout))
+        sys.stdout.write(f"{escaped(broker.name)} (process {broker.pid}): stopped\n")
+    if not brokers:
+        sys.stdout.write("no broker of this user runs\n")
     return 0
 
 
