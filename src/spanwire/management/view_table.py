@@ -358,7 +358,7 @@ LINKS: Final = ViewTable(
 )
 BRIDGES: Final = ViewTable(
     "bridges",
-    "bridges of <jmsBridgeConnectors>, which run in a process beside the broker",
+    "bridges of <jmsBridgeConnectors> and Camel routes, which run in a process beside the broker",
     "status",
     ("name",),
     (

@@ -190,7 +190,7 @@ def test_an_answer_stores_refuses_or_asks_for_another_attempt() -> None:
 
         async def send(*codes: str) -> None:
             await target.send(
-                [BridgeMessage(f"ID:{number}", TEXT, Content(code), 1) for number, code in enumerate(codes)]
+                [BridgeMessage(f"ID:{number}\n", TEXT, Content(code), 1) for number, code in enumerate(codes)]
             )
 
         asyncio.run(send("200", "204"))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from spanwire.bridges.engine.route_processor import CAUSE, RouteProcessor
 from spanwire.bridges.engine.route_state import RouteState
 from spanwire.bridges.model.message import BridgeMessage
+from spanwire.bridges.running.process import check_bridge
 from spanwire.model.environment import Time
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.message_view import INT_VALUE, OBJECT, STRING_VALUE, TEXT, PropertyValue
@@ -119,6 +120,15 @@ def test_the_strategies_of_aggregate() -> None:
         words = f"correlationExpression: {{header: k}}, completionSize: 2, aggregationStrategy: {strategy}"
         steps = f"{{aggregate: {{{words}}}}}"
         assert texts_after(f"{steps}, {TO}", *messages, dead_letter="near:queue:D") == [text]
+
+
+def test_any_kind_of_message_is_gathered_where_its_text_is_not_needed() -> None:
+    step = "{aggregate: {correlationExpression: {header: k}, completionSize: 1}}, "
+    gathered = BridgeMessage("ID:1", OBJECT, Content("x", {"k": (STRING_VALUE, "\ud800")}), 100)
+    world = RouteWorld(route(step + TO, "near:queue:D"), [gathered])
+    world.play()
+    assert [one.kind for one in world.sent[0]] == [OBJECT]
+    assert world.kept[0].changes[1].key == "?"  # half of a surrogate pair, which no database stores
 
 
 def test_an_idempotent_consumer_keeps_the_first_message_of_each_key_within_its_size() -> None:
@@ -229,6 +239,12 @@ def test_after_the_state_is_stored_a_failure_doubles_nothing() -> None:
 def test_steps_that_cannot_work_are_refused_at_the_start(steps: str, told: str) -> None:
     with pytest.raises(ConfigurationError, match=told):
         RouteProcessor(route(steps))
+
+
+@pytest.mark.parametrize("steps", ["{log: x}, {to: 'near:queue:A'}", "{wireTap: 'far:queue:B'}, {to: 'near:queue:A'}"])
+def test_a_route_to_its_own_source_is_refused(steps: str) -> None:
+    with pytest.raises(ConfigurationError, match="each message of queue://A would go round to itself"):
+        check_bridge(route(steps))
 
 
 def test_the_oldest_group_is_completed_when_the_state_is_full(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from spanwire.bridges.engine.changed_messages import NeutralContent
+from spanwire.bridges.engine.changed_messages import NeutralContent, storable
 from spanwire.bridges.model.message import BridgeMessage
 from spanwire.bridges.model.route_definition import FileSource
 from spanwire.model.errors import JmsError
@@ -111,8 +111,9 @@ class OpenFileSource:
             kind = TEXT
         except UnicodeDecodeError:
             kind = BYTES
-        message_id = f"file:{path.name}:{status.st_mtime_ns}:{status.st_size}"
-        properties = {FILE_NAME: (STRING_VALUE, path.name)}
+        name = storable(path.name)
+        message_id = f"file:{name}:{status.st_mtime_ns}:{status.st_size}"
+        properties = {FILE_NAME: (STRING_VALUE, name)}
         message = BridgeMessage(message_id, kind, NeutralContent(content, dict(properties)), max(len(content), 1))
         message.timestamp_ms = status.st_mtime_ns // 1_000_000
         return message

@@ -23,7 +23,7 @@ IGNORE: Final = "Ignore"
 FAIL: Final = "Fail"
 OVERRIDE: Final = "Override"
 UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]")
-MAX_NAME: Final = 200  # characters of a name; file systems take 255 octets
+MAX_NAME: Final = 200  # octets of a name; file systems take 255
 TEMPORARY: Final = ".new-"
 
 
@@ -66,7 +66,7 @@ class OpenFileTarget:
         if self._name is None:
             return self._directory / UNSAFE.sub("-", message.message_id)[:MAX_NAME]
         name = shown(self._name(message))
-        if not name or len(name) > MAX_NAME or name[0] == "." or "/" in name or not name.isprintable():
+        if not name or name[0] == "." or "/" in name or not name.isprintable() or len(name.encode()) > MAX_NAME:
             raise MessageFormatError(f"{name[:60]!r} is no name of a file")
         return self._directory / name
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import http.client
+import re
 import ssl
 from typing import Final
 from urllib.parse import urlsplit
@@ -19,6 +20,7 @@ MAX_ANSWER_BYTES: Final = 64 * 1024  # bytes of an answer that are read, so that
 AGAIN: Final = (408, 425, 429)  # answers of 4xx after which the same request may succeed
 CONTENT_TYPES: Final = {TEXT: "text/plain; charset=utf-8", BYTES: "application/octet-stream"}
 MESSAGE_ID: Final = "JMSMessageID"
+HEADER_VALUE: Final = re.compile(r"[^ -~]")  # characters that the value of a header cannot have
 
 
 class OpenHttpTarget:
@@ -74,7 +76,7 @@ class OpenHttpTarget:
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         headers = {
             "Content-Type": CONTENT_TYPES.get(message.kind, CONTENT_TYPES[BYTES]),
-            MESSAGE_ID: message.message_id,
+            MESSAGE_ID: HEADER_VALUE.sub("?", message.message_id),
         }
         self._connection.request(self._target.method, path, body, headers)
         response = self._connection.getresponse()

@@ -83,6 +83,11 @@ def text_of(message: BridgeMessage) -> str | None:
         raise MessageFormatError("the body is not in UTF-8") from None
 
 
+def storable(text: str) -> str:
+    """Return a text with a question mark in place of each half of a surrogate pair, which UTF-8 does not have."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
 def typed(value: object) -> PropertyValue:
     """Return a value with the type of a property."""
     if isinstance(value, bool):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from spanwire.bridges.engine.changed_messages import copy_of, with_property
+from spanwire.bridges.engine.changed_messages import copy_of, storable, with_property
 from spanwire.bridges.engine.message_values import READERS, WRITERS, condition_of, value_of
 from spanwire.bridges.engine.route_state import Changes, RouteState
 from spanwire.bridges.engine.route_steps import (
@@ -109,7 +109,7 @@ class RouteProcessor:
         """
         plan = Plan()
         for index, message in enumerate(batch):
-            if message.message_id in state.recent:
+            if self.keeps_state and storable(message.message_id) in state.recent:
                 continue
             outcome = Outcome(now, state)
             try:
@@ -122,7 +122,7 @@ class RouteProcessor:
             self._take(outcome, plan)
             self._make_room(plan, now, state)
         if self.keeps_state:
-            ids = [message.message_id for message in batch]
+            ids = [storable(message.message_id) for message in batch]
             plan.changes.recent.extend(ids)
             state.remember(ids)
         return plan

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from spanwire.bridges.engine.changed_messages import copy_of, text_of, typed, with_property, with_text
+from spanwire.bridges.engine.changed_messages import copy_of, storable, text_of, typed, with_property, with_text
 from spanwire.bridges.engine.message_values import WRITERS, Condition, Value, set_header
 from spanwire.bridges.engine.route_state import (
     Change,
@@ -23,7 +23,7 @@ from spanwire.bridges.model.message import BridgeMessage
 from spanwire.bridges.model.steps import append_message_id
 from spanwire.model.environment import Time
 from spanwire.model.errors import MessageFormatError
-from spanwire.routes.model import JOINED, JSON_ARRAY, TOKENIZE, Gather, SplitBody
+from spanwire.routes.model import JOINED, JSON_ARRAY, LATEST, TOKENIZE, Gather, SplitBody
 from spanwire.routes.simple import shown
 
 MAX_PARTS: Final = 10_000  # messages that split makes of one; more would exceed a batch's memory
@@ -249,7 +249,7 @@ class GatherOperation:
     def apply(self, message: BridgeMessage, outcome: Outcome) -> Sequence[BridgeMessage]:
         """Return the message of a complete group, or none."""
         key = _key(self.key(message))
-        text_of(message)  # a message that cannot be gathered is at fault by itself, not with its group
+        self._check(message)
         at = (self.number, key)
         group = outcome.state.groups.get(at)
         first_ms = outcome.now.wall_ms if group is None else group.first_ms
@@ -257,6 +257,14 @@ class GatherOperation:
         if self.step.size is not None and len(outcome.state.groups[at].messages) >= self.step.size:
             self.complete(key, outcome)
         return (message,) if self.step.is_branch else ()
+
+    def _check(self, message: BridgeMessage) -> None:
+        """Raise `MessageFormatError` for a message that cannot be gathered; it alone is at fault then."""
+        message.property_values()
+        if self.step.strategy == LATEST:
+            message.content.neutral_body()
+        else:
+            text_of(message)
 
     def complete(self, key: str, outcome: Outcome) -> None:
         """Take the message of a group through the following steps; at a fault all messages of the group are dead."""
@@ -356,7 +364,7 @@ def combined(step: Gather, messages: list[BridgeMessage]) -> BridgeMessage:
 def _key(value: object) -> str:
     if value is None or value == "":
         raise MessageFormatError("the message has no key for aggregate or idempotentConsumer")
-    return shown(value)
+    return storable(shown(value))
 
 
 def _parts(step: SplitBody, text: str) -> list[str]:

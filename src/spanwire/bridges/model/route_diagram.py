@@ -17,7 +17,7 @@ from spanwire.bridges.model.route_definition import (
     keeps_state,
 )
 from spanwire.client.addressing.redaction import redacted
-from spanwire.routes.model import Choice, Multicast, Step, To, branches_of
+from spanwire.routes.model import Choice, Filter, Multicast, Step, To, branches_of
 from spanwire.routes.plan import step_text
 
 INDENT: Final = "  "
@@ -68,6 +68,13 @@ def targets_text(definition: RouteDefinition) -> str:
     return ", ".join(target_text(target) for target in definition.targets) or "the log"
 
 
+def _text(step: Step) -> str:
+    if isinstance(step, Filter):
+        word = "for messages" if step.is_branch else "only messages"
+        return f"{word} where {step.condition.language} {step.condition.text}"
+    return step_text(step)
+
+
 def _lines(definition: RouteDefinition, steps: list[Step], depth: int) -> list[str]:
     lines: list[str] = []
     space = INDENT * depth
@@ -78,7 +85,7 @@ def _lines(definition: RouteDefinition, steps: list[Step], depth: int) -> list[s
                 f"{space}  {word} {target_text(definition.targets[definition.endpoints.index(step.endpoint)])}"
             )
             continue
-        lines.append(f"{space}  {step_text(step)}")
+        lines.append(f"{space}  {_text(step)}")
         if isinstance(step, Choice):
             for condition, branch in step.branches:
                 lines.append(f"{space}    when {condition.language} {condition.text}")

@@ -9,6 +9,12 @@ from spanwire.bridges.model.definition import Source, Target
 from spanwire.bridges.model.route_definition import RouteDefinition
 from spanwire.bridges.ports import Provider
 from spanwire.model.errors import ConfigurationError
+from spanwire.routes.model import To
+
+
+def is_loop(source: Source, target: Target) -> bool:
+    """Return True if a target is the source itself."""
+    return source.factory.url == target.factory.url and source.destination == target.destination
 
 
 def check_route(definition: RouteDefinition, provider_of: Callable[[str], Provider]) -> None:
@@ -18,6 +24,14 @@ def check_route(definition: RouteDefinition, provider_of: Callable[[str], Provid
         ConfigurationError: the text names the route and the remedy.
     """
     RouteProcessor(definition)
+    source = definition.source
+    for step in definition.steps:
+        target = definition.targets[definition.endpoints.index(step.endpoint)] if isinstance(step, To) else None
+        if isinstance(source, Source) and isinstance(target, Target) and is_loop(source, target):
+            raise ConfigurationError(
+                f"route {definition.name}: each message of {source.destination} would go round to itself; name another "
+                "destination"
+            )
     try:
         if isinstance(definition.source, Source):
             provider_of(definition.source.factory.provider).check_source(definition.source)
