@@ -140,6 +140,8 @@ TRACED_BLOCKING: Final = "spanwire.client.blocking.traced:TracedConnection"
 # Loaded only by `spanwire web` and `spanwire metrics`; they need the extra `web`.
 WEB_SERVER: Final = "spanwire.web.serving.server:serve"
 WEB_METRICS: Final = "spanwire.web.metrics:exposition"
+MAP_POSITIONS: Final = "spanwire.web.console.network.placement:positions"
+MAP_COMMUNITIES: Final = "spanwire.web.console.network.placement:communities"
 
 STORES: Final[dict[str, str]] = {
     "memory": "spanwire.stores.memory:MemoryStore",

@@ -52,7 +52,7 @@ from spanwire.service.security import Security
 from spanwire.service.standby import Standby, Waits
 from spanwire.service.stored_reads import StoredReads
 from spanwire.service.usage import usage_limits
-from spanwire.service.web_keys import read_keys, web_keys
+from spanwire.service.web_keys import console_settings, read_keys, web_keys
 from spanwire.service.web_process import WebProcess
 from spanwire.service.web_realm import web_realm
 from spanwire.transports.admission import Admission, ReceiveBudget
@@ -403,6 +403,7 @@ class BrokerService:
             "link-destinations": self._networking.count_rows,
             "ping": lambda: {"name": broker.name, "pid": os.getpid()},
             "exposure": lambda: self._security.exposure(has_realm=realm is not None),
+            "console": lambda: console_settings(self.configuration),
             "web-keys": lambda: web_keys(self.configuration),
             "stop": self.request_stop,
         }

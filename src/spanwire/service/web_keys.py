@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spanwire.service.config.model import BrokerConfiguration
@@ -59,4 +60,18 @@ def _values(tls: TlsSettings) -> dict[str, object]:
         "client_certificate": tls.client_certificate,
         "protocols": list(tls.protocols),
         "cipher_suites": list(tls.cipher_suites),
+    }
+
+
+def console_settings(configuration: BrokerConfiguration) -> dict[str, object]:
+    """Return the settings of the console: files of the network, the broker's own first, and what viewers see."""
+    web = configuration.web
+    source = configuration.source
+    if not source or not Path(source).is_file():
+        return {"network_files": [], "viewers_see_bodies": web is not None and web.viewers_see_bodies}
+    own = Path(source).absolute()
+    others = [own.parent / name.strip() for name in (web.network_files if web else "").split(",") if name.strip()]
+    return {
+        "network_files": [str(name) for name in dict.fromkeys([own, *others])],
+        "viewers_see_bodies": web is not None and web.viewers_see_bodies,
     }

@@ -19,10 +19,10 @@ from spanwire.cli.running import control_client
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.text import escaped
+from spanwire.service.network_lint.dry_run import DryRun, dry_runs
 from spanwire.service.network_lint.network_clients import read_clients
-from spanwire.service.network_lint.network_files import NetworkFiles, read_network
+from spanwire.service.network_lint.network_files import read_network
 from spanwire.service.network_lint.network_lint import NetworkLint
-from spanwire.service.network_lint.network_plan import NetworkPlan, Route
 
 FAULTS: Final = 1
 USAGE_ERROR: Final = 2
@@ -111,45 +111,30 @@ def _route(arguments: Sequence[str]) -> int:
     kind.add_argument("--queue", metavar="NAME", help="the queue it is sent to")
     kind.add_argument("--topic", metavar="NAME", help="the topic it is sent to")
     parser.add_argument("files", nargs="+", metavar="FILE", help="activemq.xml or TOML, one for each broker")
+    parser.add_argument("--selector", metavar="TEXT", help="the selector of the consumer; names brokers that would "
+                        "be sent its messages by a conduit")  # fmt: skip
     options = parser.parse(arguments)
-    files = read_network(options.files)
-    if files.errors:
-        raise ConfigurationError("\n".join(files.errors))
     destination = Destination(QUEUE, options.queue) if options.queue is not None else Destination(TOPIC, options.topic)
-    start = _known(files, options.start)
-    goals = [_known(files, options.goal)] if options.goal else [name for name in files.plan.brokers if name != start]
-    arrived = 0
-    for goal in goals:
-        route = files.plan.route(start, destination, goal)
-        arrived += route.arrived
-        for line in _route_lines(files.plan, route, start, goal):
+    runs = list(dry_runs(read_network(options.files), options.start, destination, options.goal, options.selector))
+    for run in runs:
+        for line in _route_lines(run):
             _print(line)
-    return 0 if arrived == len(goals) else FAULTS
+    return 0 if all(run.arrived for run in runs) else FAULTS
 
 
-def _known(files: NetworkFiles, name: str) -> str:
-    if name in files.plan.brokers:
-        return name
-    for broker in files.plan.brokers.values():
-        if broker.broker_id == name:
-            return broker.name
-    known = ", ".join(files.plan.brokers)
-    raise ConfigurationError(f"none of these files is that of broker {name!r}; known are {known}")
-
-
-def _route_lines(plan: NetworkPlan, route: Route, start: str, goal: str) -> list[str]:
-    """Return the route on one line, then a line for each refused link."""
-    if not route.arrived:
-        lines = [f"{start} does not reach a consumer at {goal}"]
-    else:
-        hops = [start]
-        for link, priority in zip(route.links, route.priorities, strict=True):
-            hops.append(f"-> {link.far} ({link.settings.name}, priority {priority})")
-        lines = [" ".join(hops)]
-    for refusal in route.refusals:
-        link = refusal.link
-        way = "duplex end of " if link.reverse else ""
-        lines.append(f"  not {link.near} -> {link.far}: {refusal.reason} ({way}{link.settings.name}, {link.location})")
+def _route_lines(run: DryRun) -> list[str]:
+    """Return the route on one line, then a line for each link that is not taken, and for each stray consumer."""
+    lines = [f"{run.start} does not reach a consumer at {run.goal}"]
+    if run.arrived:
+        hops = [f"-> {hop.far} ({hop.connector}, priority {hop.priority})" for hop in run.hops]
+        lines = [" ".join([run.start, *hops])]
+    for link in run.closed:
+        way = "duplex end of " if link.is_way_back else ""
+        lines.append(f"  not {link.near} -> {link.far}: {link.reason} ({way}{link.connector}, {link.location})")
+    lines += [
+        f"  also to {name}, if a consumer there wants other messages: {link.reason} ({link.connector}, {link.location})"
+        for name, link in run.stray
+    ]
     return lines
 
 

@@ -224,6 +224,8 @@ class WebConfiguration:
     """The address on which the web process of the broker listens, with TLS if ``tls`` has settings.
 
     ``realm`` is a file with users of the web process alone. ``mounts`` are further paths of ActiveMQ's applications.
+    ``network_files`` are the configurations of the other brokers of the network, with commas between them, for routes
+    and findings in the console. With ``viewers_see_bodies`` users who may only look are shown the bodies of messages.
     """
 
     host: str = "127.0.0.1"
@@ -231,6 +233,8 @@ class WebConfiguration:
     tls: TlsSettings | None = None
     realm: UserSource | None = None
     mounts: tuple[WebMount, ...] = ()
+    network_files: str = ""
+    viewers_see_bodies: bool = False
 
 
 @dataclass(frozen=True, slots=True)

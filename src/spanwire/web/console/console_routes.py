@@ -9,7 +9,7 @@ from spanwire.management.operation_table import Role
 from spanwire.web.calls import Handler, RouteRow
 from spanwire.web.console import assets
 from spanwire.web.console.forms import HOME
-from spanwire.web.console.network import map_page
+from spanwire.web.console.network import lint_page, map_page
 from spanwire.web.console.operations import actions, sending
 from spanwire.web.console.pages import (
     classic_addresses,
@@ -41,6 +41,8 @@ CONSOLE_ROUTES: Final = (
     _row("GET", other_lists.TOPIC_PATH, Role.VIEW, destinations.show_topic, "one topic"),
     _row("GET", other_lists.LINK_PATH, Role.VIEW, destinations.show_link, "the links of one network connector"),
     _row("GET", map_page.PATH, Role.VIEW, map_page.show_map, "the map of the network"),
+    _row("GET", lint_page.PATH, Role.VIEW, lint_page.show_findings, "findings about the configurations of the network"),
+    _row("GET", lint_page.LINES_PATH, Role.ADMIN, lint_page.show_lines, "lines of a configuration file"),
     _row("GET", "/admin/connection", Role.VIEW, destinations.show_connection, "one connection"),
     *(
         _row("GET", listed.path, Role.VIEW, partial(show_list, listed), listed.view.meaning)

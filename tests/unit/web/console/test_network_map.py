@@ -1,80 +1,203 @@
-"""The map of the network: what a broker knows, places that stay, and a table of the same."""
+"""The map of the network: what brokers have told, places that stay, clusters, routes and findings on it."""
 
 from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
 
 import pytest
 from starlette.testclient import TestClient
 
-from spanwire.web.console.network.known_network import MAX_BROKERS, known_network
-from spanwire.web.console.network.map_layout import HEIGHT, WIDTH, layout
+from spanwire.web.console.network.known_network import MAX_BROKERS, KnownNetwork, known_network
+from spanwire.web.console.network.lint_page import HIDDEN, without_secrets
+from spanwire.web.console.network.map_layout import MOST_DRAWN, RADIUS, layout
 from spanwire.web.routes import application
 from tests.support.fake_broker_link import LINK, SUMMARY, FakeBrokerLink
 
-HOST = "http://127.0.0.1:8161"
+HOST: Final = "http://127.0.0.1:8161"
+FILES: Final = """\
+<broker brokerName="{name}" dataDirectory="x"><transportConnectors>
+<transportConnector name="openwire" uri="tcp://127.0.0.1:{port}"/></transportConnectors>
+<networkConnectors>{links}</networkConnectors></broker>
+"""
+Row = dict[str, object]
 
 
-def link_to(name: str, *ways: list[str], **changed: object) -> dict[str, object]:
-    return {**LINK, "name": f"to-{name}", "remote": name, "ways": list(ways), **changed}
+def link_to(remote: str, *ways: list[str], **changed: object) -> Row:
+    return {**LINK, "name": f"to-{remote}", "remote": remote, "ways": list(ways), **changed}
 
 
-def page_of(*links: dict[str, object], **facts: object) -> str:
+def told(name: str, *links: Row, **more: object) -> Row:
+    return {"name": name, "id": f"ID:{name}", "kind": "spanwire", "silence": "", "age_s": 2.0, "links": list(links),
+            **more}  # fmt: skip
+
+
+def page_of(*brokers: Row, path: str = "/admin/network-map", files: tuple[str, ...] = (), **facts: object) -> str:
     link = FakeBrokerLink()
-    link.answers["summary"] = {**SUMMARY, **facts, "network_connectors": list(links)}
+    link.answers["summary"] = {**SUMMARY, **facts}
+    link.answers["network"] = {"brokers": list(brokers)}
+    link.answers["console"] = {"network_files": list(files), "viewers_see_bodies": False}
     client = TestClient(application(link, is_loopback=True), base_url=HOST)
-    text: str = client.get("/admin/network-map", auth=("vera", "v-word")).text
+    text: str = client.get(path, auth=("anna", "a-word")).text
     return text
 
 
-def test_brokers_beyond_are_reported_and_not_seen() -> None:
-    text = page_of(link_to("billing", ["ID:billing", "ID:tax"]))
-    assert 'name=to-billing">to-billing</a>' in text
-    assert '<th scope="row">ID:tax</th><td>beyond billing</td><td>reported, not seen</td>' in text
-    assert text.count('class="way reported"') == text.count('class="way good"') == 1
+def ring(count: int) -> KnownNetwork:
+    names = [f"b{number:04}" for number in range(count)]
+    return known_network([told(near, link_to(far)) for near, far in pairwise([*names, names[0]])])
 
 
-def test_a_broken_link_is_drawn_as_such_with_its_reason() -> None:
-    text = page_of(link_to("billing", state="waiting", reason="connection refused"))
-    assert 'class="way bad"' in text
+def test_links_behind_the_linked_broker_are_drawn_with_their_state() -> None:
+    text = page_of(
+        told("orders", link_to("billing")),
+        told("billing", link_to("tax", state="waiting", reason="connection refused", waiting=7, rate=2.5)),
+    )
+    assert '<th scope="row">billing</th><td>tax</td><td>to-tax</td>' in text
     assert "<small>connection refused</small>" in text
+    assert text.count('class="way good"') == text.count('class="way bad"') == 1
+    assert "7 messages wait; 2.5 messages a second; 2 reconnects" in text
+
+
+def test_a_duplex_link_has_two_directions_and_the_end_that_tells_counts() -> None:
+    here = link_to("b", name="d", duplex=True, received=9, received_rate=1.0)
+    network = known_network([told("a", here)])
+    assert {key: link.forwarded for key, link in network.links.items()} == {("a", "b", "d"): 4, ("b", "a", "d"): 9}
+    there = {**LINK, "name": "d", "remote": "a", "accepted": True, "dequeued": 11, "demand": 6, "state": "running"}
+    network = known_network([told("a", here), told("b", there)])
+    assert (network.links["b", "a", "d"].forwarded, network.links["b", "a", "d"].demand) == (11, 6)
+    assert network.links["a", "b", "d"].forwarded == 4
+
+
+def test_an_activemq_that_tells_its_bridges_is_drawn_with_them() -> None:
+    network = known_network([
+        told("a", link_to("old")),
+        told("old", {"name": "on", "remote": "c", "incoming": False}, {"name": "to-old", "remote": "a",
+             "incoming": True}, kind="activemq"),
+    ])  # fmt: skip
+    assert network.brokers["old"].kind == "activemq"
+    assert set(network.links) == {("a", "old", "to-old"), ("old", "c", "on")}
+    assert network.links["a", "old", "to-old"].state == "running"
+
+
+def test_brokers_beyond_are_reported_by_their_consumers() -> None:
+    network = known_network([told("a", link_to("b")), told("b")], [link_to("b", ["ID:b", "ID:tax"])])
+    assert [(link.near, link.far) for link in network.links.values() if not link.is_known] == [("b", "ID:tax")]
+    assert network.brokers["ID:tax"].kind == "reported"
+
+
+def test_a_broker_that_tells_nothing_is_named_with_the_reason() -> None:
+    text = page_of(told("orders", link_to("b")), told("b", kind="", silence="cannot be asked: refused"))
+    assert "b cannot be asked: refused." in text
+    assert 'class="broker silent"' in text
 
 
 def test_a_broker_alone_says_how_it_is_linked() -> None:
-    text = page_of()
+    text = page_of(told("orders"))
     assert "This broker is linked to no other one" in text
     assert "this broker</text>" in text
 
 
+def test_a_broker_of_an_earlier_version_has_a_map_of_its_own_links() -> None:
+    assert "to-billing" in page_of()
+
+
 def test_a_standby_is_named() -> None:
-    assert "A standby waits" in page_of(standby=True)
-    assert "A standby waits" not in page_of(standby=False)
+    assert "A standby waits" in page_of(told("orders"), standby=True)
+    assert "A standby waits" not in page_of(told("orders"), standby=False)
 
 
-@pytest.mark.parametrize("count", [0, 1, 3, 12, 99])
-def test_no_box_covers_another_one(count: int) -> None:
-    drawn = layout(known_network("own", "own", [link_to(f"b{number}") for number in range(count)]))
-    assert len(drawn.places) == count + 1
+@pytest.mark.parametrize("count", [1, 2, 3, 12, MOST_DRAWN])
+def test_no_broker_covers_another_one_or_its_name(count: int) -> None:
+    drawn = layout(ring(count))
+    assert len(drawn.places) == count and not drawn.is_clustered
     for index, one in enumerate(drawn.places):
-        assert 0 <= one.x <= drawn.width - WIDTH and 0 <= one.y <= drawn.height - HEIGHT
+        assert RADIUS <= one.x <= drawn.width - RADIUS and RADIUS <= one.y <= drawn.height - RADIUS
         for other in drawn.places[index + 1 :]:
-            assert abs(one.x - other.x) >= WIDTH or abs(one.y - other.y) >= HEIGHT
+            assert abs(one.x - other.x) >= 140 or abs(one.y - other.y) >= 60
 
 
 def test_brokers_keep_their_places_when_a_state_changes() -> None:
-    links = [link_to(name) for name in "abcdefgh"]
-    before = layout(known_network("own", "own", links))
-    links = [link_to(name, state="waiting", dequeued=9) for name in reversed("abcdefgh")]
-    after = layout(known_network("own", "own", links))
-    assert [(one.broker.key, one.x, one.y) for one in after.places] == [
-        (one.broker.key, one.x, one.y) for one in before.places
-    ]
+    names = "abcdefgh"
+    before = layout(known_network([told("own", *(link_to(name) for name in names))]))
+    changed = (link_to(name, state="waiting", dequeued=9) for name in reversed(names))
+    after = layout(known_network([told("own", *changed)]))
+    assert {(one.name, one.x, one.y) for one in after.places} == {(one.name, one.x, one.y) for one in before.places}
 
 
-def test_a_ring_leads_back_to_no_broker_twice() -> None:
-    network = known_network("own", "A", [link_to("B", ["B", "C"]), link_to("C", ["C", "B", "A"])])
-    assert list(network.brokers) == ["A", "B", "C"]
-    assert len(layout(network).curves) == 4
+def test_a_large_network_is_drawn_as_clusters_that_open_around_a_broker() -> None:
+    network = ring(1_000)
+    drawn = layout(network)
+    assert drawn.is_clustered and len(drawn.places) <= MOST_DRAWN
+    assert sum(len(one.members) for one in drawn.places) == 1_000
+    around = layout(network, "b0500")
+    assert (around.is_clustered, len(around.places), around.beyond) == (False, MOST_DRAWN, 1_000 - MOST_DRAWN)
+    assert {"b0499", "b0500", "b0501"} <= {one.name for one in around.places}
 
 
 def test_a_map_has_a_limit_and_counts_the_others() -> None:
-    network = known_network("own", "own", [link_to(f"b{number:03}") for number in range(MAX_BROKERS + 6)])
-    assert (len(network.brokers), network.omitted) == (MAX_BROKERS, 7)
+    network = known_network([told("own"), *(told(f"b{number}") for number in range(MAX_BROKERS + 5))])
+    assert (len(network.brokers), network.omitted) == (MAX_BROKERS, 6)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[str, ...]:
+    """The files of three brokers in a row; the last link does not take messages of two hops."""
+    links = {"a": ("b", 2), "b": ("c", 3)}
+    names = []
+    for number, name in enumerate("abc", 1):
+        target = links.get(name)
+        connector = (
+            ""
+            if target is None
+            else f'<networkConnector name="to-{target[0]}" userName="u" password="pw-4711" uri="static:(tcp://127.0.0.1:6100{target[1]})"/>'
+        )
+        path = tmp_path / f"{name}.xml"
+        path.write_text(FILES.format(name=name, port=61000 + number, links=connector))
+        names.append(str(path))
+    return tuple(names)
+
+
+def test_a_route_is_drawn_and_told_hop_by_hop_with_links_that_are_closed(files: tuple[str, ...]) -> None:
+    brokers = (told("a", link_to("b")), told("b"))
+    text = page_of(*brokers, path="/admin/network-map?from=a&destination=ORDERS&to=b", files=files)
+    assert "<li>a → b by to-b, priority -5 <small>" in text
+    assert text.count('class="way hop"') == 1
+    text = page_of(*brokers, path="/admin/network-map?from=a&destination=ORDERS&to=c", files=files)
+    assert "no route" in text and "the consumer is 2 hops away and consumerTTL is 1" in text
+    assert 'class="way closed"' in text and "in a file alone" in text
+    assert f"name={files[0].replace('/', '%2F')}&amp;line=3" in text
+
+
+@pytest.mark.parametrize(
+    ("query", "answer"),
+    [
+        ("from=x&destination=Q", "none of these files is that of broker &#39;x&#39;"),
+        ("from=a&destination=Q&selector=%29", "selector"),
+        ("from=a&destination=Q&to=b&kind=topic", "a → b by to-b"),
+    ],
+)
+def test_a_question_is_answered_or_told_to_be_wrong(files: tuple[str, ...], query: str, answer: str) -> None:
+    assert answer in page_of(told("a"), path=f"/admin/network-map?{query}", files=files)
+
+
+def test_a_route_needs_a_file() -> None:
+    assert "without a configuration file" in page_of(told("a"), path="/admin/network-map?destination=Q")
+
+
+def test_findings_lead_to_their_line_which_has_no_password(files: tuple[str, ...]) -> None:
+    text = page_of(told("a"), path="/admin/network-lint", files=files)
+    assert "fault 2" in text and "consumerTTL is 1" in text
+    line = page_of(told("a"), path=f"/admin/network-file?name={files[0]}&line=3", files=files)
+    assert 'class="meant"' in line and "networkConnector" in line
+    assert "pw-4711" not in line
+    assert "that is no line of" in page_of(path="/admin/network-file?name=/etc/passwd&line=1", files=files)
+
+
+def test_secrets_of_a_file_are_hidden() -> None:
+    text = (
+        'password="a" userPassword = "b" <password>c</password> trustStorePassword="d e" ssl://me:f@host secret = "g"'
+    )
+    assert not set("abcdefg").intersection(without_secrets(text).replace(HIDDEN, "").split('"'))
+    assert without_secrets(text).count(HIDDEN) == 6
+    assert "me:f" not in without_secrets(text) and "d e" not in without_secrets(text)

@@ -8,7 +8,7 @@ from urllib.parse import urljoin, urlsplit
 from starlette.testclient import TestClient
 
 from spanwire.management.attributes import BOOLEAN, INTEGER, LIST, NUMBER, OBJECT, ViewTable
-from spanwire.management.view_table import BROKER, QUEUES, STATUS_PARTS, TOPICS, VIEWS
+from spanwire.management.view_table import BROKER, LINKS, QUEUES, STATUS_PARTS, TOPICS, VIEWS
 from spanwire.web.routes import application
 from tests.support.fake_broker_link import SUMMARY, FakeBrokerLink
 
@@ -19,7 +19,7 @@ MAX_PAGES = 600
 ELEMENTS = frozenset(
     "a body br button code dd details div dl dt figcaption figure footer form h1 h2 head header html img input label li"
     " link main meta meter nav option p path pre script section select small span strong summary svg table tbody td"
-    " text textarea th thead time title tr ul".split()
+    " text textarea th thead time title tr ul circle datalist defs marker ol".split()
 )
 
 
@@ -84,6 +84,8 @@ def strange_broker() -> FakeBrokerLink:
     bodies: list[object] = [CANARY, {CANARY: CANARY}, [CANARY], {"base64": CANARY}]
     messages = [{**message, "body": body} for body in bodies]
     messages.append({"message_id": CANARY, "fault": CANARY, "properties": {"dlqDeliveryFailureCause": CANARY}})
+    told = {"name": CANARY, "id": CANARY, "kind": CANARY, "silence": CANARY, "links": [row_of(LINKS)]}
+    link.answers["network"] = {"brokers": [{**told, "silence": ""}, {**told, "name": f"{CANARY}3"}]}
     link.answers["browse"] = {"messages": messages, "looked": 5, "waiting": 5, "in_flight": 1}
     return link
 
@@ -113,6 +115,7 @@ def test_s18_markup_of_clients_is_text_on_every_page() -> None:
         "/admin/messages",
         "/admin/connection",
         "/admin/network-map",
+        "/admin/network-lint",
     ):
         assert any(one.startswith(path) for one in seen), path
 

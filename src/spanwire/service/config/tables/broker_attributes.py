@@ -96,6 +96,8 @@ WEB: Final = AttributeTable(
     WebConfiguration,
     Attribute("host", TEXT, "host"),
     Attribute("port", number("0 for a free port", 0, MAX_PORT), "port"),
+    Attribute("networkFiles", TEXT, "network_files", "none"),
+    Attribute("viewersSeeBodies", FLAG, "viewers_see_bodies"),
 )
 TRACING: Final = AttributeTable(
     TracingConfiguration,

@@ -78,5 +78,5 @@ export function follow() {
   source.addEventListener("unreachable", () => tell("The broker does not answer."));
   source.addEventListener("error", () => tell("The page does not follow changes."));
   document.addEventListener("visibilitychange", () => schedule());
-  if (main.querySelector(".chart")) setInterval(() => schedule(), CHART_MS);
+  if (main.querySelector(".chart, .map")) setInterval(() => schedule(), CHART_MS);
 }

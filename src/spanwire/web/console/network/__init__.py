@@ -1,5 +1,6 @@
-"""The map of the network, as one broker knows it.
+"""The map of the network, routes on it, and findings about its configurations.
 
-- A link of the broker itself is *seen*: its state and counters are those of the broker.
-- A link beyond is *reported*: the remote broker has announced consumers there. Its state is not known.
+- A link is *known* from a broker that has it, or *reported* where only consumers beyond it are known.
+- The *place* of a broker on the map follows from names and links alone, so nothing jumps when a state changes.
+- A *cluster* stands for brokers of a large network that have more links among each other than to others.
 """

@@ -1,4 +1,4 @@
-"""The brokers and links that one broker knows, from its links and the ways to consumers beyond them. Pure."""
+"""The brokers and links that a map shows, from what brokers have told and from the ways to consumers. Pure."""
 
 from __future__ import annotations
 
@@ -7,62 +7,157 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
-MAX_BROKERS: Final = 100  # brokers of a map; more are not legible, and each is made anew for every look at the page
+from spanwire.management.view_table import RUNNING
+
+MAX_BROKERS: Final = 1_000  # brokers of a map; a broker knows no more
+MAX_LINKS: Final = 5_000  # links of a map
+OWN: Final = "own"
+SPANWIRE: Final = "spanwire"
+ACTIVEMQ: Final = "activemq"
+REPORTED: Final = "reported"  # known by its consumers, or as the far end of a link
+SILENT: Final = "silent"
 
 Row = Mapping[str, object]
 
 
 @dataclass(slots=True)
 class KnownBroker:
-    """A broker of the map.
+    """A broker of the map; ``silence`` is the reason if it tells nothing, ``age_s`` the age of what it told."""
 
-    ``before`` is the broker over which it is known, None for the broker of the map. ``links`` are the rows of the links
-    that are seen; a broker without them is reported.
+    name: str
+    kind: str = REPORTED
+    silence: str = ""
+    age_s: float = 0.0
+
+
+@dataclass(slots=True)
+class KnownLink:
+    """One direction of a link: messages go from ``near`` to ``far``.
+
+    ``state`` is empty if nobody tells it. ``is_known`` is False for one that is reported by consumers beyond it. Of a
+    duplex link whose far end tells nothing, the way back has the messages that came over it alone.
     """
 
-    key: str
-    name: str
-    before: str | None
-    links: list[Row] = field(default_factory=list)
+    near: str
+    far: str
+    name: str = ""
+    state: str = ""
+    reason: str = ""
+    demand: float | None = None
+    waiting: float | None = None
+    in_flight: float | None = None
+    forwarded: float | None = None
+    rate: float | None = None
+    reconnects: float | None = None
+    uri: str = ""
+    is_duplex: bool = False
+    is_known: bool = True
+    is_direct: bool = True
+    destinations: tuple[str, ...] = ()
+
+    @property
+    def is_good(self) -> bool:
+        """Return True unless the link is known not to run."""
+        return self.state in (RUNNING, "")
 
 
 @dataclass(slots=True)
 class KnownNetwork:
-    """The brokers by key, nearest first. ``omitted`` counts the ones beyond `MAX_BROKERS`."""
+    """Brokers by name, the own one first, and all links. ``omitted`` counts brokers beyond `MAX_BROKERS`."""
 
+    own: str
     brokers: dict[str, KnownBroker]
-    reported: set[tuple[str, str]] = field(default_factory=set)
+    links: dict[tuple[str, str, str], KnownLink] = field(default_factory=dict)
     omitted: int = 0
 
+    def links_between(self, one: str, other: str) -> list[KnownLink]:
+        """Return the links from one broker to another."""
+        return [link for link in self.links.values() if (link.near, link.far) == (one, other)]
 
-def known_network(name: str, broker_id: str, links: Sequence[Row]) -> KnownNetwork:
-    """Return the network that a broker knows from the rows of its links, which have ``ways`` beside the view."""
-    own = broker_id or name
-    network = KnownNetwork({own: KnownBroker(own, name, None)})
-    omitted: set[str] = set()
-    for link in sorted(links, key=lambda row: (str(row.get("remote") or row.get("uri")), str(row.get("name")))):
-        remote = str(link.get("remote") or link.get("uri"))
-        key = next((way[0] for way in _ways(link)), remote)
-        _add(network, KnownBroker(key, remote, own), omitted)
-        if key in network.brokers:
-            network.brokers[key].links.append(link)
-    for link in links:
+
+def known_network(rows: Sequence[Row], status_links: Sequence[Row] = ()) -> KnownNetwork:
+    """Return the network of the rows that brokers have told, the own one first.
+
+    Args:
+        rows: as the control command ``network`` returns them.
+        status_links: links of the broker's status, which have ``ways`` to consumers beyond.
+    """
+    own = str(rows[0].get("name")) if rows else ""
+    network = KnownNetwork(own, {own: KnownBroker(own, OWN)})
+    names: dict[str, str] = {}
+    for row in rows:
+        name = str(row.get("name"))
+        names[str(row.get("id") or name)] = name
+        silence = str(row.get("silence") or "")
+        kind = OWN if name == own else SILENT if silence and not row.get("kind") else str(row.get("kind") or SPANWIRE)
+        _add(network, KnownBroker(name, kind, silence, _number(row.get("age_s")) or 0.0))
+    for row in rows:
+        for link in _rows(row.get("links")):
+            for direction in _directions(str(row.get("name")), link):
+                _link(network, direction)
+    for link in status_links:
         for way in _ways(link):
-            for near, far in pairwise(way):
-                _add(network, KnownBroker(far, far, near), omitted)
-                if near in network.brokers and far in network.brokers:
-                    network.reported.add((near, far))
-    network.omitted = len(omitted)
+            for near, far in pairwise([own, *(names.get(broker, broker) for broker in way)]):
+                if not network.links_between(near, far):
+                    _link(network, KnownLink(near, far, is_known=False))
     return network
 
 
-def _add(network: KnownNetwork, broker: KnownBroker, omitted: set[str]) -> None:
-    if broker.key in network.brokers:
-        return
+def _add(network: KnownNetwork, broker: KnownBroker) -> bool:
+    known = network.brokers.get(broker.name)
+    if known is not None:
+        if known.kind == REPORTED:
+            network.brokers[broker.name] = broker
+        return True
     if len(network.brokers) >= MAX_BROKERS:
-        omitted.add(broker.key)
-    elif broker.before in network.brokers:
-        network.brokers[broker.key] = broker
+        network.omitted += 1
+        return False
+    network.brokers[broker.name] = broker
+    return True
+
+
+def _link(network: KnownNetwork, link: KnownLink) -> None:
+    key = (link.near, link.far, link.name)
+    known = network.links.get(key)
+    if known is not None and (known.is_direct or not link.is_direct):
+        return
+    if link.near == link.far or (known is None and len(network.links) >= MAX_LINKS):
+        return
+    if _add(network, KnownBroker(link.near)) and _add(network, KnownBroker(link.far)):
+        network.links[key] = link
+
+
+def _directions(teller: str, row: Row) -> Iterator[KnownLink]:
+    """Yield the directions that a broker tells of a link; those that the other end knows better are not direct."""
+    other = str(row.get("remote") or row.get("uri") or "")
+    if not other:
+        return
+    name, state, reason = (str(row.get(key) or "") for key in ("name", "state", "reason"))
+    reconnects = _number(row.get("reconnects"))
+    listed = row.get("destinations")
+    destinations = tuple(str(one) for one in listed) if isinstance(listed, (list, tuple)) else ()
+    uri, is_duplex = str(row.get("uri") or ""), row.get("duplex") is True or row.get("accepted") is True
+    if row.get("incoming"):
+        yield KnownLink(other, teller, name, is_direct=False)
+        return
+    yield KnownLink(
+        teller, other, name, state, reason, _number(row.get("demand")), _number(row.get("waiting")),
+        _number(row.get("in_flight")), _number(row.get("dequeued")), _number(row.get("rate")), reconnects, uri,
+        is_duplex, destinations=destinations,
+    )  # fmt: skip
+    if is_duplex:
+        yield KnownLink(
+            other, teller, name, state, reason, forwarded=_number(row.get("received")),
+            rate=_number(row.get("received_rate")), reconnects=reconnects, is_duplex=True, is_direct=False,
+        )  # fmt: skip
+
+
+def _rows(value: object) -> list[Row]:
+    return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
+
+
+def _number(value: object) -> float | None:
+    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
 def _ways(link: Row) -> Iterator[list[str]]:

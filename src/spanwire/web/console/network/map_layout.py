@@ -1,111 +1,181 @@
-"""Places the brokers of a map: its own broker in the middle, others in columns by their distance. Pure.
+"""Draws a map: places of brokers or clusters on a grid, and a curve for each pair of linked ones.
 
-The places follow from the names alone, so brokers do not jump when a state or counter changes.
+The places follow from names and links, so brokers do not jump when a state or counter changes.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+import math
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Final, cast
 
-from spanwire.web.console.network.known_network import KnownBroker, KnownNetwork
+from spanwire import registry
+from spanwire.web.console.network.known_network import KnownLink, KnownNetwork
 
-WIDTH: Final = 200  # units of a box
-HEIGHT: Final = 44
-ROW: Final = 58
-COLUMN: Final = 300
+MOST_DRAWN: Final = 100  # brokers that are legible on a screen; more are drawn as clusters, or around one of them
+CELL_X: Final = 150  # units; a cell has one broker with its name
+CELL_Y: Final = 74
 MARGIN: Final = 12
-ONE_SIDE: Final = 6  # remote brokers that all stand on the right; more stand on both sides
+SPARE: Final = 1.9  # cells for each broker, so that the layout keeps its shape
+BOW: Final = 9  # units by which the two directions of a link stand apart
+RADIUS: Final = 9
+CLUSTER_RADIUS: Final = 16
+REMEMBERED: Final = 32  # layouts of networks that have not changed since
+
+Edge = tuple[str, str]
+Positions = Callable[[Sequence[str], Sequence[Edge]], dict[str, tuple[float, float]]]
+Communities = Callable[[Sequence[str], Sequence[Edge]], list[list[str]]]
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The upper left corner of a broker's box."""
+    """The middle of a broker or cluster; ``members`` are the brokers of a cluster, one for a broker."""
 
-    broker: KnownBroker
+    name: str
     x: float
     y: float
+    members: tuple[str, ...]
+
+    @property
+    def radius(self) -> int:
+        """Return the radius of the circle."""
+        return RADIUS if len(self.members) == 1 else CLUSTER_RADIUS
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Curve:
-    """The path of a link between two boxes; ``is_seen`` is False for one that is reported."""
+    """All links of one direction between two places."""
 
-    near: KnownBroker
-    far: KnownBroker
+    near: str
+    far: str
     path: str
-    is_seen: bool
+    links: list[KnownLink]
+
+    @property
+    def kind(self) -> str:
+        """Return the class of the curve: the worst of its links counts."""
+        if not all(link.is_good for link in self.links):
+            return "bad"
+        return "good" if any(link.state for link in self.links) else "reported"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class MapLayout:
-    """A drawn map and its size."""
+    """A drawn map and its size; ``is_clustered`` if places are clusters, ``beyond`` counts brokers not drawn."""
 
     places: list[Place]
-    curves: list[Curve]
-    width: float
-    height: float
+    curves: list[Curve] = field(default_factory=list)
+    width: float = 0
+    height: float = 0
+    is_clustered: bool = False
+    beyond: int = 0
 
 
-def layout(network: KnownNetwork) -> MapLayout:
-    """Return the places of all brokers, and the curves of all links."""
-    below: dict[str, list[KnownBroker]] = {key: [] for key in network.brokers}
-    for broker in network.brokers.values():
-        if broker.before is not None:
-            below[broker.before].append(broker)
-    own = next(iter(network.brokers.values()))
-    peers = below[own.key]
-    half = (len(peers) + 1) // 2 if len(peers) > ONE_SIDE else len(peers)
-    at: dict[str, tuple[float, float]] = {}
-    heights = [
-        _column(side, below, at, sign) for side, sign in ((peers[:half], 1), (peers[half:], -1)) if side
-    ]  # fmt: skip
-    most = max([*heights, 1.0])
-    if len(heights) == 2:
-        for key, (x, y) in at.items():
-            at[key] = x, y + (most - heights[0 if x > 0 else 1]) / 2
-    at[own.key] = 0, (most - 1) / 2
-    left = min(x for x, _ in at.values())
+def layout(network: KnownNetwork, around: str = "") -> MapLayout:
+    """Return the map of a network.
+
+    A network of more than `MOST_DRAWN` brokers is drawn as clusters; with ``around`` the nearest brokers of that one.
+    """
+    names = list(network.brokers)
+    edges = [(link.near, link.far) for link in network.links.values()]
+    if around in network.brokers and len(names) > MOST_DRAWN:
+        names = _nearest(around, edges)
+    is_clustered = len(names) > MOST_DRAWN
+    groups = _clusters(tuple(sorted(names)), tuple(sorted(set(edges)))) if is_clustered else tuple(
+        (name, (name,)) for name in sorted(names)
+    )  # fmt: skip
+    group_of = {member: name for name, members in groups for member in members}
+    joined: dict[Edge, list[KnownLink]] = defaultdict(list)
+    for link in network.links.values():
+        near, far = group_of.get(link.near), group_of.get(link.far)
+        if near is not None and far is not None and near != far:
+            joined[near, far].append(link)
+    at = _cells(tuple(name for name, _ in groups), tuple(sorted(joined)))
     places = {
-        key: Place(network.brokers[key], MARGIN + (x - left) * COLUMN, MARGIN + y * ROW) for key, (x, y) in at.items()
+        name: Place(name, MARGIN + (x + 0.5) * CELL_X, MARGIN + (y + 0.5) * CELL_Y - 12, members)
+        for name, members in groups
+        for x, y in [at[name]]
     }
-    pairs = [(own.key, peer.key) for peer in peers] + sorted(network.reported)
-    curves = [
-        Curve(places[near].broker, places[far].broker, _path(places[near], places[far]), near == own.key)
-        for near, far in dict.fromkeys(pairs)
-        if far != own.key
-    ]
-    right = max(place.x for place in places.values())
-    return MapLayout(list(places.values()), curves, right + WIDTH + MARGIN, most * ROW - ROW + HEIGHT + 2 * MARGIN)
+    curves = [Curve(near, far, _path(places[near], places[far]), links) for (near, far), links in joined.items()]
+    return MapLayout(
+        list(places.values()),
+        curves,
+        2 * MARGIN + CELL_X * (1 + max(x for x, _ in at.values())),
+        2 * MARGIN + CELL_Y * (1 + max(y for _, y in at.values())),
+        is_clustered,
+        len(network.brokers) - sum(len(members) for _, members in groups),
+    )
 
 
-def _column(
-    brokers: list[KnownBroker], below: dict[str, list[KnownBroker]], at: dict[str, tuple[float, float]], sign: int
-) -> float:
-    """Place the brokers of one side, with those behind them; return the number of rows."""
-    row = 0.0
-    waiting = [(broker, 1, False) for broker in reversed(brokers)]
-    while waiting:
-        broker, depth, is_done = waiting.pop()
-        behind = below[broker.key]
-        if behind and not is_done:
-            waiting.append((broker, depth, True))
-            waiting += [(one, depth + 1, False) for one in reversed(behind)]
-            continue
-        if behind:
-            rows = [at[one.key][1] for one in behind]
-            at[broker.key] = sign * depth, (min(rows) + max(rows)) / 2
-        else:
-            at[broker.key] = sign * depth, row
-            row += 1
-    return row
+def _nearest(start: str, edges: Iterable[Edge]) -> list[str]:
+    """Return the brokers nearest to one, `MOST_DRAWN` at most."""
+    beside: dict[str, set[str]] = defaultdict(set)
+    for near, far in edges:
+        beside[near].add(far)
+        beside[far].add(near)
+    found, waiting = {start: None}, deque([start])
+    while waiting and len(found) < MOST_DRAWN:
+        for name in sorted(beside[waiting.popleft()]):
+            if name not in found and len(found) < MOST_DRAWN:
+                found[name] = None
+                waiting.append(name)
+    return list(found)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _clusters(names: tuple[str, ...], edges: tuple[Edge, ...]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return the clusters, each under the name of its broker with most links; small ones beyond the limit are one."""
+    find = cast(Communities, registry.load(registry.MAP_COMMUNITIES))
+    degrees: dict[str, int] = defaultdict(int)
+    for near, far in edges:
+        degrees[near] += 1
+        degrees[far] += 1
+    groups = find(names, edges)
+    rest = [name for group in groups[MOST_DRAWN - 1 :] for name in group]
+    groups = [*groups[: MOST_DRAWN - 1], *([sorted(rest)] if rest else [])]
+    return tuple((min(group, key=lambda name: (-degrees[name], name)), tuple(group)) for group in groups)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _cells(names: tuple[str, ...], edges: tuple[Edge, ...]) -> dict[str, tuple[int, int]]:
+    """Return a cell of the grid for each name: the nearest free one to its position."""
+    if len(names) < 3:
+        return {name: (2 * number, 0) for number, name in enumerate(names)}
+    place = cast(Positions, registry.load(registry.MAP_POSITIONS))
+    found = place(names, edges)
+    across = max(3, math.ceil(math.sqrt(len(names) * SPARE * CELL_Y / CELL_X * 1.6)))
+    down = max(2, math.ceil(len(names) * SPARE / across))
+    (left, right), (top, low) = (_ends([at[axis] for at in found.values()]) for axis in (0, 1))
+    free = {(x, y) for x in range(across) for y in range(down)}
+    cells: dict[str, tuple[int, int]] = {}
+    for name in sorted(found, key=lambda one: (abs(found[one][0]) + abs(found[one][1]), one)):
+        x = (found[name][0] - left) / (right - left) * (across - 1)
+        y = (found[name][1] - top) / (low - top) * (down - 1)
+        cell = min(free, key=lambda one: ((one[0] - x) ** 2 + (one[1] - y) ** 2, one))
+        free.discard(cell)
+        cells[name] = cell
+    first_x, first_y = min(x for x, _ in cells.values()), min(y for _, y in cells.values())
+    return {name: (x - first_x, y - first_y) for name, (x, y) in cells.items()}
+
+
+def _ends(values: list[float]) -> tuple[float, float]:
+    return (min(values), max(values)) if min(values) < max(values) else (min(values), min(values) + 1)
 
 
 def _path(near: Place, far: Place) -> str:
-    if near.x == far.x:
-        x, bow = near.x + WIDTH, 40
-        return f"M{x:g} {near.y + HEIGHT / 2:g}c{bow} 0 {bow} {far.y - near.y:g} 0 {far.y - near.y:g}"
-    begin, end = (near, far) if near.x < far.x else (far, near)
-    x, middle = begin.x + WIDTH, (begin.x + WIDTH + end.x) / 2
-    top, low = begin.y + HEIGHT / 2, end.y + HEIGHT / 2
-    return f"M{x:g} {top:g}C{middle:g} {top:g} {middle:g} {low:g} {end.x:g} {low:g}"
+    """Return a curve from one circle to another, which leaves room beside it for the way back."""
+    across, down = far.x - near.x, far.y - near.y
+    length = math.hypot(across, down)
+    unit_x, unit_y = across / length, down / length
+    begin, end = near.radius + 2, length - far.radius - 8
+    side = min(BOW, length / 8)
+    middle_x = near.x + across / 2 - unit_y * side * 2
+    middle_y = near.y + down / 2 + unit_x * side * 2
+    return (
+        f"M{near.x + unit_x * begin - unit_y * side / 2:.1f} {near.y + unit_y * begin + unit_x * side / 2:.1f}"
+        f"Q{middle_x:.1f} {middle_y:.1f} "
+        f"{near.x + unit_x * end - unit_y * side / 2:.1f} {near.y + unit_y * end + unit_x * side / 2:.1f}"
+    )
