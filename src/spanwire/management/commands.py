@@ -1,4 +1,4 @@
-"""The operations of the control socket that need the broker alone."""
+"""The operations of the control socket that need the broker alone, and its view of pipelines."""
 
 from __future__ import annotations
 
@@ -44,4 +44,14 @@ def broker_operations(
         "jobs-remove": JobRemoval(broker.overview, broker.assembly.operator_actions, clock, wake).remove,
         "disconnect": administration.disconnect,
         "task-cancel": tasks.cancel,
+    }
+
+
+def pipelines(broker: Broker) -> dict[str, object]:
+    """Return the published statuses of pipelines as their texts, and all cursors and sinks, for an operator."""
+    parts = broker.assembly
+    return {
+        "pipelines": parts.statuses.rows(None),
+        "cursors": parts.cursors.rows(None, ""),
+        "sinks": parts.sinks.rows(None, ""),
     }

@@ -152,7 +152,7 @@ OPERATIONS: Final = (
               BRIDGES),
 )  # fmt: skip
 READING: Final = (
-    "status", "summary", "destination", "changes", "ages", "network", *(view.command for view in VIEWS),
+    "status", "summary", "destination", "changes", "ages", "network", "pipelines", *(view.command for view in VIEWS),
 )  # fmt: skip
 # Commands of the control socket for the holder of a handle. A command that is not listed is refused.
 COMMAND_ROLES: Final[dict[str, Role]] = {

@@ -26,7 +26,7 @@ from spanwire.broker.policy.policy_map import PolicyMap
 from spanwire.broker.ports import AdvisoryFormat
 from spanwire.discovery.addresses.address import read_address
 from spanwire.logs.levels import log_level
-from spanwire.management.commands import broker_operations
+from spanwire.management.commands import broker_operations, pipelines
 from spanwire.management.control import Command, ControlServer, Operation
 from spanwire.management.destination_feed import DestinationFeed
 from spanwire.management.handles import Handles
@@ -399,6 +399,7 @@ class BrokerService:
         realm = web_realm(self.configuration.web)
         commands: dict[str, Command] = {
             **view.commands(),
+            "pipelines": lambda: pipelines(broker),
             "tasks": tasks.views,
             "link-destinations": self._networking.count_rows,
             "ping": lambda: {"name": broker.name, "pid": os.getpid()},

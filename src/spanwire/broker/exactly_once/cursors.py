@@ -234,10 +234,10 @@ class Cursors:
         cursor.check_range(start, end)
         return cursor
 
-    def rows(self, state: ConnectionState, name: str) -> list[dict[str, object]]:
-        """Return rows of all cursors, or of cursor ``name``, within the rights of the connection."""
+    def rows(self, state: ConnectionState | None, name: str) -> list[dict[str, object]]:
+        """Return rows of all cursors, or of cursor ``name``, within the rights of the connection, if there is one."""
         cursors = [cursor for cursor in self._cursors.values() if not name or cursor.name == name]
-        return [cursor.row() for cursor in cursors if self._may_see(state, cursor)]
+        return [cursor.row() for cursor in cursors if state is None or self._may_see(state, cursor)]
 
     def _check_store(self) -> None:
         if self._context.store is None:

@@ -137,10 +137,10 @@ class Sinks:
         """Forget a sink without parts."""
         del self._sinks[sink.query]
 
-    def rows(self, state: ConnectionState, query: str) -> list[dict[str, object]]:
-        """Return rows of all sinks, or of sink ``query``, within the rights of the connection."""
+    def rows(self, state: ConnectionState | None, query: str) -> list[dict[str, object]]:
+        """Return rows of all sinks, or of sink ``query``, within the rights of the connection, if there is one."""
         sinks = [sink for sink in self._sinks.values() if not query or sink.query == query]
-        return [sink.row() for sink in sinks if self._may_use(state, sink)]
+        return [sink.row() for sink in sinks if state is None or self._may_use(state, sink)]
 
     def stage(self, state: ConnectionState, key: PartKey, epoch: int) -> Staging:
         """Return the stager for a transaction whose sends belong to the part ``key``.

@@ -19,6 +19,7 @@ from spanwire.web.console.pages import (
     message_pages,
     other_lists,
     overview,
+    pipelines,
 )
 from spanwire.web.console.pages.list_pages import show_list
 from spanwire.web.console.rendering import LOGIN, refusal
@@ -43,6 +44,7 @@ CONSOLE_ROUTES: Final = (
     _row("GET", map_page.PATH, Role.VIEW, map_page.show_map, "the map of the network"),
     _row("GET", lint_page.PATH, Role.VIEW, lint_page.show_findings, "findings about the configurations of the network"),
     _row("GET", lint_page.LINES_PATH, Role.ADMIN, lint_page.show_lines, "lines of a configuration file"),
+    _row("GET", pipelines.PATH, Role.VIEW, pipelines.show_pipelines, "pipelines that publish their status here"),
     _row("GET", "/admin/connection", Role.VIEW, destinations.show_connection, "one connection"),
     *(
         _row("GET", listed.path, Role.VIEW, partial(show_list, listed), listed.view.meaning)

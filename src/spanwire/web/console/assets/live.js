@@ -76,7 +76,10 @@ export function follow() {
   });
   for (const view of views.split(",")) source.addEventListener(view, () => schedule());
   source.addEventListener("unreachable", () => tell("The broker does not answer."));
-  source.addEventListener("error", () => tell("The page does not follow changes."));
+  source.addEventListener("error", () => {
+    tell("The page does not follow changes.");
+    if (source.readyState === EventSource.CLOSED) schedule(LEAST_MS); // the load finds out if the session has ended
+  });
   document.addEventListener("visibilitychange", () => schedule());
   if (main.querySelector(".chart, .map")) setInterval(() => schedule(), CHART_MS);
 }
