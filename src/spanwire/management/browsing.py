@@ -20,6 +20,7 @@ from spanwire.selector.parser import parse_selector
 View = dict[str, object]
 ReadStored = Callable[[Destination, list[int]], Awaitable[list[Message | None]]]
 MAX_SHOWN: Final = 400  # messages of one answer; ActiveMQ's maxBrowsePageSize
+MAX_SKIPPED: Final = 100_000  # messages before the first one shown; a list of their sequences takes some 8 MB
 MAX_SCANNED: Final = 10_000  # messages compared with a selector; about 20 MB of sequences and references
 SLICE: Final = 50  # messages read in one turn of the loop
 MAX_OUT: Final = 100  # unacknowledged messages of a queue whose times are compared; bounds the work of a turn
@@ -85,17 +86,30 @@ class QueueAges:
 class QueueBrowsing:
     """Browses queues without access checks, because an operator is no client."""
 
-    def __init__(self, broker: BrowsedBroker, read_stored: ReadStored) -> None:
+    def __init__(self, broker: BrowsedBroker, read_stored: ReadStored, *, viewers_see_bodies: bool = False) -> None:
+        """``viewers_see_bodies`` is the setting of ``<web>`` for users who may only look."""
         self._broker: Final = broker
         self._read_stored: Final = read_stored
+        self._viewers_see_bodies: Final = viewers_see_bodies
+
+    async def headers(self, arguments: Mapping[str, object]) -> View:
+        """Return messages as `browse` does, without bodies unless the setting shows them to users who may only look."""
+        answer = await self.browse(arguments)
+        shown = answer["messages"]
+        assert isinstance(shown, list)
+        if not self._viewers_see_bodies:
+            answer["messages"] = [{key: value for key, value in one.items() if key != "body"} for one in shown]
+        return {**answer, "bodies": self._viewers_see_bodies}
 
     async def browse(self, arguments: Mapping[str, object]) -> View:
         """Return at most ``limit`` messages of the queue ``destination`` that match ``selector``.
 
+        ``skip`` messages at the front of the queue are left out.
+
         Returns:
             ``messages`` in the order of dispatch, ``waiting``, the number of pending messages,
-            ``in_flight``, the number of messages at consumers (not shown), and ``looked``, the
-            number of messages compared with the selector.
+            ``in_flight``, the number of messages at consumers (not shown), ``looked``, the number of messages compared
+            with the selector, and ``next``, the number to skip for the messages behind these.
 
         Raises:
             ConfigurationError: an argument is invalid, or there is no such queue
@@ -110,12 +124,20 @@ class QueueBrowsing:
             raise ConfigurationError(f"there is no queue {destination.name[:80]}; spanwire dstat queues lists them")
         parsed = parse_selector(selector) if isinstance(selector, str) and selector.strip() else None
         at_most = min(limit, MAX_SHOWN) if isinstance(limit, int) and limit > 0 else MAX_SHOWN
-        views, scanned = await self._select(queue, parsed, at_most)
-        return {"messages": views, "waiting": queue.waiting(), "in_flight": queue.in_flight, "looked": scanned}
+        asked = arguments.get("skip")
+        skip = min(asked, MAX_SKIPPED) if isinstance(asked, int) and asked > 0 else 0
+        views, scanned = await self._select(queue, parsed, at_most, skip)
+        return {
+            "messages": views,
+            "waiting": queue.waiting(),
+            "in_flight": queue.in_flight,
+            "looked": scanned,
+            "next": skip + scanned,
+        }
 
-    async def _select(self, queue: Queue, parsed: Selector | None, at_most: int) -> tuple[list[View], int]:
+    async def _select(self, queue: Queue, parsed: Selector | None, at_most: int, skip: int) -> tuple[list[View], int]:
         values = MessageEvaluationContext(self._broker.formats)
-        pending = queue.oldest(at_most if parsed is None else MAX_SCANNED)
+        pending = queue.oldest(skip + (at_most if parsed is None else MAX_SCANNED))[skip:]
         views: list[View] = []
         scanned = size = 0
         while scanned < len(pending) and len(views) < at_most and size < MAX_BYTES:

@@ -15,15 +15,26 @@ from spanwire.transports.base import Clock
 
 
 def broker_operations(
-    broker: Broker, clock: Clock, wake: Callable[[], None], read_stored: ReadStored, tasks: Tasks
+    broker: Broker,
+    clock: Clock,
+    wake: Callable[[], None],
+    read_stored: ReadStored,
+    tasks: Tasks,
+    *,
+    viewers_see_bodies: bool = False,
 ) -> dict[str, Operation]:
-    """Return the operations by their names; ``wake`` ends a turn of the loop soon."""
+    """Return the operations by their names; ``wake`` ends a turn of the loop soon.
+
+    ``viewers_see_bodies`` shows the bodies of messages to users who may only look.
+    """
+    browsing = QueueBrowsing(broker, read_stored, viewers_see_bodies=viewers_see_bodies)
     queues = QueueOperations(broker.operations, clock, wake)
     administration = BrokerAdministration(broker.administration, clock, wake)
     actions = BrokerActions(broker.assembly.operator_actions, broker.administration, broker.formats, clock, wake)
     return {
         "ages": QueueAges(broker.overview, read_stored).ages,
-        "browse": QueueBrowsing(broker, read_stored).browse,
+        "browse": browsing.browse,
+        "headers": browsing.headers,
         "purge": tasks.startable("purge", queues.purge),
         "retry": tasks.startable("retry", queues.retry),
         "move": tasks.startable("move", queues.move),

@@ -63,6 +63,9 @@ CONNECTORS: Final = (Argument("connectors", LIST, "names of network connectors",
 LISTENERS: Final = (Argument("connectors", LIST, "names of connectors", required=True),)
 BRIDGES: Final = (Argument("bridges", LIST, "names of bridges", required=True),)
 MOST: Final = Argument("limit", INTEGER, "most messages", least=0)
+LIFETIME: Final = Argument(
+    "lifetime_ms", INTEGER, "another time to live in milliseconds, 0 for none; else as they were sent", least=0
+)
 LATER: Final = Argument("as_task", BOOLEAN, "true for an answer at once, with the id of a task")
 TARGET: Final = Argument("target", TEXT, "queue or topic that gets the messages", required=True)
 XID: Final = Argument("xid", TEXT, "id of the branch", required=True)
@@ -82,7 +85,8 @@ MESSAGE: Final = (
 )
 OPERATIONS: Final = (
     Operation("/queues/{name}/browse", "browse", Role.OPERATE, "show pending messages and leave them in the queue",
-              (SELECTOR, Argument("limit", INTEGER, "most messages, 400 at most", least=1)), QUEUE),
+              (SELECTOR, Argument("limit", INTEGER, "most messages, 400 at most", least=1),
+               Argument("skip", INTEGER, "messages at the front that are left out", least=0, most=100_000)), QUEUE),
     Operation("/queues/{name}/purge", "purge", Role.OPERATE, "remove pending messages", (SELECTOR, MOST, LATER), QUEUE),
     Operation("/queues/{name}/move", "move", Role.OPERATE, "move pending messages to another queue or topic",
               (TARGET, SELECTOR, MOST, LATER), QUEUE),
@@ -91,7 +95,7 @@ OPERATIONS: Final = (
     Operation("/queues/{name}/send", "send", Role.OPERATE, SENDS, MESSAGE, QUEUE),
     Operation("/topics/{name}/send", "send", Role.OPERATE, SENDS, MESSAGE, TOPIC),
     Operation("/queues/{name}/retry", "retry", Role.OPERATE, "send dead letters back to their destinations",
-              (SELECTOR, MOST, LATER), QUEUE),
+              (SELECTOR, MOST, LIFETIME, LATER), QUEUE),
     Operation("/queues/{name}/pause", "pause", Role.OPERATE, "stop the dispatch", subject=QUEUE),
     Operation("/queues/{name}/resume", "resume", Role.OPERATE, "dispatch again", subject=QUEUE),
     Operation("/queues/{name}/create", "create", Role.ADMIN, "create a queue", subject=QUEUE),
@@ -152,7 +156,8 @@ OPERATIONS: Final = (
               BRIDGES),
 )  # fmt: skip
 READING: Final = (
-    "status", "summary", "destination", "changes", "ages", "network", "pipelines", *(view.command for view in VIEWS),
+    "status", "summary", "destination", "changes", "ages", "network", "pipelines", "headers",
+    *(view.command for view in VIEWS),
 )  # fmt: skip
 # Commands of the control socket for the holder of a handle. A command that is not listed is refused.
 COMMAND_ROLES: Final[dict[str, Role]] = {

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
-from spanwire.broker.admin.queue_operations import OperationObserver
+from spanwire.broker.admin.queue_operations import SAME_LIFETIME, OperationObserver
 from spanwire.management.tasks import PROGRESS, Progress
 from spanwire.model.destination import QUEUE, Destination, parse_destination
 from spanwire.model.environment import Time
@@ -16,6 +16,7 @@ from spanwire.transports.base import Clock
 
 View = dict[str, object]
 NO_LIMIT: Final = 1 << 62
+MAX_LIFETIME_MS: Final = 1 << 53  # the largest whole number of JSON that all programs read alike
 MAX_NAMES: Final = 100  # names in one request; a pattern covers more queues
 
 
@@ -33,9 +34,15 @@ class OperatedQueues(Protocol):
         ...
 
     def retry(
-        self, destination: Destination, selector: str | None, observer: OperationObserver, limit: int, now: Time
+        self,
+        destination: Destination,
+        selector: str | None,
+        observer: OperationObserver,
+        limit: int,
+        now: Time,
+        lifetime_ms: int = SAME_LIFETIME,
     ) -> None:
-        """Send dead letters back to their destinations."""
+        """Send dead letters back to their destinations, with another time to live if ``lifetime_ms`` is one."""
         ...
 
     def transfer(
@@ -87,6 +94,8 @@ class QueueOperations:
     async def retry(self, arguments: Mapping[str, object]) -> list[View]:
         """Send at most ``limit`` dead letters of the queues ``destinations`` back.
 
+        ``lifetime_ms`` replaces their time to live, 0 for none.
+
         Returns:
             ``destination``, ``retried`` and ``left`` for each queue; ``left`` counts matching messages that are no dead
             letters or whose destination is gone.
@@ -95,9 +104,22 @@ class QueueOperations:
             ConfigurationError: an argument is invalid, or there is no such queue
             JmsError: the broker refuses
         """
+        lifetime_ms = arguments.get("lifetime_ms", SAME_LIFETIME)
+        if (
+            not isinstance(lifetime_ms, int)
+            or isinstance(lifetime_ms, bool)
+            or not -1 <= lifetime_ms <= MAX_LIFETIME_MS
+        ):
+            raise ConfigurationError(f"lifetime_ms is no number of milliseconds up to {MAX_LIFETIME_MS}")
+
+        def operate(
+            queue: Destination, selector: str | None, observer: OperationObserver, most: int, now: Time
+        ) -> None:
+            self._queues.retry(queue, selector, observer, most, now, lifetime_ms)
+
         return [
             {"destination": queue.qualified_name, "retried": count, "left": skipped}
-            for queue, count, skipped in await self._all(arguments, self._queues.retry)
+            for queue, count, skipped in await self._all(arguments, operate)
         ]
 
     async def move(self, arguments: Mapping[str, object]) -> list[View]:

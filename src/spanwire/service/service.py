@@ -52,7 +52,7 @@ from spanwire.service.security import Security
 from spanwire.service.standby import Standby, Waits
 from spanwire.service.stored_reads import StoredReads
 from spanwire.service.usage import usage_limits
-from spanwire.service.web_keys import console_settings, read_keys, web_keys
+from spanwire.service.web_keys import console_settings, read_keys, shows_bodies, web_keys
 from spanwire.service.web_process import WebProcess
 from spanwire.service.web_realm import web_realm
 from spanwire.transports.admission import Admission, ReceiveBudget
@@ -411,7 +411,9 @@ class BrokerService:
         connectors = ConnectorOperations(self.connectors, self._start_connector, self._networking.withdraw)
         handles = Handles(broker.administration, clock, lambda: self._security.is_open, realm=realm)
         operations: dict[str, Operation] = {
-            **broker_operations(broker, clock, self.wake, self.read_stored, tasks),
+            **broker_operations(
+                broker, clock, self.wake, self.read_stored, tasks, viewers_see_bodies=shows_bodies(self.configuration)
+            ),
             "login": handles.login,
             "destination": view.destination,
             "changes": DestinationFeed(broker.overview.destination_changes, clock).changes,

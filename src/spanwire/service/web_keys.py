@@ -63,15 +63,16 @@ def _values(tls: TlsSettings) -> dict[str, object]:
     }
 
 
+def shows_bodies(configuration: BrokerConfiguration) -> bool:
+    """Return True if users who may only look are shown the bodies of messages."""
+    return configuration.web is not None and configuration.web.viewers_see_bodies
+
+
 def console_settings(configuration: BrokerConfiguration) -> dict[str, object]:
-    """Return the settings of the console: files of the network, the broker's own first, and what viewers see."""
-    web = configuration.web
+    """Return the settings of the console: the files of the network, the broker's own first."""
     source = configuration.source
     if not source or not Path(source).is_file():
-        return {"network_files": [], "viewers_see_bodies": web is not None and web.viewers_see_bodies}
-    own = Path(source).absolute()
-    others = [own.parent / name.strip() for name in (web.network_files if web else "").split(",") if name.strip()]
-    return {
-        "network_files": [str(name) for name in dict.fromkeys([own, *others])],
-        "viewers_see_bodies": web is not None and web.viewers_see_bodies,
-    }
+        return {"network_files": []}
+    own, names = Path(source).absolute(), "" if configuration.web is None else configuration.web.network_files
+    others = [own.parent / name.strip() for name in names.split(",") if name.strip()]
+    return {"network_files": [str(name) for name in dict.fromkeys([own, *others])]}

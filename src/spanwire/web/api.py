@@ -19,7 +19,6 @@ from spanwire.web.problems import ProblemError
 
 PREFIX: Final = "/api/v1"
 ONE: Final = ("browse", "send")  # commands for one destination; others take a list
-PATTERN_CHARACTERS: Final = "*>,"  # of names that stand for several destinations
 WILDCARDS: Final = "*>"  # of durable subscriptions to several topics; no topic counts their messages
 
 Reader = Callable[[str], Awaitable[object]]
@@ -96,8 +95,11 @@ async def run(operation: Operation, arguments: dict[str, object], call: Call) ->
 
 
 def subject(operation: Operation, names: Sequence[str]) -> dict[str, object]:
-    """Return the argument that has the destinations with some names. Raises `ProblemError` for a pattern."""
-    if any(set(name) & set(PATTERN_CHARACTERS) for name in names):
+    """Return the argument that has the destinations with some names. Raises `ProblemError` for a pattern.
+
+    A part of a name may have ``*`` and ``>``; alone between two dots they stand for several destinations.
+    """
+    if any("," in name or set(name.split(".")) & set(WILDCARDS) for name in names):
         raise ProblemError(HTTPStatus.BAD_REQUEST, "the path names one destination, not a pattern")
     destinations = [f"{'queue' if operation.subject == QUEUE else 'topic'}://{name}" for name in names]
     return {"destination": destinations[0]} if operation.command in ONE else {"destinations": destinations}

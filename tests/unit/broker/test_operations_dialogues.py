@@ -15,6 +15,7 @@ from spanwire.broker.policy.dead_letter_strategy import DeadLetterStrategy, Indi
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.queue.page import SLICE_MESSAGES
 from spanwire.broker.queue.pending_messages import MAX_RESIDENT_MESSAGES
+from spanwire.broker.queue.queue import Queue
 from spanwire.broker.reserved_destinations import CONTROL
 from spanwire.broker.routing.dead_letters import CAUSE
 from spanwire.model.acks import POISON_ACK
@@ -511,3 +512,22 @@ def test_a_restart_ends_a_pause() -> None:
     listener = again.peer("c").consumes(QUEUE)
     again.settle()
     assert (listener.takes(), again.view(QUEUE).paused) == (["1"], False)
+
+
+def test_a_retried_message_gets_another_time_to_live_if_one_is_asked_for() -> None:
+    stage = Stage()
+    for lifetime_ms, expires in ((0, False), (5_000, True)):
+        producer = stage.peer(f"p{lifetime_ms}")
+        producer.sends(QUEUE, "dies", expiration_ms=stage.now.wall_ms + 10)
+        stage.waits(60)
+        observer = Observer()
+        stage.broker.operations.retry(destination(DLQ), None, observer, ALL, stage.now, lifetime_ms)
+        stage.settle()
+        queue = stage.broker.find_destination(destination(QUEUE))
+        assert isinstance(queue, Queue)
+        (found,) = [message for _, message in queue.oldest(9) if message is not None]
+        assert (found.expiration_ms == stage.now.wall_ms + lifetime_ms) is expires
+        assert (found.expiration_ms == 0) is not expires
+        assert found.broker_path == ()
+        removes(stage)
+        stage.settle()

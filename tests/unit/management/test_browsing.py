@@ -53,6 +53,28 @@ def test_a_selector_and_a_limit_choose() -> None:
     assert len(numbers(look.shows(limit=10_000))) == 200
 
 
+def test_a_queue_is_browsed_page_by_page_beyond_the_most_of_one_answer() -> None:
+    look = Look(1_000)
+    found, seen = look.shows(), [0]
+    while seen[-1] < 1_000:
+        assert numbers(found)[0] == seen[-1]
+        behind = found["next"]
+        assert isinstance(behind, int) and behind > seen[-1]
+        seen.append(behind)
+        found = look.shows(skip=behind)
+    assert seen == [0, 400, 800, 1_000]
+    assert numbers(found) == []
+    assert numbers(look.shows(selector="n > 950", skip=900, limit=1)) == [951]
+
+
+def test_users_who_may_only_look_see_no_bodies_unless_the_configuration_shows_them() -> None:
+    look = Look(1)
+    hidden = asyncio.run(look.browsing.headers({"destination": "Q"}))
+    assert (numbers(hidden), hidden["bodies"], "m0" in str(hidden)) == ([0], False, False)
+    shows = QueueBrowsing(look.stage.broker, look.read, viewers_see_bodies=True)
+    assert "m0" in str(asyncio.run(shows.headers({"destination": "Q"})))
+
+
 def test_what_consumers_hold_is_counted_and_not_shown() -> None:
     look = Look(2)
     look.stage.peer("c").consumes(QUEUE, prefetch=1)

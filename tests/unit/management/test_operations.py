@@ -38,9 +38,15 @@ class Queues:
         observer.on_finished(3, 0)
 
     def retry(
-        self, destination: Destination, selector: str | None, observer: OperationObserver, limit: int, now: Time
+        self,
+        destination: Destination,
+        selector: str | None,
+        observer: OperationObserver,
+        limit: int,
+        now: Time,
+        lifetime_ms: int = -1,
     ) -> None:
-        self.asked.append(("retry", destination.name, selector, limit))
+        self.asked.append(("retry", destination.name, selector, limit if lifetime_ms < 0 else lifetime_ms))
         observer.on_finished(2, 1)
         observer.on_finished(9, 9)  # only the first word counts
 

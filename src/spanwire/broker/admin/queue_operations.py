@@ -32,6 +32,7 @@ from spanwire.selector.parser import parse_selector
 
 PAGE_MESSAGES: Final = 100  # messages of one read for one scan
 REMOVAL_BYTES: Final = 512  # memory of a removal until it is written
+SAME_LIFETIME: Final = -1  # a retried message lives as long as it was sent for
 READ_POLL_SECONDS: Final = 0.02  # seconds between two checks of a page that the queue is reading
 
 
@@ -79,15 +80,25 @@ class Discarding(Disposal):
 
 
 class Retrying(Disposal):
-    """Returns selected dead letters to the original destinations, each in one unit of the store."""
+    """Returns selected dead letters to the original destinations, each in one unit of the store.
+
+    ``lifetime_ms`` replaces the time to live of the messages, 0 for none; `SAME_LIFETIME` keeps their own. The path
+    over brokers begins anew, because a message that is made from its view has none.
+    """
 
     def __init__(
-        self, context: BrokerContext, destinations: Destinations, formats: MessageFormats, deliveries: Deliveries
+        self,
+        context: BrokerContext,
+        destinations: Destinations,
+        formats: MessageFormats,
+        deliveries: Deliveries,
+        lifetime_ms: int,
     ) -> None:
         self._context: Final[BrokerContext] = context
         self._destinations: Final[Destinations] = destinations
         self._formats: Final[MessageFormats] = formats
         self._deliveries: Final[Deliveries] = deliveries
+        self._lifetime_ms: Final[int] = lifetime_ms
 
     @property
     def is_blind(self) -> bool:
@@ -117,6 +128,8 @@ class Retrying(Disposal):
             if target.is_advisory or is_control(target):  # no message dies there: the property is forged
                 return None
             restore(view, target, self._context.wall_ms)
+            if self._lifetime_ms != SAME_LIFETIME:
+                view.expiration_ms = self._context.wall_ms + self._lifetime_ms if self._lifetime_ms > 0 else 0
             copy = message_format.encode_from_view(view)
             self._destinations.ensure_own(target)
         except (JmsError, ProtocolError):
@@ -365,7 +378,6 @@ class Operations:
         self._unsynced: Final[UnsyncedBytes] = unsynced
         self._discarding: Final[Discarding] = Discarding(unsynced)
         self._deliveries: Final[Deliveries] = Deliveries(context, destinations, unsynced)
-        self._retrying: Final[Retrying] = Retrying(context, destinations, formats, self._deliveries)
         self._destinations: Final[Destinations] = destinations
 
     def queues(self, pattern: Destination) -> list[Destination]:
@@ -415,15 +427,22 @@ class Operations:
         self._scan(destination, selector, limit, self._discarding, observer, now)
 
     def retry(
-        self, destination: Destination, selector: str | None, observer: OperationObserver, limit: int, now: Time
+        self,
+        destination: Destination,
+        selector: str | None,
+        observer: OperationObserver,
+        limit: int,
+        now: Time,
+        lifetime_ms: int = SAME_LIFETIME,
     ) -> None:
-        """Return at most ``limit`` selected dead letters to the original destinations.
+        """Return at most ``limit`` selected dead letters to the original destinations (`Retrying`).
 
         Raises:
             InvalidSelectorError: the selector is invalid.
             InvalidDestinationError: the queue does not exist.
         """
-        self._scan(destination, selector, limit, self._retrying, observer, now)
+        retrying = Retrying(self._context, self._destinations, self._formats, self._deliveries, lifetime_ms)
+        self._scan(destination, selector, limit, retrying, observer, now)
 
     def transfer(
         self,

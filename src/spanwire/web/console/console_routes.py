@@ -50,8 +50,8 @@ CONSOLE_ROUTES: Final = (
         _row("GET", listed.path, Role.VIEW, partial(show_list, listed), listed.view.meaning)
         for listed in other_lists.OTHER_LISTS
     ),
-    _row("GET", message_pages.BROWSE_PATH, Role.OPERATE, message_pages.browse, "messages of a queue"),
-    _row("GET", message_pages.MESSAGE_PATH, Role.OPERATE, message_pages.show_message, "one message"),
+    _row("GET", message_pages.BROWSE_PATH, Role.VIEW, message_pages.browse, "messages of a queue"),
+    _row("GET", message_pages.MESSAGE_PATH, Role.VIEW, message_pages.show_message, "one message"),
     _row("GET", dead_letters.PATH, Role.OPERATE, dead_letters.show_dead_letters, "dead letters by cause"),
     _row("GET", sending.SEND_PATH, Role.OPERATE, sending.show_form, "the form of a message"),
     _row("POST", sending.SEND_PATH, Role.OPERATE, sending.send, "sends messages"),

@@ -6,8 +6,9 @@ import pytest
 from starlette.testclient import TestClient
 
 from spanwire.management.operation_table import OPERATIONS, Role
-from spanwire.web.console.operations.actions import ACTIONS, OFFERED, path_of, selector_of
+from spanwire.web.console.operations.actions import ACTIONS, OFFERED, path_of
 from spanwire.web.console.operations.prompts import PROMPTS
+from spanwire.web.console.pages.dead_letters import chosen
 from spanwire.web.routes import application
 from tests.support.fake_broker_link import FakeBrokerLink, destination
 
@@ -80,8 +81,8 @@ def test_a_confirmation_names_the_count() -> None:
 
 
 def test_chosen_messages_become_a_selector() -> None:
-    assert selector_of(["ID:1"]) == "JMSMessageID = 'ID:1'"
-    assert selector_of(["ID:1", "it's"]) == "JMSMessageID IN ('ID:1', 'it''s')"
+    assert chosen(["ID:1"]) == "JMSMessageID = 'ID:1'"
+    assert chosen(["ID:1", "it's"]) == "JMSMessageID IN ('ID:1', 'it''s')"
     link = FakeBrokerLink()
     link.answers["move"] = {"task": "7"}
     link.answers["tasks"] = [{"id": "7", "state": "done", "processed": 1}]
@@ -158,10 +159,21 @@ def test_a_queue_is_created_by_the_name_in_the_form() -> None:
     assert (answer.status_code, asked(link, "create")) == (303, {"destinations": ["queue://NEW"]})
 
 
-def test_a_viewer_sees_neither_bodies_nor_operations() -> None:
+def test_a_queue_whose_name_has_wildcards_within_its_parts_is_operated() -> None:
     link = FakeBrokerLink()
     client = client_of(link)
-    for path in ("/admin/messages?name=queue://A", "/admin/message?name=queue://A&id=1", "/admin/send"):
+    data = {"name": "<i>*x</i>.>>", "back": "/admin/queues"}
+    answer = client.post("/admin/do/queues/pause", data=data, headers=OWN, auth=ANNA)
+    assert (answer.status_code, asked(link, "pause")) == (303, {"destinations": ["queue://<i>*x</i>.>>"]})
+    for pattern in ("A.*", ">", "*.B", "A,B"):
+        answer = client.post("/admin/do/queues/pause", data={**data, "name": pattern}, headers=OWN, auth=ANNA)
+        assert (answer.status_code, link.count("pause")) == (400, 1)
+
+
+def test_a_viewer_sees_no_operations() -> None:
+    link = FakeBrokerLink()
+    client = client_of(link)
+    for path in ("/admin/dead-letters", "/admin/send"):
         assert client.get(path, auth=VERA).status_code == 403
     page = client.get("/admin/queue?name=queue://A", auth=VERA).text + client.get("/admin/queues", auth=VERA).text
     assert "/admin/do/" not in page

@@ -8,7 +8,14 @@ from starlette.testclient import TestClient
 
 from spanwire.selector.parser import parse_selector
 from spanwire.web.console.pages.classic_addresses import REDIRECTS
-from spanwire.web.console.pages.dead_letters import MAX_GROUPS, MAX_LOOKED, groups_of, is_dead_letter_queue, selector_of
+from spanwire.web.console.pages.dead_letters import (
+    MAX_GROUPS,
+    MAX_IDS,
+    MAX_LOOKED,
+    groups_of,
+    is_dead_letter_queue,
+    selector_of,
+)
 from spanwire.web.routes import application
 from tests.support.fake_broker_link import FakeBrokerLink, destination
 
@@ -28,10 +35,10 @@ def client_of(link: FakeBrokerLink) -> TestClient:
 def test_letters_whose_causes_differ_by_a_number_are_one_group() -> None:
     expired = [letter(f"expired at {number}", "queue://B", 100 - number) for number in range(10, 13)]
     first, second, third = groups_of([letter(None), *expired, letter("refused"), letter("refused", "topic://T")])
-    assert (first.cause, first.count, first.oldest_ms, first.newest_ms) == ("expired at 10", 3, 88, 90)
+    assert (first.title, first.count, first.oldest_ms, first.newest_ms) == ("expired at 10", 3, 88, 90)
     assert first.selector == "dlqDeliveryFailureCause LIKE 'expired at %' ESCAPE '\\'"
     assert dict(second.origins) == {"queue://A": 1, "topic://T": 1}
-    assert (third.cause, third.selector) == ("no cause is known", "dlqDeliveryFailureCause IS NULL")
+    assert (third.title, third.selector) == ("no cause is known", "dlqDeliveryFailureCause IS NULL")
 
 
 def test_each_selector_of_a_group_is_one() -> None:
@@ -39,12 +46,42 @@ def test_each_selector_of_a_group_is_one() -> None:
         parse_selector(selector_of(start))
 
 
+def test_letters_of_an_origin_are_chosen_by_their_ids() -> None:
+    mixed = [letter("refused", "queue://B"), letter("expired", "queue://B"), letter("refused")]
+    first, second = groups_of(mixed, "origin")
+    assert (first.title, first.count, dict(first.causes)) == ("queue://B", 2, {"refused": 1, "expired": 1})
+    assert second.selector == "JMSMessageID = 'ID:1'"
+    many = groups_of([letter(None)] * (MAX_IDS + 1), "origin")
+    assert (many[0].count, many[0].selector) == (MAX_IDS + 1, "")
+
+
+def test_letters_are_grouped_by_age_and_a_selector_chooses_exactly_these() -> None:
+    now, hour = 1_800_000_000_000, 3_600_000
+    ages = (1, 2, 30, 24 * 30)
+    groups = groups_of([letter(None, sent=now - hour * age) for age in ages], "age", now)
+    assert [group.title for group in groups] == [
+        "sent within an hour", "sent within a day", "sent within a week", "sent before more than a week",
+    ]  # fmt: skip
+    for group, age in zip(groups, ages, strict=True):
+        chosen = [one for one in groups if _selects(one.selector, now - hour * age)]
+        assert chosen == [group]
+
+
+def _selects(selector: str, sent: int) -> bool:
+    """Does a selector of two comparisons with the time of the send choose a message?"""
+    parse_selector(selector)
+    return all(
+        sent >= int(part.split()[2]) if part.split()[1] == ">=" else sent < int(part.split()[2])
+        for part in selector.split(" AND ")
+    )
+
+
 def test_groups_are_bounded() -> None:
     letters = [letter(f"{'abcdefghij'[number // 10 % 10]}{'abcdefghij'[number % 10]}{'x' * (number // 100)}")
                for number in range(MAX_GROUPS + 50)]  # fmt: skip
     groups = groups_of(letters)
     assert len(groups) == MAX_GROUPS + 1
-    assert (groups[0].cause, groups[0].count, groups[0].selector) == ("other causes", 50, "")
+    assert (groups[0].title, groups[0].count, groups[0].selector) == ("others", 50, "")
 
 
 def test_a_queue_has_dead_letters_by_its_policy_or_its_name() -> None:

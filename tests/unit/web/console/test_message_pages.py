@@ -42,6 +42,30 @@ def test_a_queue_is_browsed_with_a_selector_and_bodies_are_escaped() -> None:
     assert '<time datetime="2023-11-14T22:13:20Z">2023-11-14 22:13:20 UTC</time>' in text
 
 
+def test_pages_lead_behind_the_messages_of_one_answer() -> None:
+    link = FakeBrokerLink()
+    link.answers["browse"] = {"messages": [MESSAGE], "looked": 50, "waiting": 900, "in_flight": 0, "next": 100}
+    text = page_of(link, "/admin/messages?name=queue://A&skip=50")
+    assert next(arguments for command, arguments in link.asked if command == "browse")["skip"] == 50
+    assert "skip=100" in text and "Behind the first 50" in text and "First page" in text
+    link.answers["browse"] = {"messages": [MESSAGE], "looked": 1, "waiting": 100, "in_flight": 0, "next": 100}
+    assert "Next page" not in page_of(link, "/admin/messages?name=queue://A&skip=50")
+
+
+def test_a_viewer_sees_messages_without_bodies_and_without_operations() -> None:
+    link = FakeBrokerLink()
+    shown = {key: value for key, value in MESSAGE.items() if key != "body"}
+    link.answers["headers"] = {"messages": [shown], "looked": 1, "waiting": 1, "in_flight": 0, "bodies": False}
+    client = TestClient(application(link, is_loopback=True), base_url=HOST)
+    for path in ("/admin/messages?name=queue://A", "/admin/message?name=queue://A&id=ID:1"):
+        text = client.get(path, auth=("vera", "v-word")).text
+        assert "You may see no bodies" in text
+        assert "/admin/do/" not in text
+    assert link.count("browse") == 0
+    link.answers["headers"] = {"messages": [MESSAGE], "looked": 1, "waiting": 1, "in_flight": 0, "bodies": True}
+    assert "alert(1)" in client.get("/admin/message?name=queue://A&id=ID:1", auth=("vera", "v-word")).text
+
+
 def test_a_message_has_headers_properties_and_a_decoded_body() -> None:
     link = FakeBrokerLink()
     link.answers["browse"] = {"messages": [MESSAGE], "looked": 1, "waiting": 1, "in_flight": 0}

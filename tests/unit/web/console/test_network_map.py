@@ -37,7 +37,7 @@ def page_of(*brokers: Row, path: str = "/admin/network-map", files: tuple[str, .
     link = FakeBrokerLink()
     link.answers["summary"] = {**SUMMARY, **facts}
     link.answers["network"] = {"brokers": list(brokers)}
-    link.answers["console"] = {"network_files": list(files), "viewers_see_bodies": False}
+    link.answers["console"] = {"network_files": list(files)}
     client = TestClient(application(link, is_loopback=True), base_url=HOST)
     text: str = client.get(path, auth=("anna", "a-word")).text
     return text

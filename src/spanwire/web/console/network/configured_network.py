@@ -42,7 +42,6 @@ class ConsoleSettings:
     """Settings of the console that the broker's configuration has."""
 
     files: tuple[str, ...] = ()
-    viewers_see_bodies: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +74,7 @@ async def settings_of(call: Call) -> ConsoleSettings:
     if not isinstance(answer, dict):
         return ConsoleSettings()
     files = answer.get("network_files")
-    names = tuple(str(one) for one in files) if isinstance(files, list) else ()
-    return ConsoleSettings(names, answer.get("viewers_see_bodies") is True)
+    return ConsoleSettings(tuple(str(one) for one in files) if isinstance(files, list) else ())
 
 
 async def runs_of(call: Call, question: Question, network: KnownNetwork) -> tuple[list[DryRun], str]:

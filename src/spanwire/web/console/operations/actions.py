@@ -23,6 +23,7 @@ from spanwire.web.calls import Call
 from spanwire.web.console.formats import link
 from spanwire.web.console.forms import Form, read_form, read_words, safe_target
 from spanwire.web.console.operations.prompts import BEGUN, PROMPTS, messages
+from spanwire.web.console.pages.dead_letters import chosen
 from spanwire.web.console.pages.list_pages import DO_PATH
 from spanwire.web.console.rendering import HEADERS, page
 from spanwire.web.problems import ProblemError
@@ -135,13 +136,7 @@ def _selector(words: Form) -> str:
     ids = words.texts("id")
     if not ids:
         return words.text(SELECTOR.name).strip()
-    return selector_of(ids)
-
-
-def selector_of(ids: Sequence[str]) -> str:
-    """Return a selector for messages by their ids."""
-    quoted = ", ".join("'" + one.replace("'", "''") + "'" for one in ids)
-    return f"JMSMessageID IN ({quoted})" if len(ids) > 1 else f"JMSMessageID = {quoted}"
+    return chosen(ids)
 
 
 async def _count(operation: Operation, names: Sequence[str], selector: str, call: Call) -> tuple[int, bool]:

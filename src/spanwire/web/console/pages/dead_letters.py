@@ -1,14 +1,15 @@
-"""The dead-letter page: the messages of dead-letter queues in groups by their cause, to retry, move or remove together.
+"""The dead-letter page: messages of dead-letter queues in groups by cause, origin or age, to work on them together.
 
 The broker writes the cause into a property of each dead letter. Its text up to the first digit makes the group, so
-causes that differ by a number alone are one group, and a selector chooses exactly its messages.
+causes that differ by a number alone are one group, and a selector chooses exactly its messages. No selector knows the
+origin, so a group of one origin is chosen by the ids of its messages.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -17,6 +18,7 @@ from starlette.responses import Response
 from spanwire.management.view_table import QUEUES
 from spanwire.web.api import view_rows
 from spanwire.web.calls import Call
+from spanwire.web.console.forms import read_words
 from spanwire.web.console.rendering import page
 
 PATH: Final = "/admin/dead-letters"
@@ -29,24 +31,38 @@ NAMES: Final = re.compile(
 )  # ActiveMQ's names, for queues before a restart
 DIGIT: Final = re.compile(r"[0-9]")
 NO_CAUSE: Final = "no cause is known"
-MORE: Final = "other causes"
+MORE: Final = "others"
+BY_CAUSE: Final = "cause"
+BY_ORIGIN: Final = "origin"
+BY_AGE: Final = "age"
+GROUPINGS: Final = (BY_CAUSE, BY_ORIGIN, BY_AGE)
+MAX_IDS: Final = 100  # messages of an origin that are chosen by their ids; more make too long a link
+MINUTE_MS: Final = 60_000
+# Ages in minutes, with the name of the group of messages that are not older.
+AGES: Final = ((60, "sent within an hour"), (1_440, "sent within a day"), (10_080, "sent within a week"))
+OLDER: Final = "sent before more than a week"
 
 
 @dataclass(slots=True)
 class Group:
-    """The dead letters of one cause; times are milliseconds since 1970."""
+    """The dead letters of one cause, origin or age; times are milliseconds since 1970."""
 
-    cause: str
+    title: str
     selector: str
     count: int = 0
     origins: Counter[str] = field(default_factory=Counter)
+    causes: Counter[str] = field(default_factory=Counter)
+    ids: list[str] = field(default_factory=list)
     oldest_ms: int = 0
     newest_ms: int = 0
 
     def add(self, message: Mapping[str, object]) -> None:
         """Count a message."""
         self.count += 1
-        self.origins[str(message.get("original_destination") or "unknown")] += 1
+        self.origins[_origin(message)] += 1
+        self.causes[_cause(message) or NO_CAUSE] += 1
+        if len(self.ids) < MAX_IDS:
+            self.ids.append(str(message.get("message_id")))
         sent = message.get("timestamp_ms")
         if isinstance(sent, int) and sent > 0:
             self.oldest_ms = min(self.oldest_ms or sent, sent)
@@ -55,6 +71,8 @@ class Group:
 
 async def show_dead_letters(call: Call) -> Response:
     """Show the dead-letter queues that have messages, each with its groups."""
+    asked = read_words(call).text("by")
+    by = asked if asked in GROUPINGS else BY_CAUSE
     rows = [row for row in await view_rows(QUEUES, call.view) if is_dead_letter_queue(row)]
     filled = sorted((row for row in rows if _pending(row) > 0), key=_pending, reverse=True)
     queues = []
@@ -62,7 +80,7 @@ async def show_dead_letters(call: Call) -> Response:
         answer = await call.ask("browse", destination=row["destination"], limit=MAX_LOOKED)
         found = answer.get("messages") if isinstance(answer, dict) else None
         messages = found if isinstance(found, list) else []
-        queues.append((row, groups_of(messages), len(messages)))
+        queues.append((row, groups_of(messages, by, int(call.recorder.now() * 1_000)), len(messages)))
     return page(
         call,
         "dead_letters.html",
@@ -72,6 +90,8 @@ async def show_dead_letters(call: Call) -> Response:
         empty=[row for row in rows if _pending(row) == 0],
         more=filled[MAX_QUEUES:],
         most=MAX_LOOKED,
+        by=by,
+        groupings=GROUPINGS,
     )
 
 
@@ -80,26 +100,62 @@ def is_dead_letter_queue(row: Mapping[str, object]) -> bool:
     return bool(row.get("dead_letters")) or NAMES.fullmatch(str(row.get("destination"))) is not None
 
 
-def groups_of(messages: Iterable[Mapping[str, object]]) -> list[Group]:
-    """Return the groups of some messages, the largest first."""
+def groups_of(messages: Iterable[Mapping[str, object]], by: str = BY_CAUSE, now_ms: int = 0) -> list[Group]:
+    """Return the groups of some messages, the largest first; those by age from the youngest on."""
     groups: dict[str, Group] = {}
     for message in messages:
-        properties = message.get("properties")
-        cause = properties.get(CAUSE) if isinstance(properties, dict) else None
-        key = "" if not isinstance(cause, str) else DIGIT.split(cause, 1)[0]
+        key, title, selector = _group(message, by, now_ms)
         group = groups.get(key)
         if group is None:
             if len(groups) >= MAX_GROUPS:
-                key = MORE
-            group = groups.setdefault(key, Group(_title(key, cause), "" if key == MORE else selector_of(key)))
+                key, title, selector = MORE, MORE, ""
+            group = groups.setdefault(key, Group(title, selector))
         group.add(message)
+    if by == BY_ORIGIN:
+        for group in groups.values():
+            group.selector = chosen(group.ids) if group.count <= MAX_IDS and group.title != MORE else ""
+    if by == BY_AGE:
+        order = [name for _, name in AGES]
+        return sorted(groups.values(), key=lambda group: order.index(group.title) if group.title in order else 9)
     return sorted(groups.values(), key=lambda group: -group.count)
 
 
-def _title(key: str, cause: object) -> str:
-    if key == MORE:
-        return MORE
-    return str(cause) if key else NO_CAUSE if cause is None else str(cause)
+def _group(message: Mapping[str, object], by: str, now_ms: int) -> tuple[str, str, str]:
+    """Return key, title and selector of a message's group."""
+    if by == BY_ORIGIN:
+        return _origin(message), _origin(message), ""
+    if by == BY_AGE:
+        return _age(message, now_ms)
+    cause = _cause(message)
+    key = "" if cause is None else DIGIT.split(cause, 1)[0]
+    return key, cause or NO_CAUSE, selector_of(key)
+
+
+def _age(message: Mapping[str, object], now_ms: int) -> tuple[str, str, str]:
+    sent, now = message.get("timestamp_ms"), now_ms // MINUTE_MS * MINUTE_MS  # so that a link stays the same a minute
+    age, before = (now_ms - sent if isinstance(sent, int) else now_ms), ""
+    for minutes, name in AGES:
+        start = now - minutes * MINUTE_MS
+        if age <= now_ms - start:
+            return name, name, f"JMSTimestamp >= {start}{before}"
+        before = f" AND JMSTimestamp < {start}"
+    return OLDER, OLDER, before.removeprefix(" AND ")
+
+
+def _cause(message: Mapping[str, object]) -> str | None:
+    properties = message.get("properties")
+    cause = properties.get(CAUSE) if isinstance(properties, dict) else None
+    return cause if isinstance(cause, str) else None
+
+
+def _origin(message: Mapping[str, object]) -> str:
+    return str(message.get("original_destination") or "unknown")
+
+
+def chosen(ids: Sequence[str]) -> str:
+    """Return a selector for messages by their ids."""
+    quoted = ", ".join("'" + one.replace("'", "''") + "'" for one in ids)
+    return f"JMSMessageID IN ({quoted})" if len(ids) > 1 else f"JMSMessageID = {quoted}"
 
 
 def selector_of(start: str) -> str:

@@ -13,16 +13,18 @@ from starlette.responses import Response
 
 from spanwire.management.control_client import ControlError
 from spanwire.management.handles import REFUSED
+from spanwire.management.operation_table import Role
 from spanwire.web.calls import Call
 from spanwire.web.console.forms import read_words
-from spanwire.web.console.operations.actions import selector_of, whole_number
-from spanwire.web.console.pages.dead_letters import is_dead_letter_queue
+from spanwire.web.console.operations.actions import whole_number
+from spanwire.web.console.pages.dead_letters import chosen, is_dead_letter_queue
 from spanwire.web.console.rendering import page
 from spanwire.web.problems import ProblemError
 
 BROWSE_PATH: Final = "/admin/messages"
 MESSAGE_PATH: Final = "/admin/message"
 LIMITS: Final = (50, 100, 400)  # messages of a page; the broker shows 400 at most
+MAX_SKIPPED: Final = 100_000  # messages before a page; the broker leaves out no more
 EXCERPT: Final = 120  # characters of a body in a list
 MAX_SHOWN: Final = 256 * 1024  # characters of a body on the page of a message
 HEX_BYTES: Final = 16 * 1024  # bytes of a body shown as hexadecimal digits
@@ -38,11 +40,15 @@ Message = Mapping[str, object]
 
 
 async def browse(call: Call) -> Response:
-    """Show the oldest messages of a queue that match a selector; they stay there."""
+    """Show messages of a queue that match a selector, a page of them, the oldest first; they stay there.
+
+    A caller who may only look sees no bodies unless the broker's configuration shows them.
+    """
     words = read_words(call)
     name, selector = words.text("name"), words.text("selector").strip()
     limit = min(whole_number("limit", words.text("limit") or str(LIMITS[0])), LIMITS[-1])
-    answer, fault = await _browsed(call, name, selector, limit)
+    skip = min(whole_number("skip", words.text("skip") or "0"), MAX_SKIPPED)
+    answer, fault = await _browsed(call, name, selector, limit, skip)
     found = answer.get("messages")
     messages = found if isinstance(found, list) else []
     return page(
@@ -57,15 +63,28 @@ async def browse(call: Call) -> Response:
         looked=answer.get("looked", 0),
         waiting=answer.get("waiting", 0),
         in_flight=answer.get("in_flight", 0),
+        skip=skip,
+        next=_next(answer),
+        has_bodies=answer.get("bodies", True),
         messages=[(one, excerpt(one)) for one in messages],
     )
 
 
-async def _browsed(call: Call, name: str, selector: str, limit: int) -> tuple[Mapping[str, object], str]:
+def _next(answer: Mapping[str, object]) -> int:
+    """Return the number to skip for the page behind an answer; 0 without one."""
+    behind, waiting = answer.get("next"), answer.get("waiting")
+    has_more = isinstance(behind, int) and isinstance(waiting, int) and behind < min(waiting, MAX_SKIPPED)
+    return behind if has_more and isinstance(behind, int) else 0
+
+
+async def _browsed(call: Call, name: str, selector: str, limit: int, skip: int = 0) -> tuple[Mapping[str, object], str]:
     """Return the answer to a browse; the text of the error for a wrong selector."""
-    chosen = {"selector": selector} if selector else {}
+    chosen: dict[str, object] = {"selector": selector} if selector else {}
+    if skip:
+        chosen["skip"] = skip
+    command = "browse" if call.caller.role >= Role.OPERATE else "headers"
     try:
-        answer = await call.ask("browse", destination=name, limit=max(limit, 1), **chosen)
+        answer = await call.ask(command, destination=name, limit=max(limit, 1), **chosen)
     except ControlError as error:
         if error.code != REFUSED:
             raise
@@ -77,7 +96,8 @@ async def show_message(call: Call) -> Response:
     """Show one message of a queue. Raises `ProblemError` if it is gone."""
     words = read_words(call)
     name, message_id = words.text("name"), words.text("id")
-    answer, _ = await _browsed(call, name, selector_of([message_id]), 1)
+    answer, _ = await _browsed(call, name, chosen([message_id]), 1)
+    has_bodies = answer.get("bodies", True)
     messages = answer.get("messages")
     if not isinstance(messages, list) or not messages:
         raise ProblemError(
@@ -95,6 +115,7 @@ async def show_message(call: Call) -> Response:
         name=name,
         has_retry="original_destination" in message or is_dead_letter_queue({"destination": name}),
         message=message,
+        has_bodies=has_bodies,
         headers=[(label, _shown(message[key])) for key, label in HEADERS if key in message],
         properties=sorted(properties.items()) if isinstance(properties, dict) else [],
         form=form,
