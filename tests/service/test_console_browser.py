@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from selenium import webdriver
@@ -47,12 +49,19 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             assert client.receive().startswith("CONNECTED")
             for name in ("ORDERS", STRANGE):
                 client.transact(f"SEND\ndestination:/queue/{name}\npersistent:true\nreceipt:1\n\n{STRANGE}", "1")
-        log: list[str] = []
-        command = [*COMMAND, "web", "--data-directory", str(started.data), "--port", "0"]
-        process = AnnouncingProcess(command, tmp_path_factory.mktemp("log"), log)
-        process.wait_until(lambda line: LISTENING.search(line) is not None, TIMEOUT_S)
-        yield next(match for line in log if (match := LISTENING.search(line)))[1]
-        process.end(signal.SIGTERM)
+        with served(started, tmp_path_factory.mktemp("log")) as base:
+            yield base
+
+
+@contextmanager
+def served(started: Started, directory: Path) -> Iterator[str]:
+    """The address of a web process beside a broker."""
+    log: list[str] = []
+    command = [*COMMAND, "web", "--data-directory", str(started.data), "--port", "0"]
+    process = AnnouncingProcess(command, directory, log)
+    process.wait_until(lambda line: LISTENING.search(line) is not None, TIMEOUT_S)
+    yield next(match for line in log if (match := LISTENING.search(line)))[1]
+    process.end(signal.SIGTERM)
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,152 @@
+"""Pages of the console for everybody: rules of accessibility in light and dark, without a mouse, without JavaScript."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+from tests.service.test_console_browser import Guarded, served
+from tests.support.browser import browser, complaints, require_browser, resize
+
+PATHS: Final = (
+    "/admin", "/admin/queues", "/admin/queue?name=queue://ORDERS", "/admin/messages?name=queue://ORDERS",
+    "/admin/topics?all=1", "/admin/subscribers", "/admin/connections", "/admin/consumers", "/admin/producers",
+    "/admin/connectors", "/admin/network", "/admin/network-map", "/admin/network-map?destination=ORDERS",
+    "/admin/network-lint", "/admin/network-connectors", "/admin/bridges", "/admin/branches", "/admin/pipelines",
+    "/admin/scheduled", "/admin/dead-letters", "/admin/dead-letters?by=age", "/admin/send", "/admin/tasks",
+    "/admin/do/queues/move?name=queue://ORDERS", "/admin/do/queues/retry?name=queue://ORDERS",
+    "/admin/do/queues/create", "/admin/queue?name=queue://none",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a console whose broker has a queue."""
+    require_browser()
+    with Guarded(tmp_path_factory.mktemp("access")) as started, served(started, tmp_path_factory.mktemp("log")) as base:
+        yield base
+
+
+def log_in(window: webdriver.Chrome, console: str) -> None:
+    window.get(f"{console}/")
+    window.find_element(By.ID, "user").send_keys("anna")
+    window.find_element(By.ID, "password").send_keys("a-4711")
+    window.find_element(By.CSS_SELECTOR, "main button").click()
+    assert window.current_url == f"{console}/admin"
+
+
+def axe() -> str:
+    """The source of axe-core, where npm has installed it; it is no peer that every machine with tests must have."""
+    folders = [folder for folder in os.environ.get("NODE_PATH", "").split(os.pathsep) if folder]
+    if shutil.which("npm"):
+        done = subprocess.run(["npm", "root", "--global"], capture_output=True, text=True, timeout=60, check=False)
+        folders.append(done.stdout.strip())
+    for folder in folders:
+        path = Path(folder) / "axe-core" / "axe.min.js"
+        if path.exists():
+            return path.read_text("utf-8")
+    pytest.skip("no axe-core (npm install --global axe-core, or NODE_PATH)")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_page_breaks_a_rule_of_accessibility(console: str, scheme: str) -> None:
+    source = axe()
+    with browser() as window:
+        log_in(window, console)
+        feature = {"name": "prefers-color-scheme", "value": scheme}
+        window.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
+        found = {}
+        for path in PATHS:
+            window.get(console + path)
+            # The policy of the pages runs no foreign script, but the protocol of the browser's developers does.
+            window.execute_cdp_cmd("Runtime.evaluate", {"expression": source})
+            answer = window.execute_cdp_cmd(
+                "Runtime.evaluate",
+                {"expression": "axe.run().then(r => JSON.stringify(r.violations.map(v => [v.id, v.nodes[0].html])))",
+                 "awaitPromise": True, "returnByValue": True},
+            )  # fmt: skip
+            violations = json.loads(answer["result"]["value"])
+            if violations:
+                found[path] = violations
+        assert found == {}
+
+
+def test_reading_and_the_main_operations_need_no_javascript(console: str) -> None:
+    with browser() as window:
+        window.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+        log_in(window, console)
+        window.get(f"{console}/admin/send")
+        window.find_element(By.ID, "destination").send_keys("PLAIN")
+        window.find_element(By.ID, "body").send_keys("hello")
+        window.find_element(By.CSS_SELECTOR, "main .buttons button").click()
+        assert window.find_element(By.CSS_SELECTOR, ".notice.good").text == "Sent 1 message."
+        window.get(f"{console}/admin/messages?name=queue://PLAIN")
+        assert [cell.text for cell in window.find_elements(By.CSS_SELECTOR, ".excerpt")] == ["hello"]
+        window.find_element(By.CSS_SELECTOR, "td.check input").click()
+        window.find_element(By.XPATH, "//button[.='Move']").click()
+        window.find_element(By.ID, "target").send_keys("OTHER")
+        window.find_element(By.CSS_SELECTOR, "main .buttons button").click()
+        assert window.find_element(By.CSS_SELECTOR, ".notice.good").text == "Moved 1 message."
+        window.get(f"{console}/admin/queue?name=queue://OTHER")
+        window.find_element(By.XPATH, "//button[.='Pause']").click()
+        assert "paused" in window.find_element(By.TAG_NAME, "h1").text
+        window.find_element(By.LINK_TEXT, "Purge").click()
+        window.find_element(By.CSS_SELECTOR, "button.danger").click()
+        assert window.find_element(By.CSS_SELECTOR, ".notice.good").text == "Removed 1 message."
+        window.get(f"{console}/admin/network-map?destination=OTHER&from=tested")
+        assert window.find_element(By.TAG_NAME, "h1").text == "Network map"
+
+
+def test_a_queue_is_purged_with_the_keyboard_alone(console: str) -> None:
+    with browser() as window:
+        log_in(window, console)
+        window.get(f"{console}/admin/send?name=queue://KEYS")
+        window.find_element(By.ID, "body").send_keys("x")
+        window.find_element(By.CSS_SELECTOR, "main .buttons button").send_keys(Keys.ENTER)
+        window.get(f"{console}/admin/queue?name=queue://KEYS")
+        press_until(window, "Skip to the content")
+        assert active(window) == "content"
+        press_until(window, "Purge")
+        press_until(window, "Remove 1 message")
+        assert window.find_element(By.CSS_SELECTOR, ".notice.good").text == "Removed 1 message."
+
+
+def press_until(window: webdriver.Chrome, text: str) -> None:
+    """Press Tab until an element with this text has the focus, then Enter."""
+    for _ in range(60):
+        webdriver.ActionChains(window).send_keys(Keys.TAB).perform()
+        if window.switch_to.active_element.text == text:
+            webdriver.ActionChains(window).send_keys(Keys.ENTER).perform()
+            return
+    raise AssertionError(f"no Tab leads to {text}")
+
+
+def active(window: webdriver.Chrome) -> str:
+    return str(window.execute_script("return document.activeElement.id"))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("width", [360, 1280, 3840])
+def test_every_page_fits_its_window(console: str, width: int) -> None:
+    with browser() as window:
+        log_in(window, console)
+        resize(window, width, 800)
+        wide = {}
+        for path in PATHS:
+            window.get(console + path)
+            shown = window.execute_script("return document.documentElement.scrollWidth")
+            if shown > width:
+                wide[path] = shown
+        assert wide == {}
+        assert [one for one in complaints(window) if "404" not in one] == []
