@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from spanwire import registry
 from spanwire.broker.broker import Broker
+from spanwire.management.control import Operation
 from spanwire.model.errors import ConfigurationError
 from spanwire.network.bridge.duplex_bridge import DuplexAcceptor
 from spanwire.network.demand.bridge_settings import BridgeSettings
@@ -274,6 +275,16 @@ class Networking:
     def status(self) -> dict[str, object]:
         """Return the links and the settings of the connectors for the broker's status."""
         return {"network_connectors": self.views(), "network_settings": self.settings_views()}
+
+    def operations(self) -> dict[str, Operation]:
+        """Return the operations on network connectors, and the one that asks for the map, by their commands."""
+        return {
+            "network": self.network,
+            "network-add": self.add_connector,
+            "network-remove": self.remove_connectors,
+            "network-start": self.start_connectors,
+            "network-stop": self.stop_connectors,
+        }
 
     async def network(self, arguments: Mapping[str, object]) -> dict[str, object]:
         """Return the brokers of the network and their links, as far as they are known (`NetworkReports.network`)."""
