@@ -33,7 +33,7 @@ SOURCES := $(shell find src -name '*.py')
 CODE := src tests tools $(wildcard examples)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv client-conformance compiled environments spark peers lint format docs test test-all test-pure test-compiled demo bench bench-client bench-floors bench-instructions bench-network bench-rights bench-scale bench-selectors bench-spark bench-start flame-graph soak soak-load soak-spark fuzz fuzz-http fuzz-requests measure lock clean
+.PHONY: help venv client-conformance compiled environments spark peers lint format docs test test-all test-pure test-compiled demo bench bench-client bench-floors bench-instructions bench-management bench-network bench-rights bench-scale bench-selectors bench-spark bench-start flame-graph soak soak-load soak-spark fuzz fuzz-http fuzz-requests measure lock clean
 
 help:  ## say what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -205,6 +205,9 @@ bench-start: venv  ## a broker's start and client commands: processor time, inst
 
 bench-instructions: venv  ## instructions of the broker for a message, counted by valgrind
 	$(call with_best_build,-m tests.bench.instructions $(BENCH_ARGS))
+
+bench-management: venv  ## what open pages, scrapes, slow sockets and long lists of the web process cost a broker
+	$(call with_best_build,-m tests.bench.management $(BENCH_ARGS))
 
 bench-scale: venv  ## what a message costs with more connections, destinations, consumers, pending messages, bytes: one picture in out
 	$(call with_best_build,-m tests.bench.scale $(BENCH_ARGS))

@@ -420,6 +420,15 @@ def _raw_rows(view: ViewTable, answer: object) -> list[Row]:
     return _rows(answer)
 
 
+def listed_rows(view: ViewTable, rows: list[dict[str, object]]) -> list[dict[str, object]]:
+    """Return the rows of queues or topics among those of all destinations, without copies.
+
+    They have all attributes of a list (`spanwire.web.mirror`).
+    """
+    schemes = ("queue://", "temp-queue://") if view is QUEUES else ("topic://", "temp-topic://")
+    return [row for row in rows if str(row["destination"]).startswith(schemes)]
+
+
 def rows_of_changes(answer: object) -> list[dict[str, object]]:
     """Return the rows of all destinations from a complete answer to ``changes``."""
     header = answer[0] if isinstance(answer, list) and answer else None

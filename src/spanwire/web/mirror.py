@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from spanwire.management.control_client import ControlError
+from spanwire.management.view_table import with_averages
 
 if TYPE_CHECKING:
     from spanwire.web.link import Link
@@ -18,7 +19,11 @@ Row = dict[str, object]
 
 
 class DestinationMirror:
-    """The rows of the destinations, by name. Each answer has the same objects for rows that have not changed."""
+    """The rows of the destinations, by name. Each answer has the same objects for rows that have not changed.
+
+    The rows have the attributes of a list, also those that follow from others, so a page of a list copies its own rows
+    alone.
+    """
 
     def __init__(self, link: Link) -> None:
         self._link: Final = link
@@ -47,7 +52,7 @@ class DestinationMirror:
         columns = header["columns"]
         known = len(self._rows)
         for values in answer[first:]:
-            self._rows[str(values[0])] = dict(zip(columns, values, strict=True))
+            self._rows[str(values[0])] = with_averages(dict(zip(columns, values, strict=True)))
         if header["complete"] or first > 1 or len(self._rows) != known:
             self._names = sorted(self._rows)
         self._since = header["since"]

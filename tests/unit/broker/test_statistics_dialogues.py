@@ -18,7 +18,7 @@ from spanwire.model.destination import Destination
 from spanwire.model.errors import AuthorizationError, ResourceAllocationError
 from spanwire.model.message import Message
 from spanwire.model.message_view import PropertyValue
-from tests.support.dialogue.broker_dialogue import Listener, Peer, Stage
+from tests.support.dialogue.broker_dialogue import START_MS, Listener, Peer, Stage, destination
 from tests.support.dialogue.text_format import text_message
 from tests.support.recording_authorizer import RecordingAuthorizer
 
@@ -113,6 +113,32 @@ def test_the_answer_about_a_queue_has_the_names_types_and_counters() -> None:
     assert {name: value(answer, name) for name in expected} == expected
     assert value(answer, "memoryUsage") == stage.view("queue://Q").memory_bytes
     assert value(answer, "averageMessageSize") == stage.view("queue://Q").memory_bytes // 2
+
+
+def test_times_and_sizes_are_those_of_the_destinations_that_measure_them() -> None:
+    stage = played()
+    asking = Asking(stage)
+    producer, listener = stage.peer("p"), stage.peer("c").consumes("queue://Q")
+    producer.sends("queue://R", "unmeasured")
+    stage.peer("first").sends("queue://Q", "x")
+    listener.acknowledges("x")
+    stage.broker.administration.switch_statistics(destination("queue://Q"), True, stage.now)
+    sizes = []
+    for text, sent_ms in (("a", START_MS), ("b", START_MS - 4_000)):
+        message = producer.message("queue://Q", text, timestamp_ms=sent_ms)
+        sizes.append(message.size)
+        producer.sends_message(message)
+    listener.acknowledges("b")
+    stage.settle()
+    held = [0.0, 2_000.0, 4_000.0]
+    for about in (f"{ABOUT}Q", OF_BROKER):
+        (answer,) = asking.asks(about)
+        names = ("minEnqueueTime", "averageEnqueueTime", "maxEnqueueTime")
+        assert [value(answer, name) for name in names] == held
+    (answer,) = asking.asks(f"{ABOUT}Q")
+    assert value(answer, "averageMessageSize") == sum(sizes) // 2
+    (answer,) = asking.asks(f"{ABOUT}R")
+    assert value(answer, "maxEnqueueTime") == 0.0
 
 
 def test_a_request_goes_nowhere_itself() -> None:

@@ -8,7 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from spanwire.management.operation_table import COMMAND_ROLES, OPERATIONS, Role
-from spanwire.management.view_table import BROKER, VIEWS
+from spanwire.management.view_table import BROKER, QUEUES, VIEWS
 from spanwire.web.calls import json_refusal
 from spanwire.web.openapi import document
 from spanwire.web.routes import ROUTES, application
@@ -55,6 +55,21 @@ def test_a_queue_is_found_by_its_name(name: str) -> None:
     assert client.get(f"/api/v1/topics/{name}", auth=VERA).json()["pending"] == 0
     missing = client.get("/api/v1/queues/missing", auth=VERA)
     assert (missing.status_code, missing.json()["detail"]) == (404, "there is no queue://missing")
+
+
+def test_a_list_has_the_attributes_of_the_table_and_its_own_kind_alone() -> None:
+    link = FakeBrokerLink()
+    link.answers["destinations"] = [
+        {**destination(name, pending), "memory_limit_bytes": 40}
+        for name, pending in (("queue://A", 1), ("temp-queue://B", 3), ("topic://T", 0), ("queue://C", 3))
+    ]
+    page = client_of(link).get("/api/v1/queues?sort=-pending", auth=VERA).json()
+    names = ["temp-queue://B", "queue://C", "queue://A"]
+    assert [row["destination"] for row in page["items"]] == names
+    listed = {attribute.name for attribute in QUEUES.attributes if not attribute.detail}
+    assert set(page["items"][0]) == listed
+    assert (page["items"][0]["memory_percent"], page["items"][0]["average_blocked_ms"]) == (25, 15.0)
+    assert len(client_of(link).get("/api/v1/topics", auth=VERA).json()["items"]) == 1
 
 
 def test_an_operation_is_passed_on_with_the_handle_of_its_caller() -> None:

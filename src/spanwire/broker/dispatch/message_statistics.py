@@ -32,6 +32,16 @@ class Distribution:
         self.count += 1
         self.total += value
 
+    def join(self, other: Distribution) -> None:
+        """Add the numbers of ``other``."""
+        if other.count == 0:
+            return
+        if self.count == 0 or other.least < self.least:
+            self.least = other.least
+        self.greatest = max(self.greatest, other.greatest)
+        self.count += other.count
+        self.total += other.total
+
     def average(self) -> float:
         """Return the average, 0.0 without numbers."""
         return self.total / self.count if self.count > 0 else 0.0

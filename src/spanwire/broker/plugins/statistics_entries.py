@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from spanwire.broker.admin.destination_details import statistics_of
 from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.memory_usage import MemoryUsage, UsageLimits
+from spanwire.broker.dispatch.message_statistics import Distribution
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.model.message_view import (
     BOOLEAN_VALUE,
@@ -51,7 +53,7 @@ class DestinationEntries:
         entries["messagesCached"] = (LONG_VALUE, cached)
         entries["averageMessageSize"] = (LONG_VALUE, _average(destination.usage.used_bytes, cached + in_flight))
         _add_memory(entries, destination.usage)
-        _add_times(entries)
+        _add_times(entries, [destination])
         entries["consumerCount"] = (LONG_VALUE, destination.consumer_count)
         entries["producerCount"] = (LONG_VALUE, destination.producers)
         return entries
@@ -103,7 +105,7 @@ class BrokerEntries:
         _add_memory(entries, self._usage)
         _add_disk(entries, "store", self._context.store_usage.used_bytes(), self._limits.store_bytes)
         _add_disk(entries, "temp", 0, self._limits.temporary_bytes)
-        _add_times(entries)
+        _add_times(entries, destinations)
         entries["consumerCount"] = (LONG_VALUE, sum([len(state.consumers) for state in connections]))
         entries["producerCount"] = (LONG_VALUE, sum([len(state.producers) for state in connections]))
         for name in ADDRESSES:
@@ -158,10 +160,22 @@ def _add_disk(entries: Entries, kind: str, used_bytes: int, limit_bytes: int) ->
     entries[kind + "Limit"] = (LONG_VALUE, limit_bytes)
 
 
-def _add_times(entries: Entries) -> None:
-    """Add times of 0, because the broker measures no times (`spanwire.broker.plugins.statistics_plugin`)."""
-    for name in ("averageEnqueueTime", "maxEnqueueTime", "minEnqueueTime"):
-        entries[name] = (DOUBLE_VALUE, 0.0)
+def _add_times(entries: Entries, destinations: list[BrokerDestination]) -> None:
+    """Add the times that messages were held by the destinations that measure them, and the size of these messages.
+
+    Times are 0 where nothing is measured (`spanwire.broker.dispatch.message_statistics`).
+    """
+    held, sizes = Distribution(), Distribution()
+    for destination in destinations:
+        statistics = statistics_of(destination)
+        if statistics is not None:
+            held.join(statistics.held_ms)
+            sizes.join(statistics.sizes)
+    entries["averageEnqueueTime"] = (DOUBLE_VALUE, held.average())
+    entries["maxEnqueueTime"] = (DOUBLE_VALUE, float(held.greatest))
+    entries["minEnqueueTime"] = (DOUBLE_VALUE, float(held.least))
+    if sizes.count > 0 and len(destinations) == 1:
+        entries["averageMessageSize"] = (LONG_VALUE, int(sizes.average()))
 
 
 def _percent(used_bytes: int, limit_bytes: int) -> int:
