@@ -74,6 +74,8 @@ BRIDGE_PROVIDERS: Final[dict[str, str]] = {
     "stomp": "spanwire.bridges.providers.stomp.provider:StompProvider",
     "amqp091": "spanwire.bridges.providers.amqp091.provider:Amqp091Provider",
     "jvm": "spanwire.bridges.providers.jvm.provider:JvmProvider",
+    "mqtt": "spanwire.bridges.providers.mqtt.provider:MqttProvider",
+    "kafka": "spanwire.bridges.providers.kafka.provider:KafkaProvider",
 }
 
 FANOUT: Final = "spanwire.client.aio.shared.fanout_transport:connect"  # connect(url, tls) -> InProcessTransport

@@ -65,8 +65,8 @@ class ProviderDriver(Protocol):
         """Return the texts of the pending messages of a queue, and leave the messages there."""
         ...
 
-    def pending(self, destination: Destination) -> int:
-        """Return the number of messages of a queue, those of consumers included."""
+    def pending(self, destination: Destination) -> int | None:
+        """Return the number of messages of a queue, those of consumers included; None if nobody can tell."""
         ...
 
     def dead_letters(self) -> list[str]:
@@ -139,7 +139,7 @@ class BridgeProviderConformance:
             source = await driver.provider().open_source(driver.source(), CREDIT)
             await take(source, 2)
             await source.acknowledge()
-            assert driver.pending(SOURCE) == 1
+            assert driver.pending(SOURCE) in (1, None)
             await take(source, 1)
             await source.close()
             again = await driver.provider().open_source(driver.source(), CREDIT)
@@ -147,7 +147,10 @@ class BridgeProviderConformance:
             assert (bodies([message]), message.is_redelivered) == (["c"], driver.marks_redelivery)
             await again.acknowledge()
             await again.close()
-            assert driver.pending(SOURCE) == 0
+            assert driver.pending(SOURCE) in (0, None)
+            empty = await driver.provider().open_source(driver.source(), CREDIT)
+            assert await empty.receive(1, MANY, QUIET_S) == []
+            await empty.close()
 
         runs(scenario)
 
@@ -171,7 +174,7 @@ class BridgeProviderConformance:
             await target.send([neutral_message(str(number)) for number in range(20)])
             assert driver.texts(TARGET) == [str(number) for number in range(20)]
             await target.send([neutral_message("last")])
-            assert driver.pending(TARGET) == 21
+            assert driver.pending(TARGET) in (21, None)
             await target.close()
 
         runs(scenario)
@@ -241,7 +244,8 @@ class BridgeProviderConformance:
             assert bodies(await take(source, 1)) == ["good"]
             await source.acknowledge()
             await source.close()
-            assert (driver.pending(SOURCE), driver.dead_letters()) == (0, ["bad"])
+            assert driver.pending(SOURCE) in (0, None)
+            assert driver.dead_letters() == ["bad"]
 
         runs(scenario)
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from spanwire import client
 from tests.support.broker_process import BrokerProcess
+from tests.support.kafka import KafkaProcess
+from tests.support.kafka_client import KafkaClient
+from tests.support.mosquitto import PASSWORD, USER, MosquittoProcess
+from tests.support.mqtt_client import MqttClient
 from tests.support.rabbit_client import RabbitClient
 from tests.support.rabbitmq import RabbitProcess
 
@@ -157,4 +161,122 @@ class RabbitPeer:
 
     def start(self) -> None:
         """Start the node."""
+        self._broker.start()
+
+
+class MosquittoPeer:
+    """Mosquitto; the source is one topic, the target another, because a topic has no owner."""
+
+    def __init__(self, broker: MosquittoProcess) -> None:
+        self._broker: Final = broker
+        self._collector: MqttClient | None = None
+
+    def factory(self, password: str | None = None) -> str:
+        """Return the table with the user of the test."""
+        login = LOGIN.format(user=USER, password=password or PASSWORD)
+        return GOOD_FACTORY.format(url=self._broker.url, provider="mqtt") + login
+
+    def source(self, name: str) -> str:
+        """Return the topic ``NAME/in`` with a session as a source."""
+        return (
+            f'sourceConnectionFactory = "peer"\nsourceDestination = "topic://{name}/in"\n'
+            f'subscriptionName = "session"\nclientID = "{name}"\n'
+        )
+
+    def target(self, name: str) -> str:
+        """Return the topic ``NAME/out`` as a target."""
+        return f'targetConnectionFactory = "peer"\ntargetDestination = "topic://{name}/out"\n'
+
+    def create(self, name: str) -> None:
+        """Subscribe the session of the bridge, and a collector."""
+        session = MqttClient(self._broker.port, name)
+        session.subscribe(f"{name}/in")
+        session.close()
+        for topic in (f"{name}/out", f"{name}/in.DLQ"):
+            self._client().subscribe(topic)
+
+    def send(self, name: str, texts: list[str]) -> None:
+        """Publish texts with quality of service 1."""
+        self._client().publish(f"{name}/in", [text.encode() for text in texts], ContentType="text/plain")
+
+    def take(self, name: str) -> list[str]:
+        """Return what the collector has got."""
+        return [message.payload.decode() for message in self._taken(f"{name}/out")]
+
+    def dead_letters(self, name: str) -> list[tuple[str, str]]:
+        """Return the dead letters that the collector has got."""
+        return [
+            (message.payload.decode(), dict(message.properties.UserProperty)["dlqDeliveryFailureCause"])
+            for message in self._taken(f"{name}/in.DLQ")
+        ]
+
+    def kill(self) -> None:
+        """Stop the broker: Mosquitto stores its sessions every half hour, and when it ends."""
+        self._broker.stop()
+
+    def start(self) -> None:
+        """Start the broker."""
+        self._broker.start()
+
+    def _client(self) -> MqttClient:
+        if self._collector is None:
+            self._collector = MqttClient(self._broker.port, "peer-collector")
+        return self._collector
+
+    def _taken(self, topic: str) -> list[Any]:
+        messages = self._client().messages(topic)
+        self._client().forget(topic)
+        return messages
+
+
+class KafkaPeer:
+    """Kafka; the source is one topic, the target another."""
+
+    def __init__(self, broker: KafkaProcess) -> None:
+        self._broker: Final = broker
+        self._client: Final = KafkaClient(broker.servers)
+        self._taken: Final[dict[str, int]] = {}  # offsets behind what was taken
+
+    def factory(self, password: str | None = None) -> str:
+        """Return the table, without a login."""
+        return GOOD_FACTORY.format(url=f"kafka://{self._broker.servers}", provider="kafka")
+
+    def source(self, name: str) -> str:
+        """Return the topic ``NAME.in`` with a group as a source."""
+        return (
+            f'sourceConnectionFactory = "peer"\nsourceDestination = "topic://{name}.in"\nsubscriptionName = "{name}"\n'
+        )
+
+    def target(self, name: str) -> str:
+        """Return the topic ``NAME.out`` as a target."""
+        return f'targetConnectionFactory = "peer"\ntargetDestination = "topic://{name}.out"\n'
+
+    def create(self, name: str) -> None:
+        """Create both topics."""
+        for topic in (f"{name}.in", f"{name}.out"):
+            self._client.create(topic)
+
+    def send(self, name: str, texts: list[str]) -> None:
+        """Send texts."""
+        self._client.send(f"{name}.in", [text.encode() for text in texts], [("content-type", b"text/plain")])
+
+    def take(self, name: str) -> list[str]:
+        """Return the committed records that were not taken yet."""
+        topic = f"{name}.out"
+        records = self._client.records(topic, self._taken.get(topic, 0))
+        if records:
+            self._taken[topic] = records[-1].offset + 1
+        return [record.value.decode() for record in records]
+
+    def dead_letters(self, name: str) -> list[tuple[str, str]]:
+        """Return the records of the topic with the suffix DLQ."""
+        records = self._client.records(f"{name}.in.DLQ")
+        return [(one.value.decode(), dict(one.headers)["dlqDeliveryFailureCause"].decode()) for one in records]
+
+    def kill(self) -> None:
+        """Kill the server."""
+        self._broker.kill()
+
+    def start(self) -> None:
+        """Start the server."""
         self._broker.start()

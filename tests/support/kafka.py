@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 from typing import Final, Self
 
+import pytest
+
 from tests.support.await_start import await_start, is_listening
 from tests.support.ports import free_port
 
+JARS: Final = "SPANWIRE_SPARK_JARS"
 START_TIMEOUT_S: Final = 120.0
 END_TIMEOUT_S: Final = 60.0
 CLUSTER: Final = "c3BhbndpcmUtdGVzdHMtMA"  # 16 octets in Base64, as Kafka wants a cluster to be called
@@ -24,7 +28,16 @@ num.partitions=1
 offsets.topic.replication.factor=1
 transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
+group.initial.rebalance.delay.ms=0
 """
+
+
+def kafka_jars() -> Path:
+    """Return the folder with the jars of a server; skip the test where there is none, because no package has them."""
+    folder = Path(os.environ.get(JARS, "")) / "kafka-server"
+    if not list(folder.glob("kafka_*.jar")):
+        pytest.skip(f"{JARS} names no folder with kafka-server/kafka_*.jar (docs/guides/routes/kafka-delta-iceberg.md)")
+    return folder
 
 
 class KafkaProcess:
@@ -41,6 +54,11 @@ class KafkaProcess:
         """Where clients find it."""
         return f"127.0.0.1:{self._port}"
 
+    @property
+    def is_running(self) -> bool:
+        """False after `kill`."""
+        return self._process is not None
+
     def __enter__(self) -> Self:
         self._directory.mkdir(parents=True, exist_ok=True)
         file = self._directory / "server.properties"
@@ -50,15 +68,26 @@ class KafkaProcess:
         with log.open("wb") as output:
             made = [*self._java, "kafka.tools.StorageTool", "format", "-t", CLUSTER, "-c", str(file)]
             subprocess.run(made, check=True, stdout=output, stderr=output, timeout=START_TIMEOUT_S)
-            start = [*self._java, "kafka.Kafka", str(file)]
-            self._process = subprocess.Popen(start, stdout=output, stderr=output)
-        await_start(self._process, lambda: is_listening(self._port), self.__exit__, log, START_TIMEOUT_S)
+        self.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait(END_TIMEOUT_S)
+        self.kill()
+
+    def start(self) -> None:
+        """Return when clients can connect; ports and data stay."""
+        log = self._directory / "log"
+        with log.open("ab") as output:
+            start = [*self._java, "kafka.Kafka", str(self._directory / "server.properties")]
+            self._process = subprocess.Popen(start, stdout=output, stderr=output)
+        await_start(self._process, lambda: is_listening(self._port), self.kill, log, START_TIMEOUT_S)
+
+    def kill(self) -> None:
+        """End the server at once."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait(END_TIMEOUT_S)
 
     def octets(self, topic: str) -> int:
         """What a topic holds on the disk."""

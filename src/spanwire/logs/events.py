@@ -23,6 +23,9 @@ EVENTS: Final[dict[str, dict[str, str]]] = {
         "bridge %s: %s; the message becomes a dead letter": "bridge-message-dead",
         "bridge %s: heuristic outcome: %s": "bridge-heuristic-outcome",
     },
+    "bridges.providers.mqtt.connection": {
+        "%s: messages of quality of service 0 come too fast, and some are lost": "bridge-messages-dropped",
+    },
     "bridges.running.announcing": {
         "bridge %s: retrying after a failure: %s": "bridge-retry",
         "bridge %s: failed, %s: %s": "bridge-failed",

@@ -6,12 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.bridge_peers import ActiveMqPeer, BridgePeer, RabbitPeer
+from tests.support.bridge_peers import ActiveMqPeer, BridgePeer, KafkaPeer, MosquittoPeer, RabbitPeer
 from tests.support.broker_process import BrokerProcess
+from tests.support.kafka import KafkaProcess, kafka_jars
+from tests.support.mosquitto import MosquittoProcess
 from tests.support.peers import require
 from tests.support.rabbitmq import RabbitProcess
 
-PEERS = ("classic_stomp", "rabbit_stomp", "rabbit_amqp091")
+PEERS = ("classic_stomp", "rabbit_stomp", "rabbit_amqp091", "mosquitto_mqtt", "kafka_peer")
 
 
 @pytest.fixture(scope="session")
@@ -38,6 +40,33 @@ def rabbit_stomp(rabbitmq: RabbitProcess) -> BridgePeer:
 def rabbit_amqp091(rabbitmq: RabbitProcess) -> BridgePeer:
     """RabbitMQ itself."""
     return RabbitPeer(rabbitmq, "amqp091", rabbitmq.amqp_url)
+
+
+@pytest.fixture(scope="session")
+def mosquitto(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MosquittoProcess]:
+    """A running Mosquitto."""
+    require("mosquitto")
+    with MosquittoProcess(tmp_path_factory.mktemp("mosquitto")) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaProcess]:
+    """A running Kafka."""
+    with KafkaProcess(kafka_jars(), tmp_path_factory.mktemp("kafka")) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def mosquitto_mqtt(mosquitto: MosquittoProcess) -> BridgePeer:
+    """Mosquitto."""
+    return MosquittoPeer(mosquitto)
+
+
+@pytest.fixture(scope="session")
+def kafka_peer(kafka: KafkaProcess) -> BridgePeer:
+    """Kafka."""
+    return KafkaPeer(kafka)
 
 
 @pytest.fixture(params=PEERS)

@@ -111,6 +111,14 @@ class TestAmqp091Provider(BridgeProviderConformance):
 
         runs(scenario)
 
+    def test_a_missing_virtual_host_is_named(self, driver: RabbitDriver) -> None:
+        async def scenario() -> None:
+            factory = ConnectionFactory(driver.source().factory.url + "/nowhere", provider="amqp091")
+            with pytest.raises(JmsError, match="refuses the virtual host 'nowhere'"):
+                await Amqp091Provider().open_target(Target(factory, TARGET))
+
+        runs(scenario)
+
     def test_a_queue_that_is_deleted_under_way_is_an_error_of_both_sides(self, driver: RabbitDriver) -> None:
         async def scenario() -> None:
             source = await driver.provider().open_source(driver.source(), CREDIT)

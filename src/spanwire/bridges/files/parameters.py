@@ -74,7 +74,16 @@ REFUSED: Final[dict[str, str]] = {
 }
 IN_PROCESS: Final = ("vm:", "peer:")
 # Providers by the scheme of their URLs, for who writes the URL alone.
-OTHER_SCHEMES: Final[dict[str, str]] = {"stomp": "stomp", "stomp+ssl": "stomp", "amqp": "amqp091", "amqps": "amqp091"}
+OTHER_SCHEMES: Final[dict[str, str]] = {
+    "mqtt": "mqtt",
+    "mqtts": "mqtt",
+    "kafka": "kafka",
+    "kafka+ssl": "kafka",
+    "stomp": "stomp",
+    "stomp+ssl": "stomp",
+    "amqp": "amqp091",
+    "amqps": "amqp091",
+}
 
 
 def factory_of(words: Mapping, name: str, context: Context | None = None) -> ConnectionFactory:

@@ -23,6 +23,9 @@ class Inbox(Generic[T]):
         self._changed: Final = asyncio.Event()
         self._error: JmsError | None = None
 
+    def __len__(self) -> int:
+        return len(self._items)
+
     def put(self, item: T, octets: int) -> None:
         """Add a message."""
         self._items.append((item, octets))

@@ -69,8 +69,18 @@ async def connect(factory: ConnectionFactory) -> AbstractConnection:
             raise unreachable(place, error) from None
         if isinstance(cause, OSError) and not isinstance(cause, AMQPError):
             raise unreachable(place, cause) from None
-        raise JmsError(f"{place.shown}: {reason_of(error)}") from None
+        raise JmsError(f"{place.shown}{_login_reason(place, error)}") from None
     return connection
+
+
+def _login_reason(place: Place, error: BaseException) -> str:
+    """Return why a login failed; some errors of the library name frames alone."""
+    reason = reason_of(error)
+    if "Connection.Close" in reason:
+        return f": the broker refuses the virtual host {place.path or '/'!r}; does it exist, and may the user use it?"
+    if "unexpectedly closed" in reason:
+        return " closed the connection during the login; is it a connector of AMQP 0-9-1?"
+    return f": {reason}"
 
 
 def unreachable(place: Place, error: OSError) -> JmsError:

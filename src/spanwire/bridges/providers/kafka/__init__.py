@@ -1,0 +1,1 @@
+"""The provider for Apache Kafka, on the library aiokafka (extra ``kafka``)."""

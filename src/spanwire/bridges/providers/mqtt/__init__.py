@@ -1,0 +1,1 @@
+"""The provider for MQTT 5, on the library aiomqtt (extra ``mqtt``)."""

@@ -1,0 +1,182 @@
+"""An MQTT 5 connection of a bridge: acknowledgements by the bridge, and the answers to publications.
+
+The library acknowledges a message before the program has seen it, and ignores the reason in an answer. Both would lose
+messages, so this subclass turns on manual acknowledgements and keeps the reasons.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import math
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, Final
+
+import aiomqtt
+from paho.mqtt.client import MQTTMessage
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+from paho.mqtt.subscribeoptions import SubscribeOptions
+
+from spanwire.bridges.model.definition import ConnectionFactory
+from spanwire.bridges.providers.addresses import Place, Scheme, context_of, place_of
+from spanwire.bridges.providers.inbox import Inbox
+from spanwire.model.errors import ConfigurationError, JmsError
+
+SCHEMES: Final = {"mqtt": Scheme(1883, False), "mqtts": Scheme(8883, True)}
+CONNECT_S: Final = 30.0  # seconds for connection and login
+CLOSE_S: Final = 2.0  # seconds; a broker that is silent must not hold up the next attempt
+KEEP_ALIVE_S: Final = 10  # seconds; a dead broker is noticed after twice the time
+FOREVER: Final = 0xFFFFFFFF  # seconds of a session that does not expire
+REFUSED: Final = 0x80  # smallest reason of a refusal
+AT_LEAST_ONCE: Final = 1  # quality of service
+WINDOW: Final = 100  # publications without an answer; the library looks at all of them for each further one
+NOTHING: Final = "spanwire/nothing"  # a filter that nobody subscribes to
+MAX_WAITING: Final = 10_000  # messages in the inbox; MQTT holds back only those of quality of service 1 and 2
+MAX_REASON: Final = 300  # characters of an error
+logger = logging.getLogger(__name__)
+QUIET: Final = logging.getLogger(f"{__name__}.library")  # its errors are raised as well, and the bridge logs them
+
+
+def address_of(factory: ConnectionFactory) -> Place:
+    """Return the address of a factory. Raises `ConfigurationError`."""
+    place = place_of(factory, SCHEMES)
+    if place.path:
+        raise ConfigurationError(f"{place.shown}: MQTT has no virtual hosts; write mqtt://host:port")
+    return place
+
+
+class MqttConnection(aiomqtt.Client):  # type: ignore[misc]
+    """One connection. Received messages go to ``inbox``, and stay at the broker until `acknowledge`."""
+
+    def __init__(self, factory: ConnectionFactory, client_id: str | None, is_durable: bool, credit: int) -> None:
+        place = address_of(factory)
+        wishes = Properties(PacketTypes.CONNECT)
+        wishes.ReceiveMaximum = credit
+        wishes.SessionExpiryInterval = FOREVER if is_durable else 0
+        QUIET.setLevel(logging.CRITICAL + 1)
+        super().__init__(
+            place.host,
+            place.port,
+            username=place.user_name,
+            password=None if place.password is None else place.password.reveal(),
+            identifier=client_id,
+            protocol=aiomqtt.ProtocolVersion.V5,
+            clean_start=not is_durable,
+            properties=wishes,
+            tls_context=context_of(factory, place),
+            keepalive=KEEP_ALIVE_S,
+            timeout=CONNECT_S,
+            logger=QUIET,
+        )
+        self.place: Final[Place] = place
+        self.inbox: Final[Inbox[MQTTMessage]] = Inbox()
+        self.max_packet = math.inf  # bytes of a packet that the broker takes
+        self._refusals: Final[dict[int, str]] = {}  # reasons by packet
+        self._drops = False  # messages without a guarantee have been dropped
+        self._client.manual_ack_set(True)
+        self.pending_calls_threshold = WINDOW
+
+    async def open(self) -> None:
+        """Connect and log in. Raises `JmsError`."""
+        with self.translated():
+            await self.__aenter__()
+        self._disconnected.add_done_callback(self._on_lost)
+
+    async def subscribe_to(self, topic: str) -> None:
+        """Subscribe with quality of service 1. Raises `JmsError` for a refusal."""
+        with self.translated():
+            (reason,) = await self.subscribe(topic, options=SubscribeOptions(qos=AT_LEAST_ONCE))
+        if reason.value >= REFUSED:
+            raise JmsError(f"{self.place.shown} refuses the subscription to {topic}: {reason}")
+
+    async def acknowledge(self, messages: list[MQTTMessage]) -> None:
+        """Acknowledge messages, and wait until the broker has read that.
+
+        An acknowledgement has no answer, so a request without effect follows: the broker reads a connection in order.
+        """
+        for message in messages:
+            if message.qos:
+                self._client.ack(message.mid, message.qos)
+        await self._finished(lambda: self.unsubscribe(NOTHING, timeout=math.inf))
+
+    async def publish_all(self, topic: str, packets: list[tuple[bytes, Properties]]) -> None:
+        """Publish with quality of service 1, and wait for all answers. Raises `JmsError` for a refusal."""
+        for start in range(0, len(packets), WINDOW):
+            await self._finished(partial(self._publish_some, topic, packets[start : start + WINDOW]))
+            if self._refusals:
+                reasons = ", ".join(sorted(set(self._refusals.values())))
+                self._refusals.clear()
+                raise JmsError(f"{self.place.shown} refuses a message to {topic}: {reasons}")
+
+    def _publish_some(self, topic: str, packets: list[tuple[bytes, Properties]]) -> asyncio.Future[Any]:
+        return asyncio.gather(
+            *(
+                self.publish(topic, body, AT_LEAST_ONCE, properties=properties, timeout=math.inf)
+                for body, properties in packets
+            )
+        )
+
+    def check(self) -> None:
+        """Raise `JmsError` if the connection is lost."""
+        self.inbox.check()
+        if self._disconnected.done():
+            raise JmsError(f"the connection to {self.place.shown} was lost")
+
+    async def close(self) -> None:
+        """Close the connection, lost or not."""
+        self.timeout = CLOSE_S
+        with contextlib.suppress(aiomqtt.MqttError, OSError, RuntimeError):
+            await self.__aexit__(None, None, None)
+
+    @contextlib.contextmanager
+    def translated(self) -> Iterator[None]:
+        """Raise errors of the library as `JmsError`."""
+        try:
+            yield
+        except (aiomqtt.MqttError, OSError, ValueError, RuntimeError) as error:
+            text = " ".join(str(error).split())[:MAX_REASON]
+            raise JmsError(f"{self.place.shown}: {text or type(error).__name__}") from None
+
+    async def _finished(self, work: Callable[[], Any]) -> None:
+        """Wait for requests, or for the loss of the connection."""
+        self.check()
+        task = asyncio.ensure_future(work())
+        try:
+            await asyncio.wait((task, self._disconnected), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            if not task.done():
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+        if task.cancelled():
+            raise JmsError(f"the connection to {self.place.shown} was lost")
+        with self.translated():
+            task.result()
+
+    def _on_lost(self, lost: asyncio.Future[None]) -> None:
+        error = None if lost.cancelled() else lost.exception()
+        reason = "the broker closed it" if error is None else " ".join(str(error).split())[:MAX_REASON]
+        self.inbox.fail(JmsError(f"the connection to {self.place.shown} was lost: {reason}"))
+
+    def _on_connect(self, client: Any, userdata: Any, flags: Any, reason_code: Any, properties: Any = None) -> None:
+        limit = getattr(properties, "MaximumPacketSize", None)
+        if limit is not None:
+            self.max_packet = limit
+        super()._on_connect(client, userdata, flags, reason_code, properties)
+
+    def _on_message(self, client: Any, userdata: Any, message: MQTTMessage) -> None:
+        if message.qos == 0 and len(self.inbox) >= MAX_WAITING:
+            if not self._drops:
+                logger.warning(
+                    "%s: messages of quality of service 0 come too fast, and some are lost", self.place.shown
+                )
+            self._drops = True
+            return
+        self.inbox.put(message, len(message.payload))
+
+    def _on_publish(self, client: Any, userdata: Any, mid: int, reason_code: Any, properties: Any) -> None:
+        if reason_code.value >= REFUSED:
+            self._refusals[mid] = str(reason_code)
+        super()._on_publish(client, userdata, mid, reason_code, properties)

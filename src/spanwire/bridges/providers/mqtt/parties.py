@@ -1,0 +1,107 @@
+"""Source and target over connections of MQTT 5."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from paho.mqtt.client import MQTTMessage
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+
+from spanwire.bridges.model.definition import Source, Target
+from spanwire.bridges.model.message import BridgeMessage
+from spanwire.bridges.ports import MessageRefusedError
+from spanwire.bridges.providers.dead_letters import CAUSE, ORIGIN, SUFFIX, cause_text
+from spanwire.bridges.providers.mqtt.connection import MqttConnection
+from spanwire.bridges.providers.mqtt.messages import bridge_message, outgoing_packet
+from spanwire.client.io.environment import Machine
+from spanwire.model.destination import Destination
+from spanwire.model.errors import IllegalStateError, MessageFormatError
+
+COPIED: Final = ("PayloadFormatIndicator", "ContentType", "ResponseTopic", "CorrelationData")
+
+
+class MqttSource:
+    """A subscription, durable with the session of a client id."""
+
+    def __init__(self, connection: MqttConnection, source: Source) -> None:
+        self._connection: Final[MqttConnection] = connection
+        self._source: Final[Source] = source
+        self._machine: Final = Machine()
+        self._received: list[MQTTMessage] = []  # without an acknowledgement
+
+    async def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
+        """Receive messages without an acknowledgement."""
+        packets = await self._connection.inbox.take(max_messages, max_bytes, wait_s)
+        self._received += packets
+        now_ms = self._machine.now().wall_ms
+        return [bridge_message(packet, now_ms) for packet in packets]
+
+    async def acknowledge(self) -> None:
+        """Acknowledge all received messages, and wait until the broker has read that."""
+        received, self._received = self._received, []
+        if received:
+            await self._connection.acknowledge(received)
+
+    async def dead_letter(self, cause: str) -> None:
+        """Publish the last message with the cause to the topic ``NAME.DLQ``, and acknowledge it."""
+        assert self._received, "a dead letter was received before"
+        last = self._received[-1]
+        copy = Properties(PacketTypes.PUBLISH)
+        for name in COPIED:
+            value = getattr(last.properties, name, None)
+            if value is not None:
+                setattr(copy, name, value)
+        notes = [(CAUSE, cause_text(cause)), (ORIGIN, str(self._source.destination))]
+        copy.UserProperty = [*getattr(last.properties, "UserProperty", ()), *notes]
+        await self._connection.publish_all(last.topic + SUFFIX, [(last.payload, copy)])
+        await self.acknowledge()
+
+    async def send_reply(self, message: BridgeMessage, destination: Destination) -> None:
+        """Fail: the description promises no replies."""
+        raise IllegalStateError("the provider mqtt sends no replies")
+
+    def check(self) -> None:
+        """Raise `JmsError` if the connection is lost."""
+        self._connection.check()
+
+    async def close(self) -> None:
+        """Close the connection; a durable session stays at the broker."""
+        await self._connection.close()
+
+
+class MqttTarget:
+    """A publisher of one topic."""
+
+    def __init__(self, connection: MqttConnection, target: Target) -> None:
+        self._connection: Final[MqttConnection] = connection
+        self._topic: Final[str] = target.destination.name
+        self._machine: Final = Machine()
+
+    async def send(self, messages: list[BridgeMessage]) -> None:
+        """Publish messages, and wait for the answers."""
+        now_ms = self._machine.now().wall_ms
+        packets: list[tuple[bytes, Properties]] = []
+        for index, message in enumerate(messages):
+            try:
+                packets.append(outgoing_packet(message, self._topic, now_ms, self._connection.max_packet))
+            except MessageFormatError as error:
+                raise MessageRefusedError(index, str(error)) from None
+        await self._connection.publish_all(self._topic, packets)
+
+    async def open_reply_queue(self, on_reply: Callable[[BridgeMessage], Awaitable[None]]) -> Destination:
+        """Fail: the description promises no replies."""
+        raise IllegalStateError("the provider mqtt has no queues for replies")
+
+    async def close_reply_queue(self, queue: Destination) -> None:
+        """Fail: the description promises no replies."""
+        raise IllegalStateError("the provider mqtt has no queues for replies")
+
+    def check(self) -> None:
+        """Raise `JmsError` if the connection is lost."""
+        self._connection.check()
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await self._connection.close()

@@ -1,0 +1,140 @@
+"""The MQTT provider keeps the promises of all providers, with Mosquitto."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+
+from spanwire.bridges.model.definition import ConnectionFactory, Source, Target
+from spanwire.bridges.ports import Provider
+from spanwire.bridges.providers.mqtt.provider import MqttProvider
+from spanwire.model.destination import TOPIC, Destination
+from spanwire.model.errors import JmsError
+from spanwire.model.secret import Secret
+from tests.conformance.bridge_providers import (
+    ALL_HEADERS,
+    CREDIT,
+    SOURCE,
+    TARGET,
+    BridgeProviderConformance,
+    bodies,
+    neutral_message,
+    runs,
+    take,
+)
+from tests.support.mosquitto import PASSWORD, USER, MosquittoProcess
+from tests.support.mqtt_client import MqttClient
+
+IN: Final = "conformance/source"
+OUT: Final = "conformance/target"
+TOPICS: Final = {SOURCE: IN, TARGET: OUT}
+
+
+class MosquittoDriver:
+    headers = ALL_HEADERS
+    typed_properties = False
+    marks_redelivery = True
+
+    def __init__(self, broker: MosquittoProcess) -> None:
+        self._broker = broker
+        self._factory = ConnectionFactory(broker.url, USER, Secret(PASSWORD), provider="mqtt")
+        self.collector = MqttClient(broker.port, "collector")
+        for client_id, topic in (("bridge", IN), ("end", OUT)):
+            self._reset(client_id, topic)
+        for topic in (OUT, f"{IN}.DLQ"):
+            self.collector.subscribe(topic)
+            self.collector.messages(topic)
+            self.collector.forget(topic)
+
+    def _reset(self, client_id: str, topic: str) -> None:
+        """Empty the session of a bridge, and subscribe it."""
+        session = MqttClient(self._broker.port, client_id)
+        session.subscribe(topic)
+        session.messages(topic)
+        session.close()
+
+    def provider(self) -> Provider:
+        return MqttProvider()
+
+    def source(self, selector: str | None = None) -> Source:
+        return Source(self._factory, Destination(TOPIC, IN), selector, "session", "bridge")
+
+    def target(self) -> Target:
+        return Target(self._factory, Destination(TOPIC, OUT))
+
+    def beginning(self) -> Target:
+        return Target(self._factory, Destination(TOPIC, IN))
+
+    def end(self) -> Source:
+        return Source(self._factory, Destination(TOPIC, OUT), None, "session", "end")
+
+    def send(self, destination: Destination, texts: list[str], properties: dict[str, int] | None = None) -> None:
+        self.collector.publish(TOPICS[destination], [text.encode() for text in texts], ContentType="text/plain")
+
+    def texts(self, destination: Destination) -> list[str]:
+        return [message.payload.decode() for message in self.collector.messages(TOPICS[destination])]
+
+    def pending(self, destination: Destination) -> int | None:
+        return None
+
+    def dead_letters(self) -> list[str]:
+        return [message.payload.decode() for message in self.collector.messages(f"{IN}.DLQ")]
+
+    def stop(self) -> None:
+        self._broker.stop()
+
+
+@pytest.fixture
+def driver(mosquitto: MosquittoProcess) -> Iterator[MosquittoDriver]:
+    made = MosquittoDriver(mosquitto)
+    yield made
+    made.collector.close()
+    if not mosquitto.is_running:
+        mosquitto.start()
+
+
+@pytest.mark.long
+class TestMqttProvider(BridgeProviderConformance):
+    def test_headers_of_mqtt_cross_both_ways(self, driver: MosquittoDriver) -> None:
+        async def scenario() -> None:
+            target = await driver.provider().open_target(driver.target())
+            message = neutral_message("text")
+            message.reply_to = Destination(TOPIC, "replies/1")
+            await target.send([message])
+            await target.close()
+            (packet,) = driver.collector.messages(OUT)
+            own = packet.properties
+            assert (own.ContentType, own.CorrelationData, own.ResponseTopic) == ("text/plain", b"c", "replies/1")
+            assert ("JMSType", "t") in own.UserProperty and packet.qos == 1 and not packet.retain
+            driver.collector.publish(
+                IN, [b"\xff"], CorrelationData=b"\xfe", ResponseTopic="r", UserProperty=[("a", "b")]
+            )
+            source = await driver.provider().open_source(driver.source(), CREDIT)
+            (found,) = await take(source, 1)
+            assert (found.correlation_id, found.reply_to) == ("fe", Destination(TOPIC, "r"))
+            assert found.property_values() == {"a": (9, "b")}
+            await source.acknowledge()
+            await source.close()
+
+        runs(scenario)
+
+    def test_a_source_without_a_session_hears_what_comes_while_it_is_there(self, driver: MosquittoDriver) -> None:
+        async def scenario() -> None:
+            plain = Source(driver.source().factory, Destination(TOPIC, "conformance/+"))
+            source = await driver.provider().open_source(plain, CREDIT)
+            driver.send(SOURCE, ["now"])
+            assert bodies(await take(source, 1)) == ["now"]
+            await source.close()
+
+        runs(scenario)
+
+    def test_a_refused_login_is_one_line(self, mosquitto: MosquittoProcess) -> None:
+        async def scenario() -> None:
+            factory = ConnectionFactory(mosquitto.url, USER, Secret("wrong-word"), provider="mqtt")
+            with pytest.raises(JmsError, match="Not authorized|Bad user name") as caught:  # noqa: RUF043
+                await MqttProvider().open_target(Target(factory, Destination(TOPIC, "t")))
+            assert "\n" not in str(caught.value) and mosquitto.url in str(caught.value)
+
+        runs(scenario)

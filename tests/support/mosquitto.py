@@ -1,0 +1,74 @@
+"""Mosquitto, as Debian packages it, as a child process with a configuration, port and data of the test."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Final, Self
+
+from tests.support.await_start import await_start, is_listening
+from tests.support.peers import MOSQUITTO
+from tests.support.ports import free_port
+
+START_TIMEOUT_S: Final = 30.0
+END_TIMEOUT_S: Final = 30.0
+USER: Final = "bridge"
+PASSWORD: Final = "right-word"
+CONFIGURATION: Final = """\
+listener {port} 127.0.0.1
+persistence true
+persistence_location {directory}/
+max_queued_messages 0
+max_inflight_messages 0
+allow_anonymous false
+password_file {directory}/passwords
+user root
+"""
+
+
+class MosquittoProcess:
+    """A broker that runs while the block does. `stop` and `start` keep the port and the sessions."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory: Final = directory
+        self.port: Final = free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """The address for bridges."""
+        return f"mqtt://127.0.0.1:{self.port}"
+
+    @property
+    def is_running(self) -> bool:
+        """False after `stop`."""
+        return self._process is not None
+
+    def __enter__(self) -> Self:
+        self._directory.mkdir(parents=True, exist_ok=True)
+        passwords = self._directory / "passwords"
+        command = ["mosquitto_passwd", "-b", "-c", str(passwords), USER, PASSWORD]
+        subprocess.run(command, check=True, capture_output=True, timeout=START_TIMEOUT_S)
+        text = CONFIGURATION.format(port=self.port, directory=self._directory)
+        (self._directory / "mosquitto.conf").write_text(text, encoding="utf-8")
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Return when clients can connect."""
+        assert self._process is None
+        log = self._directory / "log"
+        with log.open("ab") as output:
+            command = [MOSQUITTO, "-c", str(self._directory / "mosquitto.conf")]
+            self._process = subprocess.Popen(command, stdout=output, stderr=output)
+        await_start(self._process, lambda: is_listening(self.port), self.stop, log, START_TIMEOUT_S)
+
+    def stop(self) -> None:
+        """End the broker in order, so that it stores its sessions; connections break."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.terminate()
+            process.wait(END_TIMEOUT_S)

@@ -1,0 +1,143 @@
+"""Packets of MQTT and records of Kafka as messages of a bridge, and back, through the libraries' own classes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from aiokafka import ConsumerRecord
+from paho.mqtt.client import MQTTMessage
+
+from spanwire.bridges.model.definition import ConnectionFactory, Source, Target
+from spanwire.bridges.model.message import BridgeMessage
+from spanwire.bridges.providers.kafka import messages as kafka
+from spanwire.bridges.providers.kafka.parties import MAX_RECORD, check_size
+from spanwire.bridges.providers.kafka.provider import KafkaProvider
+from spanwire.bridges.providers.mqtt import messages as mqtt
+from spanwire.bridges.providers.mqtt.provider import MqttProvider
+from spanwire.model.destination import QUEUE, TOPIC, Destination
+from spanwire.model.errors import ConfigurationError, MessageFormatError
+from spanwire.model.message_view import BYTES, BYTES_VALUE, INT_VALUE, STRING_VALUE, TEXT, PropertyValue
+from tests.support.bridge_dialogue import Content
+
+NOW_MS = 1_700_000_000_000
+NO_LIMIT = float("inf")
+
+
+def through_mqtt(message: BridgeMessage) -> BridgeMessage:
+    body, properties = mqtt.outgoing_packet(message, "t", NOW_MS, NO_LIMIT)
+    packet = MQTTMessage(1, b"t")
+    packet.payload, packet.qos = body, 1
+    packet.properties, _ = type(properties)(properties.packetType), 0
+    packet.properties.unpack(properties.pack())
+    return mqtt.bridge_message(packet, NOW_MS)
+
+
+def record_of(value: bytes | None, key: bytes | None, headers: list[tuple[str, Any]]) -> ConsumerRecord:
+    return ConsumerRecord("topic", 2, 7, NOW_MS, 0, key, value, None, 0, 0, tuple(headers))
+
+
+def through_kafka(message: BridgeMessage) -> BridgeMessage:
+    return kafka.bridge_message(record_of(*kafka.outgoing_record(message)))
+
+
+WAYS = pytest.mark.parametrize("through", [through_mqtt, through_kafka])
+
+
+def outgoing(properties: dict[str, PropertyValue] | None = None) -> BridgeMessage:
+    message = BridgeMessage("ID:1", TEXT, Content("text é", properties), 4)
+    message.correlation_id, message.message_type, message.priority = "c", "t", 7
+    message.group_id, message.group_sequence = "g", 3
+    message.timestamp_ms, message.expiration_ms = NOW_MS - 5, NOW_MS + 5_000
+    message.reply_to = Destination(QUEUE, "REPLIES")
+    return message
+
+
+@WAYS
+def test_all_headers_of_jms_cross(through: Any) -> None:
+    sent = outgoing()
+    back = through(sent)
+    for name in BridgeMessage.__slots__:
+        if name not in ("content", "properties", "size"):
+            assert getattr(back, name) == getattr(sent, name), name
+    assert back.content.neutral_body() == "text é".encode()
+
+
+@WAYS
+def test_properties_become_strings(through: Any) -> None:
+    values = {"n": (INT_VALUE, 7), "text": (STRING_VALUE, "é"), "octets": (BYTES_VALUE, b"x")}
+    assert through(outgoing(values)).property_values() == {"n": (STRING_VALUE, "7"), "text": (STRING_VALUE, "é")}
+
+
+@WAYS
+def test_a_topic_for_replies_crosses(through: Any) -> None:
+    message = outgoing()
+    message.reply_to = Destination(TOPIC, "replies/1")
+    assert through(message).reply_to == message.reply_to
+
+
+@WAYS
+def test_a_foreign_content_type_is_a_property_and_returns(through: Any) -> None:
+    message = BridgeMessage("", BYTES, Content("x", {"content_type": (STRING_VALUE, "image/png")}), 1)
+    back = through(message)
+    assert (back.kind, back.property_values()) == (BYTES, {"content_type": (STRING_VALUE, "image/png")})
+
+
+@WAYS
+def test_a_text_that_is_no_unicode_is_refused(through: Any) -> None:
+    with pytest.raises(MessageFormatError, match="not valid Unicode"):
+        through(outgoing({"lone": (STRING_VALUE, "\ud800")}))
+
+
+def test_a_record_of_others_has_an_id_by_its_place() -> None:
+    message = kafka.bridge_message(record_of(None, b"\xff", [("a", b"1"), ("a", b"2"), ("b", None)]))
+    assert (message.message_id, message.kind) == ("topic-2-7", BYTES)
+    assert message.property_values() == {"a": (STRING_VALUE, "1"), "b": (STRING_VALUE, "")}
+
+
+def test_a_record_beyond_the_limit_of_kafka_is_refused() -> None:
+    with pytest.raises(MessageFormatError, match="the record has"):
+        check_size(b"x" * MAX_RECORD, None, [])
+
+
+@pytest.mark.parametrize(
+    ("value", "error"), [("a\0b", "NUL character"), ("x" * 70_000, "more than 65535 bytes, which MQTT does not take")]
+)
+def test_a_text_beyond_the_limits_of_mqtt_is_refused(value: str, error: str) -> None:
+    with pytest.raises(MessageFormatError, match=error):
+        through_mqtt(outgoing({"bad": (STRING_VALUE, value)}))
+
+
+def test_a_packet_beyond_the_limit_of_the_broker_is_refused() -> None:
+    with pytest.raises(MessageFormatError, match="the broker takes 100"):
+        mqtt.outgoing_packet(outgoing(), "t", NOW_MS, 100)
+
+
+TOPIC_T = Destination(TOPIC, "t")
+MQTT = ConnectionFactory("mqtt://host", provider="mqtt")
+KAFKA = ConnectionFactory("kafka://host", provider="kafka")
+
+
+@pytest.mark.parametrize(
+    ("provider", "end", "error"),
+    [
+        (MqttProvider(), Source(MQTT, Destination(QUEUE, "q")), "write topic://q"),
+        (MqttProvider(), Source(MQTT, TOPIC_T, None, "s"), "set both subscriptionName and clientID"),
+        (MqttProvider(), Target(MQTT, Destination(TOPIC, "a/#")), "a target is one topic"),
+        (MqttProvider(), Target(ConnectionFactory("mqtt://host/path", provider="mqtt"), TOPIC_T), "no virtual hosts"),
+        (KafkaProvider(), Source(KAFKA, Destination(QUEUE, "q")), "write topic://q"),
+        (KafkaProvider(), Source(KAFKA, TOPIC_T), "needs a consumer group; set subscriptionName"),
+        (KafkaProvider(), Target(KAFKA, Destination(TOPIC, "a/b")), "is no name of a topic of Kafka"),
+        (
+            KafkaProvider(),
+            Target(ConnectionFactory("kafka://host?saslMechanism=MD5", provider="kafka"), TOPIC_T),
+            "saslMechanism is none of PLAIN",
+        ),
+    ],
+)
+def test_an_end_that_can_never_be_opened_is_refused(provider: Any, end: Source | Target, error: str) -> None:
+    with pytest.raises(ConfigurationError, match=error):
+        if isinstance(end, Source):
+            provider.check_source(end)
+        else:
+            provider.check_target(end)
