@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final, Protocol, cast
 
 from spanwire.bridges.engine.counters import BridgeStatus
+from spanwire.bridges.files.bridge_beans import has_bridge_beans, read_bridge_beans
 from spanwire.bridges.files.bridge_file import read_bridges
 from spanwire.bridges.files.route_bridges import bridges_of
 from spanwire.bridges.model.diagram import diagram
@@ -24,8 +25,10 @@ from spanwire.cli.arguments import Command, Parser, log_options, run_command
 from spanwire.cli.bridges import operate, serve
 from spanwire.cli.pipeline.pipeline import content_of, pair
 from spanwire.cli.spark_parts import load
+from spanwire.documents.xml import read_xml
 from spanwire.logs.lines import START, begin_log
 from spanwire.routes.model import EMBEDDED, Route
+from spanwire.routes.nodes import Location, Word, text_of
 from spanwire.routes.placeholders import Placeholders
 
 FAILURE: Final = 1
@@ -33,6 +36,7 @@ SERVE: Final = "serve"
 JVM: Final = "jvm"
 JVM_PROGRAM: Final = "spanwire.bridges.providers.jvm.inside.program:run"  # loads JPype
 TOML_SUFFIX: Final = ".toml"
+BEAN: Final = b"JMSBridgeImpl"
 STATES: Final = ".state"  # behind the name of the file: the directory of groups and keys of routes
 TRANSACTIONS: Final = ".transactions"  # behind the name of the file: the directory of decisions
 READ_ROUTES: Final = "spanwire.routes.parsing:read_routes"  # loads PyYAML
@@ -141,7 +145,10 @@ def _summary(status: BridgeStatus) -> str:
 
 def _file_options(parser: Parser) -> None:
     parser.add_argument(
-        "file", metavar="FILE", type=Path, help="bridges in TOML, or a route file with routes of engine: embedded"
+        "file",
+        metavar="FILE",
+        type=Path,
+        help="bridges in TOML or as beans, or a route file with routes of engine: embedded",
     )
     parser.add_argument(
         "--broker",
@@ -164,10 +171,30 @@ def _definitions(options: argparse.Namespace) -> list[Definition]:
     content, name = content_of(options.file), str(options.file)
     if options.file.suffix == TOML_SUFFIX:
         return list(read_bridges(content, name, placeholders))
+    beans = _bean_bridges(content, name, placeholders)
+    if beans is not None:
+        return beans
     file = cast(RouteFile, load(READ_ROUTES)(content, name, placeholders, dict(options.broker))).only(EMBEDDED)
     for warning in file.warnings:
         sys.stderr.write(f"spanwire bridge: {warning}\n")
     return bridges_of(file.routes)
+
+
+def _bean_bridges(content: bytes, name: str, placeholders: Placeholders) -> list[Definition] | None:
+    """Return the bridges of a file of XML with beans of them; None for any other file."""
+    if BEAN not in content:
+        return None
+    root = read_xml(content, name)
+    if not has_bridge_beans(root):
+        return None
+
+    def fill(text: str) -> str:
+        return text_of(placeholders.fill(Word(Location(name, root.line), text), is_spring=True), "a value")
+
+    found = read_bridge_beans(root, name, fill)
+    for line, text in found.warnings:
+        sys.stderr.write(f"spanwire bridge: {name}:{line}: {text}\n")
+    return list(found.bridges)
 
 
 def _show(definitions: list[Definition]) -> int:

@@ -24,6 +24,7 @@ from spanwire.service.config.values.decryption import Decryption
 from spanwire.service.config.values.diagnostics import Findings, read_text_file
 
 if TYPE_CHECKING:
+    from spanwire.bridges.model.definition import BridgeDefinition
     from spanwire.bridges.model.route_definition import Definition
 
 BROKER_SOURCE: Final = "the broker: uri"  # the name in errors, because the URI may contain secrets
@@ -33,7 +34,8 @@ DEBIAN_HOME: Final = "/usr/share/activemq"
 DEBIAN_BASES: Final = "/var/lib/activemq"
 
 TomlReader = Callable[[bytes, str], Element]
-Document = tuple[Element | None, list[tuple[Element, str]]]  # the broker, and the documents with routes of Camel
+# The broker, the documents with routes of Camel, and the JMS bridges beside the broker.
+Document = tuple[Element | None, list[tuple[Element, str]], tuple["BridgeDefinition", ...]]
 BrokerReader = Callable[[Findings, Variables, Decryption], Document]
 RouteReader = Callable[[list[tuple[Element, str]], Findings, Variables, list[str], list[str]], tuple["Definition", ...]]
 
@@ -54,11 +56,11 @@ class ConfigurationReader:
         """Read the configuration of a reference. Raises `ConfigurationError`."""
         if reference.startswith(BROKER):
             broker = broker_element(reference)
-            return self._interpreted(Path.cwd() / "broker", BROKER_SOURCE, lambda *_: (broker, []))
+            return self._interpreted(Path.cwd() / "broker", BROKER_SOURCE, lambda *_: (broker, [], ()))
         if reference.startswith(PROPERTIES):
             path = reference_file(reference, PROPERTIES)
             broker = properties_element(path)
-            return self._interpreted(path, str(path), lambda *_: (broker, []))
+            return self._interpreted(path, str(path), lambda *_: (broker, [], ()))
         path = reference_path(reference)
         return self.file(read_text_file(path), path)
 
@@ -68,10 +70,10 @@ class ConfigurationReader:
         def broker(findings: Findings, variables: Variables, decryption: Decryption) -> Document:
             if path.suffix.lower() == ".toml":
                 read_toml = cast(TomlReader, registry.load(registry.TOML_READER))
-                return read_toml(content, findings.source), []
+                return read_toml(content, findings.source), [], ()
             root = read_xml(content, findings.source)
             document = SpringDocument(root, findings, variables, path.parent, decryption)
-            return document.broker(), document.camel_documents()
+            return document.broker(), document.camel_documents(), document.jms_bridges()
 
         return self._interpreted(path, str(path), broker)
 
@@ -82,13 +84,17 @@ class ConfigurationReader:
         defined = {**definitions(self.environment), **self.placeholders}
         directories = StartDirectories(path, defined, self.environment)
         variables = Variables({**directories.placeholders(), **defined}, self.environment, decryption)
-        broker, camel = read(findings, variables, decryption)
+        broker, camel, bridges = read(findings, variables, decryption)
         if broker is None:
             findings.raise_if_any()
             raise ConfigurationError(f"{path}: it contains no broker")
         replace_placeholders(broker, variables, findings)
         configuration = Interpreter(findings, Path.cwd(), variables, decryption).broker(broker)
-        configuration = replace(configuration, presumed_base=directories.presumed_base())
+        configuration = replace(
+            configuration,
+            presumed_base=directories.presumed_base(),
+            bridges=(*configuration.bridges, *bridges),
+        )
         if camel:
             routes = self._routes(camel, findings, variables, configuration)
             warnings = findings.warnings

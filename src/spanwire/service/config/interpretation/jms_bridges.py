@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from spanwire.bridges.files.bridge_beans import BRIDGE, read_bridge_beans
 from spanwire.bridges.jndi.environment import check_name, read_environment
 from spanwire.bridges.jndi.local_names import LocalNames
 from spanwire.bridges.model.definition import (
@@ -32,7 +33,8 @@ from spanwire.model.errors import ConfigurationError, InvalidSelectorError
 from spanwire.model.secret import Secret
 from spanwire.routes.bridge_parameters import FOREVER, MAX_MS, MAX_RETRIES
 from spanwire.selector.parser import parse_selector
-from spanwire.service.config.readers.properties import read_properties
+from spanwire.service.config.readers.properties import Variables, read_properties
+from spanwire.service.config.reference import DEFAULT_BROKER_NAME
 from spanwire.service.config.tables import bridge_attributes as words
 from spanwire.service.config.tables.handling import Words
 from spanwire.service.config.values.decryption import Decryption
@@ -431,3 +433,21 @@ class BridgeInterpreter:
         except ConfigurationError as error:
             self._findings.error(bridge.line, str(error))
         self._bridges[definition.name] = definition
+
+
+def bridges_beside(
+    root: Element, broker: Element, findings: Findings, variables: Variables
+) -> tuple[tuple[BridgeDefinition, ...], list[Element]]:
+    """Return the JMS bridges that stand beside a broker as beans, and the beans that they need."""
+    used = [element for element in root.children if BRIDGE.fullmatch(element.value("class") or "") is not None]
+    name = broker.value("brokerName") or broker.value("name") or DEFAULT_BROKER_NAME
+    try:
+        found = read_bridge_beans(root, findings.source, variables.replace, variables.replace(name))
+        for definition in found.bridges:
+            check_bridge(bridge_reached_at(definition, ANY_BROKER))
+    except ConfigurationError as error:
+        findings.add_obstacle(str(error))
+        return (), [*used, *root.children]  # the beans that a bridge needs are not known
+    for line, text in found.warnings:
+        findings.warn(line, text)
+    return tuple(found.bridges), found.used

@@ -7,9 +7,11 @@ frameworks beside the broker are refused by name.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, cast
 
+from spanwire import registry
 from spanwire.documents.element import Element
 from spanwire.model.errors import ConfigurationError
 from spanwire.service.config.readers.bridge_beans import BridgeBeans
@@ -18,6 +20,9 @@ from spanwire.service.config.readers.properties import Variables, read_propertie
 from spanwire.service.config.readers.web_server import WebServer
 from spanwire.service.config.values.decryption import SETTINGS, Decryption
 from spanwire.service.config.values.diagnostics import MAX_CLASS, MAX_WORD, Findings, read_text_file
+
+if TYPE_CHECKING:
+    from spanwire.bridges.model.definition import BridgeDefinition
 
 BEANS: Final = "http://www.springframework.org/schema/beans"
 CORE: Final = "http://activemq.apache.org/schema/core"
@@ -72,6 +77,7 @@ LOG_QUERIES: Final = frozenset(
     f"{package}.insight.log.log4j.Log4jLogQuery" for package in ("io.fabric8", "org.fusesource")
 )
 NO_LOG_QUERY: Final = "the broker logs to standard error"
+JMS_BRIDGE: Final = re.compile(r"(?:[\w$]+\.)+JMSBridgeImpl")
 JETTY_FILE: Final = re.compile(r"(?:classpath:|file:)?(?:[^:]*/)?jetty[\w.\-]*\.xml", re.ASCII)
 CAMEL_FILE: Final = re.compile(r"(?:classpath:|file:)?(?:[^:]*/)?camel[\w.\-]*\.xml", re.ASCII)
 FABRIC_PROPERTIES: Final = "io.fabric8.mq.fabric.ConfigurationProperties"
@@ -83,6 +89,8 @@ HARMLESS_BEANS: Final = frozenset(
     }
 )
 MAX_LOCATIONS: Final = 16  # property files of one document; bounds the files to open
+
+BridgeReader = Callable[[Element, Element, Findings, Variables], tuple[tuple["BridgeDefinition", ...], list[Element]]]
 
 
 class SpringDocument:
@@ -98,6 +106,7 @@ class SpringDocument:
         self._decryption: Final = decryption
         self._web: Final = WebServer(findings, variables, base)
         self._camel: Final = CamelBeans(root, findings, variables, base)
+        self._jms_bridges: tuple[BridgeDefinition, ...] = ()
         self._locations = 0
         self._optional = False  # True if property files may be missing
 
@@ -115,13 +124,16 @@ class SpringDocument:
         beans = BridgeBeans(root, self._findings)
         for broker in brokers[:1]:
             beans.insert(broker)
+        known = [*brokers, *self._read_jms_bridges(brokers)]
         for element in root.children:
-            if any(element is broker for broker in brokers) or self._camel.is_used(element):
+            if any(element is one for one in known) or self._camel.is_used(element):
                 continue
             if not beans.is_used(element):
                 self._beside_broker(element)
         if not brokers:
-            advice = "" if not self.camel_documents() else "; run its routes with spanwire bridge run, or import it"
+            has_bridges = any(JMS_BRIDGE.fullmatch(one.value("class") or "") for one in root.children)
+            advice = "; run its bridges with spanwire bridge run" if has_bridges else ""
+            advice = advice if not self.camel_documents() else "; run its routes with spanwire bridge run, or import it"
             self._findings.error(root.line, f"<beans> holds no <broker>{advice}")
             return None
         for second in brokers[1:]:
@@ -129,6 +141,19 @@ class SpringDocument:
         self._namespace(brokers[0])
         self._web.insert(brokers[0])
         return brokers[0]
+
+    def _read_jms_bridges(self, brokers: list[Element]) -> list[Element]:
+        """Read the JMS bridges that stand beside the broker as beans. Returns the beans that they need."""
+        bridges = [one for one in self._root.children if JMS_BRIDGE.fullmatch(one.value("class") or "") is not None]
+        if not bridges or not brokers:
+            return bridges
+        read = cast(BridgeReader, registry.load(registry.BRIDGE_BEANS))
+        self._jms_bridges, used = read(self._root, brokers[0], self._findings, self._variables)
+        return used
+
+    def jms_bridges(self) -> tuple[BridgeDefinition, ...]:
+        """Return the JMS bridges beside the broker."""
+        return self._jms_bridges
 
     def camel_documents(self) -> list[tuple[Element, str]]:
         """Return the documents with routes of Camel, each with the name of its file."""
