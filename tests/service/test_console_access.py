@@ -14,9 +14,12 @@ import pytest
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.wait import WebDriverWait
 
+from tests.service.started import TIMEOUT_S
 from tests.service.test_console_browser import Guarded, served
 from tests.support.browser import browser, complaints, require_browser, resize
+from tests.support.ports import free_port
 
 PATHS: Final = (
     "/admin", "/admin/queues", "/admin/queue?name=queue://ORDERS", "/admin/messages?name=queue://ORDERS",
@@ -120,6 +123,17 @@ def test_a_queue_is_purged_with_the_keyboard_alone(console: str) -> None:
         press_until(window, "Purge")
         press_until(window, "Remove 1 message")
         assert window.find_element(By.CSS_SELECTOR, ".notice.good").text == "Removed 1 message."
+
+
+def test_an_open_page_says_that_its_session_has_ended(tmp_path: Path) -> None:
+    require_browser()
+    port = free_port()
+    with Guarded(tmp_path / "broker") as started, browser() as window:
+        with served(started, tmp_path, port) as console:
+            log_in(window, console)
+            WebDriverWait(window, TIMEOUT_S).until(lambda page: "follows" in page.find_element(By.ID, "live").text)
+        with served(started, tmp_path, port):  # sessions are kept in memory alone
+            WebDriverWait(window, TIMEOUT_S).until(lambda page: "has ended" in page.find_element(By.ID, "live").text)
 
 
 def press_until(window: webdriver.Chrome, text: str) -> None:

@@ -54,10 +54,10 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @contextmanager
-def served(started: Started, directory: Path) -> Iterator[str]:
+def served(started: Started, directory: Path, port: int = 0) -> Iterator[str]:
     """The address of a web process beside a broker."""
     log: list[str] = []
-    command = [*COMMAND, "web", "--data-directory", str(started.data), "--port", "0"]
+    command = [*COMMAND, "web", "--data-directory", str(started.data), "--port", str(port)]
     process = AnnouncingProcess(command, directory, log)
     process.wait_until(lambda line: LISTENING.search(line) is not None, TIMEOUT_S)
     yield next(match for line in log if (match := LISTENING.search(line)))[1]

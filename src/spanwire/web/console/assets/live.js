@@ -5,12 +5,14 @@ import { localise } from "./times.js";
 
 const LEAST_MS = 2_000; // between two loads
 const CHART_MS = 10_000; // after which charts move on without a change
+const RETRY_MS = 10_000; // until a stream that has ended for good is opened again
 
 const main = document.getElementById("content");
 const shown = document.getElementById("live");
 let timer = 0;
 let loadedAt = Date.now();
 let isStopped = false;
+let isFirst = true;
 
 function tell(text) {
   if (shown) shown.textContent = text;
@@ -66,20 +68,25 @@ export function follow() {
   if (!views) return;
   const query = new URLSearchParams({ views });
   if (main.dataset.destination) query.set("destination", main.dataset.destination);
+  connect(query, views.split(","));
+  document.addEventListener("visibilitychange", () => schedule());
+  if (main.querySelector(".chart, .map")) setInterval(() => schedule(), CHART_MS);
+}
+
+function connect(query, views) {
   const source = new EventSource(`/api/v1/events?${query}`);
-  let isFirst = true;
   source.addEventListener("open", (event) => {
     if (event.data === undefined) return; // the connection, not the event of that name
     tell("The page follows changes.");
     if (!isFirst) schedule();
     isFirst = false;
   });
-  for (const view of views.split(",")) source.addEventListener(view, () => schedule());
+  for (const view of views) source.addEventListener(view, () => schedule());
   source.addEventListener("unreachable", () => tell("The broker does not answer."));
   source.addEventListener("error", () => {
     tell("The page does not follow changes.");
-    if (source.readyState === EventSource.CLOSED) schedule(LEAST_MS); // the load finds out if the session has ended
+    if (source.readyState !== EventSource.CLOSED) return; // the browser connects again
+    schedule(LEAST_MS); // the load finds out if the session has ended
+    setTimeout(() => { if (!isStopped) connect(query, views); }, RETRY_MS);
   });
-  document.addEventListener("visibilitychange", () => schedule());
-  if (main.querySelector(".chart, .map")) setInterval(() => schedule(), CHART_MS);
 }
