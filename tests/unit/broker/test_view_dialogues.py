@@ -44,6 +44,17 @@ def test_sends_that_waited_are_counted_with_their_time() -> None:
     assert (own.blocked_sends, own.blocked_ms) == (waiting, waiting * 2_000)
 
 
+@pytest.mark.parametrize("name", [QUEUE, "topic://T"])
+def test_a_policy_has_its_destinations_measured_from_the_first_message_on(name: str) -> None:
+    stage = Stage(PolicyEntry(destination("queue://>"), measures_messages=True),
+                  PolicyEntry(destination("topic://>"), measures_messages=True))  # fmt: skip
+    stage.peer("p").sends(name, "x")
+    shown = details(stage, name)
+    assert (shown.statistics_enabled, shown.least_size_bytes is not None) == (True, True)
+    stage.broker.administration.switch_statistics(destination(name), False, stage.now)
+    assert not details(stage, name).statistics_enabled
+
+
 def test_sizes_and_times_are_measured_once_they_are_switched_on() -> None:
     stage = Stage()
     administration = stage.broker.administration

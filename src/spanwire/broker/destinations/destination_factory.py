@@ -11,6 +11,7 @@ from spanwire.broker.dispatch.arrival_times import ArrivalObserver
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.destination_events import MessageAdvisories
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
+from spanwire.broker.dispatch.message_statistics import MessageStatistics
 from spanwire.broker.dispatch.slow_consumer_strategy import SlowConsumerWatch
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.queue.queue import Queue
@@ -33,6 +34,8 @@ def new_queue(destination: Destination, policy: PolicyEntry, usage: MemoryUsage,
         queue.observer = QueueAdvisories(advisories, queue, destination, ArrivalObserver(queue.arrivals, context))
     elif policy.queue.bridges is not None and policy.queue.bridges.replay_delay_ms > 0:
         queue.observer = ArrivalObserver(queue.arrivals, context)
+    if policy.measures_messages:
+        queue.observer = MessageStatistics(queue.observer, context, False)
     return queue
 
 
@@ -55,7 +58,21 @@ def new_topic(
     memory: RecoveryMemory,
     slow: SlowConsumerWatch | None,
 ) -> Topic:
-    """Return a topic. Messages of advisory topics cause no advisories."""
+    """Return a topic. Messages of advisory topics cause no advisories, and are not measured."""
+    topic = _topic(destination, policy, usage, context, memory, slow)
+    if policy.measures_messages and not destination.is_advisory:
+        topic.observer = MessageStatistics(topic.observer, context, True)
+    return topic
+
+
+def _topic(
+    destination: Destination,
+    policy: PolicyEntry,
+    usage: MemoryUsage,
+    context: BrokerContext,
+    memory: RecoveryMemory,
+    slow: SlowConsumerWatch | None,
+) -> Topic:
     advisories = None if destination.is_advisory else _advisories_for(policy, context)
     tuning = policy.topic
     is_plain = tuning.recovery is None and tuning.pending_limit is None and tuning.dispatch is None

@@ -137,6 +137,7 @@ class PolicyEntry:
     - ``max_destinations`` limits the destinations that clients may create under the pattern; -1 sets no limit.
     - With ``gc_inactive`` a destination unused for ``inactive_timeout_ms`` is removed (`Upkeep`).
       ``gc_with_network_consumers`` ignores the consumers of bridges.
+    - With ``measures_messages`` sizes and times of messages are measured from the creation of a destination on.
     """
 
     destination: Destination
@@ -162,3 +163,4 @@ class PolicyEntry:
     advisories: AdvisoryPolicy = field(default_factory=AdvisoryPolicy)
     topic: TopicPolicy = field(default_factory=TopicPolicy)
     slow_consumers: SlowConsumerPolicy | None = None
+    measures_messages: bool = False

@@ -183,7 +183,7 @@ POLICY_ENTRY: Final = Words(
     settings={
         **all_of(YES, "queue topic tempQueue tempTopic"),
         **honoured(*POLICY_TABLES),
-        **all_of(only("false", "more statistics"), "advancedMessageStatisticsEnabled advancedNetworkStatisticsEnabled"),
+        **all_of(only("false", "more statistics"), "advancedNetworkStatisticsEnabled"),
         **all_of(
             only("false", "temporary destinations shared between connections", guards=True),
             "allowTempDestinationStealing",

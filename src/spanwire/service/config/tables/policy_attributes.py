@@ -99,6 +99,7 @@ ENTRY: Final = AttributeTable(
     Attribute("inactiveTimoutBeforeGC", number("milliseconds", 1, MAX_LONG), "inactive_timeout_ms"),  # Classic's typo
     Attribute("inactiveTimeoutBeforeGC", number("milliseconds", 1, MAX_LONG), "inactive_timeout_ms"),
     Attribute("gcWithNetworkConsumers", FLAG, "gc_with_network_consumers"),
+    Attribute("advancedMessageStatisticsEnabled", FLAG, "measures_messages"),
 )
 QUEUE: Final = AttributeTable(
     QueuePolicy,
