@@ -33,7 +33,7 @@ SOURCES := $(shell find src -name '*.py')
 CODE := src tests tools $(wildcard examples)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv client-conformance compiled environments spark peers lint format docs test test-all test-pure test-compiled demo bench bench-client bench-floors bench-instructions bench-management bench-network bench-rights bench-scale bench-selectors bench-spark bench-start flame-graph soak soak-load soak-spark fuzz fuzz-http fuzz-requests measure lock clean
+.PHONY: help venv client-conformance compiled environments spark peers lint format docs test test-all test-pure test-compiled demo bench bench-client bench-floors bench-http bench-instructions bench-management bench-network bench-rights bench-scale bench-selectors bench-spark bench-start flame-graph soak soak-load soak-spark fuzz fuzz-http fuzz-requests measure lock clean
 
 help:  ## say what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -199,6 +199,9 @@ bench-rights: venv  ## what users and rights cost, in alternating pairs of runs
 bench-client: peers venv $(VENV)/.bench  ## the Python client beside stomp.py, stompman and the Java client
 	@if sh tools/find_compiler.sh $(BIN)/python >/dev/null; then $(MAKE) --no-print-directory $(COMPILED)/.bench; fi
 	$(call with_best_build,-m tests.bench.clients.peers $(BENCH_ARGS))
+
+bench-http: peers venv  ## STOMP over WebSocket and the servlets for messages over HTTP, beside ActiveMQ Classic
+	$(call with_best_build,-m tests.bench.http_ports $(BENCH_ARGS))
 
 bench-start: venv  ## a broker's start and client commands: processor time, instructions, modules
 	$(call with_best_build,-m tests.bench.start_up $(BENCH_ARGS))

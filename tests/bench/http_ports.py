@@ -1,0 +1,324 @@
+"""STOMP over WebSocket and messages over HTTP beside ActiveMQ Classic, in alternating runs: rate, and processor time.
+
+python -m tests.bench.http_ports [ROUNDS [REQUESTS]]
+
+For each way a message goes from one client to another one: over STOMP, over STOMP in a WebSocket, and by POST and GET
+of the servlet, with 16 connections that stay open. Classic is not asked by GET: its servlet ends a read when its answer
+was sent, and refuses the next read of the session until then. The processor time is that of the broker with its
+web process; it says more than the rate where the machine has other work. Prints medians, the least and the most.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from tests.service.started import Started
+from tests.support.distributions import CLASSIC, find_destination
+from tests.support.ports import free_port
+
+ROUNDS: Final = 5  # each with a run of every way at every broker, after one that is not counted
+MESSAGES: Final = 4_000  # of one run
+CONNECTIONS: Final = 16  # of HTTP clients
+BATCH: Final = 20  # frames of STOMP in one write
+BODY: Final = b"x" * 100
+WAIT_S: Final = 120.0
+TICK: Final = os.sysconf("SC_CLK_TCK")
+LISTENING: Final = re.compile(r"Listening for web requests at: http://127\.0\.0\.1:(\d+)")
+HANDSHAKE: Final = (
+    b"GET /stomp HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+)
+LAST_CHUNK: Final = b"0\r\n\r\n"
+LOGIN: Final = b"CONNECT\naccept-version:1.2\nhost:x\n\n\0"
+CLASSIC_XML: Final = """\
+<beans xmlns="http://www.springframework.org/schema/beans" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"
+  xsi:schemaLocation="http://www.springframework.org/schema/beans
+  http://www.springframework.org/schema/beans/spring-beans.xsd http://activemq.apache.org/schema/core
+  http://activemq.apache.org/schema/core/activemq-core.xsd">
+<broker xmlns="http://activemq.apache.org/schema/core" brokerName="localhost" useJmx="false"
+  dataDirectory="{data}">
+<transportConnectors>
+  <transportConnector name="openwire" uri="tcp://127.0.0.1:{openwire}"/>
+  <transportConnector name="stomp" uri="stomp://127.0.0.1:{stomp}"/>
+  <transportConnector name="ws" uri="ws://127.0.0.1:{ws}"/>
+</transportConnectors></broker><import resource="jetty.xml"/></beans>
+"""
+
+
+@dataclass
+class Target:
+    """A running broker: its ports, the processes whose time counts, and the results of each way."""
+
+    name: str
+    ports: dict[str, int]
+    pids: list[int]
+    methods: tuple[str, ...]
+    authorization: str = ""
+    results: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+
+    def seconds(self) -> float:
+        """Return the processor seconds of the processes so far."""
+        total = 0
+        for pid in self.pids:
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            total += int(fields[11]) + int(fields[12])
+        return total / TICK
+
+    def measure(self, way: str, count: int, run: Callable[[], None], *, is_counted: bool) -> None:
+        """Run once and keep messages per second and microseconds of processor time for a message."""
+        cpu = self.seconds()
+        began = time.monotonic()
+        run()
+        rate = count / (time.monotonic() - began)
+        microseconds = (self.seconds() - cpu) / count * 1e6
+        if is_counted:
+            self.results.setdefault(way, []).append((rate, microseconds))
+
+
+class StompEnd:
+    """A STOMP client that writes prepared bytes."""
+
+    def __init__(self, port: int, is_websocket: bool) -> None:
+        self._is_websocket = is_websocket
+        self.socket = socket.create_connection(("127.0.0.1", port), WAIT_S)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if is_websocket:
+            self.socket.sendall(HANDSHAKE)
+            self.until(b"\r\n\r\n")
+        self.socket.sendall(self.wire(LOGIN))
+        self.until(b"CONNECTED")
+
+    def wire(self, frame: bytes) -> bytes:
+        """Return a frame of STOMP as it is sent; the mask of the WebSocket frame changes nothing."""
+        if not self._is_websocket:
+            return frame
+        size = len(frame)
+        length = bytes((0x80 | size,)) if size < 126 else bytes((0xFE, size >> 8, size & 0xFF))
+        return b"\x81" + length + bytes(4) + frame
+
+    def until(self, words: bytes, count: int = 1) -> None:
+        """Read until ``words`` have come so many times."""
+        seen = 0
+        tail = b""
+        while seen < count:
+            data = self.socket.recv(1 << 18)
+            if not data:
+                raise ConnectionError("the broker has closed the connection")
+            data = tail + data
+            seen += data.count(words)
+            tail = b"" if data.endswith(words) else data[1 - len(words) :]
+
+
+def through_stomp(port: int, queue: str, count: int, *, is_websocket: bool) -> None:
+    """Send messages to a queue, and receive them."""
+    consumer, producer = StompEnd(port, is_websocket), StompEnd(port, is_websocket)
+    consumer.socket.sendall(consumer.wire(f"SUBSCRIBE\nid:1\ndestination:/queue/{queue}\nreceipt:s\n\n\0".encode()))
+    consumer.until(b"RECEIPT")
+    frame = f"SEND\ndestination:/queue/{queue}\ncontent-length:{len(BODY)}\n\n".encode() + BODY + b"\0"
+    batch = producer.wire(frame) * BATCH
+    reader = threading.Thread(target=consumer.until, args=(b"MESSAGE\n", count))
+    reader.start()
+    for _ in range(count // BATCH):
+        producer.socket.sendall(batch)
+    reader.join(WAIT_S)
+    if reader.is_alive():
+        raise TimeoutError(f"messages of {queue} are missing")
+    consumer.socket.close()
+    producer.socket.close()
+
+
+def ask(port: int, request: bytes, count: int) -> None:
+    """Send a request again and again over one connection, with the cookie of the first answer."""
+    client = _connected(port)
+    for number in range(count):
+        client.sendall(request)
+        head = _answer(client)
+        if not head.startswith(b"HTTP/1.1 200"):
+            raise ConnectionError(head.decode("latin-1"))
+        cookie = re.search(rb"(?i)set-cookie: *([^;\r]+)", head)
+        if number == 0 and cookie:
+            request = request.replace(b"\r\n", b"\r\nCookie: " + cookie[1] + b"\r\n", 1)
+    client.close()
+
+
+def _connected(port: int) -> socket.socket:
+    client = socket.create_connection(("127.0.0.1", port), WAIT_S)
+    client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return client
+
+
+def _answer(client: socket.socket) -> bytes:
+    """Read an answer to its end; return its head."""
+    received = b""
+    while b"\r\n\r\n" not in received:
+        received += _some(client)
+    head, _, body = received.partition(b"\r\n\r\n")
+    length = re.search(rb"(?i)content-length: *(\d+)", head)
+    while not body.endswith(LAST_CHUNK) if length is None else len(body) < int(length[1]):
+        body += _some(client)
+    return head
+
+
+def _some(client: socket.socket) -> bytes:
+    data = client.recv(1 << 16)
+    if not data:
+        raise ConnectionError("the server has closed the connection")
+    return data
+
+
+def through_servlet(target: Target, method: str, group: str, count: int) -> None:
+    """Send, or receive, with `CONNECTIONS` clients of a queue each."""
+    with ThreadPoolExecutor(CONNECTIONS) as clients:
+        asked = [
+            clients.submit(
+                ask, target.ports["web"], servlet_request(target, method, f"{group}/{number}"), count // CONNECTIONS
+            )
+            for number in range(CONNECTIONS)
+        ]
+        for one in asked:
+            one.result()
+
+
+def servlet_request(target: Target, method: str, queue: str) -> bytes:
+    """Return a request for a queue."""
+    port = target.ports["web"]
+    first = f"{method} /api/message/BENCH/{queue}?type=queue&readTimeout=20000 HTTP/1.1\r\n"
+    head = f"{first}Host: 127.0.0.1:{port}\r\n{target.authorization}"
+    if method == "GET":
+        return f"{head}\r\n".encode()
+    content = f"Content-Type: text/plain\r\nContent-Length: {len(BODY)}\r\n\r\n"
+    return f"{head}Origin: http://127.0.0.1:{port}\r\n{content}".encode() + BODY
+
+
+class Spanwire(Started):
+    """A broker with a connector for WebSocket, and its web process."""
+
+    def text(self) -> str:
+        connector = '  <transportConnector name="ws" uri="ws://127.0.0.1:0"/>\n  </transportConnectors>'
+        text = super().text().replace("  </transportConnectors>", connector)
+        return text.replace("<transportConnectors>", '<web port="0"/>\n  <transportConnectors>')
+
+
+@contextmanager
+def spanwire_target(directory: Path) -> Iterator[Target]:
+    """Run Spanwire."""
+    with Spanwire(directory) as broker:
+        broker.awaits("Listening for web requests at")
+        web = next(int(match[1]) for line in broker.errors if (match := LISTENING.search(line)))
+        children = Path(f"/proc/{broker.pid}/task/{broker.pid}/children").read_text().split()
+        yield Target("Spanwire", {**broker.ports, "web": web}, [broker.pid, *map(int, children)], ("POST", "GET"))
+
+
+@contextmanager
+def classic_target(directory: Path, home: Path) -> Iterator[Target]:
+    """Run ActiveMQ Classic with its web console, whose servlets are those of the distribution."""
+    ports = {name: free_port() for name in ("openwire", "stomp", "ws", "web")}
+    shutil.copytree(home / "conf", directory)
+    (directory / "activemq.xml").write_text(CLASSIC_XML.format(data=directory / "data", **ports))
+    jetty = (directory / "jetty.xml").read_text().replace('value="8161"', f'value="{ports["web"]}"')
+    jetty = jetty.replace("${activemq.home}", str(home)).replace("${activemq.conf}", str(directory))
+    (directory / "jetty.xml").write_text(jetty)
+    process = subprocess.Popen(
+        [
+            "java", "-Xmx512m", f"-Dactivemq.home={home}", f"-Dactivemq.base={directory}",
+            f"-Dactivemq.conf={directory}",
+            f"-Dactivemq.data={directory / 'data'}", f"-Djolokia.conf=file:{directory / 'jolokia-access.xml'}",
+            f"-Djava.security.auth.login.config={directory / 'login.config'}", f"-Djava.io.tmpdir={directory}",
+            "-jar", str(home / "bin" / "activemq.jar"), "start", f"xbean:file:{directory / 'activemq.xml'}",
+        ],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        for port in ports.values():
+            _await_port(port)
+        basic = base64.b64encode(b"admin:admin").decode()
+        classic = Target("Classic", ports, [process.pid], ("POST",), f"Authorization: Basic {basic}\r\n")
+        ask(ports["web"], servlet_request(classic, "POST", "FIRST"), 1)  # several first ones at once end with 500
+        yield classic
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _await_port(port: int) -> None:
+    end = time.monotonic() + WAIT_S
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+        except OSError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.2)
+        else:
+            return
+
+
+def compare(targets: list[Target], rounds: int, count: int) -> None:
+    """Run every way at every broker, in alternating order."""
+    for number in range(rounds + 1):
+        for target in targets if number % 2 else reversed(targets):
+            is_counted = number > 0
+            for way, port in (("STOMP", "stomp"), ("STOMP over WebSocket", "ws")):
+                queue = f"{port}-{number}"
+
+                def stomp(target: Target = target, port: str = port, queue: str = queue) -> None:
+                    through_stomp(target.ports[port], queue, count, is_websocket=port == "ws")
+
+                target.measure(way, count, stomp, is_counted=is_counted)
+            for method in target.methods:
+
+                def servlet(target: Target = target, method: str = method, group: str = str(number)) -> None:
+                    through_servlet(target, method, group, count)
+
+                target.measure(method, count // CONNECTIONS * CONNECTIONS, servlet, is_counted=is_counted)
+
+
+def show(targets: list[Target]) -> None:
+    """Print a table."""
+    print("| broker | way | messages/s | CPU for a message, µs |\n|---|---|---|---|")
+    for target in targets:
+        for way, results in target.results.items():
+            rates, times = ([result[index] for result in results] for index in (0, 1))
+            print(f"| {target.name} | {way} | {_spread(rates)} | {_spread(times, 1)} |")
+
+
+def _spread(values: list[float], digits: int = 0) -> str:
+    return f"{statistics.median(values):.{digits}f} ({min(values):.{digits}f} to {max(values):.{digits}f})"
+
+
+def main(arguments: list[str]) -> int:
+    """Compare with Classic where it can be had."""
+    numbers = [int(argument) for argument in arguments[1:]]
+    rounds, count = [*numbers, *(ROUNDS, MESSAGES)[len(numbers) :]]
+    home = find_destination(CLASSIC)
+    with tempfile.TemporaryDirectory() as name, spanwire_target(Path(name) / "spanwire") as spanwire:
+        if isinstance(home, str):
+            print(home)
+            targets = [spanwire]
+            compare(targets, rounds, count)
+        else:
+            with classic_target(Path(name) / "classic", home) as classic:
+                targets = [spanwire, classic]
+                compare(targets, rounds, count)
+    show(targets)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))
