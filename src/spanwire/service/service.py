@@ -488,7 +488,7 @@ def _bridges(
     """Return the child for the bridges of a configuration; None without bridges and without a deploy directory."""
     if not configuration.bridges and not configuration.routes and deploy is None:
         return None
-    child_class = cast("type[BridgeChildProcess]", registry.load(registry.BRIDGE_CHILD))
+    child = cast("type[BridgeChildProcess]", registry.load(registry.BRIDGE_CHILD))
     definitions = (*configuration.bridges, *configuration.routes)
     deployment = None
     if deploy is not None:
@@ -496,4 +496,4 @@ def _bridges(
         deployment = cast("type[Deployment]", registry.load(registry.DEPLOYMENT))(
             deploy, reader(configuration.broker_name, os.environ).read
         )
-    return child_class(definitions, directory, code=code, deployment=deployment)
+    return child(definitions, directory, code=code, deployment=deployment, tracing=configuration.tracing)

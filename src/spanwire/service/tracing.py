@@ -16,7 +16,7 @@ from spanwire.broker.plugins.tracing_plugin import TracingSettings
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.span_records import SpanRecords
 from spanwire.service.config.model import TracingConfiguration
-from spanwire.tracing.switch import BASE_ENDPOINT, is_switched_off, span_export
+from spanwire.tracing.switch import is_switched_off, span_export
 
 if TYPE_CHECKING:
     from spanwire.broker.plugins.plugin_settings import PluginSettings
@@ -55,8 +55,6 @@ class BrokerTraces:
             if configuration is not None:
                 raise
             logger.warning("the environment names a collector, and nothing is traced: %s", error)
-        if endpoint is not None and BASE_ENDPOINT not in environment and environment is os.environ:
-            os.environ[BASE_ENDPOINT] = endpoint  # for the children, which trace bridges
 
     def plugins(self, plugins: PluginSettings) -> PluginSettings:
         """Return the plug-ins of the broker, with the one that takes notes."""

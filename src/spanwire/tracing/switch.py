@@ -15,8 +15,7 @@ from spanwire.model.span_records import SpanRecords
 from spanwire.registry import TRACE_COLLECTOR, load
 from spanwire.tracing.export import SpanExport
 
-BASE_ENDPOINT: Final = "OTEL_EXPORTER_OTLP_ENDPOINT"
-ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", BASE_ENDPOINT)
+ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 EXPORTER: Final = "OTEL_TRACES_EXPORTER"
 DISABLED: Final = "OTEL_SDK_DISABLED"
 EXTRA: Final = "tracing"

@@ -1,7 +1,7 @@
 """The process with the bridges of a broker: the broker's commands come in, and states go out.
 
-    → {"bridges": [definition, …], "paused": ["name", …], "convertors": "directory", "states": "directory"}
-                                                               the first line
+    → {"bridges": [definition, …], "paused": ["name", …], "convertors": "directory", "states": "directory",
+       "tracing": {"endpoint": "URL"}}                         the first line
     → {"pause": ["name", …]}    {"resume": […]}    {"restart": […]}
     → {"remove": ["name", …], "bridges": [definition, …], "paused": […]}       replace bridges
     ← {"bridges": [status, …]}                                 the statuses that have changed
@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -25,6 +26,8 @@ from spanwire.bridges.files.definition_json import definition_of
 from spanwire.bridges.running.convertors import Convertors
 from spanwire.bridges.running.hosted import HostedBridges
 from spanwire.bridges.running.process import link_opener
+from spanwire.bridges.running.tracing import bridge_traces
+from spanwire.client.io.environment import Machine
 
 REPORT_S: Final = 0.5  # seconds between two reports; what an operator sees is as old at most
 MAX_LINE: Final = 16 * 1024 * 1024  # bytes of the first line; 1,000 definitions need 1 MiB
@@ -52,12 +55,17 @@ class BridgeChild:
         order = json.loads(first)
         convertors = Convertors(None if order["convertors"] is None else Path(order["convertors"]))
         states = None if order.get("states") is None else Path(order["states"])
+        asked = order.get("tracing")
+        traces = bridge_traces(os.environ, Machine().now, asked is not None, (asked or {}).get("endpoint"))
         bridges = HostedBridges(
             [definition_of(values) for values in order["bridges"]],
             self._tell,
             order["paused"],
             opener=lambda definition: link_opener(definition, convertors, states),
+            traces=traces,
         )
+        if traces is not None:
+            traces.start()
         ending = asyncio.Event()
         reports = asyncio.create_task(self._report_regularly(bridges))
         commands = asyncio.create_task(self._read_commands(bridges, ending))
@@ -68,6 +76,8 @@ class BridgeChild:
             commands.cancel()
             await asyncio.gather(reports, commands, return_exceptions=True)
         self._report(bridges)
+        if traces is not None:
+            await asyncio.to_thread(traces.stop)
 
     async def _read_commands(self, bridges: HostedBridges, ending: asyncio.Event) -> None:
         try:

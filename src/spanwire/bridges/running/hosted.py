@@ -15,6 +15,7 @@ from spanwire.bridges.running.announcing import Announcer
 from spanwire.bridges.running.links import Link
 from spanwire.bridges.running.process import STOP_GRACE_S, link_opener
 from spanwire.bridges.running.runner import BridgeRunner
+from spanwire.bridges.running.tracing import BridgeTraces
 from spanwire.client.io.environment import Machine
 
 Opener = Callable[[Definition], Callable[[], Awaitable[Link]]]
@@ -105,16 +106,19 @@ class HostedBridges:
         paused: Iterable[str] = (),
         stop_grace_s: float = STOP_GRACE_S,
         opener: Opener = link_opener,
+        traces: BridgeTraces | None = None,
     ) -> None:
         """``tell`` receives one line for each bridge, at the first start.
 
         ``paused`` are the names of bridges that wait for `HostedBridge.resume`. Tests pass an ``opener``.
+        ``traces`` are those of a process that traces.
         """
         self._machine: Final = Machine()
         self._tell: Final = tell
         self._opener: Final = opener
         self._stop_grace_s: Final[float] = stop_grace_s
         self._bridges: Final[dict[str, HostedBridge]] = {}
+        self._traces: Final = traces
         self._tasks: Final[dict[str, asyncio.Task[None]]] = {}
         self._broken: Final = asyncio.Event()  # a task has raised an error
         self._add(definitions, paused)
@@ -161,7 +165,8 @@ class HostedBridges:
         for definition in definitions:
             announcer = Announcer(definition, self._tell)
             machine = BridgeMachine(definition)
-            runner = BridgeRunner(machine, self._opener(definition), self._machine.now, announcer.on_change)
+            notes = None if self._traces is None else self._traces.of(definition)
+            runner = BridgeRunner(machine, self._opener(definition), self._machine.now, announcer.on_change, notes)
             self._bridges[definition.name] = HostedBridge(runner, definition.name in names)
 
     def _launch(self) -> None:

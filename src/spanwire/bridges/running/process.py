@@ -23,6 +23,7 @@ from spanwire.bridges.running.links import Link, open_link
 from spanwire.bridges.running.route_checks import check_route
 from spanwire.bridges.running.route_link import route_opener
 from spanwire.bridges.running.runner import BridgeRunner
+from spanwire.bridges.running.tracing import BridgeTraces
 from spanwire.bridges.xa.branches import BranchNames
 from spanwire.bridges.xa.decision_log import DecisionLog
 from spanwire.bridges.xa.opening import open_decision_log
@@ -93,8 +94,11 @@ class BridgeProcess:
         opener: Callable[[Definition], Opener] | None = None,
         transactions: Path | None = None,
         states: Path | None = None,
+        traces: BridgeTraces | None = None,
     ) -> None:
         """Check the definitions, and open the log of decisions. Tests pass an ``opener`` of links.
+
+        ``traces`` are those of a process that traces.
 
         Raises:
             ConfigurationError: see `check_bridge`.
@@ -113,6 +117,7 @@ class BridgeProcess:
                 open_with(definition),
                 machine.now,
                 Announcer(definition, tell).on_change,
+                None if traces is None else traces.of(definition),
             )
             for definition in definitions
         ]

@@ -48,6 +48,7 @@ from spanwire.bridges.engine.states import BridgeState
 from spanwire.bridges.ports import MessageRefusedError, PartlySentError
 from spanwire.bridges.running.links import Link
 from spanwire.bridges.running.route_link import RouteLink
+from spanwire.bridges.running.tracing import BridgeNotes
 from spanwire.bridges.xa.xa_link import XaLink
 from spanwire.model.environment import Time
 from spanwire.model.errors import SpanwireError
@@ -69,11 +70,14 @@ class BridgeRunner:
         open_link: Callable[[], Awaitable[Link]],
         clock: Callable[[], Time],
         on_change: Callable[[BridgeMachine], None],
+        notes: BridgeNotes | None = None,
     ) -> None:
+        """``notes`` are those of a process that traces."""
         self.machine: Final[BridgeMachine] = machine
         self._open_link: Final = open_link
         self._clock: Final = clock
         self._on_change: Final = on_change
+        self._notes: Final = notes
         self._state = machine.state
         self._link: Link | None = None
         self._next: Action | None = None
@@ -87,7 +91,10 @@ class BridgeRunner:
             while True:
                 action, self._next = self._next, None
                 if action is not None:
-                    self._take(await self._event_of(action))
+                    event = await self._event_of(action)
+                    if self._notes is not None:
+                        self._notes.on_event(action, event)
+                    self._take(event)
                 elif self.machine.state in ENDED:
                     return
                 else:
@@ -147,6 +154,8 @@ class BridgeRunner:
                 return Disconnected()
             return await self._use(action)
         except SpanwireError as error:
+            if self._notes is not None:
+                self._notes.failed(type(error).__name__)
             return Failed(str(error))
 
     async def _use(self, action: Action) -> Event:

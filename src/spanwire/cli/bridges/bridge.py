@@ -21,10 +21,12 @@ from spanwire.bridges.model.route_definition import Definition, RouteDefinition
 from spanwire.bridges.model.route_diagram import route_diagram
 from spanwire.bridges.running.jars import with_jars
 from spanwire.bridges.running.process import BridgeProcess, check_bridge
+from spanwire.bridges.running.tracing import bridge_traces
 from spanwire.cli.arguments import Command, Parser, log_options, run_command
 from spanwire.cli.bridges import operate, serve
 from spanwire.cli.pipeline.pipeline import content_of, pair
 from spanwire.cli.spark_parts import load
+from spanwire.client.io.environment import Machine
 from spanwire.documents.xml import read_xml
 from spanwire.logs.lines import START, begin_log
 from spanwire.routes.model import EMBEDDED, Route
@@ -111,15 +113,25 @@ async def _run(
     states: Path,
 ) -> int:
     start = logging.getLogger(START)
+    traces = bridge_traces(os.environ, Machine().now)
     process = BridgeProcess(
-        definitions, lambda line: start.info("%s", line), ends_when_empty, transactions=transactions, states=states
+        definitions,
+        lambda line: start.info("%s", line),
+        ends_when_empty,
+        transactions=transactions,
+        states=states,
+        traces=traces,
     )
     loop = asyncio.get_running_loop()
     for number in STOPPING:
         loop.add_signal_handler(number, process.stop)
     if reopen_log is not None:
         loop.add_signal_handler(signal.SIGHUP, reopen_log)
+    if traces is not None:
+        traces.start()
     is_fine = await process.run()
+    if traces is not None:
+        await asyncio.to_thread(traces.stop)
     for status in process.statuses():
         sys.stdout.write(_summary(status) + "\n")
     return 0 if is_fine else FAILURE

@@ -28,7 +28,7 @@ from spanwire.model.errors import ConfigurationError
 from spanwire.service.children.deployments import Deployment, Deployments
 from spanwire.service.children.paused_bridges import PausedBridges
 from spanwire.service.children.supervision import Supervision, end_process
-from spanwire.service.config.model import NO_CODE, CodeDirectories
+from spanwire.service.config.model import NO_CODE, CodeDirectories, TracingConfiguration
 from spanwire.transports.connector import TransportConnector
 
 COMMAND: Final = (sys.executable, "-P", "-m", "spanwire", "bridge", "serve")
@@ -75,6 +75,7 @@ class BridgeChildProcess:
         *,
         code: CodeDirectories = NO_CODE,
         deployment: Deployment | None = None,
+        tracing: TracingConfiguration | None = None,
         command: Sequence[str] = COMMAND,
         stop_s: float = STOP_S,
         wall_ms: Callable[[], int] = lambda: int(time.time() * 1000),
@@ -82,9 +83,10 @@ class BridgeChildProcess:
         """``directory`` is the broker's data directory, where the names of paused bridges are kept.
 
         ``code`` has the directories of message convertors and jars, ``deployment`` the deploy directory with the reader
-        of its files.
+        of its files, ``tracing`` the settings of a broker that traces.
         """
         self._code: Final = code
+        self._tracing: Final = None if tracing is None else {"endpoint": tracing.endpoint}
         self._definitions: Final = list(definitions)
         self._deploying: asyncio.Task[None] | None = None
         self._deployments: Final = None if deployment is None else self._deployments_of(deployment)
@@ -247,6 +249,7 @@ class BridgeChildProcess:
             {
                 "bridges": [plain_definition(definition) for definition in definitions],
                 "paused": sorted(names),
+                "tracing": self._tracing,
                 "convertors": None if self._code.convertors is None else str(self._code.convertors.absolute()),
                 "states": None if self._states is None else str(self._states),
             }

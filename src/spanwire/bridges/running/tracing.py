@@ -1,0 +1,118 @@
+"""Notes of bridges about traced messages, for spans ``forward``. A process that does not trace has none.
+
+The context of a message is a property like any other: it reaches the target in the form that its provider has for
+properties, and is never changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from spanwire.bridges.engine.dialogue import Action, Committed, DeadLettered, Event, Received, Send, Sent
+from spanwire.bridges.model.definition import BridgeDefinition, Quality
+from spanwire.bridges.model.message import BridgeMessage
+from spanwire.bridges.model.route_definition import Definition
+from spanwire.bridges.ports import MessageRefusedError
+from spanwire.model.environment import Time
+from spanwire.model.errors import MessageFormatError
+from spanwire.model.span_records import FORWARD, SpanRecord, SpanRecords
+from spanwire.model.trace_context import TraceContext, context_of
+from spanwire.tracing.export import SpanExport
+from spanwire.tracing.switch import is_switched_off, is_switched_on, span_export
+
+SCOPE: Final = "spanwire.bridges"
+MAX_TRACED: Final = 10_000  # traced messages of one bridge on their way; more than a batch can have
+BRIDGE: Final = "messaging.spanwire.bridge.name"
+SOURCE: Final = "messaging.spanwire.bridge.source"
+
+
+class BridgeNotes:
+    """Notes the traced messages of one bridge, from their receipt until the target has them."""
+
+    def __init__(self, definition: BridgeDefinition, records: SpanRecords, clock: Callable[[], Time]) -> None:
+        self._name: Final[str] = definition.name
+        self._source: Final[str] = definition.source.destination.qualified_name
+        self._target: Final[str] = definition.target.destination.qualified_name
+        self._commits: Final[bool] = definition.quality is Quality.ONCE_AND_ONLY_ONCE
+        self._records: Final[SpanRecords] = records
+        self._clock: Final = clock
+        self._on_way: Final[dict[str, tuple[TraceContext, int]]] = {}  # by message id, with wall milliseconds
+
+    def on_event(self, action: Action, event: Event) -> None:
+        """Take the outcome of an action of the bridge."""
+        if isinstance(event, Received):
+            self._remember(event.messages)
+        elif isinstance(event, Sent) and isinstance(action, Send) and not self._commits:
+            self._note([message.message_id for message in action.messages], "")
+        elif isinstance(event, Committed):
+            self._note(list(self._on_way), "")
+        elif isinstance(event, DeadLettered):
+            self.failed(MessageRefusedError.__name__)
+
+    def failed(self, error: str) -> None:
+        """Note the messages with the class of the error that keeps them from the target."""
+        self._note(list(self._on_way), error)
+
+    def _remember(self, messages: list[BridgeMessage]) -> None:
+        for message in messages:
+            context = _context(message)
+            if context is not None and len(self._on_way) < MAX_TRACED:
+                self._on_way[message.message_id] = (context, self._clock().wall_ms)
+
+    def _note(self, message_ids: list[str], error: str) -> None:
+        now_ms = self._clock().wall_ms
+        for message_id in message_ids:
+            on_way = self._on_way.pop(message_id, None)
+            if on_way is None:
+                continue
+            context, since_ms = on_way
+            record = SpanRecord(FORWARD, context, "", since_ms, now_ms, self._target, message_id)
+            record.attributes[BRIDGE] = self._name
+            record.attributes[SOURCE] = self._source
+            record.error = error
+            self._records.add(record)
+
+
+class BridgeTraces:
+    """The traces of a process with bridges: notes, and the thread that sends them."""
+
+    def __init__(self, export: SpanExport, clock: Callable[[], Time]) -> None:
+        self._export: Final = export
+        self._clock: Final = clock
+
+    def of(self, definition: Definition) -> BridgeNotes | None:
+        """Return the notes of one bridge; None for a route, which passes the context on and makes no spans."""
+        if not isinstance(definition, BridgeDefinition):
+            return None
+        return BridgeNotes(definition, self._export.records, self._clock)
+
+    def start(self) -> None:
+        """Begin to send."""
+        self._export.start()
+
+    def stop(self) -> None:
+        """Send the last spans, for a limited time."""
+        self._export.stop()
+
+
+def bridge_traces(
+    environment: Mapping[str, str], clock: Callable[[], Time], is_asked: bool = False, endpoint: str | None = None
+) -> BridgeTraces | None:
+    """Return the traces of this process, or None if neither the environment nor the broker (``is_asked``) wants them.
+
+    Raises:
+        ConfigurationError: the extra is missing, or a variable of the environment is refused.
+    """
+    if is_switched_off(environment) or not (is_asked or is_switched_on(environment)):
+        return None
+    return BridgeTraces(span_export(SpanRecords(), SCOPE, "bridges", endpoint), clock)
+
+
+def _context(message: BridgeMessage) -> TraceContext | None:
+    """Return the context of a traced message."""
+    try:
+        context = context_of(message.property_values())
+    except MessageFormatError:
+        return None
+    return context if context is not None and context.is_sampled else None

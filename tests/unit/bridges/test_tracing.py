@@ -1,0 +1,112 @@
+"""Notes of bridges about traced messages: forwarded, kept back by a failure, committed, and none without a context."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from spanwire.bridges.engine.dialogue import (
+    Commit,
+    Committed,
+    DeadLetter,
+    DeadLettered,
+    Receive,
+    Received,
+    Send,
+    Sent,
+)
+from spanwire.bridges.model.definition import Quality
+from spanwire.bridges.model.message import BridgeMessage
+from spanwire.bridges.running.tracing import MAX_TRACED, BridgeNotes, bridge_traces
+from spanwire.model.environment import Time
+from spanwire.model.message_view import STRING_VALUE
+from spanwire.model.span_records import FORWARD, SpanRecords
+from tests.support.bridge_dialogue import WALL_MS, definition, text_message
+
+TRACE: Final = "4bf92f3577b34da6a3ce929d0e0e4736"
+SPAN: Final = "00f067aa0ba902b7"
+RECEIVE: Final = Receive(10, 1_000, 1.0)
+
+
+class Notes:
+    """The notes of one bridge, and a clock."""
+
+    def __init__(self, quality: Quality = Quality.DUPLICATES_OK) -> None:
+        self.records: Final = SpanRecords()
+        self.now_ms = WALL_MS
+        self.notes: Final = BridgeNotes(definition(quality), self.records, lambda: Time(0.0, self.now_ms))
+
+    def receives(self, *messages: BridgeMessage) -> list[BridgeMessage]:
+        self.notes.on_event(RECEIVE, Received(list(messages)))
+        return list(messages)
+
+    def outcomes(self) -> list[tuple[str, str]]:
+        return [(record.message_id, record.error) for record in self.records.take(100)]
+
+
+def traced(number: int, flags: str = "01") -> BridgeMessage:
+    return text_message(number, properties={"traceparent": (STRING_VALUE, f"00-{TRACE}-{SPAN}-{flags}")})
+
+
+def test_a_traced_message_is_noted_when_the_target_has_it() -> None:
+    bridge = Notes()
+    messages = bridge.receives(traced(1), text_message(2), traced(3, "00"))
+    bridge.now_ms += 40
+    bridge.notes.on_event(Send(messages), Sent())
+    (record,) = bridge.records.take(100)
+    assert (record.step, record.message_id, record.destination) == (FORWARD, "ID:1", "queue://B")
+    assert (record.start_ms, record.end_ms) == (WALL_MS, WALL_MS + 40)
+    assert (record.context.trace_id, record.context.span_id) == (TRACE, SPAN)
+    assert record.attributes == {
+        "messaging.spanwire.bridge.name": "orders",
+        "messaging.spanwire.bridge.source": "queue://A",
+    }
+
+
+def test_a_message_of_a_transaction_is_noted_at_the_commit() -> None:
+    bridge = Notes(Quality.ONCE_AND_ONLY_ONCE)
+    messages = bridge.receives(traced(1))
+    bridge.notes.on_event(Send(messages), Sent())
+    assert bridge.outcomes() == []
+    bridge.notes.on_event(Commit(), Committed())
+    assert bridge.outcomes() == [("ID:1", "")]
+
+
+def test_traced_messages_of_a_bridge_have_a_limit() -> None:
+    bridge = Notes()
+    bridge.receives(*[traced(number) for number in range(MAX_TRACED + 1)])
+    bridge.notes.failed("JmsError")
+    assert len(bridge.records) + bridge.records.dropped == MAX_TRACED
+
+
+def test_a_failure_is_noted_for_each_message_on_its_way_and_a_new_attempt_anew() -> None:
+    bridge = Notes()
+    messages = bridge.receives(traced(1))
+    bridge.notes.failed("JmsError")
+    bridge.receives(*messages)
+    bridge.notes.on_event(Send(messages), Sent())
+    assert bridge.outcomes() == [("ID:1", "JmsError"), ("ID:1", "")]
+
+
+def test_a_dead_letter_is_noted_with_the_refusal() -> None:
+    bridge = Notes()
+    bridge.receives(traced(1))
+    bridge.notes.on_event(DeadLetter("too large"), DeadLettered())
+    assert bridge.outcomes() == [("ID:1", "MessageRefusedError")]
+
+
+@pytest.mark.parametrize(
+    ("environment", "is_asked", "expected"),
+    [
+        ({}, False, False),
+        ({}, True, True),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://localhost:4318"}, False, True),
+        ({"OTEL_SDK_DISABLED": "true"}, True, False),
+    ],
+)
+def test_bridges_trace_if_the_environment_or_their_broker_says_so(
+    environment: dict[str, str], is_asked: bool, expected: bool
+) -> None:
+    traces = bridge_traces(environment, lambda: Time(0.0, 0), is_asked)
+    assert (traces is not None) is expected
