@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -204,3 +205,24 @@ def test_a_program_with_opentelemetry_and_the_broker_are_in_one_trace(tmp_path: 
     assert refused.attributes["error.type"] == "IllegalStateError"
     assert {span.trace_id for span in spans if span.name != "send OTHER"} == {order.trace_id, third.trace_id}
     assert not any(b"s3cret" in body for body in collector.bodies)
+
+
+QUIET: Final = """
+import sys
+from spanwire import client
+from spanwire.testing import Broker
+with Broker() as broker, client.connect(broker.url) as connection, connection.session() as session:
+    session.create_producer("queue://Q").send("1", properties={"traceparent": "PARENT"})
+    print(session.create_consumer("queue://Q").receive(timeout=30).properties["traceparent"])
+words = "opentelemetry tracing_plugin filtered_broker tracing.collector tracing.spans service.tracing .traced".split()
+print([name for name in sys.modules if any(word in name for word in words)])
+"""
+
+
+def test_a_broker_and_a_client_without_traces_load_none_of_their_code() -> None:
+    program = QUIET.replace("PARENT", PARENT)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60, env=environment
+    )
+    assert (done.stdout, done.returncode) == (f"{PARENT}\n[]\n", 0), done.stderr

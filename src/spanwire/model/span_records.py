@@ -18,13 +18,12 @@ STORE: Final = 1
 DISPATCH: Final = 2
 FORWARD: Final = 3
 ACKNOWLEDGE: Final = 4
-BATCH: Final = 5
 
 MAX_RECORDS: Final = 10_000  # steps that wait for the exporter, about 5 MB; 10 s of a thousand traced steps a second
 
 
 class SpanRecord:
-    """A step of one message, or of a batch.
+    """A step of one message.
 
     Attributes:
         step: `SEND` and the others of this module.
@@ -33,11 +32,9 @@ class SpanRecord:
         start_ms: begin in wall milliseconds.
         end_ms: end in wall milliseconds.
         destination: qualified name of the queue or topic.
-        message_id: JMSMessageID; empty for a batch.
+        message_id: JMSMessageID.
         attributes: further attributes by their names in the reference.
         error: class of the error that refused the step; empty for success.
-        links: contexts of other traces, those of the messages of a batch.
-        message_count: messages of a batch, linked or not.
     """
 
     __slots__ = (
@@ -46,8 +43,6 @@ class SpanRecord:
         "destination",
         "end_ms",
         "error",
-        "links",
-        "message_count",
         "message_id",
         "span_id",
         "start_ms",
@@ -73,8 +68,6 @@ class SpanRecord:
         self.message_id: Final[str] = message_id
         self.attributes: Final[dict[str, str | int]] = {}
         self.error = ""
-        self.links: list[TraceContext] = []
-        self.message_count = 0
 
     @property
     def is_root(self) -> bool:

@@ -13,7 +13,6 @@ from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.id_generator import IdGenerator, RandomIdGenerator
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 from opentelemetry.trace import (
-    Link,
     NonRecordingSpan,
     SpanContext,
     SpanKind,
@@ -25,7 +24,7 @@ from opentelemetry.trace import (
 from opentelemetry.trace.span import TraceState
 
 from spanwire import __version__
-from spanwire.model.span_records import ACKNOWLEDGE, BATCH, DISPATCH, FORWARD, SEND, STORE, SpanRecord
+from spanwire.model.span_records import ACKNOWLEDGE, DISPATCH, FORWARD, SEND, STORE, SpanRecord
 from spanwire.model.trace_context import TraceContext
 
 SYSTEM: Final = "activemq"  # the conventions' word for the protocols and names that all of these brokers share
@@ -36,7 +35,6 @@ NAMES: Final = {
     DISPATCH: "dispatch",
     FORWARD: "forward",
     ACKNOWLEDGE: "acknowledge",
-    BATCH: "process",
 }
 KINDS: Final = {
     SEND: SpanKind.SERVER,
@@ -44,9 +42,8 @@ KINDS: Final = {
     DISPATCH: SpanKind.INTERNAL,
     FORWARD: SpanKind.PRODUCER,
     ACKNOWLEDGE: SpanKind.SERVER,
-    BATCH: SpanKind.CONSUMER,
 }
-TYPES: Final = {SEND: "send", FORWARD: "send", ACKNOWLEDGE: "settle", BATCH: "process"}
+TYPES: Final = {SEND: "send", FORWARD: "send", ACKNOWLEDGE: "settle"}
 TEMPORARY: Final = "(temporary)"  # names of temporary destinations are as many as there are replies
 NANOSECONDS: Final = 1_000_000
 
@@ -106,15 +103,12 @@ class SpanMaker:
         attributes = {
             "messaging.system": SYSTEM,
             "messaging.operation.name": operation,
+            "messaging.message.id": record.message_id,
             **destination_attributes(record.destination),
             **record.attributes,
         }
         if record.step in TYPES:
             attributes["messaging.operation.type"] = TYPES[record.step]
-        if record.message_id:
-            attributes["messaging.message.id"] = record.message_id
-        if record.message_count:
-            attributes["messaging.batch.message_count"] = record.message_count
         if record.error:
             attributes["error.type"] = record.error
         span = self._tracer.start_span(
@@ -122,7 +116,6 @@ class SpanMaker:
             context=set_span_in_context(parent) if parent is not None else None,
             kind=KINDS[record.step],
             attributes=attributes,
-            links=[Link(span_context(one)) for one in record.links],
             start_time=record.start_ms * NANOSECONDS,
         )
         if record.error:
@@ -140,14 +133,12 @@ def span_context(context: TraceContext) -> SpanContext:
 def span_name(operation: str, destination: str) -> str:
     """Return the name of a span: the operation, then a name of which there are few."""
     scheme, _, name = destination.partition("://")
-    return f"{operation} {TEMPORARY if scheme.startswith('temp-') else name}".rstrip()
+    return f"{operation} {TEMPORARY if scheme.startswith('temp-') else name}"
 
 
 def destination_attributes(destination: str) -> dict[str, str | bool]:
-    """Return the attributes of ``queue://ORDERS``, or none for an empty text."""
+    """Return the attributes of ``queue://ORDERS``."""
     scheme, _, name = destination.partition("://")
-    if not name:
-        return {}
     attributes: dict[str, str | bool] = {
         "messaging.destination.name": name,
         "messaging.spanwire.destination.kind": scheme.removeprefix("temp-"),

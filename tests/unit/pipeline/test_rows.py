@@ -450,3 +450,17 @@ def test_a_part_of_a_batch_has_its_own_properties_and_a_null_has_none() -> None:
         rows = rows_of(batch.slice(start, count))
         assert [properties_of(row) for row in rows] == expected[start : start + count]
         assert [body_of(row) for row in rows] == ["0", None, "2", "3", "4"][start : start + count]
+
+
+def test_the_context_of_a_trace_crosses_from_the_source_to_the_sink() -> None:
+    context: dict[str, PropertyValue] = {
+        "traceparent": (STRING_VALUE, "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"),
+        "tracestate": (STRING_VALUE, "vendor=1"),
+    }
+    message = raw(1, "an order", context)
+    decoder = ColumnDecoder(frozenset(BODY_KINDS))
+    decoder.add(message.raw, message.version, message.redelivery_count)
+    (row,) = RowReader(write_options({"destination": "OUT", "duplicateIdProperty": ""})).rows(
+        record_batch(decoder.take_columns()).select(["text", "properties"])
+    )
+    assert properties_of(row) == context

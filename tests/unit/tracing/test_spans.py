@@ -1,4 +1,4 @@
-"""Spans of notes: the names and attributes of the conventions, parents, links and states."""
+"""Spans of notes: the names and attributes of the conventions, parents and states."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 from opentelemetry.trace import SpanKind, StatusCode
 
-from spanwire.model.span_records import ACKNOWLEDGE, BATCH, DISPATCH, FORWARD, SEND, STORE, SpanRecord
+from spanwire.model.span_records import ACKNOWLEDGE, DISPATCH, FORWARD, SEND, STORE, SpanRecord
 from spanwire.model.trace_context import TraceContext
 from spanwire.tracing.spans import SpanMaker, span_name
 
@@ -35,7 +35,6 @@ def note(
         (DISPATCH, "dispatch ORDERS", SpanKind.INTERNAL, None),
         (FORWARD, "forward ORDERS", SpanKind.PRODUCER, "send"),
         (ACKNOWLEDGE, "acknowledge ORDERS", SpanKind.SERVER, "settle"),
-        (BATCH, "process ORDERS", SpanKind.CONSUMER, "process"),
     ],
 )
 def test_a_step_has_its_name_kind_and_type(step: int, name: str, kind: object, operation_type: str | None) -> None:
@@ -76,16 +75,6 @@ def test_a_refused_step_has_the_class_of_the_error_and_no_text() -> None:
     assert span.status.status_code is StatusCode.ERROR
     assert span.status.description is None
     assert span.attributes["error.type"] == "AuthorizationError"
-
-
-def test_a_batch_links_the_messages_in_it() -> None:
-    record = note(BATCH, "")
-    record.links = [CONTEXT, TraceContext("a" * 32, "b" * 16)]
-    record.message_count = 10
-    span = span_of(record)
-    assert [f"{link.context.trace_id:032x}" for link in span.links] == [TRACE, "a" * 32]
-    assert span.attributes["messaging.batch.message_count"] == 10
-    assert (span.name, "messaging.destination.name" in span.attributes) == ("process", False)
 
 
 @pytest.mark.parametrize(
