@@ -33,7 +33,7 @@ SOURCES := $(shell find src -name '*.py')
 CODE := src tests tools $(wildcard examples)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv client-conformance compiled environments spark peers lint format docs test test-all test-pure test-compiled demo bench bench-client bench-floors bench-http bench-instructions bench-management bench-network bench-rights bench-scale bench-selectors bench-spark bench-start flame-graph soak soak-load soak-spark fuzz fuzz-http fuzz-requests measure lock clean
+.PHONY: help venv client-conformance compiled environments spark peers peers-maven lint format docs test test-all test-pure test-compiled demo bench bench-client bench-floors bench-http bench-instructions bench-management bench-network bench-rights bench-scale bench-selectors bench-spark bench-start flame-graph soak soak-load soak-spark fuzz fuzz-http fuzz-requests measure lock clean
 
 help:  ## say what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -111,6 +111,10 @@ environments: peers $(VENV)/.spark-classes $(COMPILED)/.spark  ## all that the t
 peers:  ## the brokers and clients that tests talk to; root installs them with apt
 	@test -n "$(PYTHON)"
 	@bash tools/peers.sh "$(PYTHON)"
+
+peers-maven:  ## the peers that only Maven Central has (mvn), for tests of `make test-all`: activemq-http
+	mvn -q -B -f tests/interop/java_http/pom.xml dependency:copy-dependencies \
+	    -DoutputDirectory="$(CURDIR)/build/peers/activemq-http"
 
 lint: venv docs  ## format, ruff, mypy, import contracts, forbidden constructs, generated files, the documentation
 	$(BIN)/ruff format --check $(CODE)

@@ -32,6 +32,7 @@ CLIENT_JARS: Final = (
     "slf4j-api.jar",
     "slf4j-nop.jar",
 )
+HTTP_JARS: Final = Path(__file__).parents[2] / "build" / "peers" / "activemq-http"  # `make peers-maven`
 PROBE_TIMEOUT_S: Final = 30
 
 
@@ -59,6 +60,10 @@ def _activemq_client() -> str | None:
 
 def _activemq_broker() -> str | None:
     return _java() if BROKER_JAR.exists() else f"no {BROKER_JAR}"
+
+
+def _activemq_http() -> str | None:
+    return _java() if next(HTTP_JARS.glob("activemq-http-*.jar"), None) else f"no activemq-http in {HTTP_JARS}"
 
 
 def _zookeeper() -> str | None:
@@ -123,6 +128,7 @@ _PEERS: Final[dict[str, tuple[Callable[[], str | None], str]]] = {
     "java": (_java, "apt package default-jdk-headless"),
     "activemq-client": (_activemq_client, "apt package libactivemq-java"),
     "activemq-broker": (_activemq_broker, "apt package activemq"),
+    "activemq-http": (_activemq_http, "make peers-maven, which needs mvn and Maven Central"),
     "zookeeper": (_zookeeper, "apt package libzookeeper-java"),
     "jpype": (_jpype, "requirements/test.txt and apt package default-jre-headless"),
     "openldap": (_openldap, "apt packages slapd and ldap-utils"),
@@ -138,7 +144,9 @@ _PEERS: Final[dict[str, tuple[Callable[[], str | None], str]]] = {
     "network-namespace": (_network_namespace, "apt packages util-linux and iproute2, and a kernel that lets users"),
 }
 PEERS: Final = tuple(_PEERS)
-OF_ENVIRONMENT: Final = frozenset({"stomp.py", "s3"})  # come with the environments, which `make peers` does not need
+OF_ENVIRONMENT: Final = frozenset(
+    {"stomp.py", "s3", "activemq-http"}
+)  # come with the environments, which `make peers` does not need
 _answers: dict[str, str | None] = {}
 
 
