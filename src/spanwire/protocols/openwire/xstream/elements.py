@@ -93,8 +93,8 @@ class TreeBuilder:
         if current is not None and not current.children:
             current.text += text
 
-    def on_doctype(self, name: str, system_id: str | None, public_id: str | None, has_internal_subset: bool) -> None:
-        """Refuse a document type, and so entities."""
+    def on_doctype(self, name: str, system_id: str | None, public_id: str | None, has_internal_subset: int) -> None:
+        """Refuse a document type, and so entities. Expat passes the flag as a number, which compiled code checks."""
         raise OpenWireProtocolError("a command in XML has a document type")
 
     def on_instruction(self, target: str, data: str) -> None:
