@@ -149,7 +149,6 @@ def test_a_parameter_of_java_servers_is_refused_with_advice(word: str) -> None:
         ({"subscriptionName": '"s"', "clientID": '"c"'}, "bridge orders: subscriptionName is for topics"),
         ({"subscriptionName": '"s"', "sourceDestination": '"topic://T"'}, "set clientID beside subscriptionName"),
         ({"targetDestination": '"queue://A.>"'}, "queue://A.> is a pattern, and a target is one queue or topic"),
-        ({"targetConnectionFactory": '"http://far:80"'}, "bridge orders: http://far:80: OpenWire over HTTP"),
     ],
 )
 def test_a_bridge_that_cannot_work_is_refused_by_name(words: dict[str, str], expected: str) -> None:

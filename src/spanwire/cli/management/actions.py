@@ -23,7 +23,7 @@ PASSWORD_VARIABLE: Final = "SPANWIRE_PASSWORD"
 PATIENCE_S: Final = 3_600.0  # seconds; purging ten million messages takes minutes
 ONE: Final = ("browse", "send")  # commands for one destination; others take a list
 # These remove messages, or end what a client is at. They ask before, unless --yes is given.
-ENDING: Final = ("purge", "delete", "remove-subscription", "job-remove", "end-consumer", "disconnect")
+ENDING: Final = ("purge", "delete", "remove-subscription", "job-remove", "jobs-remove", "end-consumer", "disconnect")
 NOT_DONE: Final = 1
 FROM_INPUT: Final = "-"
 AS_USER: Final = ("send", "create-subscription")  # commands with the rights of a user
@@ -142,8 +142,7 @@ def _effect(
 ) -> str:
     """Return what an operation is about to do, with the number of messages that wait."""
     if not operation.subject:
-        texts = [str(values[argument.name]) for argument in operation.arguments if argument.required]
-        return f"{action} {word} {escaped(' '.join(texts))}"
+        return escaped(" ".join([action.replace("_", " "), word, *map(str, values.values())]))
     names = values["destinations"]
     assert isinstance(names, list)
     patterns = [parse_destination(str(name)) for name in names]

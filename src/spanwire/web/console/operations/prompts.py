@@ -90,6 +90,9 @@ PROMPTS: Final[dict[str, Prompt]] = {
     "job-remove": Prompt(
         "Remove the scheduled message", "Remove", "It is never delivered.", "The scheduled message is removed."
     ),
+    "jobs-remove": Prompt(
+        "Remove scheduled messages", "Remove", "They are never delivered.", "The scheduled messages are removed."
+    ),
     "disconnect": Prompt(
         "Disconnect the client", "Disconnect", "Most clients connect again by themselves.", "The connection is closed."
     ),
