@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from spanwire.management.attributes import ViewTable
-from spanwire.management.operation_table import OPERATIONS, Operation
-from spanwire.management.view_table import BROKER, VIEWS
+from spanwire.management.tables.attributes import ViewTable
+from spanwire.management.tables.operation_table import OPERATIONS, Operation
+from spanwire.management.tables.view_table import BROKER, VIEWS
 from spanwire.web.calls import RouteRow
 from spanwire.web.messages.message_routes import JSON_ROUTES
 

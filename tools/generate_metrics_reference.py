@@ -11,9 +11,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from spanwire.management.attributes import COUNTER, METRIC_PREFIX, Attribute, ViewTable
 from spanwire.management.histograms import MEANINGS
-from spanwire.management.view_table import BRIDGES, BROKER, CONNECTORS, DESTINATION_ATTRIBUTES, LINKS, QUEUES, SUMMED
+from spanwire.management.tables.attributes import COUNTER, METRIC_PREFIX, Attribute, ViewTable
+from spanwire.management.tables.view_table import (
+    BRIDGES,
+    BROKER,
+    CONNECTORS,
+    DESTINATION_ATTRIBUTES,
+    LINKS,
+    QUEUES,
+    SUMMED,
+)
 
 TARGET: Final = Path(__file__).resolve().parent.parent / "docs" / "reference" / "metrics.md"
 HEAD: Final = """\

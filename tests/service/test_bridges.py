@@ -13,7 +13,7 @@ from spanwire.bridges.running.process import BridgeProcess
 from spanwire.bridges.xa.log_file import FILE as FILE_NAME
 from spanwire.bridges.xa.records import Decision, read_lines
 from spanwire.model.ids import XaTransactionId
-from spanwire.routes.placeholders import Placeholders
+from spanwire.routes.readers.placeholders import Placeholders
 from spanwire.testing import Broker
 from tests.support.bridge_runs import WAIT_S, forward, forward_once
 from tests.support.ports import free_port

@@ -13,8 +13,8 @@ from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.jdbc import TableLedger, connect, staging_table, write_once
 from spanwire.pipeline.routes.batch_writer import BatchWriter, is_committed_once
 from spanwire.routes.model import To
-from spanwire.routes.parsing import read_routes
-from spanwire.routes.placeholders import Placeholders
+from spanwire.routes.readers.parsing import read_routes
+from spanwire.routes.readers.placeholders import Placeholders
 from tests.support.broker_process import BrokerProcess
 from tests.support.queues import numbered, send
 

@@ -18,8 +18,8 @@ from spanwire.pipeline.routes.functions import load_functions
 from spanwire.pipeline.routes.query import AVAILABLE_NOW
 from spanwire.pipeline.routes.route_runner import run_routes
 from spanwire.pipeline.routes.supervisor import RouteEvent
-from spanwire.routes.parsing import RouteFile, read_routes
-from spanwire.routes.placeholders import Placeholders
+from spanwire.routes.readers.parsing import RouteFile, read_routes
+from spanwire.routes.readers.placeholders import Placeholders
 from tests.support.broker_process import BrokerProcess
 from tests.support.queues import TIMEOUT_S, Sent, numbered, send, take, take_all
 

@@ -15,8 +15,8 @@ from spanwire.pipeline.routes.route_runner import run_routes
 from spanwire.pipeline.routes.route_watching import watching
 from spanwire.pipeline.watch.listener import PipelineListener
 from spanwire.pipeline.watch.status import RUNNING, STOPPED
-from spanwire.routes.parsing import read_routes
-from spanwire.routes.placeholders import Placeholders
+from spanwire.routes.readers.parsing import read_routes
+from spanwire.routes.readers.placeholders import Placeholders
 from tests.support.broker_process import BrokerProcess
 from tests.support.queues import numbered, send
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from spanwire.bridges.engine.counters import BridgeStatus
 from spanwire.bridges.files.bridge_file import read_bridges
 from spanwire.bridges.running.process import BridgeProcess
-from spanwire.routes.placeholders import Placeholders
+from spanwire.routes.readers.placeholders import Placeholders
 
 WAIT_S = 60.0
 

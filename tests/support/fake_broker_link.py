@@ -6,7 +6,7 @@ from typing import Final
 
 from spanwire.management.control_client import ControlError
 from spanwire.management.handles import FORBIDDEN, REFUSED, UNAUTHENTICATED
-from spanwire.management.operation_table import COMMAND_ROLES, Role
+from spanwire.management.tables.operation_table import COMMAND_ROLES, Role
 
 USERS: Final = {"anna": ("a-word", "admin"), "otto": ("o-word", "operate"), "vera": ("v-word", "view")}
 

@@ -35,8 +35,8 @@ from spanwire.bridges.model.message import BridgeMessage
 from spanwire.bridges.model.route_definition import RouteDefinition
 from spanwire.model.environment import Time
 from spanwire.routes.model import EMBEDDED
-from spanwire.routes.parsing import read_routes
-from spanwire.routes.placeholders import Placeholders
+from spanwire.routes.readers.parsing import read_routes
+from spanwire.routes.readers.placeholders import Placeholders
 
 OK, FAIL_BEFORE, FAIL_AFTER = "ok", "fail before", "fail after"  # before or after the world has done it
 MAX_TURNS: Final = 3_000

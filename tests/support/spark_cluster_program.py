@@ -19,8 +19,8 @@ from spanwire.pipeline.routes.query import AVAILABLE_NOW
 from spanwire.pipeline.routes.route_runner import run_routes, session_on
 from spanwire.pipeline.routes.supervisor import SupervisedRoute, run_all
 from spanwire.routes.model import Patience
-from spanwire.routes.parsing import read_routes
-from spanwire.routes.placeholders import Placeholders
+from spanwire.routes.readers.parsing import read_routes
+from spanwire.routes.readers.placeholders import Placeholders
 
 ROUTES = b"""
 - route:

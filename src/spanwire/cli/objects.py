@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
 
-from spanwire.management.attributes import ViewTable
 from spanwire.management.control_client import ControlClient
-from spanwire.management.view_table import (
+from spanwire.management.tables.attributes import ViewTable
+from spanwire.management.tables.view_table import (
     BROKER,
     CONNECTIONS,
     CONNECTORS,

@@ -298,10 +298,10 @@ EVENTS: Final[dict[str, dict[str, str]]] = {
     "service.tracing": {
         "the environment names a collector, and nothing is traced: %s": "trace-extra-missing",
     },
-    "service.usage": {
+    "service.administration.usage": {
         "%s is %d bytes, but the file system of %s has %d; sends wait when it is full": "usage-above-disk",
     },
-    "service.web_process": {
+    "service.children.web_process": {
         "nothing is served over HTTP: the extra web is not installed: %s": "web-extra-missing",
         "nothing is served over HTTP: this broker has no data directory, so no control socket":
             "web-no-control-socket",

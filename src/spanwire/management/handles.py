@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from spanwire.broker.ports import Authenticator, Principal
-from spanwire.management.operation_table import COMMAND_ROLES, Role
+from spanwire.management.tables.operation_table import COMMAND_ROLES, Role
 from spanwire.model.environment import Time
 from spanwire.model.errors import AuthenticationError, ConfigurationError, SpanwireError
 from spanwire.model.info import ConnectionInfo

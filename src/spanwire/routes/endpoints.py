@@ -36,7 +36,7 @@ from spanwire.pipeline.options import (
 )
 from spanwire.routes.masking import mask
 from spanwire.routes.model import BROKER, COMPONENT, FORMAT, Endpoint
-from spanwire.routes.nodes import Location
+from spanwire.routes.readers.nodes import Location
 from spanwire.tls.context import client_context
 
 FILE_FORMATS: Final = ("parquet", "csv", "json", "orc", "text")

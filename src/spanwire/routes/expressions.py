@@ -7,7 +7,7 @@ from typing import Final
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.selectors.selector_evaluation import parse
 from spanwire.routes.model import CONSTANT, LANGUAGES, SELECTOR, SIMPLE, SQL, Expression
-from spanwire.routes.nodes import Location, Mapping, Word, mapping_of, text_of
+from spanwire.routes.readers.nodes import Location, Mapping, Word, mapping_of, text_of
 from spanwire.routes.simple import parse_condition, parse_template
 
 HEADER: Final = "header"  # a header by its name, in place of simple

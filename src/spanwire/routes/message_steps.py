@@ -22,7 +22,7 @@ from spanwire.routes.model import (
     Step,
     Throttle,
 )
-from spanwire.routes.nodes import Location, Mapping, Node, Word, mapping_of, text_of
+from spanwire.routes.readers.nodes import Location, Mapping, Node, Word, mapping_of, text_of
 
 REMARKS: Final = ("id", "description")
 MAX_MS: Final = 86_400_000  # milliseconds; a day, beyond which a mistake in the unit is likely

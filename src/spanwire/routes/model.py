@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from spanwire.routes.bridge_parameters import BridgeParameters
-from spanwire.routes.nodes import Location
+from spanwire.routes.readers.bridge_parameters import BridgeParameters
+from spanwire.routes.readers.nodes import Location
 
 SELECTOR: Final = "selector"
 SQL: Final = "sql"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from spanwire.routes.beans import texts_of
 from spanwire.routes.endpoints import LOG, EndpointReader
 from spanwire.routes.expressions import (
     LANGUAGE_WORDS,
@@ -37,7 +36,8 @@ from spanwire.routes.model import (
     To,
     Transform,
 )
-from spanwire.routes.nodes import Location, Mapping, Node, Word, items_of, mapping_of, text_of
+from spanwire.routes.readers.beans import texts_of
+from spanwire.routes.readers.nodes import Location, Mapping, Node, Word, items_of, mapping_of, text_of
 
 REMARKS: Final = ("id", "description")
 ENDPOINT_WORDS: Final = ("uri", "parameters", *REMARKS)

@@ -18,7 +18,7 @@ from spanwire.network.demand.bridge_settings import BridgeSettings
 from spanwire.network.demand.duplicate_suppression import NetworkRoutes
 from spanwire.network.reports.known_brokers import Peer, Row
 from spanwire.network.reports.network_reports import Ask, NetworkReports
-from spanwire.service.connector_views import accepted_settings_view, connector_view
+from spanwire.service.administration.connector_views import accepted_settings_view, connector_view
 from spanwire.transports.connector import TransportConnector
 from spanwire.transports.loop.turn import Turn
 

@@ -37,9 +37,12 @@ from spanwire.model.destination import Destination
 from spanwire.model.environment import IdGenerator
 from spanwire.model.errors import ConfigurationError, StoreError
 from spanwire.model.message import Message
+from spanwire.service.administration.connector_operations import ConnectorOperations
+from spanwire.service.administration.stored_reads import StoredReads
+from spanwire.service.administration.usage import usage_limits
+from spanwire.service.children.web_process import WebProcess
 from spanwire.service.config.model import NO_CODE, BrokerConfiguration, CodeDirectories
 from spanwire.service.connection_factories import connection_factories, connection_factory
-from spanwire.service.connector_operations import ConnectorOperations
 from spanwire.service.machine.environment import RealEnvironment
 from spanwire.service.machine.loop_probe import LoopProbe
 from spanwire.service.message_formats import message_formats
@@ -50,10 +53,7 @@ from spanwire.service.readiness import open_connectors, web_connectors
 from spanwire.service.runtime_configuration import Reread, RunningBroker, RuntimeConfiguration
 from spanwire.service.security import Security
 from spanwire.service.standby import Standby, Waits
-from spanwire.service.stored_reads import StoredReads
-from spanwire.service.usage import usage_limits
 from spanwire.service.web_keys import console_settings, read_keys, shows_bodies, web_keys
-from spanwire.service.web_process import WebProcess
 from spanwire.service.web_realm import web_realm
 from spanwire.transports.admission import Admission, ReceiveBudget
 from spanwire.transports.base import CLOSE_LINGER, RECEIVE_SHARE

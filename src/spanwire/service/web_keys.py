@@ -11,8 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from spanwire.service.children.web_process import WebProcess
 from spanwire.service.config.model import BrokerConfiguration
-from spanwire.service.web_process import WebProcess
 from spanwire.transports.connector import TransportConnector
 
 if TYPE_CHECKING:

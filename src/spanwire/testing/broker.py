@@ -21,7 +21,7 @@ from spanwire.broker.admin.views import ConnectionView, DestinationView
 from spanwire.model.destination import TOPIC, Destination, parse_destination
 from spanwire.model.errors import IllegalStateError
 from spanwire.model.written_destination import written_destination
-from spanwire.service.browsing import browse, purge
+from spanwire.service.administration.browsing import browse, purge
 from spanwire.service.config.model import BrokerConfiguration
 from spanwire.service.embedding.broker_thread import BrokerThread
 from spanwire.service.embedding.embedded_broker import EmbeddedBroker

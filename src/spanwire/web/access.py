@@ -12,7 +12,7 @@ from http import HTTPStatus
 from typing import Final
 
 from spanwire.management.control_client import ControlError
-from spanwire.management.operation_table import Role
+from spanwire.management.tables.operation_table import Role
 from spanwire.web.link import Link
 from spanwire.web.problems import ProblemError, problem_of
 

@@ -9,10 +9,10 @@ from typing import Final
 
 from starlette.responses import JSONResponse, Response
 
-from spanwire.management.attributes import ViewTable
-from spanwire.management.listing import read_listing
-from spanwire.management.operation_table import OPERATIONS, QUEUE, Operation, Role
-from spanwire.management.view_table import (
+from spanwire.management.tables.attributes import ViewTable
+from spanwire.management.tables.listing import read_listing
+from spanwire.management.tables.operation_table import OPERATIONS, QUEUE, Operation, Role
+from spanwire.management.tables.view_table import (
     BROKER,
     QUEUES,
     SUBSCRIPTIONS,

@@ -7,8 +7,8 @@ from collections.abc import MutableMapping
 from http import HTTPStatus
 from typing import Final
 
-from spanwire.management.attributes import BOOLEAN, INTEGER, LIST, OBJECT, TEXT
-from spanwire.management.operation_table import Argument
+from spanwire.management.tables.attributes import BOOLEAN, INTEGER, LIST, OBJECT, TEXT
+from spanwire.management.tables.operation_table import Argument
 from spanwire.web.problems import ProblemError
 
 JSON_TYPE: Final = "application/json"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from starlette.requests import Request
 from starlette.responses import Response
 
-from spanwire.management.operation_table import COMMAND_ROLES, Role
+from spanwire.management.tables.operation_table import COMMAND_ROLES, Role
 from spanwire.web.access import Caller
 from spanwire.web.link import CHANGING, Link, Snapshots
 from spanwire.web.login.sessions import Sessions

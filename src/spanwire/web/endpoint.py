@@ -12,8 +12,8 @@ from starlette.responses import Response
 
 from spanwire.management.control_client import ControlError
 from spanwire.management.handles import UNAUTHENTICATED
-from spanwire.management.listing import QueryError
-from spanwire.management.operation_table import Role
+from spanwire.management.tables.listing import QueryError
+from spanwire.management.tables.operation_table import Role
 from spanwire.web.access import NOBODY, Access, Caller
 from spanwire.web.calls import Call, RouteRow
 from spanwire.web.console.figures.recorder import Recorder

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from spanwire.management.control_client import ControlClient, ControlError
-from spanwire.management.operation_table import OPERATIONS
+from spanwire.management.tables.operation_table import OPERATIONS
 from spanwire.web.mirror import DestinationMirror
 
 MAX_REQUESTS: Final = 8  # requests to the broker at a time, and operations; the control socket takes 32 clients

@@ -20,10 +20,10 @@ from prometheus_client.core import (
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from spanwire.management.attributes import COUNTER, METRIC_PREFIX, Attribute, ViewTable
 from spanwire.management.health import SERIES, broker_checks
 from spanwire.management.histograms import MEANINGS, buckets_of
-from spanwire.management.view_table import (
+from spanwire.management.tables.attributes import COUNTER, METRIC_PREFIX, Attribute, ViewTable
+from spanwire.management.tables.view_table import (
     BRIDGES,
     BROKER,
     CONNECTORS,

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from spanwire.management.control_client import ControlError
-from spanwire.management.view_table import with_averages
+from spanwire.management.tables.view_table import with_averages
 
 if TYPE_CHECKING:
     from spanwire.web.link import Link

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from spanwire import __version__
-from spanwire.management.attributes import BOOLEAN, INTEGER, LIST, NUMBER, OBJECT, TEXT, Attribute, ViewTable
-from spanwire.management.listing import DEFAULT_SIZE, MAX_PAGE, MAX_PATTERN, MAX_SIZE, MAX_WILDCARDS
-from spanwire.management.operation_table import LATER, OPERATIONS, Argument, Role
-from spanwire.management.view_table import BROKER, QUEUES, TOPICS, VIEWS
+from spanwire.management.tables.attributes import BOOLEAN, INTEGER, LIST, NUMBER, OBJECT, TEXT, Attribute, ViewTable
+from spanwire.management.tables.listing import DEFAULT_SIZE, MAX_PAGE, MAX_PATTERN, MAX_SIZE, MAX_WILDCARDS
+from spanwire.management.tables.operation_table import LATER, OPERATIONS, Argument, Role
+from spanwire.management.tables.view_table import BROKER, QUEUES, TOPICS, VIEWS
 from spanwire.web.arguments import MAX_ITEMS
 from spanwire.web.calls import Node, RouteRow, json_refusal
 
@@ -143,7 +143,7 @@ def _parameters(route: RouteRow, path: str) -> list[Node]:
 
 
 def _filter(attribute: Attribute) -> Node:
-    """Return the schema of the values that a filter compares with (`spanwire.management.listing`)."""
+    """Return the schema of the values that a filter compares with (`spanwire.management.tables.listing`)."""
     if attribute.type == BOOLEAN:
         return {"enum": ["true", "false"]}
     if attribute.type in (INTEGER, NUMBER):

@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp
 
-from spanwire.management.operation_table import Role
+from spanwire.management.tables.operation_table import Role
 from spanwire.service.config.web_mounts import WebMount
 from spanwire.web import monitoring
 from spanwire.web.access import Access

@@ -16,7 +16,7 @@ from spanwire.bridges.model.steps import AppendMessageId, DropTemporaryReplyTo
 from spanwire.bridges.running.process import check_bridge
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.secret import Secret
-from spanwire.routes.placeholders import Placeholders
+from spanwire.routes.readers.placeholders import Placeholders
 
 NEAR = '[connectionFactories.near]\nurl = "tcp://near:61616"\n'
 SIDES = {

@@ -26,7 +26,7 @@ from spanwire.bridges.providers.jvm.frames import (
 from spanwire.bridges.running.jars import MAX_JARS, jar_obstacles, with_jars
 from spanwire.model.errors import ConfigurationError, JmsError
 from spanwire.model.secret import Secret
-from spanwire.routes.placeholders import Placeholders
+from spanwire.routes.readers.placeholders import Placeholders
 from tests.conformance.bridge_providers import BrokenText, neutral_message
 from tests.support.bridge_dialogue import text_messages
 

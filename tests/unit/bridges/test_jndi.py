@@ -18,7 +18,7 @@ from spanwire.bridges.model.directory import Directory
 from spanwire.bridges.model.ldap_url import LdapUrl, parse_ldap_url
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.errors import ConfigurationError
-from spanwire.routes.placeholders import Placeholders
+from spanwire.routes.readers.placeholders import Placeholders
 
 INITIAL = "java.naming.factory.initial"
 URL = "java.naming.provider.url"

@@ -12,8 +12,8 @@ from spanwire.bridges.model.definition import BatchLimits, BridgeDefinition, Qua
 from spanwire.bridges.model.steps import AppendMessageId, DropTemporaryReplyTo
 from spanwire.model.errors import ConfigurationError
 from spanwire.routes.model import EMBEDDED, SPARK
-from spanwire.routes.parsing import RouteFile, read_routes
-from spanwire.routes.placeholders import Placeholders
+from spanwire.routes.readers.parsing import RouteFile, read_routes
+from spanwire.routes.readers.placeholders import Placeholders
 
 BRIDGE = """\
 - jmsBridge:

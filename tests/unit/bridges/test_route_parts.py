@@ -27,8 +27,8 @@ from spanwire.bridges.running.stored_message import decode_message, encode_messa
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import ConfigurationError, JmsError, MessageFormatError, StoreError
 from spanwire.model.message_view import INT_VALUE, STRING_VALUE, TEXT
-from spanwire.routes.parsing import read_routes
-from spanwire.routes.placeholders import Placeholders
+from spanwire.routes.readers.parsing import read_routes
+from spanwire.routes.readers.placeholders import Placeholders
 from tests.support.bridge_dialogue import Content, text_message
 from tests.support.route_world import route
 

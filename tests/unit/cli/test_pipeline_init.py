@@ -11,9 +11,9 @@ import pytest
 
 from spanwire.cli.main import main
 from spanwire.pipeline.project.project_writer import FILES, SUFFIX, TEMPLATES
-from spanwire.routes.parsing import read_routes
-from spanwire.routes.placeholders import Placeholders
 from spanwire.routes.plan import plan_of
+from spanwire.routes.readers.parsing import read_routes
+from spanwire.routes.readers.placeholders import Placeholders
 
 
 def init(directory: Path, *words: str) -> int:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from spanwire.pipeline.routes.functions import load_functions
-from spanwire.routes.parsing import read_routes
-from spanwire.routes.placeholders import Placeholders
 from spanwire.routes.plan import plan_of
+from spanwire.routes.readers.parsing import read_routes
+from spanwire.routes.readers.placeholders import Placeholders
 
 FOLDER = Path(__file__).resolve().parents[3] / "examples/routes"
 

@@ -11,7 +11,7 @@ from spanwire.broker.ports import Authenticator, Principal
 from spanwire.broker.scheduler.schedule import SchedulerSettings
 from spanwire.management.actions import BrokerActions, JobRemoval
 from spanwire.management.handles import OPERATOR, Operator
-from spanwire.management.operation_table import Role
+from spanwire.management.tables.operation_table import Role
 from spanwire.model.destination import Destination
 from spanwire.model.environment import Time
 from spanwire.model.errors import AuthenticationError, ConfigurationError, JmsError, SpanwireError

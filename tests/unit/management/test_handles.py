@@ -15,7 +15,7 @@ from spanwire.management.handles import (
     UnknownHandleError,
     role_of,
 )
-from spanwire.management.operation_table import COMMAND_ROLES, Role
+from spanwire.management.tables.operation_table import COMMAND_ROLES, Role
 from spanwire.model.environment import Time
 from spanwire.model.errors import AuthenticationError, ConfigurationError
 from spanwire.model.info import ConnectionInfo

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.management.listing import MAX_PATTERN, MAX_SIZE, QueryError, read_listing
-from spanwire.management.view_table import QUEUES, SUBSCRIPTIONS
+from spanwire.management.tables.listing import MAX_PATTERN, MAX_SIZE, QueryError, read_listing
+from spanwire.management.tables.view_table import QUEUES, SUBSCRIPTIONS
 from tests.support.fake_broker_link import destination
 
 ROWS = [destination(f"queue://Q.{number:03}", number % 7, number) for number in range(250)]

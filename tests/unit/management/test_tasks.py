@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable, Mapping
 import pytest
 
 from spanwire.management.handles import OPERATOR, Operator
-from spanwire.management.operation_table import Role
+from spanwire.management.tables.operation_table import Role
+from spanwire.management.tables.work_tables import TASKS
 from spanwire.management.tasks import KEPT_S, MAX_RESULT, MAX_TASKS, PROGRESS, Progress, Tasks
-from spanwire.management.work_tables import TASKS
 from spanwire.model.environment import Time
 from spanwire.model.errors import ConfigurationError
 

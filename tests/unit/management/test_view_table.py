@@ -17,8 +17,8 @@ from spanwire.broker.admin.views import (
     SessionView,
 )
 from spanwire.broker.admin.work_views import BranchView, JobView
-from spanwire.management.attributes import ViewTable
-from spanwire.management.view_table import (
+from spanwire.management.tables.attributes import ViewTable
+from spanwire.management.tables.view_table import (
     BROKER,
     CONNECTIONS,
     CONNECTORS,
@@ -35,11 +35,11 @@ from spanwire.management.view_table import (
     rows_of,
     with_averages,
 )
+from spanwire.management.tables.work_tables import BRANCHES, JOBS
 from spanwire.management.views import connector_row
-from spanwire.management.work_tables import BRANCHES, JOBS
 from spanwire.network.connector.link import LinkView
 from spanwire.network.demand.bridge_settings import BridgeSettings
-from spanwire.service.connector_views import bridge_view
+from spanwire.service.administration.connector_views import bridge_view
 from spanwire.transports.base import ConnectorSettings
 from tests.support.fake_broker_link import SUMMARY, destination
 

@@ -13,8 +13,8 @@ from spanwire.pipeline.arrow.segments import StagingDirectory, read_rows, row_co
 from spanwire.pipeline.routes.route_state import open_state
 from spanwire.pipeline.source.offsets import CURSOR, NUMBER, SEGMENT, number_of, segment_of, segments_between
 from spanwire.pipeline.storage.state_format import FORMAT, KEY
-from spanwire.routes.parsing import read_routes
-from spanwire.routes.placeholders import Placeholders
+from spanwire.routes.readers.parsing import read_routes
+from spanwire.routes.readers.placeholders import Placeholders
 from tests.support.tar_archives import unpack
 
 CHECKPOINTS = Path(__file__).resolve().parents[2] / "vectors/checkpoints"

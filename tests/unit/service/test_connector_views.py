@@ -10,12 +10,12 @@ from urllib.parse import quote
 import pytest
 
 from spanwire.model.errors import ConfigurationError
+from spanwire.service.administration.connector_views import connector_view
 from spanwire.service.config.interpretation.network import CONNECTOR
 from spanwire.service.config.loading import load_configuration
 from spanwire.service.config.reading import read_configuration
 from spanwire.service.config.tables.handling import YES
 from spanwire.service.config.values.diagnostics import snake_case
-from spanwire.service.connector_views import connector_view
 
 URI = "static:(tcp://b:61616)"
 LISTS = ("excludedDestinations", "dynamicallyIncludedDestinations", "staticallyIncludedDestinations")

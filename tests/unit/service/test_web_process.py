@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from spanwire.service.children.supervision import MAX_PAUSE_S, SETTLED_S, Supervision, pause_after
+from spanwire.service.children.web_process import WebProcess
 from spanwire.service.config.model import WebConfiguration
-from spanwire.service.web_process import WebProcess
 
 
 class Lines(logging.Handler):

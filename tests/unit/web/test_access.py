@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from starlette.testclient import TestClient
 
-from spanwire.management.operation_table import Role
+from spanwire.management.tables.operation_table import Role
 from spanwire.web.access import Access
 from spanwire.web.calls import RouteRow, json_refusal
 from spanwire.web.problems import ProblemError

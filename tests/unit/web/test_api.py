@@ -7,8 +7,8 @@ import re
 import pytest
 from starlette.testclient import TestClient
 
-from spanwire.management.operation_table import COMMAND_ROLES, OPERATIONS, Role
-from spanwire.management.view_table import BROKER, QUEUES, VIEWS
+from spanwire.management.tables.operation_table import COMMAND_ROLES, OPERATIONS, Role
+from spanwire.management.tables.view_table import BROKER, QUEUES, VIEWS
 from spanwire.web.calls import json_refusal
 from spanwire.web.openapi import document
 from spanwire.web.routes import ROUTES, application

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 from starlette.testclient import TestClient
 
-from spanwire.management.operation_table import READING
+from spanwire.management.tables.operation_table import READING
 from spanwire.web.jolokia.executions import ANSWERS, DATE, EXECUTABLE
 from spanwire.web.jolokia.protocol import MAX_REQUESTS, split_path
 from spanwire.web.routes import application

@@ -6,7 +6,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from spanwire.management.histograms import view_of
-from spanwire.management.view_table import DESTINATION_ATTRIBUTES, QUEUES
+from spanwire.management.tables.view_table import DESTINATION_ATTRIBUTES, QUEUES
 from spanwire.model.histogram import Histogram
 from spanwire.web.metrics import exposition
 from spanwire.web.routes import application

@@ -22,8 +22,8 @@ from typing import Final
 from spanwire.pipeline.routes.query import AVAILABLE_NOW
 from spanwire.pipeline.routes.route_runner import run_routes
 from spanwire.pipeline.session import local_session
-from spanwire.routes.parsing import RouteFile, read_routes
-from spanwire.routes.placeholders import Placeholders
+from spanwire.routes.readers.parsing import RouteFile, read_routes
+from spanwire.routes.readers.placeholders import Placeholders
 from spanwire.testing.broker import Broker
 from tests.support.queues import Sent, send, take_all
 

@@ -15,7 +15,7 @@ from spanwire.bridges.ports import PartlySentError
 from spanwire.model.errors import JmsError, MessageFormatError
 from spanwire.model.message_view import BYTES, PLAIN, TEXT
 from spanwire.routes.model import SIMPLE, Expression
-from spanwire.routes.nodes import Location
+from spanwire.routes.readers.nodes import Location
 from spanwire.routes.simple import shown
 
 APPEND: Final = "Append"

@@ -61,7 +61,7 @@ from spanwire.bridges.model.steps import apply_steps
 from spanwire.model.environment import Time
 from spanwire.model.errors import LocalProtocolError, MessageFormatError
 from spanwire.model.units import MIB
-from spanwire.routes.bridge_parameters import FOREVER
+from spanwire.routes.readers.bridge_parameters import FOREVER
 
 MAX_BATCH_BYTES: Final = 16 * MIB  # bytes of messages in one batch; a larger batch is sent before it is full
 IDLE_S: Final = 10.0  # seconds of one wait for messages; then the connection to the target is checked

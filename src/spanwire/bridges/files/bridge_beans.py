@@ -27,7 +27,7 @@ from spanwire.bridges.model.ldap_url import parse_ldap_url
 from spanwire.bridges.model.this_broker import THIS_BROKER
 from spanwire.documents.element import Element
 from spanwire.model.secret import Secret
-from spanwire.routes.nodes import Entry, Location, Mapping, Word
+from spanwire.routes.readers.nodes import Entry, Location, Mapping, Word
 
 BRIDGE: Final = re.compile(r"(?:[\w$]+\.)+JMSBridgeImpl")
 LOOKED_UP: Final = ("JNDIConnectionFactoryFactory", "JNDIDestinationFactory")

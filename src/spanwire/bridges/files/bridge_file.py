@@ -20,8 +20,8 @@ from spanwire.bridges.files.jndi_parameters import read_context
 from spanwire.bridges.files.parameters import bridge_of, factory_of
 from spanwire.bridges.files.toml_file import read_toml
 from spanwire.bridges.model.definition import BridgeDefinition
-from spanwire.routes.nodes import Mapping, mapping_of
-from spanwire.routes.placeholders import Placeholders
+from spanwire.routes.readers.nodes import Mapping, mapping_of
+from spanwire.routes.readers.placeholders import Placeholders
 
 FACTORIES: Final = "connectionFactories"
 BRIDGES: Final = "bridges"

@@ -19,7 +19,7 @@ from spanwire.bridges.files.jndi_parameters import JNDI, JNDI_NAME, located
 from spanwire.bridges.jndi.environment import INITIAL, check_name, refuse_loading
 from spanwire.bridges.model.java_factory import JavaFactory
 from spanwire.model.secret import Secret
-from spanwire.routes.nodes import Items, Mapping, Word, mapping_of, text_of
+from spanwire.routes.readers.nodes import Items, Mapping, Word, mapping_of, text_of
 
 JVM: Final = "jvm"  # the provider
 CLASS: Final = "factoryClass"

@@ -21,7 +21,7 @@ from spanwire.bridges.model.directory import Directory
 from spanwire.bridges.model.ldap_url import parse_ldap_url
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import ConfigurationError
-from spanwire.routes.nodes import Location, Mapping, mapping_of
+from spanwire.routes.readers.nodes import Location, Mapping, mapping_of
 
 JNDI: Final = "jndi"  # table with the environment
 JNDI_NAME: Final = "jndiName"

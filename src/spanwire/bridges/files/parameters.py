@@ -36,9 +36,9 @@ from spanwire.model.errors import InvalidDestinationError
 from spanwire.model.secret import Secret
 from spanwire.model.written_destination import written_destination
 from spanwire.registry import BRIDGE_PROVIDERS
-from spanwire.routes.bridge_parameters import WORDS as SHARED_WORDS
-from spanwire.routes.bridge_parameters import BridgeParameters, read_parameters
-from spanwire.routes.nodes import Location, Mapping
+from spanwire.routes.readers.bridge_parameters import WORDS as SHARED_WORDS
+from spanwire.routes.readers.bridge_parameters import BridgeParameters, read_parameters
+from spanwire.routes.readers.nodes import Location, Mapping
 
 FACTORY_WORDS: Final = (
     "url",

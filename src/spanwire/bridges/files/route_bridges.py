@@ -26,8 +26,8 @@ from spanwire.bridges.model.route_definition import Definition
 from spanwire.bridges.model.steps import AppendMessageId, DropTemporaryReplyTo
 from spanwire.bridges.model.steps import Step as BridgeStep
 from spanwire.model.written_destination import written_destination
-from spanwire.routes.bridge_parameters import FOREVER
 from spanwire.routes.model import APPENDED_IDS, BROKER, Endpoint, Route, SetHeader, Step, To
+from spanwire.routes.readers.bridge_parameters import FOREVER
 
 BATCH_TIME: Final = "maxBatchMs"  # what maxBatchTime of a jmsBridge is to Spark; here the parameter itself counts
 

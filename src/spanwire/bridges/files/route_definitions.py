@@ -17,8 +17,8 @@ from spanwire.bridges.model.route_definition import (
     TimerSource,
 )
 from spanwire.model.errors import ConfigurationError
-from spanwire.routes.bridge_parameters import FOREVER
 from spanwire.routes.model import BROKER, Endpoint, Route, endpoints_of
+from spanwire.routes.readers.bridge_parameters import FOREVER
 from spanwire.routes.simple import parse_template
 
 HTTP: Final = ("http", "https")

@@ -11,7 +11,7 @@ from spanwire.bridges.model.route_definition import FileSource, FileTarget, Http
 from spanwire.model.destination import Destination, parse_destination
 from spanwire.model.secret import Secret
 from spanwire.routes import model
-from spanwire.routes.nodes import Location
+from spanwire.routes.readers.nodes import Location
 
 CLASS: Final = "$class"
 DESTINATION: Final = "$destination"

@@ -1,4 +1,4 @@
-"""Reads TOML as nodes with lines, as `spanwire.routes.yaml_file` reads YAML; keeps every word as text."""
+"""Reads TOML as nodes with lines, as `spanwire.routes.readers.yaml_file` reads YAML; keeps every word as text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.units import MIB
-from spanwire.routes.nodes import Entry, Items, Location, Mapping, Node, Word
+from spanwire.routes.readers.nodes import Entry, Items, Location, Mapping, Node, Word
 
 MAX_FILE_BYTES: Final = MIB  # bytes; a file of a thousand bridges has some hundred kilobytes
 MAX_DEPTH: Final = 8  # tables inside each other; a bridge needs two

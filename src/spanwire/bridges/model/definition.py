@@ -11,7 +11,7 @@ from spanwire.bridges.model.java_factory import JavaFactory
 from spanwire.bridges.model.steps import Step
 from spanwire.model.destination import Destination
 from spanwire.model.secret import Secret
-from spanwire.routes.bridge_parameters import DEFAULT_INTERVAL_MS, FOREVER
+from spanwire.routes.readers.bridge_parameters import DEFAULT_INTERVAL_MS, FOREVER
 
 DEFAULT_BATCH_SIZE: Final = 500  # messages; a transaction of this size costs each message little of its sync
 DEFAULT_LONGEST_MS: Final = 60_000  # milliseconds; the longest of pauses that grow

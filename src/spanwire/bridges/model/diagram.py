@@ -8,7 +8,7 @@ from spanwire.bridges.model.definition import BridgeDefinition, ConnectionFactor
 from spanwire.bridges.model.qualities import BatchStep, is_distributed, steps_of
 from spanwire.bridges.model.steps import ID_LIST, AppendMessageId, ClearReplyTo, Convert, ProxyReplyTo
 from spanwire.client.addressing.redaction import redacted
-from spanwire.routes.bridge_parameters import FOREVER
+from spanwire.routes.readers.bridge_parameters import FOREVER
 
 STEP_TEXTS: Final[dict[BatchStep, str]] = {
     BatchStep.SEND: "send to the target",

@@ -30,8 +30,8 @@ from spanwire.client.io.environment import Machine
 from spanwire.documents.xml import read_xml
 from spanwire.logs.lines import START, begin_log
 from spanwire.routes.model import EMBEDDED, Route
-from spanwire.routes.nodes import Location, Word, text_of
-from spanwire.routes.placeholders import Placeholders
+from spanwire.routes.readers.nodes import Location, Word, text_of
+from spanwire.routes.readers.placeholders import Placeholders
 
 FAILURE: Final = 1
 SERVE: Final = "serve"
@@ -41,7 +41,7 @@ TOML_SUFFIX: Final = ".toml"
 BEAN: Final = b"JMSBridgeImpl"
 STATES: Final = ".state"  # behind the name of the file: the directory of groups and keys of routes
 TRANSACTIONS: Final = ".transactions"  # behind the name of the file: the directory of decisions
-READ_ROUTES: Final = "spanwire.routes.parsing:read_routes"  # loads PyYAML
+READ_ROUTES: Final = "spanwire.routes.readers.parsing:read_routes"  # loads PyYAML
 STOPPING: Final = (signal.SIGINT, signal.SIGTERM)
 
 

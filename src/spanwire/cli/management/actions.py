@@ -12,9 +12,9 @@ from typing import Final
 from spanwire.cli.arguments import Parser, placement
 from spanwire.cli.management.rows import Row, counted, fetch, qualified
 from spanwire.cli.running import control_client
-from spanwire.management.attributes import BOOLEAN, INTEGER, LIST, OBJECT, ViewTable
 from spanwire.management.control_client import ControlClient
-from spanwire.management.operation_table import LATER, Argument, Operation
+from spanwire.management.tables.attributes import BOOLEAN, INTEGER, LIST, OBJECT, ViewTable
+from spanwire.management.tables.operation_table import LATER, Argument, Operation
 from spanwire.model.destination import parse_destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.text import escaped

@@ -10,10 +10,18 @@ from typing import Final
 from spanwire.cli.arguments import Command, run_command
 from spanwire.cli.management.actions import operate
 from spanwire.cli.management.rows import list_rows, show_row
-from spanwire.management.attributes import ViewTable
-from spanwire.management.operation_table import OPERATIONS
-from spanwire.management.view_table import CONNECTIONS, CONSUMERS, LINKS, PRODUCERS, QUEUES, SUBSCRIPTIONS, TOPICS
-from spanwire.management.work_tables import JOBS
+from spanwire.management.tables.attributes import ViewTable
+from spanwire.management.tables.operation_table import OPERATIONS
+from spanwire.management.tables.view_table import (
+    CONNECTIONS,
+    CONSUMERS,
+    LINKS,
+    PRODUCERS,
+    QUEUES,
+    SUBSCRIPTIONS,
+    TOPICS,
+)
+from spanwire.management.tables.work_tables import JOBS
 
 COLUMNS: Final[dict[str, tuple[str, ...]]] = {
     "queues": ("destination", "pending", "in_flight", "consumers", "producers", "enqueued", "dequeued"),

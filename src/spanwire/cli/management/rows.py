@@ -12,10 +12,10 @@ from typing import Final
 from spanwire.cli.arguments import Parser, placement
 from spanwire.cli.running import control_client
 from spanwire.documents.spelling import suggestion
-from spanwire.management.attributes import INTEGER, NUMBER, ViewTable
 from spanwire.management.control_client import ControlClient
-from spanwire.management.listing import QueryError, read_listing
-from spanwire.management.view_table import ADVISORY_TOPICS, QUEUES, TOPICS, rows_of
+from spanwire.management.tables.attributes import INTEGER, NUMBER, ViewTable
+from spanwire.management.tables.listing import QueryError, read_listing
+from spanwire.management.tables.view_table import ADVISORY_TOPICS, QUEUES, TOPICS, rows_of
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.text import escaped
 

@@ -14,7 +14,7 @@ from spanwire.cli.arguments import Parser, log_options, placement
 from spanwire.cli.running import control_client, directory_of
 from spanwire.extras import install_command
 from spanwire.logs.lines import begin_log
-from spanwire.management.view_table import rows_of_changes
+from spanwire.management.tables.view_table import rows_of_changes
 from spanwire.model.errors import ConfigurationError
 from spanwire.service.config.web_mounts import read_mounts
 

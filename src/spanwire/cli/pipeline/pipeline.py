@@ -35,8 +35,8 @@ STOPPING: Final = (signal.SIGINT, signal.SIGTERM)
 MAX_FILE_BYTES: Final = 2 * MIB  # bytes; the readers of route files have a smaller limit
 
 SPARK: Final = "spark"  # engine of the routes that this command runs
-READ_ROUTES: Final = "spanwire.routes.parsing:read_routes"
-PLACEHOLDERS: Final = "spanwire.routes.placeholders:Placeholders"
+READ_ROUTES: Final = "spanwire.routes.readers.parsing:read_routes"
+PLACEHOLDERS: Final = "spanwire.routes.readers.placeholders:Placeholders"
 PLAN: Final = "spanwire.routes.plan:plan_of"
 RUN: Final = "spanwire.pipeline.routes.route_runner:run"
 ARCHIVE: Final = "spanwire.pipeline.archive.commands:archive"

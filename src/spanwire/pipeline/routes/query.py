@@ -38,7 +38,7 @@ from spanwire.routes.model import (
     branches_of,
     is_branching,
 )
-from spanwire.routes.nodes import Location
+from spanwire.routes.readers.nodes import Location
 
 AVAILABLE_NOW: Final = "available-now"
 QUERY_PROPERTY: Final = "sql.streaming.queryId"  # Spark's property with the query of a batch

@@ -36,7 +36,7 @@ from spanwire.pipeline.routes.supervisor import (
 from spanwire.pipeline.session import local_session, machine_cores, prepare_cluster_environment, start_session
 from spanwire.pipeline.spark.spark_log import NAME, log_of_commands
 from spanwire.routes.model import Route
-from spanwire.routes.parsing import RouteFile
+from spanwire.routes.readers.parsing import RouteFile
 
 MORE_MEMORY: Final = "4g"  # Spark's default is 1g; several messages of 99 MiB fit into 4g
 END_S: Final = 5.0  # seconds; a Java process closes its connections before it ends

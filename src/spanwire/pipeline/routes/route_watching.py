@@ -22,7 +22,7 @@ from spanwire.pipeline.watch.status import RouteStatus
 from spanwire.routes.endpoints import FILE_FORMATS
 from spanwire.routes.masking import without_secrets
 from spanwire.routes.model import BROKER, Endpoint, Route, endpoints_of
-from spanwire.routes.parsing import RouteFile
+from spanwire.routes.readers.parsing import RouteFile
 
 FILES: Final = "file"
 

@@ -40,7 +40,7 @@ from spanwire.routes.model import (
     To,
     Transform,
 )
-from spanwire.routes.nodes import Location
+from spanwire.routes.readers.nodes import Location
 
 ERROR: Final = "_spanwire_error"
 REASON: Final = "_spanwire_reason"  # the reason of a failed row while its other columns are checked

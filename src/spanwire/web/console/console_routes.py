@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from spanwire.management.operation_table import Role
+from spanwire.management.tables.operation_table import Role
 from spanwire.web.calls import Handler, RouteRow
 from spanwire.web.console import assets
 from spanwire.web.console.forms import HOME

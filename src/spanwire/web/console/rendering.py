@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from spanwire import __version__
-from spanwire.management.operation_table import Role
+from spanwire.management.tables.operation_table import Role
 from spanwire.web.access import NOBODY
 from spanwire.web.calls import Call
 from spanwire.web.console import formats

@@ -16,9 +16,9 @@ from functools import partial
 from http import HTTPStatus
 from typing import Final
 
-from spanwire.management.attributes import ViewTable
 from spanwire.management.control_client import ControlError
 from spanwire.management.handles import UNAUTHENTICATED
+from spanwire.management.tables.attributes import ViewTable
 from spanwire.web.api import view_rows
 from spanwire.web.calls import Call
 from spanwire.web.events.differences import Change, Differences, Row

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from spanwire.management.attributes import ViewTable
+from spanwire.management.tables.attributes import ViewTable
 
 AGES: Final = frozenset({"uptime_s", "since_s", "away_s"})  # they grow by themselves, which is no change
 

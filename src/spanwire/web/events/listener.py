@@ -7,7 +7,7 @@ import json
 from collections import deque
 from typing import Final
 
-from spanwire.management.attributes import ViewTable
+from spanwire.management.tables.attributes import ViewTable
 from spanwire.web.calls import Call
 
 MAX_WAITING: Final = 100  # events that wait for a client; one that is so far behind loads the lists faster

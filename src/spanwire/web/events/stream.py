@@ -14,8 +14,8 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from spanwire.documents.spelling import suggestion
-from spanwire.management.attributes import ViewTable
-from spanwire.management.view_table import VIEWS
+from spanwire.management.tables.attributes import ViewTable
+from spanwire.management.tables.view_table import VIEWS
 from spanwire.web.calls import Call
 from spanwire.web.events.listener import RETRY_MS, Listener
 from spanwire.web.problems import ProblemError, problem

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from spanwire.logs.levels import ROOT
-from spanwire.management.attributes import ViewTable
 from spanwire.management.browsing import MAX_SHOWN
 from spanwire.management.health import Level, broker_checks
-from spanwire.management.operation_table import COMMAND_ROLES
-from spanwire.management.view_table import (
+from spanwire.management.tables.attributes import ViewTable
+from spanwire.management.tables.operation_table import COMMAND_ROLES
+from spanwire.management.tables.view_table import (
     BRIDGES,
     CONNECTIONS,
     CONNECTORS,
@@ -26,7 +26,7 @@ from spanwire.management.view_table import (
     rows_of,
     type_of,
 )
-from spanwire.management.work_tables import BRANCHES, JOBS, LINK_DESTINATIONS, STORES
+from spanwire.management.tables.work_tables import BRANCHES, JOBS, LINK_DESTINATIONS, STORES
 from spanwire.web.calls import Call
 from spanwire.web.jolokia import executions
 from spanwire.web.jolokia.executions import DATE, Node

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from spanwire.management.view_table import BROKER, CONNECTORS, CONSUMERS, PRODUCERS, SUBSCRIPTIONS, rows_of, type_of
+from spanwire.management.tables.view_table import (
+    BROKER,
+    CONNECTORS,
+    CONSUMERS,
+    PRODUCERS,
+    SUBSCRIPTIONS,
+    rows_of,
+    type_of,
+)
 from spanwire.web.api import broker_with_totals
 from spanwire.web.calls import Call
 from spanwire.web.jolokia import executions

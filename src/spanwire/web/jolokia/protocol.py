@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse, Response
 from spanwire import __version__
 from spanwire.management.control_client import ControlError
 from spanwire.management.handles import FORBIDDEN, UNAUTHENTICATED
-from spanwire.management.operation_table import COMMAND_ROLES, Role
+from spanwire.management.tables.operation_table import COMMAND_ROLES, Role
 from spanwire.web.calls import Call, RouteRow
 from spanwire.web.jolokia.beans import BROKER_KEYS, FAMILIES, Bean
 from spanwire.web.jolokia.broker_bean import broker_bean

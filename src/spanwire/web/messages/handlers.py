@@ -13,8 +13,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from spanwire.client.messages.message import Message
-from spanwire.management.attributes import INTEGER, LIST, TEXT
-from spanwire.management.operation_table import Argument
+from spanwire.management.tables.attributes import INTEGER, LIST, TEXT
+from spanwire.management.tables.operation_table import Argument
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.web.arguments import JSON_TYPE, read_arguments, read_object
 from spanwire.web.calls import Call

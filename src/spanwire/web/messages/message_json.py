@@ -15,8 +15,8 @@ from typing import Final
 
 from spanwire.client.messages.message import Message
 from spanwire.client.messages.typed_values import INT_MAX, INT_MIN, Byte, Double, Float, Int, Long, Short, Typed
-from spanwire.management.attributes import BOOLEAN, INTEGER, OBJECT, TEXT
-from spanwire.management.operation_table import Argument
+from spanwire.management.tables.attributes import BOOLEAN, INTEGER, OBJECT, TEXT
+from spanwire.management.tables.operation_table import Argument
 from spanwire.model.destination import parse_destination
 from spanwire.model.errors import InvalidDestinationError, MessageFormatError
 from spanwire.web.arguments import check_arguments

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.management.attributes import LIST, OBJECT, TEXT
-from spanwire.management.operation_table import Argument, Role
+from spanwire.management.tables.attributes import LIST, OBJECT, TEXT
+from spanwire.management.tables.operation_table import Argument, Role
 from spanwire.web.calls import Handler, Node, RouteRow, RouteSchema
 from spanwire.web.messages import handlers
 from spanwire.web.messages.message_json import BODY, HEADERS

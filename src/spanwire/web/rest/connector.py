@@ -7,7 +7,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from spanwire.client.aio import Connection, connect
-from spanwire.management.view_table import CONNECTORS, rows_of
+from spanwire.management.tables.view_table import CONNECTORS, rows_of
 from spanwire.model.errors import ResourceAllocationError
 from spanwire.web.link import Snapshots
 

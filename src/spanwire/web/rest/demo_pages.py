@@ -9,7 +9,7 @@ from typing import Final
 
 from starlette.responses import RedirectResponse, Response
 
-from spanwire.management.operation_table import Role
+from spanwire.management.tables.operation_table import Role
 from spanwire.web.calls import Call, RouteRow
 
 MOUNT: Final = "/demo"

@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from spanwire.client.messages.message import Message
-from spanwire.management.operation_table import Role
+from spanwire.management.tables.operation_table import Role
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.web.calls import Call, RouteRow
 from spanwire.web.problems import ProblemError

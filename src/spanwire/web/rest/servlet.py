@@ -14,7 +14,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from spanwire.client.messages.message import Message
-from spanwire.management.operation_table import Role
+from spanwire.management.tables.operation_table import Role
 from spanwire.model.errors import (
     AuthenticationError,
     AuthorizationError,

@@ -11,8 +11,8 @@ from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.routes.batch_writer import BatchWriter
 from spanwire.pipeline.routes.route_state import RouteState, open_state
 from spanwire.routes.model import Endpoint, To
-from spanwire.routes.parsing import read_routes
-from spanwire.routes.placeholders import Placeholders
+from spanwire.routes.readers.parsing import read_routes
+from spanwire.routes.readers.placeholders import Placeholders
 
 QUERY = "7d1c"
 ONCE = "?qualityOfServiceMode=ONCE_AND_ONLY_ONCE"

@@ -6,8 +6,8 @@ import pytest
 
 from spanwire.model.errors import ConfigurationError
 from spanwire.routes.model import To
-from spanwire.routes.parsing import RouteFile, read_routes
-from spanwire.routes.placeholders import Placeholders
+from spanwire.routes.readers.parsing import RouteFile, read_routes
+from spanwire.routes.readers.placeholders import Placeholders
 
 ROUTE = '<route id="r"><from uri="activemq:queue:A"/><to uri="activemq:queue:B"/></route>'
 CONTEXT = f"<camelContext>{ROUTE}</camelContext>"

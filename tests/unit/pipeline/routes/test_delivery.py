@@ -12,9 +12,9 @@ from spanwire.pipeline.routes.delivery import Delivery, must_agree, must_keep
 from spanwire.pipeline.routes.query import split_steps
 from spanwire.pipeline.routes.step_builder import StepBuilder
 from spanwire.routes.model import Endpoint, Expression, Route, Step
-from spanwire.routes.parsing import read_routes
-from spanwire.routes.placeholders import Placeholders
 from spanwire.routes.plan import step_text
+from spanwire.routes.readers.parsing import read_routes
+from spanwire.routes.readers.placeholders import Placeholders
 
 ONCE = "jms:queue:A?qualityOfServiceMode=ONCE_AND_ONLY_ONCE"
 

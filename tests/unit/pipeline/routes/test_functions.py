@@ -7,8 +7,8 @@ import pytest
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.routes.functions import load_functions
 from spanwire.routes.model import CallFunction
-from spanwire.routes.parsing import read_routes
-from spanwire.routes.placeholders import Placeholders
+from spanwire.routes.readers.parsing import read_routes
+from spanwire.routes.readers.placeholders import Placeholders
 
 
 def calls(*names: str) -> list[CallFunction]:

@@ -9,9 +9,9 @@ from spanwire.pipeline.options import write_options
 from spanwire.routes.endpoints import MAX_PARAMETERS
 from spanwire.routes.expressions import sql_of
 from spanwire.routes.model import Aggregate, Choice, Filter, Multicast, Patience, Route, SetHeader, To
-from spanwire.routes.parsing import RouteFile, read_routes
-from spanwire.routes.placeholders import Placeholders
 from spanwire.routes.plan import plan_of
+from spanwire.routes.readers.parsing import RouteFile, read_routes
+from spanwire.routes.readers.placeholders import Placeholders
 from tests.support.certificates import Authority
 
 SAMPLES = Path(__file__).resolve().parents[3] / "vectors/configurations"

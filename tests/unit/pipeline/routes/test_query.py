@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.routes.query import AVAILABLE_NOW, RouteQuery
 from spanwire.pipeline.routes.route_state import open_state
-from spanwire.routes.parsing import read_routes
-from spanwire.routes.placeholders import Placeholders
+from spanwire.routes.readers.parsing import read_routes
+from spanwire.routes.readers.placeholders import Placeholders
 
 ROUTE = b"""
 - from:

@@ -22,8 +22,8 @@ from spanwire.pipeline.watch.lineage import (
     sending_lineage,
 )
 from spanwire.pipeline.watch.route_watch import RouteWatch
-from spanwire.routes.parsing import read_routes
-from spanwire.routes.placeholders import Placeholders
+from spanwire.routes.readers.parsing import read_routes
+from spanwire.routes.readers.placeholders import Placeholders
 
 RUN = UUID(int=1)
 QUERY = str(UUID(int=2))

@@ -12,9 +12,9 @@ from spanwire.broker.dispatch.memory_usage import UsageLimits
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import ConfigurationError
+from spanwire.service.administration.usage import usage_limits
 from spanwire.service.config.model import BrokerConfiguration, DiskLimit, UsageConfiguration
 from spanwire.service.config.reading import read_configuration
-from spanwire.service.usage import usage_limits
 
 PATH = Path("/etc/spanwire/conf/activemq.xml")
 MIB = 1024 * 1024

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from starlette.testclient import TestClient
 
-from spanwire.management.operation_table import Role
+from spanwire.management.tables.operation_table import Role
 from spanwire.web.calls import RouteRow
 from spanwire.web.console.console_routes import CONSOLE_ROUTES
 from spanwire.web.routes import application

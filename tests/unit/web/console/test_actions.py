@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from starlette.testclient import TestClient
 
-from spanwire.management.operation_table import OPERATIONS, Role
+from spanwire.management.tables.operation_table import OPERATIONS, Role
 from spanwire.web.console.operations.actions import ACTIONS, OFFERED, path_of
 from spanwire.web.console.operations.prompts import PROMPTS
 from spanwire.web.console.pages.dead_letters import chosen

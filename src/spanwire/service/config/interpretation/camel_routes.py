@@ -12,11 +12,11 @@ from spanwire.bridges.model.this_broker import reached_at
 from spanwire.bridges.running.process import check_bridge
 from spanwire.documents.element import Element
 from spanwire.model.errors import ConfigurationError
-from spanwire.routes.camel_xml import camel_file
 from spanwire.routes.endpoints import ANY_URL, COMPONENT_PROPERTY, Host
 from spanwire.routes.model import EMBEDDED
-from spanwire.routes.parsing import routes_of
-from spanwire.routes.placeholders import Placeholders
+from spanwire.routes.readers.camel_xml import camel_file
+from spanwire.routes.readers.parsing import routes_of
+from spanwire.routes.readers.placeholders import Placeholders
 from spanwire.service.config.readers.properties import UnknownPlaceholderError, Variables
 from spanwire.service.config.values.diagnostics import Findings
 

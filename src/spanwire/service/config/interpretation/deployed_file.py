@@ -13,8 +13,8 @@ from spanwire.extras import install_command
 from spanwire.model.errors import ConfigurationError
 from spanwire.routes.endpoints import Host
 from spanwire.routes.model import EMBEDDED
-from spanwire.routes.parsing import read_routes
-from spanwire.routes.placeholders import Placeholders
+from spanwire.routes.readers.parsing import read_routes
+from spanwire.routes.readers.placeholders import Placeholders
 from spanwire.service.config.interpretation.camel_routes import check_in_broker
 
 TOML: Final = ".toml"

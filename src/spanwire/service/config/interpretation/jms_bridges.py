@@ -31,7 +31,7 @@ from spanwire.documents.element import Attribute, Element
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.errors import ConfigurationError, InvalidSelectorError
 from spanwire.model.secret import Secret
-from spanwire.routes.bridge_parameters import FOREVER, MAX_MS, MAX_RETRIES
+from spanwire.routes.readers.bridge_parameters import FOREVER, MAX_MS, MAX_RETRIES
 from spanwire.selector.parser import parse_selector
 from spanwire.service.config.readers.properties import Variables, read_properties
 from spanwire.service.config.reference import DEFAULT_BROKER_NAME

@@ -14,9 +14,9 @@ from typing import Final
 
 from starlette.responses import RedirectResponse, Response
 
-from spanwire.management.attributes import BOOLEAN, INTEGER, LIST, OBJECT
-from spanwire.management.operation_table import OPERATIONS, SELECTOR, Argument, Operation
-from spanwire.management.view_table import QUEUES
+from spanwire.management.tables.attributes import BOOLEAN, INTEGER, LIST, OBJECT
+from spanwire.management.tables.operation_table import OPERATIONS, SELECTOR, Argument, Operation
+from spanwire.management.tables.view_table import QUEUES
 from spanwire.web.api import ONE, run, subject, view_rows
 from spanwire.web.arguments import MAX_ITEMS, check_arguments
 from spanwire.web.calls import Call

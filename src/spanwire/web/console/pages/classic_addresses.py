@@ -13,8 +13,8 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from spanwire.management.attributes import ViewTable
-from spanwire.management.view_table import QUEUES, SUBSCRIPTIONS, TOPICS
+from spanwire.management.tables.attributes import ViewTable
+from spanwire.management.tables.view_table import QUEUES, SUBSCRIPTIONS, TOPICS
 from spanwire.web.api import view_rows
 from spanwire.web.calls import Call, json_refusal
 from spanwire.web.console.formats import link, short_name

@@ -15,7 +15,7 @@ from typing import Final
 
 from starlette.responses import Response
 
-from spanwire.management.view_table import QUEUES
+from spanwire.management.tables.view_table import QUEUES
 from spanwire.web.api import view_rows
 from spanwire.web.calls import Call
 from spanwire.web.console.forms import read_words

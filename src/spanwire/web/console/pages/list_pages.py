@@ -9,9 +9,18 @@ from urllib.parse import urlencode
 
 from starlette.responses import Response
 
-from spanwire.management.attributes import BOOLEAN, BYTES, INTEGER, MILLISECONDS, NUMBER, SECONDS, Attribute, ViewTable
-from spanwire.management.listing import PAGING, read_listing
-from spanwire.management.operation_table import Role
+from spanwire.management.tables.attributes import (
+    BOOLEAN,
+    BYTES,
+    INTEGER,
+    MILLISECONDS,
+    NUMBER,
+    SECONDS,
+    Attribute,
+    ViewTable,
+)
+from spanwire.management.tables.listing import PAGING, read_listing
+from spanwire.management.tables.operation_table import Role
 from spanwire.web.api import view_rows
 from spanwire.web.calls import Call
 from spanwire.web.console import formats

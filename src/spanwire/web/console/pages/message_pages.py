@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from spanwire.management.control_client import ControlError
 from spanwire.management.handles import REFUSED
-from spanwire.management.operation_table import Role
+from spanwire.management.tables.operation_table import Role
 from spanwire.web.calls import Call
 from spanwire.web.console.forms import read_words
 from spanwire.web.console.operations.actions import whole_number

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.management.operation_table import Role
-from spanwire.management.view_table import (
+from spanwire.management.tables.operation_table import Role
+from spanwire.management.tables.view_table import (
     ADVISORY_TOPICS,
     BRIDGES,
     CONNECTIONS,
@@ -17,7 +17,7 @@ from spanwire.management.view_table import (
     SUBSCRIPTIONS,
     TOPICS,
 )
-from spanwire.management.work_tables import BRANCHES, JOBS, TASKS
+from spanwire.management.tables.work_tables import BRANCHES, JOBS, TASKS
 from spanwire.web.console.pages.list_pages import Column, Filter, ListPage, Row, RowAction
 
 TOPIC_PATH: Final = "/admin/topic"

@@ -8,8 +8,8 @@ from typing import Final
 from starlette.responses import RedirectResponse, Response
 
 from spanwire.management.health import Level, broker_checks
-from spanwire.management.view_table import CONNECTORS, LINKS, QUEUES, TOPICS, rows_of
-from spanwire.management.work_tables import TASKS
+from spanwire.management.tables.view_table import CONNECTORS, LINKS, QUEUES, TOPICS, rows_of
+from spanwire.management.tables.work_tables import TASKS
 from spanwire.web.api import broker_with_totals, view_rows
 from spanwire.web.calls import Call
 from spanwire.web.console.figures.charts import DAY, charts_of

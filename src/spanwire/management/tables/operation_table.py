@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from spanwire.management.attributes import BOOLEAN, INTEGER, LIST, OBJECT, TEXT
-from spanwire.management.view_table import VIEWS
+from spanwire.management.tables.attributes import BOOLEAN, INTEGER, LIST, OBJECT, TEXT
+from spanwire.management.tables.view_table import VIEWS
 
 
 class Role(IntEnum):

@@ -16,7 +16,7 @@ from operator import itemgetter
 from typing import Final
 
 from spanwire.documents.spelling import suggestion
-from spanwire.management.attributes import BOOLEAN, INTEGER, NUMBER, Attribute, ViewTable
+from spanwire.management.tables.attributes import BOOLEAN, INTEGER, NUMBER, Attribute, ViewTable
 from spanwire.model.errors import SpanwireError
 
 DEFAULT_SIZE: Final = 100  # rows of a page

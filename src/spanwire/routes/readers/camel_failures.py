@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.documents.element import Element
-from spanwire.routes.nodes import Entry, Location, Word, text_of
+from spanwire.routes.readers.nodes import Entry, Location, Word, text_of
 
 ERROR_HANDLER: Final = "errorHandler"
 ON_EXCEPTION: Final = "onException"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from spanwire.management.attributes import (
+from spanwire.management.tables.attributes import (
     BOOLEAN,
     BYTES,
     COUNTER,
@@ -31,7 +31,7 @@ from spanwire.management.attributes import (
     messages,
     text,
 )
-from spanwire.management.work_tables import BRANCHES, JOBS, LINK_DESTINATIONS, STORES, TASKS
+from spanwire.management.tables.work_tables import BRANCHES, JOBS, LINK_DESTINATIONS, STORES, TASKS
 
 RUNNING: Final = "running"  # the state of a link that forwards
 ADVISORY_TOPICS: Final = "topic://ActiveMQ.Advisory."

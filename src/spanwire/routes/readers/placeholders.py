@@ -11,7 +11,7 @@ from collections.abc import Mapping as AnyMapping
 from dataclasses import replace
 from typing import Final
 
-from spanwire.routes.nodes import Entry, Items, Location, Mapping, Node, Word
+from spanwire.routes.readers.nodes import Entry, Items, Location, Mapping, Node, Word
 
 SPRING_PLACEHOLDER: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_.-]*)(?::([^{}]*))?\}")
 PLACEHOLDER: Final = re.compile(r"\{\{(env:)?([A-Za-z_][A-Za-z0-9_.-]*)(?::([^{}]*))?\}\}")

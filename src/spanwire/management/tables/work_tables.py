@@ -1,10 +1,10 @@
-"""Tables of `spanwire.management.view_table`: tasks, scheduled messages, prepared branches, stores, counts of links."""
+"""Tables of `view_table` about work: tasks, scheduled messages, prepared branches, stores, counts of links."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from spanwire.management.attributes import (
+from spanwire.management.tables.attributes import (
     BYTES,
     COUNTER,
     INTEGER,

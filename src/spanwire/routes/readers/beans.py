@@ -14,7 +14,7 @@ from typing import Final
 from spanwire.client.addressing.redaction import redacted
 from spanwire.pipeline.options import COMMON, STORES
 from spanwire.routes.endpoints import NO_HOST, THIS_BROKER, Broker, Host
-from spanwire.routes.nodes import Location, Mapping, Node, Word, items_of, mapping_of
+from spanwire.routes.readers.nodes import Location, Mapping, Node, Word, items_of, mapping_of
 
 MAX_REFERENCES: Final = 8  # from a component over configuration and pools to its factory; ends circles
 COMPONENTS: Final = ("ActiveMQComponent", "JmsComponent")

@@ -17,11 +17,8 @@ from typing import Final, cast
 
 from spanwire import registry
 from spanwire.model.errors import ConfigurationError
-from spanwire.routes.beans import Bean, BeanReader, beans_of, brokers_of, with_overrides
-from spanwire.routes.camel_xml import CamelFile, read_camel_xml
 from spanwire.routes.endpoints import JDBC, NO_HOST, Broker, EndpointReader, Host, is_same_broker
 from spanwire.routes.engines import check_engine
-from spanwire.routes.jms_bridge import bridge_route
 from spanwire.routes.masking import shown_name
 from spanwire.routes.model import (
     ANY_ENGINE,
@@ -43,8 +40,11 @@ from spanwire.routes.model import (
     endpoints_of,
     is_branching,
 )
-from spanwire.routes.nodes import Entry, Location, Mapping, Node, Word, items_of, mapping_of
-from spanwire.routes.placeholders import Placeholders
+from spanwire.routes.readers.beans import Bean, BeanReader, beans_of, brokers_of, with_overrides
+from spanwire.routes.readers.camel_xml import CamelFile, read_camel_xml
+from spanwire.routes.readers.jms_bridge import bridge_route
+from spanwire.routes.readers.nodes import Entry, Location, Mapping, Node, Word, items_of, mapping_of
+from spanwire.routes.readers.placeholders import Placeholders
 from spanwire.routes.steps import REMARKS, StepReader, parameters_of
 
 MAX_ROUTES: Final = 100  # routes of a file; each is a query with its own workers

@@ -19,9 +19,9 @@ from typing import Final
 
 from spanwire.documents.element import Element
 from spanwire.documents.xml import read_xml
-from spanwire.routes.beans import NOT_UNDERSTOOD
-from spanwire.routes.camel_failures import FAILURES, CamelFailures
-from spanwire.routes.nodes import Entry, Items, Location, Mapping, Node, Word
+from spanwire.routes.readers.beans import NOT_UNDERSTOOD
+from spanwire.routes.readers.camel_failures import FAILURES, CamelFailures
+from spanwire.routes.readers.nodes import Entry, Items, Location, Mapping, Node, Word
 from spanwire.routes.steps import UNSUPPORTED_STEPS
 
 RAW_LANGUAGES: Final = ("simple",)  # ${…} is a function of Camel there

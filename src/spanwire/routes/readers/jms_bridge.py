@@ -17,11 +17,11 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.pipeline.options import AT_MOST_ONCE, DUPLICATES_OK, MAX_BATCH_MS, WRITE_QUALITIES
-from spanwire.routes.bridge_parameters import FOREVER, BridgeParameters, read_parameters
-from spanwire.routes.bridge_parameters import WORDS as SHARED_WORDS
 from spanwire.routes.endpoints import EndpointReader
 from spanwire.routes.model import APPENDED_IDS, ID_LIST, SQL, Expression, Patience, Route, SetHeader, Step, To
-from spanwire.routes.nodes import Mapping, Word, mapping_of, text_of
+from spanwire.routes.readers.bridge_parameters import FOREVER, BridgeParameters, read_parameters
+from spanwire.routes.readers.bridge_parameters import WORDS as SHARED_WORDS
+from spanwire.routes.readers.nodes import Mapping, Word, mapping_of, text_of
 from spanwire.routes.steps import ENDPOINT_WORDS, REMARKS, parameters_of
 
 MODE: Final = "qualityOfServiceMode"  # parameter of the bridge and option of the data source

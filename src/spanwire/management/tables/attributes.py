@@ -1,4 +1,4 @@
-"""Attributes of an operator's views: the classes, types and units of `spanwire.management.view_table`."""
+"""Attributes of an operator's views: the classes, types and units of `spanwire.management.tables.view_table`."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from spanwire.routes.nodes import Mapping
+from spanwire.routes.readers.nodes import Mapping
 
 FOREVER: Final = -1
 DEFAULT_INTERVAL_MS: Final = 1_000  # milliseconds between two attempts to connect

@@ -11,7 +11,7 @@ import yaml
 
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.units import MIB
-from spanwire.routes.nodes import Entry, Items, Location, Mapping, Node, Word
+from spanwire.routes.readers.nodes import Entry, Items, Location, Mapping, Node, Word
 
 MAX_FILE_BYTES: Final = MIB  # bytes; a route file has some kilobytes
 MAX_NODES: Final = 20_000

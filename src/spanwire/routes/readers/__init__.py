@@ -1,0 +1,1 @@
+"""Readers of route files (YAML, Camel XML with its beans, the JMS bridge) for the model of `spanwire.routes.model`."""
