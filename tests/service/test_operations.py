@@ -195,11 +195,11 @@ def test_durable_subscriptions_are_shown_everywhere_and_can_be_removed(broker: S
         assert any("invoices" in line for line in told(broker, *words)), words
     lines = told(broker, "query", "-QDurableSubscription=billing:*", "--view", "PendingQueueSize,Active")
     assert lines == ["type = DurableSubscription", "Name = billing:invoices", "Active = False", "PendingQueueSize = 1"]
-    assert told(broker, "subscription", "remove", "billing", "invoices") == [
-        "durable subscription invoices of client billing: removed, with 1 messages"
+    assert told(broker, "subscription", "remove", "billing", "invoices", "--yes") == [
+        "billing: name invoices, removed 1"
     ]
     broker.awaits("spanwire.audit: control socket, process")
-    assert told(broker, "subscription", "list") == ["there are no durable subscriptions"]
+    assert told(broker, "subscription", "list") == ["0 subscriptions"]
 
 
 def test_the_status_says_how_full_the_broker_is(broker: Started) -> None:
