@@ -50,6 +50,7 @@ def test_the_script_of_a_created_broker_starts_it_and_stop_all_ends_every_broker
     running = [
         subprocess.Popen([script], env=environment, cwd="/", stdout=subprocess.PIPE, text=True) for script in scripts
     ]
+    assert (tmp_path / "one" / "conf" / "activemq.xml").stat().st_mode & 0o077 == 0  # it may have passwords
     try:
         for process in running:
             assert process.stdout is not None

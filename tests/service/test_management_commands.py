@@ -72,6 +72,7 @@ def test_a_purge_shows_before_what_it_removes_and_asks(
     sent(broker, "queue://PURGED.B", 2)
     effect = "purge queue://PURGED.A (4 pending), queue://PURGED.B (2 pending): 2 queues, 6 pending messages"
     assert told("queue", "purge", "PURGED.>", "--dry-run") == f"{effect}; nothing was changed\n"
+    assert told("queue", "purge", "PURGED.>", "--yes", "--dry-run") == f"{effect}; nothing was changed\n"
     assert f"{effect}: nobody can be asked here, so give --yes" in told("queue", "purge", "PURGED.>", status=1)
 
     class Terminal(io.StringIO):
@@ -110,6 +111,10 @@ def test_subscriptions_consumers_connections_and_jobs_are_listed_and_ended(broke
     sent(broker, "queue://LATER", 1, delay_ms=3_600_000)
     (job,) = json.loads(told("job", "list", "--json"))
     assert told("job", "remove", job["job_id"], "--yes")
+    assert told("job", "list") == "0 jobs\n"
+    sent(broker, "queue://LATER", 2, delay_ms=3_600_000)
+    assert told("job", "remove_all", "--dry-run") == "remove all job of 2 jobs; nothing was changed\n"
+    assert told("job", "remove_all", "--yes").startswith("job: ")
     assert told("job", "list") == "0 jobs\n"
     with connect(broker.broker_url, client_id="ended") as connection, connection.session() as session:
         session.create_consumer("queue://ENDED")

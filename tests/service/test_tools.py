@@ -129,6 +129,8 @@ def test_a_text_from_stomp_cannot_steer_the_terminal(broker: Started) -> None:
         (("producer", "--destination", ""), "empty name"),
         (("producer", "--messageSize", "5", "--message", "x"), "--message and --messageSize name two bodies"),
         (("producer", "--payloadUrl", "file:/nowhere/x"), "file:/nowhere/x: No such file or directory"),
+        (("producer", "--payloadUrl", "http://127.0.0.1:x/"), "--payloadUrl http://127.0.0.1:x/: "),
+        (("producer", "--payloadUrl", "http://[::1/"), "--payloadUrl http://[::1/: "),
         (("producer", "--messagePriority", "10"), "priority"),
         (("producer", "--parallelThreads", "2", "--destination", "temp-queue://x"), "temp-queue"),
     ],

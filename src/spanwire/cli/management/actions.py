@@ -52,7 +52,7 @@ def operate(word: str, operation: Operation, view: ViewTable, arguments: Sequenc
     if operation.command in AS_USER and options.user is not None:
         values |= {"user": options.user, "password": options.password or os.environ.get(PASSWORD_VARIABLE)}
     client = control_client(options, PATIENCE_S)
-    if operation.command in ENDING and not options.yes:
+    if operation.command in ENDING and (options.dry_run or not options.yes):
         effect = _effect(word, action, operation, view, values, client)
         if options.dry_run:
             sys.stdout.write(f"{effect}; nothing was changed\n")
@@ -142,7 +142,13 @@ def _effect(
 ) -> str:
     """Return what an operation is about to do, with the number of messages that wait."""
     if not operation.subject:
-        return escaped(" ".join([action.replace("_", " "), word, *map(str, values.values())]))
+        every = (
+            f" of {counted(len(fetch(client, view)), view)}"
+            if not any(one.required for one in operation.arguments)
+            else ""
+        )
+        given = "".join(f" {value}" for value in values.values())
+        return escaped(f"{action.replace('_', ' ')} {word}{given}{every}")
     names = values["destinations"]
     assert isinstance(names, list)
     patterns = [parse_destination(str(name)) for name in names]
@@ -174,14 +180,15 @@ def _shown(word: str, action: str, values: dict[str, object], answer: object) ->
     if isinstance(answer, list):
         return "".join(_line(row) for row in answer if isinstance(row, dict)) or f"{action}: no {word} was affected\n"
     if isinstance(answer, dict):
-        return _line(answer if next(iter(values.values())) in answer.values() else {**_named(values), **answer})
+        is_named = next(iter(values.values()), None) in answer.values()
+        return _line(answer if is_named else {**_named(word, values), **answer})
     return f"{action}: done\n"
 
 
-def _named(values: dict[str, object]) -> Row:
+def _named(word: str, values: dict[str, object]) -> Row:
     """Return what the operation was about, for an answer that does not say so."""
-    first = next(iter(values.values()), "")
-    return {"name": first if isinstance(first, str) else ", ".join(map(str, first)) if isinstance(first, list) else ""}
+    first = next(iter(values.values()), word)
+    return {"name": ", ".join(map(str, first)) if isinstance(first, list) else str(first)}
 
 
 def _line(row: Row) -> str:

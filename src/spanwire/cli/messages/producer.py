@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, cast
+from typing import IO, TYPE_CHECKING, Final, cast
 
 from spanwire import registry
 from spanwire.cli.arguments import Command, Parser
@@ -18,6 +18,9 @@ from spanwire.client.messages.content_types import AcknowledgeMode
 from spanwire.model.destination import Destination
 from spanwire.model.errors import ConfigurationError
 
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
 ACTIONS: Final = "spanwire.cli.management.nouns:producer"  # loaded for an action alone
 OF_A_BROKER: Final = "spanwire producer list | show is about the producers of a running broker."
 DEFAULT_COUNT: Final = 1000  # ActiveMQ's default
@@ -27,6 +30,7 @@ MAX_PAYLOAD_BYTES: Final = 100 * 1024 * 1024  # maxFrameSize of a broker's conne
 PAYLOAD_TIMEOUT_S: Final = 60
 # Loads `urllib.request`, for a payload from a web server alone: its import takes longer than the rest of the command.
 OPEN_URL: Final = "urllib.request:urlopen"
+BROKEN_ANSWER: Final = "http.client:HTTPException"
 NO_TIMESTAMPS: Final = "jms.disableTimeStampsByDefault=true"
 
 
@@ -118,13 +122,11 @@ def payload(url: str) -> str:
     """
     try:
         if url.startswith(("http://", "https://")):
-            read = cast("Callable[..., object]", registry.load(OPEN_URL))
-            with read(url, timeout=PAYLOAD_TIMEOUT_S) as answer:  # type: ignore[attr-defined]
-                octets = cast(bytes, answer.read(MAX_PAYLOAD_BYTES + 1))
+            octets = _web_page(url)
         else:
             with Path(url.removeprefix("file://").removeprefix("file:")).open("rb") as file:
                 octets = file.read(MAX_PAYLOAD_BYTES + 1)
-    except OSError as error:  # URLError and HTTPError, too
+    except (OSError, ValueError) as error:  # URLError, HTTPError and, of a malformed URL, InvalidURL, too
         raise ConfigurationError(f"--payloadUrl {url}: {getattr(error, 'strerror', None) or error}") from error
     if len(octets) > MAX_PAYLOAD_BYTES:
         raise ConfigurationError(f"--payloadUrl {url}: has more than {MAX_PAYLOAD_BYTES} bytes, the limit of a message")
@@ -132,6 +134,17 @@ def payload(url: str) -> str:
         return octets.decode("utf-8")
     except UnicodeDecodeError as error:
         raise ConfigurationError(f"--payloadUrl {url}: is not UTF-8 from byte {error.start} on") from error
+
+
+def _web_page(url: str) -> bytes:
+    """Return the first bytes of a page. Raises `OSError` or `ValueError`."""
+    open_url = cast("Callable[..., AbstractContextManager[IO[bytes]]]", registry.load(OPEN_URL))
+    broken = cast("type[Exception]", registry.load(BROKEN_ANSWER))
+    try:
+        with open_url(url, timeout=PAYLOAD_TIMEOUT_S) as answer:
+            return answer.read(MAX_PAYLOAD_BYTES + 1)
+    except broken as error:
+        raise OSError(f"{type(error).__name__} {error}") from error
 
 
 def with_option(url: str, option: str) -> str:

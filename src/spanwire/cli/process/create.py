@@ -13,6 +13,7 @@ from xml.sax.saxutils import quoteattr
 from spanwire.cli.arguments import Parser
 from spanwire.model.errors import ConfigurationError
 
+FILE_MODE: Final = 0o600
 OPENWIRE_PORT: Final = 61616
 STOMP_PORT: Final = 61613
 PORT_STEP: Final = 100  # 61716 for the second broker of a machine, as in ActiveMQ's documentation
@@ -58,7 +59,9 @@ def run(arguments: Sequence[str]) -> int:
             raise ConfigurationError(f"{path} is there and not empty; name a new directory")
         for name in ("bin", "conf", "data"):
             (path / name).mkdir(parents=True)
-        (path / "conf" / "activemq.xml").write_text(text, "utf-8")
+        configuration = path / "conf" / "activemq.xml"
+        configuration.touch(mode=FILE_MODE if options.amqconf is not None else 0o644)  # a given file may have passwords
+        configuration.write_text(text, "utf-8")
         script.write_text(SCRIPT.format(python=shlex.quote(sys.executable)), "utf-8")
         script.chmod(0o755)
     except OSError as error:

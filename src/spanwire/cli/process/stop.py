@@ -49,18 +49,27 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _stop_all(options: argparse.Namespace) -> int:
-    """Stop all running brokers of this user one after the other. Raises `ControlError` for the first that does not."""
+    """Stop all running brokers of this user one after the other; return 1 if one of them does not stop."""
     if options.configuration is not None or options.data_directory is not None:
         raise ConfigurationError("--all stops every broker: name none beside it")
     for broker in standbys(os.environ):
         _stop_standbys(Path(broker.data_directory), standbys_of(Path(broker.data_directory)), float(options.timeout))
     brokers = running_brokers(os.environ)
+    failed = 0
     for broker in brokers:
-        ControlClient(Path(broker.data_directory)).stop(float(options.timeout))
-        sys.stdout.write(f"{escaped(broker.name)} (process {broker.pid}): stopped\n")
+        name = f"{escaped(broker.name)} (process {broker.pid})"
+        try:
+            ControlClient(Path(broker.data_directory)).stop(float(options.timeout))
+        except NotRunningError:  # it has ended meanwhile
+            pass
+        except ControlError as error:
+            failed = 1
+            sys.stderr.write(f"spanwire stop: {name}: {error}\n")
+            continue
+        sys.stdout.write(f"{name}: stopped\n")
     if not brokers:
         sys.stdout.write("no broker of this user runs\n")
-    return 0
+    return failed
 
 
 def _stop_standbys(directory: Path, waiting: Sequence[ListedBroker], timeout_s: float) -> None:
