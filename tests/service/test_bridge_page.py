@@ -34,7 +34,7 @@ def test_the_commands_of_the_page_print_what_it_shows(terminals: Terminals, tmp_
             printed = terminals.run(command)
             assert re.fullmatch("\n".join(map(pattern, shown)), printed.strip("\n")), (command, printed)
             compared += 1
-    assert compared == 5
+    assert compared == 6
     terminals.run("spanwire producer --brokerUrl tcp://127.0.0.1:61616 --destination queue://ORDERS --messageCount 3")
     (program,) = PROGRAM
     done = subprocess.run(
