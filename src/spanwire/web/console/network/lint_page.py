@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final
@@ -13,6 +12,7 @@ from starlette.responses import Response
 from spanwire.web.calls import Call
 from spanwire.web.console.forms import read_words
 from spanwire.web.console.network.configured_network import findings_of, settings_of
+from spanwire.web.console.network.file_masking import masked
 from spanwire.web.console.rendering import page
 from spanwire.web.problems import ProblemError
 
@@ -20,11 +20,6 @@ PATH: Final = "/admin/network-lint"
 LINES_PATH: Final = "/admin/network-file"
 AROUND: Final = 8  # lines before and after the one that is meant
 MAX_FILE_BYTES: Final = 4 * 1024 * 1024  # bytes of a configuration file of which lines are shown
-SECRET: Final = re.compile(
-    r"""((?:password|secret|passphrase|token)\w*["']?(?:\s*[=:]\s*|>))("[^"]*"|'[^']*'|[^"'<\s]+)""", re.IGNORECASE
-)
-LOGIN: Final = re.compile(r"//[^/@\s,()\"']*@")
-HIDDEN: Final = "********"
 
 
 async def show_findings(call: Call) -> Response:
@@ -53,12 +48,7 @@ def _lines(path: Path) -> list[str]:
             text = file.read(MAX_FILE_BYTES).decode("utf-8", "replace")
     except OSError as error:
         raise ProblemError(HTTPStatus.NOT_FOUND, f"{path} cannot be read: {error.strerror}") from error
-    return without_secrets(text).splitlines()
-
-
-def without_secrets(text: str) -> str:
-    """Return a text without passwords, also of addresses."""
-    return LOGIN.sub(f"//{HIDDEN}@", SECRET.sub(rf"\1{HIDDEN}", text))
+    return masked(text).splitlines()
 
 
 def split(location: str) -> tuple[str, str]:
