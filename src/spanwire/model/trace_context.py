@@ -21,6 +21,7 @@ SAMPLED: Final = 1  # flag: somebody records the trace
 VERSION_0_LENGTH: Final = 55
 MAX_TRACEPARENT: Final = 256  # characters; a later version may append fields, no sane one appends more
 MAX_TRACESTATE: Final = 512  # characters; section 3.3.1.5 asks that so many are kept
+MAX_MEMBERS: Final = 32  # vendors' entries of a state; section 3.3.1.1 allows no more
 INVALID_VERSION: Final = "ff"
 NO_TRACE: Final = "0" * 32
 NO_SPAN: Final = "0" * 16
@@ -76,7 +77,7 @@ def parse_traceparent(text: str, state: str = "") -> TraceContext | None:
 
 def _is_state(text: str) -> bool:
     """Return True for a list of vendors' entries (section 3.3)."""
-    if len(text) > MAX_TRACESTATE:
+    if len(text) > MAX_TRACESTATE or text.count(",") >= MAX_MEMBERS:
         return False
     for member in text.split(","):
         if _MEMBER.fullmatch(member) is None:

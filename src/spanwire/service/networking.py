@@ -333,7 +333,7 @@ class Networking:
         if broker is None:
             return
         now = broker.environment.now().monotonic
-        for connector in self._connectors.values():
+        for connector in list(self._connectors.values()):  # one may come or go while the rows are taken
             for view, counts in connector.counts():
                 link: dict[str, object] = {"name": view.name, "uri": view.uri, "remote": view.remote, "accepted": False}
                 yield from _count_rows(link, counts, now)

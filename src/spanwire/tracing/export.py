@@ -11,10 +11,12 @@ import threading
 from typing import Final, Protocol
 
 from spanwire.model.span_records import SpanRecord, SpanRecords
+from spanwire.model.text import printable
 
 INTERVAL_S: Final = 1.0  # seconds between two looks at the notes: spans are seen soon, an idle process hardly wakes
 MAX_BATCH: Final = 512  # spans of one request, as OpenTelemetry's batch processor sends them
 STOP_S: Final = 2.0  # seconds for the last spans at the end; a collector that is away must not hold up a stop
+MAX_REASON: Final = 500  # characters of an exporter's error in the log
 ABORT_S: Final = 0.5  # seconds for the thread to notice that it is over
 
 logger = logging.getLogger(__name__)
@@ -78,7 +80,7 @@ class SpanExport:
     def _send_all(self) -> None:
         """Send what is there now. After a failure the rest waits for the next time."""
         while batch := self.records.take(MAX_BATCH):
-            reason = self._collector.send(batch)
+            reason = self._send(batch)
             if reason:
                 self.lost += len(batch)
                 if not self._is_failing:
@@ -89,3 +91,10 @@ class SpanExport:
             if self._is_failing:
                 logger.info("the collector takes spans again; %d were dropped", self.dropped)
             self._is_failing = False
+
+    def _send(self, batch: list[SpanRecord]) -> str:
+        """Send one batch and return the reason of a failure; an exporter that raises must not end the thread."""
+        try:
+            return self._collector.send(batch)
+        except Exception as error:  # noqa: BLE001
+            return printable(f"{type(error).__name__}: {error}")[:MAX_REASON]

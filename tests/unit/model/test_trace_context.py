@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spanwire.model.message_view import BYTES_VALUE, STRING_VALUE, PropertyValue
-from spanwire.model.trace_context import MAX_TRACEPARENT, MAX_TRACESTATE, TraceContext, context_of, parse_traceparent
+from spanwire.model.trace_context import (
+    MAX_MEMBERS,
+    MAX_TRACEPARENT,
+    MAX_TRACESTATE,
+    TraceContext,
+    context_of,
+    parse_traceparent,
+)
 
 TRACE: Final = "4bf92f3577b34da6a3ce929d0e0e4736"
 SPAN: Final = "00f067aa0ba902b7"
@@ -66,12 +73,28 @@ def test_only_the_lowest_flag_says_that_a_trace_is_recorded(flags: str, expected
 
 @pytest.mark.parametrize(
     "state",
-    ["a" * (MAX_TRACESTATE + 1), "vendor=\x00", "vendor=\u00e4", "vendor=1\r\nX: y", "vendor", "Vendor=1", "a=1,,b=2"],
+    [
+        "a" * (MAX_TRACESTATE + 1),
+        "vendor=\x00",
+        "vendor=\u00e4",
+        "vendor=1\r\nX: y",
+        "vendor",
+        "Vendor=1",
+        "a=1,,b=2",
+        ",".join(f"v{number}=1" for number in range(MAX_MEMBERS + 1)),
+    ],
 )
 def test_a_hostile_tracestate_is_dropped_and_the_context_stays(state: str) -> None:
     context = parse_traceparent(VALID, state)
     assert context is not None
     assert context.state == ""
+
+
+def test_a_tracestate_with_as_many_entries_as_are_allowed_is_kept() -> None:
+    state = ",".join(f"v{number}=1" for number in range(MAX_MEMBERS))
+    context = parse_traceparent(VALID, state)
+    assert context is not None
+    assert context.state == state
 
 
 def test_a_context_is_found_in_properties_of_the_type_string_alone() -> None:

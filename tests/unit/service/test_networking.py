@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
+from spanwire.model.destination import parse_destination
 from spanwire.model.errors import ConfigurationError
+from spanwire.network.bridge.bridge_statistics import LinkCounts
+from spanwire.network.connector.link import NetworkConnectorSettings
 from spanwire.network.connector.network_connector import NetworkConnector
 from spanwire.service.networking import MAX_CONNECTORS, Networking
+from tests.support.dialogue.broker_dialogue import Stage
 
 URI = "static:(tcp://b:61616)"
 
@@ -31,6 +36,12 @@ class Connector:
 
     def views(self) -> list[object]:
         return []
+
+    def counts(self) -> list[tuple[object, LinkCounts]]:
+        counts = LinkCounts()
+        counts.inbound.count(parse_destination("queue://Q"))
+        name = cast(NetworkConnectorSettings, self.settings).bridge.name
+        return [(SimpleNamespace(name=name, uri=URI, remote="b"), counts)]
 
 
 def networking() -> Networking:
@@ -56,6 +67,17 @@ def test_connectors_without_a_name_get_one() -> None:
     asyncio.run(started.remove_connectors({"connectors": ["NC"]}))
     added(started)
     assert names(started) == ["NC-2", "NC-3", "NC"]
+
+
+def test_a_connector_may_come_while_the_counts_of_links_are_read() -> None:
+    started = networking()
+    started._broker = Stage().broker
+    for _ in range(2):
+        added(started)
+    rows = started.count_rows()
+    assert next(rows)["name"] == "NC"
+    added(started)
+    assert [row["name"] for row in rows] == ["NC-2"]
 
 
 def test_a_broker_has_a_bounded_number_of_network_connectors() -> None:

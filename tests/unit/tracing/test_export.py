@@ -87,6 +87,31 @@ def test_failures_are_logged_once_and_so_is_their_end(caplog: pytest.LogCaptureF
     assert (export.sent, export.lost) == (1, 2)
 
 
+class RaisingCollector(FakeCollector):
+    """Raises at its first two batches."""
+
+    def send(self, records: list[SpanRecord]) -> str:
+        super().send(records)
+        if len(self.batches) < 3:
+            raise ValueError("it is\nbroken")
+        return ""
+
+
+def test_an_exporter_that_raises_is_one_line_and_not_the_end(caplog: pytest.LogCaptureFixture) -> None:
+    collector = RaisingCollector()
+    records = SpanRecords()
+    export = SpanExport(records, collector, SOON_S)
+    with caplog.at_level(logging.WARNING, LOGGER):
+        export.start()
+        for number in range(3):
+            records.add(note(number))
+            assert collector.sent.acquire(timeout=30)
+        export.stop()
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert "ValueError: it is" in line and "\n" not in line
+    assert (export.sent, export.lost) == (1, 2)
+
+
 def test_a_collector_that_never_answers_holds_up_neither_notes_nor_the_stop() -> None:
     collector = SlowCollector()
     records = notes(5, limit=5)
