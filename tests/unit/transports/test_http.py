@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -14,8 +15,11 @@ from spanwire.transports.http.connection import (
     IDLE_SECONDS,
     MAX_BODY_WITHOUT_SESSION,
     MAX_CLIENT_ID,
+    MAX_EVENTS_PER_TURN,
     MAX_HEADERS,
+    MAX_UNREAD_ANSWERS,
 )
+from spanwire.transports.http.session import TunnelSession
 from tests.support.http_dialogue import HttpClient, HttpStage, request, text_of
 
 QUEUE = wire.ActiveMQQueue(physical_name="TEST.FOO")
@@ -142,6 +146,118 @@ def test_a_post_request_waits_while_the_broker_takes_no_commands_of_the_client()
     session.resume_reading()
     stage.settle()
     assert client.writer.answer("POST") == (200, b"")
+
+
+def paused_session(stage: HttpStage, name: str = "ID:client-1") -> TunnelSession:
+    """The session of a client, whose connection takes no commands."""
+    session = stage.tunnel.find(name, stage.connections[0]._settings)
+    assert session is not None
+    session.pause_reading()
+    return session
+
+
+def pending(stage: HttpStage) -> int:
+    """The bytes that count for the receive budget."""
+    budget = stage.turn.budget
+    return sum(budget.pending(holder) for holder in budget.holders())
+
+
+def test_a_second_request_with_a_command_is_refused_while_one_waits() -> None:
+    stage = HttpStage()
+    client = stage.logged_in()
+    session = paused_session(stage)
+    client.begins(wire.KeepAliveInfo())
+    second = stage.socket().asks("POST", client.name, KEEP_ALIVE)
+    assert second is not None and second[0] == 409
+    session.resume_reading()
+    stage.settle()
+    assert client.writer.answer("POST") == (200, b"")
+
+
+def test_a_command_that_waits_counts_for_the_receive_budget_until_it_is_passed_on() -> None:
+    stage = HttpStage()
+    client = stage.logged_in()
+    session = paused_session(stage)
+    assert pending(stage) == 0
+    client.begins(wire.KeepAliveInfo())
+    assert 0 < pending(stage) <= len(KEEP_ALIVE)
+    session.resume_reading()
+    stage.settle()
+    assert pending(stage) == 0
+
+
+def test_a_command_that_waits_is_refused_if_the_session_ends_meanwhile() -> None:
+    stage = HttpStage()
+    client = stage.logged_in()
+    session = paused_session(stage)
+    client.begins(wire.KeepAliveInfo())
+    session.close()
+    stage.settle()
+    assert client.writer.answer("POST") == (410, b"the session has ended\n")
+
+
+def test_a_socket_that_breaks_lets_another_request_wait() -> None:
+    stage = HttpStage()
+    client = stage.logged_in()
+    session = paused_session(stage)
+    client.begins(wire.KeepAliveInfo())
+    client.writer.vanishes()
+    other = stage.socket()
+    assert other.asks("POST", client.name, KEEP_ALIVE) is None
+    session.resume_reading()
+    stage.settle()
+    assert other.answer("POST") == (200, b"")
+
+
+def test_requests_of_a_client_that_does_not_read_its_answers_wait() -> None:
+    stage = HttpStage()
+    socket = stage.socket()
+    socket.transport.room = 0
+    for _ in range(20):
+        socket.sends(request("OPTIONS", None) * 100)
+    one_answer = len(socket.transport.written) // socket.transport.written.count(b"HTTP/1.1 ")
+    assert MAX_UNREAD_ANSWERS < socket.transport.buffered <= MAX_UNREAD_ANSWERS + one_answer
+    assert not socket.transport.reading
+    while socket.transport.buffered:
+        socket.transport.buffered = 0
+        socket.pump.resume_writing()
+        stage.settle()
+    assert socket.transport.written.count(b"HTTP/1.1 200 ") == 2_000
+    assert socket.transport.reading
+
+
+def test_a_client_that_asks_often_and_reads_nothing_leaves_commands_in_the_limit_of_dispatches() -> None:
+    stage = HttpStage()
+    consumer, producer = stage.logged_in("c"), stage.logged_in("p")
+    consumes(consumer, prefetch=1000)
+    consumer.reader.transport.room = 0
+    consumer.reader.sends(request("GET", consumer.name) * 60)
+    produces(producer, *["x" * 50_000 for _ in range(60)])
+    assert consumer.reader.transport.buffered < MAX_UNREAD_ANSWERS + 2 * 60_000
+
+
+def test_many_requests_of_a_client_are_answered_in_several_turns() -> None:
+    stage = HttpStage()
+    socket = stage.socket()
+    socket.pump.data_received(request("OPTIONS", None) * 500)
+    stage.loop.turn()
+    assert 0 < socket.transport.written.count(b"HTTP/1.1 200 ") <= MAX_EVENTS_PER_TURN
+    stage.settle()
+    assert socket.transport.written.count(b"HTTP/1.1 200 ") == 500
+
+
+def test_a_body_in_small_pieces_takes_the_memory_of_its_bytes() -> None:
+    stage = HttpStage()
+    client = stage.logged_in()
+    client.writer.begins("POST", client.name, Transfer_Encoding="chunked")
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    for _ in range(50):
+        client.writer.sends(b"1\r\nx\r\n" * 100)
+    used = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    assert pending(stage) == 5_000
+    assert used < 60_000
 
 
 def test_a_client_that_does_not_ask_gets_no_more_dispatches_than_its_output_may_hold() -> None:

@@ -8,7 +8,7 @@
 | GET     | 200 with a 32-bit length and one command, as soon as there is one |
 
 The library h11 reads and writes HTTP. A connection does one request after the other; requests behind one that waits
-stay in h11's buffer.
+stay in h11's buffer. So do requests of a client that does not read its answers, and what a turn has no time for.
 """
 
 from __future__ import annotations
@@ -33,11 +33,14 @@ MAX_CLIENT_ID: Final = 255  # characters of a name of a session; Java's have abo
 MAX_HEADERS: Final = 16 * 1024  # bytes of a request's head
 MAX_BODY_WITHOUT_SESSION: Final = 64 * 1024  # bytes that are read before the answer that there is no session
 MAX_WAITING_INPUT: Final = 64 * 1024  # bytes of requests behind one that waits; then the kernel keeps them
+MAX_UNREAD_ANSWERS: Final = 64 * 1024  # bytes that a client has not read; then its next request waits
+MAX_EVENTS_PER_TURN: Final = 100  # heads, parts of a body and ends of requests; take some 5 ms
 IDLE_SECONDS: Final = 60.0  # between two requests of a socket; Jetty has 30, pools of HTTP clients ask before reuse
 BODY_SECONDS: Final = 30.0  # between two reads of one body
 GZIP_BITS: Final = 31  # zlib's number for gzip
 GZIP_TYPES: Final = (b"application/x-gzip", b"application/gzip")
 NO_SESSION: Final = "there is no such session; a HEAD request opens one"
+ENDED_SESSION: Final = "the session has ended"
 REASONS: Final = {
     200: b"OK",
     400: b"Bad Request",
@@ -103,10 +106,12 @@ class HttpConnection:
         self._phase = Phase.READING
         self._deadline = now.monotonic + settings.login_timeout
         self._output: list[bytes] = []
+        self._output_bytes = 0
+        self._unsent_bytes = 0  # that the kernel has not taken
+        self._has_more = False  # bytes in h11 wait for a later turn
         self._request: Any = None  # whose body is being read
         self._is_head = False
-        self._body: list[bytes] = []
-        self._body_size = 0
+        self._body = bytearray()
         self._body_limit = 0
         self._session: TunnelSession | None = None  # of the current request
         self._held = b""  # the command of a POST that waits
@@ -123,25 +128,33 @@ class HttpConnection:
         self._advance(now)
 
     def go_on(self, now: Time) -> None:
-        """Do nothing: no request is postponed."""
+        """Pass the command of a POST that waited on, and process the requests behind it."""
+        if self._phase is Phase.HOLDING:
+            self._pass_on(now)
+        self._advance(now)
 
     def receive_eof(self, now: Time) -> None:
         """Note that the socket is closed. A client whose GET waited has gone, and its session ends."""
         phase, self._phase = self._phase, Phase.CLOSED
         session = self._session
+        if session is not None and phase is Phase.HOLDING:
+            session.hold_no_more(self)
+            self._held = b""
         if session is not None and phase is Phase.POLLING:
             session.wait_no_more(self)
             session.leave()
 
     def data_to_send(self) -> list[bytes]:
-        """Look after a request that waits, and return the output."""
-        if self._phase is Phase.POLLING or self._phase is Phase.HOLDING:
-            self._look_after_session()
+        """Answer a GET that waits, if there is a command, and return the output."""
+        if self._phase is Phase.POLLING:
+            self._look_for_command()
         output, self._output = self._output, []
+        self._output_bytes = 0
         return output
 
     def unsent(self, count: int) -> None:
-        """Do nothing: there is one answer at a time."""
+        """Note the bytes of answers that the client has not read."""
+        self._unsent_bytes = count
 
     def next_timeout(self) -> float | None:
         """Return the deadline of the request that is being read."""
@@ -156,13 +169,20 @@ class HttpConnection:
 
     @property
     def holds_requests(self) -> bool:
-        """False: requests wait in h11, not in the turn."""
-        return False
+        """True while received requests may be processed, and while the session takes the command of a held POST."""
+        if self._phase is Phase.HOLDING:
+            return self._session is not None and self._session.takes_commands
+        return self._has_more and self._phase is Phase.READING and not self._is_unread
 
     @property
     def wants_read(self) -> bool:
-        """False while many bytes wait behind a request; else the end of the socket shall be noticed."""
-        return self._phase is Phase.READING or len(self._http.trailing_data[0]) < MAX_WAITING_INPUT
+        """False while a POST waits, answers are unread, or many bytes wait behind a GET.
+
+        Behind a GET that waits the end of the socket shall be noticed.
+        """
+        if self._phase is Phase.READING:
+            return not self._is_unread
+        return self._phase is Phase.POLLING and len(self._http.trailing_data[0]) < MAX_WAITING_INPUT
 
     @property
     def closed(self) -> bool:
@@ -171,15 +191,26 @@ class HttpConnection:
 
     @property
     def pending_bytes(self) -> int:
-        """The bytes of an incomplete body."""
-        return self._body_size
+        """The bytes of an incomplete body, or of a command that waits."""
+        return len(self._body) + len(self._held)
+
+    @property
+    def _is_unread(self) -> bool:
+        """True while the client has so much to read that its next request waits."""
+        return self._unsent_bytes + self._output_bytes > MAX_UNREAD_ANSWERS
 
     # Requests.
 
     def _advance(self, now: Time) -> None:
-        """Process the complete requests, up to one that has to wait."""
+        """Process the complete requests, up to one that has to wait, as many as a turn allows."""
+        self._has_more = False
+        count = 0
         try:
             while self._phase is Phase.READING:
+                if count == MAX_EVENTS_PER_TURN or self._is_unread:
+                    self._has_more = True
+                    break
+                count += 1
                 if self._http.their_state is h11.DONE and self._http.our_state is h11.DONE:
                     self._http.start_next_cycle()
                 event = self._http.next_event()
@@ -208,8 +239,7 @@ class HttpConnection:
     def _begin(self, request: Any, now: Time) -> None:
         self._request = request
         self._is_head = request.method == b"HEAD"
-        self._body = []
-        self._body_size = 0
+        self._body = bytearray()
         self._session = self._found(request)
         self._body_limit = MAX_BODY_WITHOUT_SESSION if self._session is None else self._session.text_limit
         self._deadline = now.monotonic + min(BODY_SECONDS, self._settings.login_timeout)
@@ -229,10 +259,9 @@ class HttpConnection:
         return session
 
     def _add(self, data: bytes | bytearray, now: Time) -> None:
-        self._body_size += len(data)
-        if self._body_size > self._body_limit:
+        if len(self._body) + len(data) > self._body_limit:
             raise self._too_long()
-        self._body.append(bytes(data))
+        self._body += data
         if self._session is None:
             return  # all of the body must come in time
         if self._session.has_ended:  # as it does without a login in time
@@ -246,9 +275,8 @@ class HttpConnection:
     def _act(self, now: Time) -> None:
         """Process a complete request."""
         request, self._request = self._request, None
-        body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
-        self._body = []
-        self._body_size = 0
+        body = bytes(self._body)
+        self._body = bytearray()
         if request.method in SESSION_METHODS:
             _client_id(request)
         if request.method == b"POST":
@@ -277,12 +305,14 @@ class HttpConnection:
             raise RefusedRequest(400, str(error)) from None
         if frame[SIZE_OCTETS] == WIRE_FORMAT_INFO:
             self._answer(200, b"", now)  # nothing is negotiated over HTTP
-        elif session.can_receive(self):
+        elif session.takes_commands:
             session.receive(frame)
             self._answer(200, b"", now)
-        else:
+        elif session.hold(self):
             self._held = frame
             self._phase = Phase.HOLDING
+        else:
+            raise RefusedRequest(409, "another request waits until the broker takes its command of this session")
 
     def _get(self, now: Time) -> None:
         """Answer with the next command, or wait for it."""
@@ -293,35 +323,42 @@ class HttpConnection:
         if frame is not None:
             self._deliver(frame, now)
         elif session.has_ended:
-            raise RefusedRequest(410, "the session has ended")
+            raise RefusedRequest(410, ENDED_SESSION)
         elif session.wait(self):
             self._phase = Phase.POLLING
         else:
             raise RefusedRequest(409, "another request waits for the commands of this session")
 
-    def _look_after_session(self) -> None:
-        """Answer a request that waited, and process the requests behind it."""
+    def _pass_on(self, now: Time) -> None:
+        """Answer a POST that waited, as soon as the session has its command, or has ended without it."""
         session = self._session
         assert session is not None
-        now = self._sessions.now()
-        if self._phase is Phase.HOLDING:
-            if not session.can_receive(self):
-                return
-            frame, self._held = self._held, b""
-            self._phase = Phase.READING
+        if not session.takes_commands:
+            return
+        session.hold_no_more(self)
+        frame, self._held = self._held, b""
+        self._phase = Phase.READING
+        if session.has_ended:
+            self._refuse(RefusedRequest(410, ENDED_SESSION), now)
+        else:
             session.receive(frame)
             self._answer(200, b"", now)
+
+    def _look_for_command(self) -> None:
+        """Answer a GET that waited. The requests behind it follow by `go_on`, which counts their bytes."""
+        session = self._session
+        assert session is not None
+        frame = session.take()
+        if frame is None and not session.has_ended:
+            return
+        now = self._sessions.now()
+        session.wait_no_more(self)
+        self._phase = Phase.READING
+        if frame is None:
+            self._refuse(RefusedRequest(410, ENDED_SESSION), now)
         else:
-            waited = session.take()
-            if waited is None and not session.has_ended:
-                return
-            session.wait_no_more(self)
-            self._phase = Phase.READING
-            if waited is None:
-                self._refuse(RefusedRequest(410, "the session has ended"), now)
-            else:
-                self._deliver(waited, now)
-        self._advance(now)
+            self._deliver(frame, now)
+        self._has_more = bool(self._http.trailing_data[0])
 
     # Answers.
 
@@ -349,6 +386,7 @@ class HttpConnection:
         data = self._http.send(event)
         if data:
             self._output.append(data)
+            self._output_bytes += len(data)
 
     def _refuse(self, refusal: RefusedRequest, now: Time, *more_headers: tuple[str, str]) -> None:
         if refusal.status != 410:  # every client asks once more than its session lasts
@@ -360,8 +398,7 @@ class HttpConnection:
 
     def _break_off(self, refusal: RefusedRequest, now: Time) -> None:
         """Answer a request whose rest is not read, and close the socket."""
-        self._body = []
-        self._body_size = 0
+        self._body = bytearray()
         if self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             self._refuse(refusal, now, ("Connection", "close"))
         else:

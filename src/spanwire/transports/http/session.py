@@ -92,12 +92,22 @@ class TunnelSession:
         if self._pump is not None:
             self._pump.note_activity()
 
-    def can_receive(self, writer: object) -> bool:
-        """Return True if the connection takes a command now; else ``writer`` is touched later."""
-        if not self._is_reading and not self.has_ended:
-            self._writer = writer
+    @property
+    def takes_commands(self) -> bool:
+        """True if the connection takes a command now, or never again."""
+        return self._is_reading or self.has_ended
+
+    def hold(self, writer: object) -> bool:
+        """Touch ``writer`` as soon as commands are taken. Returns False if another request waits for that."""
+        if self._writer is not None and self._writer is not writer:
             return False
+        self._writer = writer
         return True
+
+    def hold_no_more(self, writer: object) -> None:
+        """End the wait of ``writer``."""
+        if self._writer is writer:
+            self._writer = None
 
     def receive(self, frame: bytes) -> None:
         """Pass a command to the connection."""
@@ -169,11 +179,10 @@ class TunnelSession:
         self._is_reading = False
 
     def resume_reading(self) -> None:
-        """Take the command of a waiting request."""
+        """Let the request that waits pass its command on."""
         self._is_reading = True
-        writer, self._writer = self._writer, None
-        if writer is not None:
-            self._owner.touch(writer)
+        if self._writer is not None:
+            self._owner.touch(self._writer)
 
     def can_write_eof(self) -> bool:
         """Return False: commands stay for some seconds after the end."""
