@@ -219,6 +219,9 @@ EVENTS: Final[dict[str, dict[str, str]]] = {
         "brokerName of its own":
             "remote-broker-unnamed",
     },
+    "network.reports.network_reports": {
+        "broker %r cannot be asked for its links: %r": "broker-not-asked",
+    },
     "pipeline.source.ended_link": {
         "%s: the cursor %s, which the query has no more, cannot be ended: %s": "pipeline-cursor-not-ended",
     },

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import Callable, Coroutine
 from functools import wraps
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
 from spanwire.model.environment import Time
+from spanwire.network.reports import network_reports, questions
 from spanwire.network.reports.known_brokers import (
     FORGET_S,
     MAX_BROKERS,
@@ -23,8 +25,8 @@ from spanwire.network.reports.known_brokers import (
     read_rows,
     silent,
 )
-from spanwire.network.reports.network_reports import MAX_PEERS, WATCH_S, NetworkReports, Rates
-from spanwire.network.reports.questions import row_of
+from spanwire.network.reports.network_reports import MAX_PEERS, QUESTION_S, WATCH_S, NetworkReports, Rates
+from spanwire.network.reports.questions import received, row_of
 from spanwire.network.reports.statistics import BrokerReport, ReportedDemand, ReportedLink
 from tests.support.control_dialogue import Program, Refused
 from tests.support.dialogue.broker_dialogue import Stage
@@ -100,7 +102,7 @@ async def test_a_look_shows_brokers_behind_the_linked_ones() -> None:
     brokers = await watching.look()
     watching.reports.stop()
     assert [(one["name"], one["age_s"]) for one in brokers] == [("a", 0.0), ("b", 0.0), ("c", 1.5)]
-    assert watching.asked == [("tcp://b:1", WATCH_S - 1)]
+    assert watching.asked == [("tcp://b:1", WATCH_S - QUESTION_S)]
 
 
 @in_a_loop
@@ -109,27 +111,44 @@ async def test_nobody_is_asked_when_nobody_looks_and_watches_get_shorter() -> No
     watching.reports.report(0)
     await turns()
     assert watching.asked == []
-    watching.reports.report(5)
+    watching.reports.report(9)
     await turns()
     watching.reports.stop()
     assert watching.asked == [("tcp://b:1", 4)]
 
 
-@in_a_loop
-async def test_two_brokers_that_watch_each_other_come_to_an_end() -> None:
-    watching = Watching()
-    seconds = WATCH_S
-    for _ in range(WATCH_S + 1):
-        watching.asked.clear()
-        watching.clock.seconds += 10_000
-        watching.reports.report(seconds)
-        await turns()
-        watching.reports.stop()
-        await turns()
-        if not watching.asked:
-            break
-        seconds = watching.asked[0][1]
-    assert watching.asked == []
+def test_two_brokers_with_slow_answers_watch_each_other_no_longer_than_one_is_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(network_reports, "LOOK_S", 0.0)
+
+    async def both() -> None:
+        one, other = Watching(), Watching()
+        other.clock = one.clock
+        asked_at: list[float] = []
+
+        def asks(watched: Watching) -> Callable[[Peer, int], Coroutine[object, object, list[Row]]]:
+            async def ask(peer: Peer, watch_s: int) -> list[Row]:
+                asked_at.append(one.clock.seconds)
+                one.clock.seconds += QUESTION_S - 1  # login and transit
+                watched.reports.report(watch_s)
+                await asyncio.sleep(0)
+                return []
+
+            return ask
+
+        for watching, watched in ((one, other), (other, one)):
+            watching.reports = NetworkReports(
+                FakeBroker(), list, lambda: [Peer("b", "tcp://b:1")], one.clock, asks(watched)
+            )
+        start = one.clock.seconds
+        one.reports.report(WATCH_S)
+        for _ in range(1_000):
+            await asyncio.sleep(0)
+        assert start + WATCH_S / 2 < max(asked_at) <= start + WATCH_S
+        assert len(asyncio.all_tasks()) == 1  # nobody asks any more
+
+    asyncio.run(both())
 
 
 @in_a_loop
@@ -141,6 +160,108 @@ async def test_a_broker_without_the_plugin_is_not_asked_again_soon() -> None:
     await watching.look()
     watching.reports.stop()
     assert len(watching.asked) == 1
+
+
+@in_a_loop
+async def test_a_broker_that_tells_of_one_without_the_plugin_is_asked_again() -> None:
+    watching = Watching(row("b"), row("c", silence=SILENT))
+    await watching.look()
+    watching.reports.stop()
+    await turns()
+    await watching.look()
+    watching.reports.stop()
+    assert len(watching.asked) == 2
+
+
+@in_a_loop
+async def test_a_broker_without_the_plugin_stays_on_the_map_while_it_is_not_asked() -> None:
+    watching = Watching(silent(Peer("b", "tcp://b:1"), SILENT))
+    await watching.look()
+    watching.reports.stop()
+    await turns()
+    watching.clock.seconds += FORGET_S + 1
+    brokers = await watching.look()
+    watching.reports.stop()
+    assert (len(watching.asked), [one["silence"] for one in brokers]) == (1, ["", SILENT])
+
+
+@in_a_loop
+async def test_an_unforeseen_error_of_one_broker_is_told_once_and_ends_no_round() -> None:
+    watching = Watching(row("c"))
+    lines: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
+    network_reports.logger.addHandler(handler)
+    tells = watching.ask
+
+    async def ask(peer: Peer, watch_s: int) -> list[Row]:
+        if peer.name == "bad":
+            raise OverflowError("int too large")
+        return await tells(peer, watch_s)
+
+    watching.peers = [Peer("bad", "tcp://bad:1"), *watching.peers]
+    watching.reports = NetworkReports(FakeBroker(), lambda: [], lambda: watching.peers, watching.clock, ask)
+    for _ in range(2):
+        watching.clock.seconds += 1
+        brokers = await watching.look()
+        watching.reports.stop()
+        await turns()
+        assert [(one["name"], one["silence"]) for one in brokers] == [
+            ("a", ""), ("bad", "cannot be asked: int too large"), ("c", ""),
+        ]  # fmt: skip
+    network_reports.logger.removeHandler(handler)
+    assert lines == ["broker 'bad' cannot be asked for its links: OverflowError('int too large')"]
+
+
+def test_a_question_has_one_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(network_reports, "QUESTION_S", 0.01)
+
+    async def look() -> list[Row]:
+        watching = Watching()
+
+        async def ask(peer: Peer, watch_s: int) -> list[Row]:
+            while True:
+                await asyncio.sleep(0.001)
+
+        watching.reports = NetworkReports(FakeBroker(), lambda: [], lambda: watching.peers, watching.clock, ask)
+        brokers = await watching.look()
+        watching.reports.stop()
+        return brokers
+
+    assert [one["silence"] for one in asyncio.run(look())] == ["", "does not answer within 0.01 s"]
+
+
+class Answer:
+    """A message of a remote broker."""
+
+    def __init__(self, body: object, size: int = 100, mark: str | None = None) -> None:
+        self.body, self.raw, self.correlation_id = body, b"x" * size, mark
+
+
+class Answering:
+    """A consumer that answers without end; each answer takes some time."""
+
+    def __init__(self, answer: Answer, takes_s: float = 0.0) -> None:
+        self.answer, self.takes_s, self.count = answer, takes_s, 0
+
+    async def receive(self, timeout: float | None = None) -> Any:
+        assert timeout is not None
+        if timeout < self.takes_s:
+            return None
+        self.count += 1
+        await asyncio.sleep(self.takes_s)
+        return self.answer
+
+
+def test_s24_answers_to_one_question_are_bounded_in_time_bytes_and_what_is_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(questions, "PATIENCE_S", 0.02)
+    slow, large = Answering(Answer({"brokerName": "b"}), 0.004), Answering(Answer({"x": "y"}, 3 * 1024 * 1024))
+    assert len(asyncio.run(received(slow))) <= 5
+    assert (asyncio.run(received(large)), large.count) == ([], 3)
+    last = Answering(Answer({"clientId": "c", "brokerName": "b", "size": 3, "x": "y" * 99}, mark="last"))
+    assert asyncio.run(received(last)) == [{"brokerName": "b", "size": 3, "clientId": "c"}]
 
 
 @in_a_loop
@@ -216,12 +337,20 @@ def test_s24_a_text_of_another_form_is_no_report(text: str) -> None:
 
 
 def test_values_of_another_type_are_left_out() -> None:
-    link = {"name": 7, "demand": "many", "rate": 1e400, "duplex": 1, "destinations": [1, "queue://A"], "extra": "x"}
+    link = {
+        "name": 7,
+        "demand": "many",
+        "rate": 1e400,
+        "failed": 10**400,
+        "duplex": 1,
+        "destinations": [1, "queue://A"],
+        "extra": "x",
+    }
     told = read_rows(json.dumps({"brokers": [{"name": "b", "age_s": -5, "links": [link, 3]}]}))
     assert told == [
         row("b", id="", links=[
             {"name": "", "uri": "", "remote": "", "state": "", "reason": "", "demand": 0.0, "rate": 0.0,
-             "duplex": False, "accepted": False, "incoming": False, "destinations": ["queue://A"]},
+             "failed": float(1 << 62), "duplex": False, "accepted": False, "incoming": False, "destinations": ["queue://A"]},
         ]),
     ]  # fmt: skip
 

@@ -20,6 +20,7 @@ MAX_BROKERS: Final = 1_000  # brokers kept, and told in one answer; a larger map
 MAX_LINKS: Final = 200  # links of one broker; a broker has at most that many in a report
 MAX_DESTINATIONS: Final = 20  # destinations with demand of one link
 MAX_TEXT: Final = 300  # characters of a name, address or reason
+MAX_NUMBER: Final = 1 << 62  # a count or a number of seconds; a float holds it
 MAX_REPORT_BYTES: Final = 4 * 1024 * 1024  # bytes of an answer that is read
 FORGET_S: Final = 60.0  # seconds after which a broker of whom nobody has told is forgotten
 LATE_S: Final = 15.0  # seconds after which a report is shown as old; a watched broker reports every few seconds
@@ -104,12 +105,15 @@ def _broker(content: Mapping[str, object]) -> Row | None:
     name = _text(content, "name")
     if not name:
         return None
-    links = content.get("links")
+    links, silence = content.get("links"), _text(content, "silence")
+    kind = ACTIVEMQ if content.get("kind") == ACTIVEMQ else SPANWIRE
+    if silence and content.get("kind") == "":
+        kind = ""  # nobody knows which broker that is
     return {
         "name": name,
         "id": _text(content, "id"),
-        "kind": ACTIVEMQ if content.get("kind") == ACTIVEMQ else SPANWIRE,
-        "silence": _text(content, "silence"),
+        "kind": kind,
+        "silence": silence,
         "age_s": _number(content, "age_s"),
         "links": [_link(one) for one in links[:MAX_LINKS] if isinstance(one, dict)] if isinstance(links, list) else [],
     }
@@ -135,6 +139,8 @@ def _text(content: Mapping[str, object], name: str) -> str:
 
 def _number(content: Mapping[str, object], name: str) -> float:
     value = content.get(name)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
         return 0.0
-    return float(min(max(value, 0), 1 << 62))
+    if isinstance(value, int):
+        return float(min(max(value, 0), MAX_NUMBER))  # cut before it is a float: some integers are none
+    return min(max(value, 0.0), float(MAX_NUMBER)) if math.isfinite(value) else 0.0

@@ -23,10 +23,10 @@ from spanwire.network.reports.known_brokers import (
 )
 from spanwire.transports.base import Clock
 
-WATCH_S: Final = 30  # seconds for which a broker asks others after a look at the map
+WATCH_S: Final = 60  # seconds for which a broker asks others after a look at the map; ten brokers in a row hear of it
 LOOK_S: Final = 2.0  # seconds between two rounds of questions
 FIRST_S: Final = 2.0  # seconds that the first look at a map waits for answers
-STEP_S: Final = 1  # seconds that the watch of the next broker is shorter, so that two brokers do not watch for ever
+QUESTION_S: Final = 5.0  # seconds for one question with its login; the watch of the next broker is shorter by them
 MAX_AT_ONCE: Final = 8  # brokers asked at the same time
 MAX_PEERS: Final = 200  # brokers asked in one round
 LEAST_RATE_S: Final = 1.0  # seconds over which a rate is measured at least
@@ -73,7 +73,8 @@ class NetworkReports:
         self._ask: Final = ask
         self._known: Final = KnownBrokers(broker.name)
         self._rates: Final = Rates()
-        self._mute: Final[dict[str, float]] = {}  # addresses that do not answer, until a time
+        self._mute: Final[dict[str, float]] = {}  # addresses of brokers without the plug-in, until a time
+        self._troubled: Final[set[str]] = set()  # addresses with an unforeseen error in the log
         self._watched_until = 0.0
         self._task: asyncio.Task[None] | None = None
         self._has_looked = asyncio.Event()
@@ -109,30 +110,54 @@ class NetworkReports:
 
     async def _look_until_nobody_watches(self) -> None:
         try:
-            while (left := int(self._watched_until - self._now())) > 0:
-                await self._look(left - STEP_S)
+            while self._watched_until > self._now():
+                await self._look()
                 self._has_looked.set()
                 await asyncio.sleep(LOOK_S)
         finally:
             if self._task is asyncio.current_task():
                 self._task = None
 
-    async def _look(self, watch_s: int) -> None:
+    async def _look(self) -> None:
         now = self._now()
-        peers = {peer.uri: peer for peer in self._peers() if self._mute.get(peer.uri, 0.0) <= now}
+        for uri in [uri for uri, until in self._mute.items() if until <= now]:
+            del self._mute[uri]
+        peers = list({peer.uri: peer for peer in self._peers()}.values())
+        self._known.add([silent(peer, SILENT) for peer in peers if peer.uri in self._mute], now)
         gate = asyncio.Semaphore(MAX_AT_ONCE)
 
         async def asked(peer: Peer) -> None:
             async with gate:
-                try:
-                    rows = await self._ask(peer, max(0, watch_s))
-                except SpanwireError as error:
-                    rows = [silent(peer, f"cannot be asked: {error}")]
-            if any(row["silence"] == SILENT for row in rows):
+                rows = await self._answer(peer)
+            if rows == [silent(peer, SILENT)]:  # of this broker, and not of one that it tells of
                 self._mute[peer.uri] = self._now() + SILENCE_S
             self._known.add(rows, self._now())
 
-        await asyncio.gather(*(asked(peer) for peer in list(peers.values())[:MAX_PEERS]))
+        due = [peer for peer in peers if peer.uri not in self._mute][:MAX_PEERS]
+        ends = await asyncio.gather(*(asked(peer) for peer in due), return_exceptions=True)
+        for peer, end in zip(due, ends, strict=True):
+            if isinstance(end, BaseException):
+                self._on_trouble(peer, end)
+
+    def _on_trouble(self, peer: Peer, error: BaseException) -> None:
+        """Show an unforeseen error of one broker, which must not end the questions to others, and tell it once."""
+        self._known.add([silent(peer, f"cannot be asked: {error}")], self._now())
+        if peer.uri not in self._troubled and len(self._troubled) < MAX_PEERS:
+            self._troubled.add(peer.uri)
+            logger.warning("broker %r cannot be asked for its links: %r", peer.name, error)
+
+    async def _answer(self, peer: Peer) -> list[Row]:
+        """Return the rows that a broker tells, or why it tells nothing."""
+        # Seconds are counted down from the moment of the question, by more than an answer takes. So of two brokers
+        # that ask each other none is watched for longer than the one that was looked at.
+        watch_s = max(0, int(self._watched_until - self._now() - QUESTION_S))
+        try:
+            async with asyncio.timeout(QUESTION_S):
+                return await self._ask(peer, watch_s)
+        except TimeoutError:
+            return [silent(peer, f"does not answer within {QUESTION_S:g} s")]
+        except (SpanwireError, OSError) as error:
+            return [silent(peer, f"cannot be asked: {error}")]
 
     def _rows(self) -> list[Row]:
         now = self._now()

@@ -5,7 +5,8 @@ The login is that of the link to this broker, and goes to the address that the l
 
 from __future__ import annotations
 
-from typing import Final
+import asyncio
+from typing import Final, Protocol
 
 from spanwire.client import aio
 from spanwire.client.messages.message import Message
@@ -26,10 +27,16 @@ from spanwire.protocols.openwire.codec.wire_format import PROVIDER_NAME
 
 CONTROL: Final = "queue://ActiveMQ.Spanwire.Control"
 ACTION: Final = "network"
-PATIENCE_S: Final = 3.0  # seconds for one answer; a page waits for it
+PATIENCE_S: Final = 3.0  # seconds for all answers to a question, after the login
 CONNECT_MS: Final = 3_000
 QUESTION_MS: Final = 5_000  # a question that no plug-in takes expires, and fills no queue
+CLOSE_MS: Final = 500  # a broker that is late with its answer does not get long for the farewell
 MAX_ANSWERS: Final = 5_000  # consumers of an ActiveMQ; its bridges are among the first, as they are consumers for long
+MAX_ANSWER_BYTES: Final = 8 * 1024 * 1024  # bytes of all these answers; one has about 1 KiB
+KEPT: Final = (
+    "brokerName", "brokerId", "size", "consumerCount", "clientId", "destinationName", "dispatchedQueueSize",
+    "dequeueCounter",
+)  # fmt: skip
 
 
 async def ask(peer: Peer, watch_s: int) -> list[Row]:
@@ -40,7 +47,7 @@ async def ask(peer: Peer, watch_s: int) -> list[Row]:
         watch_s: seconds for which the broker is to ask others in turn.
     """
     mark = "&" if "?" in peer.uri else "?"
-    url = f"{peer.uri}{mark}connectionTimeout={CONNECT_MS}"
+    url = f"{peer.uri}{mark}connectionTimeout={CONNECT_MS}&jms.closeTimeout={CLOSE_MS}"
     password = None if peer.password is None else peer.password.reveal()
     try:
         async with aio.connect(url, peer.user_name, password, None, peer.tls) as connection:
@@ -69,21 +76,43 @@ async def _statistics(connection: aio.Connection, peer: Peer) -> Row:
     producer = await session.create_producer(None, persistent=False, time_to_live_ms=QUESTION_MS)
     for name, mark in ((BROKER, None), (CONSUMERS, None), (BROKER, LAST)):
         await producer.send(None, destination=f"queue://{name}", reply_to=replies, correlation_id=mark)
-    answers: list[dict[str, object]] = []
-    while len(answers) < MAX_ANSWERS:
-        message: Message | None = await consumer.receive(PATIENCE_S)
-        if message is None:
-            break
-        body = message.body
-        if isinstance(body, dict):
-            answers.append(body)
-        if message.correlation_id == LAST:
-            break
+    answers = await received(consumer)
     if not answers:
         return silent(peer, SILENT)
     report = BrokerReport(peer.uri)
     read(report, answers)
     return row_of(report)
+
+
+class Receiving(Protocol):
+    """The part of a consumer used here."""
+
+    async def receive(self, timeout: float | None = None) -> Message | None:
+        """Wait for the next message."""
+        ...
+
+
+async def received(consumer: Receiving) -> list[dict[str, object]]:
+    """Return the answers of the statistics plug-in that come in `PATIENCE_S`, in bounded number and size.
+
+    Other messages, and what a map does not use of an answer, are not kept.
+    """
+    answers: list[dict[str, object]] = []
+    size, clock = 0, asyncio.get_running_loop().time
+    until = clock() + PATIENCE_S
+    for _ in range(MAX_ANSWERS):
+        message = await consumer.receive(max(0.0, until - clock()))
+        if message is None:
+            break
+        size += len(message.raw)
+        if size > MAX_ANSWER_BYTES:
+            break
+        body = message.body
+        if isinstance(body, dict) and ("clientId" in body or "brokerName" in body):
+            answers.append({name: body[name] for name in KEPT if name in body})
+        if message.correlation_id == LAST:
+            break
+    return answers
 
 
 def row_of(report: BrokerReport) -> Row:
