@@ -60,7 +60,7 @@ class Target:
     """The reader and the writer, and the recorded commands that are damaged."""
 
     def __init__(self) -> None:
-        self._reader: Final = XmlReader(MAX_FRAME_SIZE)
+        self._reader: Final = XmlReader()
         self._writer: Final = XmlWriter()
         self._decoder: Final = StructureDecoder(WireFormat())
         self.samples: Final = [case["xml"].encode() for case in load_vectors("xstream")["cases"]]
@@ -72,7 +72,7 @@ class Target:
         started = time.process_time()
         refusal = ""
         try:
-            frame = self._reader.frame(data)
+            frame = self._reader.frame(data, MAX_FRAME_SIZE)
         except OpenWireProtocolError as error:
             refusal = str(error)
         else:

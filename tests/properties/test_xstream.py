@@ -7,7 +7,15 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spanwire.protocols.openwire.codec._marshallers import ConnectionInfo, ExceptionResponse
+from spanwire.protocols.openwire.codec.codec import FrameEncoder
+from spanwire.protocols.openwire.codec.schema import Throwable
+from spanwire.protocols.openwire.xstream.reader import XmlReader
+from spanwire.protocols.openwire.xstream.writer import XmlWriter
 from tests.fuzz.fuzz_xstream import TARGET, damaged, rearranged
+
+CONNECTION_INFO = "org.apache.activemq.command.ConnectionInfo"
+UNPAIRED = dict.fromkeys(range(0xD800, 0xE000), None)  # halves of surrogate pairs, which UTF-8 does not have
 
 
 @given(st.integers(0, 2**32))
@@ -25,3 +33,29 @@ def test_any_bytes_are_refused(data: bytes) -> None:
     before = TARGET.read
     TARGET.run(data)
     assert TARGET.read == before
+
+
+@given(st.text(st.characters(max_codepoint=0xFFFF, codec="utf-8"), max_size=300))
+def test_every_text_is_unchanged_after_writing_and_reading(text: str) -> None:
+    frame = FrameEncoder().encode(ConnectionInfo(user_name=text, password=f"\0{text}"))
+    assert XmlReader().frame(XmlWriter().text(frame)) == frame
+
+
+def test_every_character_of_the_basic_plane_is_unchanged_after_writing_and_reading() -> None:
+    plane = "".join(map(chr, range(0x10000))).translate(UNPAIRED)
+    for start in range(0, len(plane), 16_384):
+        part = plane[start : start + 16_384]
+        for text in (part, part[::-1], part.replace("\ufffe", "").replace("\uffff", "").replace("&", "")):
+            frame = FrameEncoder().encode(ConnectionInfo(user_name=text))
+            assert XmlReader().frame(XmlWriter().text(frame)) == frame
+
+
+@given(st.text(st.sampled_from("\ufdee\ufdefA@a\ufffe\uffff\x00\x1f&#x;"), max_size=20))
+def test_escapes_and_the_characters_they_stand_for_stay_apart(text: str) -> None:
+    frame = FrameEncoder().encode(ExceptionResponse(exception=Throwable(f"X{text}", text)))
+    xml = XmlWriter().text(frame)
+    assert XmlReader().frame(xml) == frame
+    references = "".join([f"&#{ord(character)};&#x00{ord(character):X};" for character in text])
+    named = f"<{CONNECTION_INFO}><userName>{references}</userName></{CONNECTION_INFO}>".encode()
+    doubled = "".join([2 * character for character in text])
+    assert XmlReader().frame(named) == FrameEncoder().encode(ConnectionInfo(user_name=doubled))

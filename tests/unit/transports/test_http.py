@@ -454,6 +454,17 @@ def test_bodies_are_limited_before_the_login(declared: bool) -> None:
     assert client.writer.is_closed
 
 
+def test_the_frame_of_a_command_is_limited_before_the_login_as_over_tcp() -> None:
+    """A short text stands for a large frame where it repeats a string by reference."""
+    name = "org.apache.activemq.command."
+    ids = f"<{name}BrokerId><value reference='../../../t'/></{name}BrokerId>" * 40
+    bomb = f"<{name}ProducerInfo><brokerPath>{ids}</brokerPath><t>{'t' * 6_000}</t></{name}ProducerInfo>"
+    stage = HttpStage()
+    answer = stage.client().writer.asks("POST", "ID:client-1", bomb.encode())
+    assert answer == (400, b"a command is larger than 65536 bytes\n")
+    assert stage.logged_in("ID:client-2").writer.asks("POST", "ID:client-2", bomb.encode()) == (200, b"")
+
+
 def test_a_body_of_a_client_without_a_session_is_limited() -> None:
     stage = HttpStage()
     socket = stage.socket()

@@ -20,7 +20,7 @@ from typing import Any, Final, Protocol
 import h11
 
 from spanwire.model.environment import Time
-from spanwire.protocols.base import ConnectionSettings
+from spanwire.protocols.base import MAX_OPENWIRE_FRAME_BEFORE_LOGIN, ConnectionSettings
 from spanwire.protocols.detect import Report
 from spanwire.protocols.openwire.codec._marshallers import WIRE_FORMAT_INFO
 from spanwire.protocols.openwire.codec.errors import OpenWireProtocolError
@@ -115,7 +115,7 @@ class HttpConnection:
         self._body_limit = 0
         self._session: TunnelSession | None = None  # of the current request
         self._held = b""  # the command of a POST that waits
-        self._reader: Final = XmlReader(settings.max_frame_size)
+        self._reader: Final = XmlReader()
         self._writer: Final = XmlWriter()
 
     # The methods of ProtocolConnection.
@@ -299,7 +299,7 @@ class HttpConnection:
         if _header(request, b"content-type").lower() in GZIP_TYPES:
             body = _unzipped(body, session.text_limit)
         try:
-            frame = self._reader.frame(body)
+            frame = self._reader.frame(body, _frame_limit(session))
         except OpenWireProtocolError as error:
             session.give_up(f"OpenWire over HTTP: {error}", now)
             raise RefusedRequest(400, str(error)) from None
@@ -422,6 +422,12 @@ def _client_id(request: Any) -> str:
     if len(name) > MAX_CLIENT_ID or not name.isprintable():
         raise RefusedRequest(400, f"the header clientID has more than {MAX_CLIENT_ID} characters, or odd ones")
     return name
+
+
+def _frame_limit(session: TunnelSession) -> int:
+    """Return the largest frame that the client of a session may send now, in bytes."""
+    connection = session.connection
+    return MAX_OPENWIRE_FRAME_BEFORE_LOGIN if connection is None else connection.frame_limit
 
 
 def _unzipped(body: bytes, limit: int) -> bytes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import gc
 import sys
 import tracemalloc
 
@@ -9,11 +11,22 @@ import pytest
 
 from spanwire.protocols.openwire.codec.errors import OpenWireProtocolError
 from spanwire.protocols.openwire.codec.schema import MAX_NESTED_DEPTH
-from spanwire.protocols.openwire.xstream.elements import MAX_ATTRIBUTE, MAX_ATTRIBUTES, MAX_DEPTH, MAX_ELEMENTS
+from spanwire.protocols.openwire.xstream.elements import (
+    MAX_ATTRIBUTE,
+    MAX_ATTRIBUTES,
+    MAX_DEPTH,
+    MAX_ELEMENTS,
+    MAX_REPEATED,
+    MAX_STEPS,
+    Element,
+    TreeBuilder,
+)
 from spanwire.protocols.openwire.xstream.reader import MAX_CAUSES, XmlReader
 
 COMMAND = "org.apache.activemq.command."
+BROKER = f"{COMMAND}BrokerId"
 MIB = 1024 * 1024
+KIB_64 = 64 * 1024
 # Outermost classes of the published chains (XStream's advisories, CVE-2013-7285 to CVE-2021-39154).
 GADGETS = (
     "<sorted-set><string>foo</string><dynamic-proxy><interface>java.lang.Comparable</interface>"
@@ -30,7 +43,7 @@ GADGETS = (
 
 def refusal(text: str | bytes, max_frame_size: int = MIB) -> str:
     with pytest.raises(OpenWireProtocolError) as caught:
-        XmlReader(max_frame_size).frame(text if isinstance(text, bytes) else text.encode())
+        XmlReader().frame(text if isinstance(text, bytes) else text.encode(), max_frame_size)
     line = str(caught.value)
     assert "\n" not in line
     return line
@@ -108,10 +121,94 @@ def test_a_bomb_of_references_ends_at_the_size_of_a_frame() -> None:
         twin = f"<{info} reference='../{info}'/>"
         text = f"<{info}><peerBrokerInfos>{text}{twin}</peerBrokerInfos></{info}>"
     tracemalloc.start()
-    assert "larger than 1048576 bytes" in refusal(text)
+    assert "larger than 65536 bytes" in refusal(text, KIB_64)
+    assert f"repeat more than {MAX_REPEATED} characters" in refusal(text)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 16 * MIB
+    assert peak < 4 * MIB
+
+
+def test_strings_repeated_by_reference_are_refused_at_the_limit_of_the_frame_and_released() -> None:
+    text = "t" * 60_000
+    repeated = "".join(f"<{BROKER}><value reference='../../../t'/></{BROKER}>" for _ in range(2_000))
+    bomb = f"<{COMMAND}ProducerInfo><brokerPath>{repeated}</brokerPath><t>{text}</t></{COMMAND}ProducerInfo>".encode()
+    reader = XmlReader()
+    tracemalloc.start()
+    for limit, line in ((KIB_64, "larger than 65536 bytes"), (128 * MIB, "repeat more than")):
+        with pytest.raises(OpenWireProtocolError, match=line):
+            reader.frame(bomb, limit)
+    current, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 8 * MIB
+    assert current < 64 * 1024
+
+
+def test_a_reader_keeps_nothing_of_a_command() -> None:
+    reader = XmlReader()
+    text = f"<{COMMAND}ActiveMQMessage><content><data>{'A' * MIB}</data></content></{COMMAND}ActiveMQMessage>".encode()
+    failing = (text.replace(b"</content>", b"</content><commandId>x</commandId>"), text[:-9], b"<!DOCTYPE x>" + text)
+    gc.disable()
+    tracemalloc.start()
+    try:
+        for _ in range(2):
+            reader.frame(text)
+            for broken in failing:
+                with pytest.raises(OpenWireProtocolError):
+                    reader.frame(broken)
+        assert tracemalloc.get_traced_memory()[0] < MIB // 4
+        assert not any(isinstance(thing, Element) for thing in gc.get_objects())
+    finally:
+        tracemalloc.stop()
+        gc.enable()
+
+
+def test_paths_of_references_are_short() -> None:
+    path = "/".join(["..", "objectId"] * (MAX_STEPS // 2))
+    text = f"<{COMMAND}RemoveInfo><objectId class='{BROKER}' reference='{{}}'/></{COMMAND}RemoveInfo>"
+    assert f"more than {MAX_STEPS} steps" in refusal(text.format(f"{path}/.."))
+    assert "leads to another reference" in refusal(text.format(path))
+
+
+def test_elements_passed_on_the_way_to_others_are_counted() -> None:
+    first = f"<{BROKER}><value>v</value></{BROKER}>"
+    junk = "<a/>" * 4_000
+    last = f"<{BROKER}><value reference='../../../x/y'/></{BROKER}>" * 100
+    text = f"<brokerPath>{first}{last}</brokerPath><x>{junk}<y>v</y></x>"
+    assert "repeat more than" in refusal(f"<{COMMAND}ProducerInfo>{text}</{COMMAND}ProducerInfo>")
+
+
+def test_base64_is_not_decoded_again_and_again() -> None:
+    data = base64.b64encode(bytes(60_000)).decode()
+    response = f"{COMMAND}DataArrayResponse"
+    message = f"{COMMAND}ActiveMQMessage"
+    empty = "<length>0</length></content>"
+    first = f"<{message}><content><data>{data}</data>{empty}</{message}>"
+    by_data = f"<{message}><content><data reference='../../../{message}/content/data'/>{empty}</{message}>" * 50
+    assert "repeat more than" in refusal(f"<{response}><data>{first}{by_data}</data></{response}>", 64 * MIB)
+    whole = f"<{message} reference='../{message}'/>" * 50
+    assert "repeat more than" in refusal(f"<{response}><data>{first}{whole}</data></{response}>", 64 * MIB)
+
+
+def test_commands_without_references_have_no_limit_but_that_of_the_frame() -> None:
+    content = f"<content><data>{'A' * MIB}</data><offset>0</offset></content>"
+    paths = "".join(f"<{BROKER}><value>{number}</value></{BROKER}>" for number in range(20_000))
+    text = f"{content}<brokerPath>{paths}</brokerPath><type>{'t' * 60_000}</type>"
+    assert XmlReader().frame(f"<{COMMAND}ActiveMQMessage>{text}</{COMMAND}ActiveMQMessage>".encode(), MIB)
+
+
+def test_text_is_joined_once_at_the_end_of_its_element() -> None:
+    builder = TreeBuilder(False)
+    builder.on_start("a", [])
+    for _ in range(3):
+        builder.on_text("part ")
+    root = builder.root
+    assert root is not None and root.text == ""
+    builder.on_start("b", [])
+    builder.on_text("inner")
+    builder.on_end("b")
+    builder.on_text("dropped")
+    builder.on_end("a")
+    assert (root.text, root.children[0].text) == ("part part part ", "inner")
 
 
 @pytest.mark.parametrize("path", [".", "/", "../nothing", "../../..", "../x[0]", "../x[-1]", "../x[1", "a" * 1024])

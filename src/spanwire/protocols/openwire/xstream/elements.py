@@ -2,7 +2,10 @@
 
 Expat checks the syntax. A document type, an entity or a processing instruction is refused, so nothing is ever looked up
 or expanded. The encoding is UTF-8, whatever the text declares. XStream writes control characters as references that XML
-1.0 does not allow, such as ``&#x0;``; they become noncharacters for Expat and control characters again in the tree.
+1.0 does not allow, such as ``&#x0;`` and ``&#xffff;``; each becomes `ESCAPE` and a letter for Expat, and the character
+again in the tree.
+
+An element that refers to another one costs more than its text. So all that is read for a command is counted in `Work`.
 """
 
 from __future__ import annotations
@@ -17,11 +20,16 @@ MAX_DEPTH: Final = 64  # elements inside each other; two levels of XML for each 
 MAX_ELEMENTS: Final = 262_144  # elements of one command; a message has about fifty, and one element takes 300 bytes
 MAX_ATTRIBUTES: Final = 8  # attributes of one element; XStream writes two at most
 MAX_ATTRIBUTE: Final = 1_024  # characters of a name of a class or of a path to another element
-CONTROLS: Final = "\ufdd0"  # the first of 32 noncharacters that stand for the control characters
+MAX_STEPS: Final = 16  # of a path to another element; the fields of a command are at most six levels deep
+MAX_REPEATED: Final = 262_144  # characters and elements read again by reference; commands of Java repeat a few hundred
 SHORTEST_REFERENCE: Final = b"&#"
-CONTROL_REFERENCE: Final = re.compile(rb"&#(?:x([0-9A-Fa-f]{1,2})|([0-9]{1,2}));")
-STAND_IN: Final = re.compile("[\ufdd0-\ufdef]")
-ALLOWED_CONTROLS: Final = (9, 10, 13)
+ESCAPE: Final = "\ufdef"  # a noncharacter that XML allows; a genuine one is doubled
+ESCAPE_OCTETS: Final = ESCAPE.encode()
+CHARACTER_REFERENCE: Final = re.compile(rb"&#(?:x0*([0-9A-Fa-f]{1,6})|0*([0-9]{1,7}));|" + ESCAPE_OCTETS)
+FORBIDDEN: Final = "".join(map(chr, (*range(9), 11, 12, *range(14, 32), 0xFFFE, 0xFFFF)))  # by XML 1.0
+MAX_FORBIDDEN: Final = 0xFFFF
+LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcde"  # one for each forbidden character
+ESCAPED: Final = re.compile(f"{ESCAPE}([A-Za-e{ESCAPE}])")
 REAL_NAME: Final = "spanwire-class"  # attribute; XStream does not read it
 
 
@@ -37,7 +45,7 @@ class Element:
         self.type_name: Final[str] = type_name
         self.reference: Final[str] = reference
         self.real_name: Final[str] = real_name
-        self.parent: Final[Element | None] = parent
+        self.parent = parent
         self.children: Final[list[Element]] = []
         self.text = ""
 
@@ -49,13 +57,30 @@ class Element:
         return None
 
 
+class Work:
+    """Counts the characters and elements that are read for a command.
+
+    Without references each character is read once at most, so the work is at most ``size``, the length of the text.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._left = size + MAX_REPEATED
+
+    def spend(self, count: int) -> None:
+        """Count ``count`` characters or elements; raises `OpenWireProtocolError` if they are too many."""
+        self._left -= count
+        if self._left < 0:
+            raise OpenWireProtocolError(f"references in a command repeat more than {MAX_REPEATED} characters")
+
+
 class TreeBuilder:
     """Builds the tree from Expat's events."""
 
-    def __init__(self) -> None:
+    def __init__(self, has_escapes: bool) -> None:
         self.root: Element | None = None
-        self.replaces_controls = False
+        self._has_escapes: Final[bool] = has_escapes
         self._current: Element | None = None
+        self._parts: Final[list[str]] = []  # the text of the open element
         self._depth = 0
         self._count = 0
 
@@ -68,7 +93,11 @@ class TreeBuilder:
         if self._count > MAX_ELEMENTS:
             raise OpenWireProtocolError(f"a command in XML has more than {MAX_ELEMENTS} elements")
         parent = self._current
+        if parent is not None and self._parts:
+            self._end_text(parent)
         if attributes:
+            if self._has_escapes:
+                attributes = [_unescaped(value) for value in attributes]
             element = _with_attributes(tag, attributes, parent)
         else:
             element = Element(tag, "", "", "", parent)
@@ -82,8 +111,8 @@ class TreeBuilder:
         """Close the element."""
         current = self._current
         if current is not None:
-            if self.replaces_controls:
-                current.text = STAND_IN.sub(_control, current.text)
+            if self._parts:
+                self._end_text(current)
             self._current = current.parent
         self._depth -= 1
 
@@ -91,7 +120,12 @@ class TreeBuilder:
         """Add text to the open element; Expat passes long text in parts of its buffer."""
         current = self._current
         if current is not None and not current.children:
-            current.text += text
+            self._parts.append(text)
+
+    def _end_text(self, element: Element) -> None:
+        text = "".join(self._parts)
+        self._parts.clear()
+        element.text = _unescaped(text) if self._has_escapes else text
 
     def on_doctype(self, name: str, system_id: str | None, public_id: str | None, has_internal_subset: int) -> None:
         """Refuse a document type, and so entities. Expat passes the flag as a number, which compiled code checks."""
@@ -103,15 +137,15 @@ class TreeBuilder:
 
 
 def parse_elements(text: bytes) -> Element:
-    """Return the outermost element of a command; its size was limited by the caller.
+    """Return the outermost element of a command; its size was limited by the caller, who calls `release` in the end.
 
     Raises:
         OpenWireProtocolError: the text is no XML, exceeds a limit, or has parts that no command has.
     """
-    builder = TreeBuilder()
-    if SHORTEST_REFERENCE in text:
-        text = CONTROL_REFERENCE.sub(_stand_in, text)
-        builder.replaces_controls = True
+    has_escapes = SHORTEST_REFERENCE in text or ESCAPE_OCTETS in text
+    if has_escapes:
+        text = CHARACTER_REFERENCE.sub(_stand_in, text)
+    builder = TreeBuilder(has_escapes)
     parser = expat.ParserCreate("UTF-8")
     parser.ordered_attributes = True
     parser.buffer_text = True
@@ -122,12 +156,25 @@ def parse_elements(text: bytes) -> Element:
     parser.ProcessingInstructionHandler = builder.on_instruction
     try:
         parser.Parse(text, True)
+    except OpenWireProtocolError:
+        release(builder.root)
+        raise
     except expat.ExpatError as error:
+        release(builder.root)
         raise OpenWireProtocolError(f"a command is no XML: {error}") from None
     root = builder.root
     if root is None:
         raise OpenWireProtocolError("a command in XML is empty")
     return root
+
+
+def release(root: Element | None) -> None:
+    """Cut the ways from elements to their parents. Else a body stays in memory until Python looks for cycles."""
+    waiting = [] if root is None else [root]
+    while waiting:
+        element = waiting.pop()
+        element.parent = None
+        waiting.extend(element.children)
 
 
 def _with_attributes(tag: str, attributes: list[str], parent: Element | None) -> Element:
@@ -142,28 +189,32 @@ def _with_attributes(tag: str, attributes: list[str], parent: Element | None) ->
     return Element(tag, values.get("class", ""), values.get("reference", ""), values.get(REAL_NAME, ""), parent)
 
 
-def resolve(element: Element) -> Element:
+def resolve(element: Element, work: Work) -> Element:
     """Return the element that holds the value of ``element``: itself, or the one that its path leads to.
 
-    XStream writes a path for an object that the text has before, as ``../../producerId`` or ``../message[2]``.
+    XStream writes a path for an object that the text has before, as ``../../producerId`` or ``../message[2]``. The
+    elements passed, and the text and the inner elements of the one returned, are counted in ``work``.
 
     Raises:
-        OpenWireProtocolError: the path leads nowhere, or to another path.
+        OpenWireProtocolError: the path is too long, leads nowhere or to another path, or the work is too much.
     """
-    if not element.reference:
-        return element
     current = element
-    for step in element.reference.split("/"):
-        following = current.parent if step == ".." else _inner(current, step)
-        if following is None:
-            raise OpenWireProtocolError("a reference in a command leads nowhere")
-        current = following
-    if current.reference:
-        raise OpenWireProtocolError("a reference in a command leads to another reference")
+    if element.reference:
+        steps = element.reference.split("/")
+        if len(steps) > MAX_STEPS:
+            raise OpenWireProtocolError(f"a reference in a command has more than {MAX_STEPS} steps")
+        for step in steps:
+            following = current.parent if step == ".." else _inner(current, step, work)
+            if following is None:
+                raise OpenWireProtocolError("a reference in a command leads nowhere")
+            current = following
+        if current.reference:
+            raise OpenWireProtocolError("a reference in a command leads to another reference")
+    work.spend(1 + len(current.text) + len(current.children))
     return current
 
 
-def _inner(element: Element, step: str) -> Element | None:
+def _inner(element: Element, step: str, work: Work) -> Element | None:
     """Return the inner element of a step ``name`` or ``name[number]``."""
     name, bracket, rest = step.partition("[")
     number = rest[:-1]
@@ -172,23 +223,36 @@ def _inner(element: Element, step: str) -> Element | None:
         if not (rest.endswith("]") and number.isascii() and number.isdigit() and len(number) < 7):
             return None
         wanted = int(number)
+    passed = 0
     for child in element.children:
+        passed += 1
         if child.tag == name:
             wanted -= 1
             if wanted == 0:
+                work.spend(passed)
                 return child
     return None
 
 
 def _stand_in(match: re.Match[bytes]) -> bytes:
-    """Return the noncharacter for a reference to a control character."""
+    """Return the escape for a reference to a forbidden character, and for a genuine `ESCAPE`."""
     digits = match.group(1)
-    code = int(match.group(2)) if digits is None else int(digits, 16)
-    if code >= 32 or code in ALLOWED_CONTROLS:
-        return match.group(0)
-    return chr(ord(CONTROLS) + code).encode()
+    number = match.group(2)
+    if digits is None and number is None:
+        return 2 * ESCAPE_OCTETS
+    code = int(number) if digits is None else int(digits, 16)
+    if code == ord(ESCAPE):
+        return 2 * ESCAPE_OCTETS
+    index = FORBIDDEN.find(chr(code)) if code <= MAX_FORBIDDEN else -1
+    return match.group(0) if index < 0 else (ESCAPE + LETTERS[index]).encode()
 
 
-def _control(match: re.Match[str]) -> str:
-    """Return the control character of a noncharacter."""
-    return chr(ord(match.group(0)) - ord(CONTROLS))
+def _unescaped(text: str) -> str:
+    """Return a text with the characters for which escapes stand."""
+    return ESCAPED.sub(_character, text) if ESCAPE in text else text
+
+
+def _character(match: re.Match[str]) -> str:
+    """Return the character of an escape."""
+    letter = match.group(1)
+    return letter if letter == ESCAPE else FORBIDDEN[LETTERS.index(letter)]

@@ -15,6 +15,7 @@ from spanwire.protocols.base import MAX_FRAME_SIZE
 from spanwire.protocols.octets import encode_text, patch_int
 from spanwire.protocols.openwire.codec._marshallers import ACTIVE_MQ_TEXT_MESSAGE
 from spanwire.protocols.openwire.codec.errors import OpenWireEncodeError, OpenWireProtocolError
+from spanwire.protocols.openwire.codec.frames import SIZE_OCTETS
 from spanwire.protocols.openwire.codec.loose import LooseWriter
 from spanwire.protocols.openwire.codec.schema import (
     LATEST_VERSION,
@@ -42,7 +43,7 @@ from spanwire.protocols.openwire.xstream._fields import (
     THROWABLE,
     TYPES,
 )
-from spanwire.protocols.openwire.xstream.elements import Element, parse_elements, resolve
+from spanwire.protocols.openwire.xstream.elements import Element, Work, parse_elements, release, resolve
 
 MAX_DIGITS: Final = 20  # of a 64-bit number with its sign
 MAX_CAUSES: Final = 16  # exceptions behind each other; Java's have a few
@@ -56,32 +57,46 @@ UNKNOWN_LINE: Final = -1
 
 
 class XmlReader:
-    """Converts commands of a peer; ``max_frame_size`` limits a frame, also one that repeats an element by reference."""
+    """Converts commands of a peer, one after the other."""
 
-    def __init__(self, max_frame_size: int = MAX_FRAME_SIZE) -> None:
-        self._max_frame_size: Final[int] = max_frame_size
+    def __init__(self) -> None:
         self._writer: Final[LooseWriter] = LooseWriter(LATEST_VERSION, True)
+        self._max_frame_size = MAX_FRAME_SIZE
+        self._work = Work(0)
         self._depth = 0
         self._structures = 0
 
-    def frame(self, text: bytes) -> bytes:
+    def frame(self, text: bytes, max_frame_size: int = MAX_FRAME_SIZE) -> bytes:
         """Return the frame of a command, with its size.
+
+        ``max_frame_size`` limits the frame, in bytes, also one that repeats an element by reference.
 
         Raises:
             OpenWireProtocolError: the text is no command in XML, or exceeds a limit.
         """
         root = parse_elements(text)
         out = BytesWriter()
-        self._writer.begin(out)
+        self._max_frame_size = max_frame_size
+        self._work = Work(len(text))
         self._depth = 0
         self._structures = 0
-        self._writer.write_int(0)
+        self._writer.begin(out)
         try:
+            self._writer.write_int(0)
             self._write_structure(root, type_of(root.type_name or root.tag))
+            self._check_size(0)
         except OpenWireEncodeError as error:
             raise OpenWireProtocolError(f"a command in XML: {error}") from None
-        patch_int(out, 0, len(out) - 4)
+        finally:
+            release(root)
+            self._writer.begin(BytesWriter())  # the frame does not stay in memory until the next command
+        patch_int(out, 0, len(out) - SIZE_OCTETS)
         return out.getvalue()
+
+    def _check_size(self, more: int) -> None:
+        """Refuse a frame that is too large with ``more`` bytes."""
+        if len(self._writer.out) + more > self._max_frame_size + SIZE_OCTETS:
+            raise OpenWireProtocolError(f"a command is larger than {self._max_frame_size} bytes")
 
     def _write_structure(self, element: Element, type_id: int) -> None:
         """Write type id and fields."""
@@ -91,10 +106,11 @@ class XmlReader:
             raise OpenWireProtocolError(f"a command nests structures more than {MAX_NESTED_DEPTH} deep")
         if self._structures > MAX_STRUCTURES:
             raise OpenWireProtocolError(f"a command holds more than {MAX_STRUCTURES} structures")
+        self._check_size(0)
         writer = self._writer
         writer.out.append(type_id)
         if type_id in DESTINATIONS:
-            writer.write_string(_destination_name(element))
+            self._write_string(_destination_name(element, self._work))
         else:
             children: dict[str, Element] = {}
             for child in element.children:
@@ -102,7 +118,7 @@ class XmlReader:
             for name, kind, declared in FIELDS[type_id]:
                 found = children.get(name)
                 if found is None and name == CONTENT and type_id == ACTIVE_MQ_TEXT_MESSAGE:
-                    self._write_octets(_text_content(children.get("text")))
+                    self._write_octets(_text_content(children.get("text"), self._work))
                 else:
                     self._write_field(found, kind, declared)
         self._depth -= 1
@@ -134,11 +150,12 @@ class XmlReader:
     def _write_value(self, element: Element, kind: int) -> None:
         writer = self._writer
         if kind == THROWABLE:
-            writer.write_throwable(_throwable(element, 0))
+            writer.write_throwable(_throwable(element, 0, self._work))
+            self._check_size(0)
             return
-        source = resolve(element)
+        source = resolve(element, self._work)
         if kind == STRING:
-            writer.write_string(source.text)
+            self._write_string(source.text)
         elif kind == BOOLEAN:
             writer.write_boolean(source.text == "true")
         elif kind == INT:
@@ -146,7 +163,7 @@ class XmlReader:
         elif kind == LONG:
             writer.write_long(_number(source))
         elif kind == SEQUENCE:
-            self._write_octets(_sequence(source))
+            self._write_octets(_sequence(source, self._work))
         else:
             self._write_rare_value(source, kind)
 
@@ -165,9 +182,14 @@ class XmlReader:
                 raise OpenWireProtocolError("the magic of a WireFormatInfo in XML has not 8 bytes")
             writer.write_octets(magic)
 
+    def _write_string(self, text: str | None) -> None:
+        if text is not None:
+            self._check_size(len(text))
+        self._writer.write_string(text)
+
     def _write_octets(self, octets: bytes | None) -> None:
-        if octets is not None and len(self._writer.out) + len(octets) > self._max_frame_size:
-            raise OpenWireProtocolError(f"a command is larger than {self._max_frame_size} bytes")
+        if octets is not None:
+            self._check_size(len(octets))
         self._writer.write_octet_array(octets)
 
     def _write_nested(self, element: Element | None, declared: int) -> None:
@@ -177,14 +199,14 @@ class XmlReader:
             type_id = type_of(element.type_name) if element.type_name else declared
             if type_id == 0:
                 raise OpenWireProtocolError(f"<{element.tag[:MAX_SHOWN]}> of a command names no class")
-            self._write_structure(resolve(element), type_id)
+            self._write_structure(resolve(element, self._work), type_id)
 
     def _write_array(self, element: Element | None, declared: int) -> None:
         writer = self._writer
         writer.write_boolean(element is not None)
         if element is None:
             return
-        source = resolve(element)
+        source = resolve(element, self._work)
         count = len(source.children)
         if count > MAX_ARRAY_LENGTH:
             raise OpenWireProtocolError(f"an array of {count} elements is longer than {MAX_ARRAY_LENGTH}")
@@ -192,9 +214,7 @@ class XmlReader:
         for child in source.children:
             type_id = type_of(child.type_name or child.tag)
             writer.write_boolean(True)
-            self._write_structure(resolve(child), type_id)
-            if len(writer.out) > self._max_frame_size:
-                raise OpenWireProtocolError(f"a command is larger than {self._max_frame_size} bytes")
+            self._write_structure(resolve(child, self._work), type_id)
 
 
 def type_of(name: str) -> int:
@@ -205,10 +225,8 @@ def type_of(name: str) -> int:
     return type_id
 
 
-def _number(element: Element | None) -> int:
-    """Return a whole number; 0 for an absent field."""
-    if element is None:
-        return 0
+def _number(element: Element) -> int:
+    """Return a whole number."""
     text = element.text.strip()
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdigit() and len(text) <= MAX_DIGITS):
@@ -227,48 +245,51 @@ def _octets(element: Element) -> bytes:
         raise OpenWireProtocolError(f"<{element.tag[:MAX_SHOWN]}> of a command is not Base64") from None
 
 
-def _sequence(element: Element) -> bytes | None:
+def _sequence(element: Element, work: Work) -> bytes | None:
     """Return the bytes of a ByteSequence: a part of ``data`` from ``offset`` on."""
     data = element.child("data")
     if data is None:
         return None
-    octets = _octets(resolve(data))
-    offset = _number(element.child("offset"))
+    octets = _octets(resolve(data, work))
+    offset_element = element.child("offset")
+    offset = 0 if offset_element is None else _number(resolve(offset_element, work))
     length_element = element.child("length")
-    length = len(octets) - offset if length_element is None else _number(length_element)
+    length = len(octets) - offset if length_element is None else _number(resolve(length_element, work))
     if offset < 0 or length < 0 or offset + length > len(octets):
         raise OpenWireProtocolError(f"<{element.tag[:MAX_SHOWN]}> of a command ends beyond its data")
     return octets if length == len(octets) else octets[offset : offset + length]
 
 
-def _text_content(element: Element | None) -> bytes | None:
+def _text_content(element: Element | None, work: Work) -> bytes | None:
     """Return the content of a text message from a client that sends the text itself: a 32-bit length and the text."""
     if element is None:
         return None
-    octets = encode_text(element.text)
+    octets = encode_text(resolve(element, work).text)
     return len(octets).to_bytes(4, "big") + octets
 
 
-def _destination_name(element: Element) -> str | None:
+def _destination_name(element: Element, work: Work) -> str | None:
     """Return the name of a destination: its first string."""
     name = element.child("string") or element.child("physicalName")
-    return None if name is None else resolve(name).text
+    return None if name is None else resolve(name, work).text
 
 
-def _throwable(element: Element, depth: int) -> Throwable:
+def _throwable(element: Element, depth: int, work: Work) -> Throwable:
     """Return an exception as text. Its class selects nothing."""
     if depth > MAX_CAUSES:
         raise OpenWireProtocolError(f"an exception has more than {MAX_CAUSES} causes")
-    source = resolve(element)
+    source = resolve(element, work)
     message = source.child("detailMessage")
     cause = source.child("cause")
     trace = source.child("stackTrace")
-    lines = [] if trace is None else [_stack_element(line.text) for line in trace.children[:MAX_TRACE]]
+    lines: list[StackElement] = []
+    if trace is not None:
+        lines = [_stack_element(resolve(line, work).text) for line in trace.children[:MAX_TRACE]]
     return Throwable(
         element.real_name or element.type_name or element.tag,
-        None if message is None else resolve(message).text,
+        None if message is None else resolve(message, work).text,
         lines,
-        None if cause is None or cause.reference else _throwable(cause, depth + 1),
+        None if cause is None or cause.reference else _throwable(cause, depth + 1, work),
     )
 
 
