@@ -6,6 +6,7 @@ who runs the bridges, or to root, and nobody else may write to them.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -41,7 +42,8 @@ def read_file(path: Path, what: str, max_bytes: int) -> bytes:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
-        reason = "is a symbolic link, which may lead out of the directory" if path.is_symlink() else error.strerror
+        is_link = error.errno == errno.ELOOP  # another look at the path could fail as well
+        reason = "is a symbolic link, which may lead out of the directory" if is_link else error.strerror
         raise ConfigurationError(f"{what} {path}: {reason}") from None
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(file.fileno())

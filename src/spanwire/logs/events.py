@@ -23,6 +23,12 @@ EVENTS: Final[dict[str, dict[str, str]]] = {
         "bridge %s: %s; the message becomes a dead letter": "bridge-message-dead",
         "bridge %s: heuristic outcome: %s": "bridge-heuristic-outcome",
     },
+    "bridges.providers.amqp091.parties": {
+        "%s: a dead letter of %s has no room for its headers %s: %s": "bridge-dead-letter-shortened",
+    },
+    "bridges.providers.kafka.parties": {
+        "%s: a dead letter of %s has no room for its cause: %s": "bridge-dead-letter-without-cause",
+    },
     "bridges.providers.mqtt.connection": {
         "%s: messages of quality of service 0 come too fast, and some are lost": "bridge-messages-dropped",
     },

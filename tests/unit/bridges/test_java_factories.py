@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -23,8 +24,11 @@ from spanwire.bridges.providers.jvm.frames import (
     read_messages,
     write_messages,
 )
+from spanwire.bridges.providers.jvm.inside.java import OPTIONS
+from spanwire.bridges.providers.jvm.inside.jms_messages import encoded_properties
+from spanwire.bridges.providers.jvm.provider import JvmProvider
 from spanwire.bridges.running.jars import MAX_JARS, jar_obstacles, with_jars
-from spanwire.model.errors import ConfigurationError, JmsError
+from spanwire.model.errors import ConfigurationError, JmsError, MessageFormatError
 from spanwire.model.secret import Secret
 from spanwire.routes.readers.placeholders import Placeholders
 from tests.conformance.bridge_providers import BrokenText, neutral_message
@@ -95,6 +99,8 @@ def test_a_factory_is_a_class_with_properties_or_a_name_of_jndi() -> None:
         (FOUND.replace('"cf"', '"rmi://evil/x"'), "f.toml:4: the name rmi://evil/x is refused"),
         (FOUND.replace("initial", "first"), "the JNDI environment has no java.naming.factory.initial"),
         ('factoryClass = "a.B"\njars = []\n', "f.toml:5: jars must be a list of file names"),
+        ('factoryClass = "a.B"\njars = ["/any/x.jar"]\n', "f.toml:5: '/any/x.jar' is no file name of the directory"),
+        ('factoryClass = "a.B"\njars = "../x.jar"\n', "f.toml:5: '../x.jar' is no file name of the directory"),
     ],
 )
 def test_a_factory_that_cannot_be_made_is_refused_with_its_line(words: str, fault: str) -> None:
@@ -113,7 +119,6 @@ def test_without_a_list_all_jars_of_the_directory_count(tmp_path: Path) -> None:
     assert java_of(found).jars == (str(place / "a.jar"), str(place / "b.jar"))
     (named,) = with_jars([from_file(FOUND)], place)
     assert java_of(named).jars == (str(place / "a.jar"),)
-    assert with_jars([named], None) == [named]
 
 
 def test_jars_outside_of_the_directory_or_of_other_users_are_refused(tmp_path: Path) -> None:
@@ -126,6 +131,7 @@ def test_jars_outside_of_the_directory_or_of_other_users_are_refused(tmp_path: P
     directory(place, "a.jar")
     for name, words in (
         ("../a.jar", "is no jar of the directory"),
+        (str(place / "a.jar"), "is no jar of the directory"),
         ("a.zip", "is no jar of the directory"),
         ("c.jar", "c.jar: No such file or directory"),
     ):
@@ -138,6 +144,60 @@ def test_jars_outside_of_the_directory_or_of_other_users_are_refused(tmp_path: P
     (place / "a.jar").symlink_to("/usr/share/java/slf4j-api.jar")
     assert "is no file of this directory" in refusal(lambda: with_jars([definition], place))
     assert jar_obstacles([definition], tmp_path / "no")[0].endswith("no: No such file or directory")
+
+
+def test_jars_of_a_directory_that_others_can_write_start_no_java(tmp_path: Path) -> None:
+    (found,) = with_jars([from_file(MADE)], directory(tmp_path, "a.jar"))
+    assert isinstance(found, BridgeDefinition)
+    tmp_path.chmod(0o777)
+
+    async def scenario() -> None:
+        await JvmProvider().open_source(found.source, 1)
+
+    assert "the directory of jars" in refusal(lambda: asyncio.run(scenario()))
+
+
+class Value:
+    """A value of Java."""
+
+    def __init__(self, name: str) -> None:
+        self.name: Final = name
+
+    def getClass(self) -> Value:  # noqa: N802 - of Java
+        return self
+
+    def getName(self) -> str:  # noqa: N802
+        return self.name
+
+
+class JavaMessage:
+    """A message of JMS with a property that JMS does not have."""
+
+    def getPropertyNames(self) -> JavaMessage:  # noqa: N802
+        self.names = ["good", "odd"]
+        return self
+
+    def hasMoreElements(self) -> bool:  # noqa: N802
+        return bool(self.names)
+
+    def nextElement(self) -> str:  # noqa: N802
+        return self.names.pop()
+
+    def getObjectProperty(self, name: str) -> object:  # noqa: N802
+        return Value("java.util.HashMap") if name == "odd" else "text"
+
+
+def test_a_property_that_jms_does_not_have_makes_a_dead_letter_and_no_endless_redelivery() -> None:
+    _, _, _, fault = encoded_properties(JavaMessage())
+    assert fault == "the property odd: a value of the Java class java.util.HashMap is no value of a JMS message"
+    headers, blobs = write_messages(text_messages(1))
+    (found,) = read_messages([{**headers[0], "property_fault": fault}], blobs)
+    with pytest.raises(MessageFormatError, match="the property odd"):
+        found.property_values()
+
+
+def test_an_entry_of_a_directory_brings_no_java_objects() -> None:
+    assert "-Dcom.sun.jndi.ldap.object.trustSerialData=false" in OPTIONS
 
 
 def test_a_frame_reads_as_it_was_written() -> None:

@@ -7,7 +7,7 @@ import json
 import logging
 import sys
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -126,6 +126,24 @@ def test_a_broker_without_a_suitable_connector_starts_no_child(caplog: pytest.Lo
 )
 def test_the_bridges_connect_to_an_address_of_this_machine(host: str, url: str) -> None:
     assert own_address(connectors(listening("127.0.0.1", "stomp", 1), listening(host))) == url
+
+
+def test_a_route_that_is_deployed_while_the_child_starts_is_not_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = asyncio.create_subprocess_exec
+
+    async def scenario() -> None:
+        process = process_of(ENDS, None)
+
+        async def slow(*words: str, **options: Any) -> asyncio.subprocess.Process:
+            assert await process._replace(["b"], [bridge("late")])
+            return await start(*words, **options)
+
+        monkeypatch.setattr(asyncio, "create_subprocess_exec", slow)
+        process.start(connectors(listening("127.0.0.1")))
+        assert (await reported(process))["name"] == "late"
+        await process.stop()
+
+    asyncio.run(asyncio.wait_for(scenario(), WAIT_S))
 
 
 @pytest.mark.parametrize("names", [None, [], "b", ["other"], ["b"] * 1_001])

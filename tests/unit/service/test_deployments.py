@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -28,13 +29,17 @@ class Directory:
         self.path: Final = path
         self.running: Final[dict[str, Definition]] = {}
         self.replaced: Final[list[tuple[list[str], list[str]]]] = []
+        self.refuses = False
         self.deployments: Final = Deployments(path, ["taken"], DeployedFileReader("b", {}).read, self._replace)
 
-    async def _replace(self, names: list[str], definitions: list[Definition]) -> None:
+    async def _replace(self, names: list[str], definitions: list[Definition]) -> bool:
+        if self.refuses:
+            return False
         self.replaced.append((names, [definition.name for definition in definitions]))
         for name in names:
             del self.running[name]
         self.running.update({definition.name: definition for definition in definitions})
+        return True
 
     def write(self, name: str, text: str) -> None:
         (self.path / name).write_text(text)
@@ -140,6 +145,35 @@ def test_what_others_can_write_is_never_read(directory: Directory, caplog: pytes
     caplog.clear()
     assert directory.looks(3) == []
     assert [line.partition(":")[0] for line in errors(caplog)] == ["nothing is deployed"]
+
+
+def test_routes_that_cannot_start_are_not_called_deployed_and_the_former_ones_stay_known(
+    directory: Directory, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    directory.write("a.yaml", ROUTE.format(name="one", target="B"))
+    directory.looks()
+    directory.refuses = True
+    directory.write("a.yaml", ROUTE.format(name="second", target="B"))
+    assert directory.looks() == ["one"]
+    assert "deployed a.yaml: second" not in caplog.text
+    directory.refuses = False
+    (directory.path / "a.yaml").unlink()
+    assert directory.looks(1) == []
+
+
+def test_a_directory_that_cannot_be_listed_is_one_line_and_looked_at_again(
+    directory: Directory, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: Path) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    directory.write("a.yaml", ROUTE.format(name="one", target="B"))
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "iterdir", refuse)
+        assert directory.looks(3) == []
+    assert errors(caplog) == [f"nothing is deployed: the deploy directory {directory.path}: Permission denied"]
+    assert directory.looks() == ["one"]
 
 
 def test_an_unknown_file_type_of_a_broker_is_named() -> None:

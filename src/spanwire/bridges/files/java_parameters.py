@@ -19,12 +19,13 @@ from spanwire.bridges.files.jndi_parameters import JNDI, JNDI_NAME, located
 from spanwire.bridges.jndi.environment import INITIAL, check_name, refuse_loading
 from spanwire.bridges.model.java_factory import JavaFactory
 from spanwire.model.secret import Secret
-from spanwire.routes.readers.nodes import Items, Mapping, Word, mapping_of, text_of
+from spanwire.routes.readers.nodes import Items, Mapping, Node, Word, mapping_of, text_of
 
 JVM: Final = "jvm"  # the provider
 CLASS: Final = "factoryClass"
 PROPERTIES: Final = "properties"
 JAR_LIST: Final = "jars"
+MAX_NAME: Final = 120  # characters of a name in an error
 WORDS: Final = (CLASS, PROPERTIES, JAR_LIST)
 
 
@@ -66,7 +67,16 @@ def _jars(words: Mapping) -> tuple[str, ...]:
     if node is None:
         return ()
     if isinstance(node, Word):
-        return (text_of(node, JAR_LIST),)
+        return (_jar_of(node),)
     if not isinstance(node, Items) or not node.items:
         raise node.location.error(f"{JAR_LIST} must be a list of file names")
-    return tuple(text_of(item, JAR_LIST) for item in node.items)
+    return tuple(_jar_of(item) for item in node.items)
+
+
+def _jar_of(node: Node) -> str:
+    name = text_of(node, JAR_LIST)
+    if "/" in name:
+        raise node.location.error(
+            f"{name[:MAX_NAME]!r} is no file name of the directory of --jars; write the name alone"
+        )
+    return name

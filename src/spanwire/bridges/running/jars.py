@@ -22,7 +22,7 @@ def with_jars(definitions: Iterable[Definition], directory: Path | None) -> list
     """Return the definitions with the paths of their jars; routes have none.
 
     Raises:
-        ConfigurationError: a jar is missing, or other users can write to it; or there is no directory.
+        ConfigurationError: a jar is missing or has a path, or other users can write to it; or there is no directory.
     """
     return [
         _found(definition, directory) if isinstance(definition, BridgeDefinition) else definition
@@ -52,7 +52,7 @@ def _found(definition: BridgeDefinition, directory: Path | None) -> BridgeDefini
 
 def _with_paths(factory: ConnectionFactory, directory: Path | None) -> ConnectionFactory:
     java = factory.java
-    if java is None or any(jar.startswith("/") for jar in java.jars):
+    if java is None:
         return factory
     if directory is None:
         raise ConfigurationError("the provider jvm needs --jars DIRECTORY with the jars of the JMS provider")

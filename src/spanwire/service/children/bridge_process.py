@@ -125,16 +125,19 @@ class BridgeChildProcess:
         taken = [definition.name for definition in self._definitions]
         return Deployments(deployment.directory, taken, deployment.read, self._replace)
 
-    async def _replace(self, names: list[str], definitions: list[Definition]) -> None:
-        """Stop the routes of some names, and start others; the first ones start the child."""
+    async def _replace(self, names: list[str], definitions: list[Definition]) -> bool:
+        """Stop the routes of some names, and start others; the first ones start the child.
+
+        Returns False after an error in the log, with everything as it was.
+        """
         if self._url is None and any(uses_this_broker(definition) for definition in definitions):
             logger.error("%s", NO_CONNECTOR)
-            return
+            return False
         try:
             plain = [plain_definition(definition) for definition in self._reached(definitions)]
         except ConfigurationError as error:
             logger.error("%s", error)
-            return
+            return False
         self._definitions[:] = [one for one in self._definitions if one.name not in names] + definitions
         for name in names:
             self._reports.pop(name, None)
@@ -142,8 +145,9 @@ class BridgeChildProcess:
         self._waiting.update(definition.name for definition in definitions if not definition.auto_start)
         if self._task is None:
             self._supervise()
-            return
+            return True
         self._send({"remove": names, "bridges": plain, "paused": sorted(self._resting())})
+        return True
 
     def _reached(self, definitions: Iterable[Definition]) -> list[Definition]:
         """Return definitions with the address of this broker and the paths of their jars.
@@ -229,7 +233,7 @@ class BridgeChildProcess:
     async def _run(self) -> str:
         """Run the child to the end. Returns the exit status as a text."""
         try:
-            definitions = self._reached(self._definitions)
+            self._reached(self._definitions)
         except ConfigurationError as error:
             return str(error)
         try:
@@ -243,6 +247,12 @@ class BridgeChildProcess:
             )
         except OSError as error:
             return str(error.strerror or error)
+        # Not before: routes may have been deployed or removed while the process was started.
+        try:
+            definitions = self._reached(self._definitions)
+        except ConfigurationError as error:
+            await end_process(process, 0.0)
+            return str(error)
         self._process = process
         names = self._resting()
         self._send(

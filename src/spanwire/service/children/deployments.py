@@ -29,7 +29,7 @@ DIRECTORY: Final = "the deploy directory"
 
 Signature = tuple[int, int, int]
 Reader = Callable[[bytes, Path, list[str]], "tuple[list[Definition], list[str]]"]
-Replace = Callable[[list[str], "list[Definition]"], Awaitable[None]]
+Replace = Callable[[list[str], "list[Definition]"], Awaitable[bool]]
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ class Deployments:
     """The files of one directory, and the names of their routes.
 
     ``read`` returns definitions and warnings of a file, for a list of names that are taken. ``replace`` stops the
-    routes of some names and starts others.
+    routes of some names and starts others; it returns False where it has logged an error and changed nothing.
     """
 
     def __init__(self, directory: Path, taken: list[str], read: Reader, replace: Replace) -> None:
@@ -77,9 +77,10 @@ class Deployments:
         try:
             found = await asyncio.to_thread(self._list)
         except ConfigurationError as error:
-            if self._trouble != str(error):
-                self._trouble = str(error)
-                logger.error("nothing is deployed: %s", error)
+            self._complain(str(error))
+            return
+        except OSError as error:  # the directory cannot be listed, or its files cannot be looked at
+            self._complain(f"{DIRECTORY} {self._directory}: {error.strerror or error}")
             return
         self._trouble = None
         for name in [name for name in self._files if name not in found]:
@@ -91,6 +92,12 @@ class Deployments:
             if is_settled and file.taken != signature:
                 file.taken = signature
                 await self._deploy(name)
+
+    def _complain(self, trouble: str) -> None:
+        """Log why nothing is deployed, once."""
+        if self._trouble != trouble:
+            self._trouble = trouble
+            logger.error("nothing is deployed: %s", trouble)
 
     def _list(self) -> dict[str, Signature]:
         check_directory(self._directory, DIRECTORY)
@@ -112,7 +119,7 @@ class Deployments:
         try:
             content = await asyncio.to_thread(read_file, path, FILE, MAX_DOCUMENT_BYTES)
             definitions, warnings = await asyncio.to_thread(self._read, content, path, [*self._taken, *others])
-        except ConfigurationError as error:
+        except (ConfigurationError, OSError) as error:
             rest = "; its former routes go on" if self._names.get(name) else ""
             logger.error("not deployed: %s%s", str(error).replace("\n", "; "), rest)
             return
@@ -121,11 +128,12 @@ class Deployments:
         await self._change(name, definitions)
 
     async def _change(self, name: str, definitions: list[Definition]) -> None:
-        former = self._names.pop(name, [])
+        former = self._names.get(name, [])
+        if not (former or definitions) or not await self._replace(former, definitions):
+            return
+        self._names.pop(name, None)
         if definitions:
             self._names[name] = [definition.name for definition in definitions]
             logger.info("deployed %s: %s", name, ", ".join(self._names[name]))
-        elif former:
+        else:
             logger.info("%s is no longer deployed: %s", name, ", ".join(former))
-        if former or definitions:
-            await self._replace(former, definitions)

@@ -12,7 +12,12 @@ from pamqp.commands import Basic
 
 from spanwire.bridges.model.definition import ConnectionFactory, Source
 from spanwire.bridges.model.message import BridgeMessage
-from spanwire.bridges.providers.amqp091.messages import bridge_message, outgoing_message
+from spanwire.bridges.providers.amqp091.messages import (
+    HEADER_ROOM,
+    bridge_message,
+    dead_letter_properties,
+    outgoing_message,
+)
 from spanwire.bridges.providers.amqp091.provider import Amqp091Provider
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.errors import ConfigurationError, MessageFormatError
@@ -170,6 +175,29 @@ def test_what_has_no_form_in_amqp_is_refused(change: dict[str, Any], error: str)
         setattr(message, name, value)
     with pytest.raises(MessageFormatError, match=error):
         outgoing_message(message, NOW_MS, MAX_FRAME)
+
+
+def test_a_dead_letter_keeps_headers_that_the_library_cannot_write_as_texts() -> None:
+    headers = {"huge": 1e300, "double": 0.1, "float": 0.5, "wide": 2**64 - 1, "table": {"inner": [1e300]}}
+    own, left_out = dead_letter_properties(Basic.Properties(headers=headers), {"cause": "no"}, MAX_FRAME)
+    assert left_out == [] and own.marshal()
+    assert own.headers == {
+        "huge": "1e+300",
+        "double": "0.1",
+        "float": 0.5,
+        "wide": "18446744073709551615",
+        "table": {"inner": ["1e+300"]},
+        "cause": "no",
+    }
+
+
+def test_a_dead_letter_fits_into_a_frame_without_its_cause() -> None:
+    headers = {"text": "x" * (MAX_FRAME - 200)}
+    own, left_out = dead_letter_properties(Basic.Properties(headers=headers), {"cause": "c" * 1_000}, MAX_FRAME)
+    assert (left_out, own.headers) == (["cause"], headers)
+    assert len(own.marshal()) <= MAX_FRAME - HEADER_ROOM
+    unlimited, _ = dead_letter_properties(Basic.Properties(headers=headers), {"cause": "c" * 1_000}, 0)
+    assert set(unlimited.headers) == {"text", "cause"}
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from aiormq.abc import DeliveredMessage
 from pamqp.commands import Basic
+from pamqp.encode import encode_table_value, field_table
 
 from spanwire.bridges.model.message import BridgeMessage
 from spanwire.bridges.providers.bodies import CONTENT_TYPE, KIND, foreign_type, incoming_body, outgoing_body, typed
@@ -37,7 +38,10 @@ MAX_LIFE_DIGITS: Final = 12  # digits of an expiration in milliseconds; more are
 MAX_MOMENT_MS: Final = 253_402_300_800_000  # milliseconds; the year 10,000, beyond which Python has no dates
 MAX_NAME: Final = 128  # bytes of the name of a header
 MAX_SHORT: Final = 255  # bytes of a short string
+HEADER_ROOM: Final = 64  # bytes of the frame with the properties around them
+TABLE_LENGTH: Final = 4  # bytes of a table before its entries
 MAX_DEPTH: Final = 16  # tables and lists inside each other
+UNENCODABLE: Final = (TypeError, ValueError, struct.error, OverflowError)  # of the library, for a value without a form
 FRAME_ROOM: Final = 4_096  # bytes of a frame for everything but headers
 
 
@@ -121,11 +125,66 @@ def outgoing_message(message: BridgeMessage, now_ms: int, max_frame: int) -> tup
     )
     try:
         size = len(properties.marshal())
-    except (TypeError, ValueError, struct.error, OverflowError) as error:
+    except UNENCODABLE as error:
         raise MessageFormatError(f"a property has no form in AMQP: {error}") from None
     if size > max_frame - FRAME_ROOM:
         raise MessageFormatError(f"the properties have {size} bytes, and the broker takes {max_frame - FRAME_ROOM}")
     return body, properties
+
+
+def dead_letter_properties(
+    own: Basic.Properties, notes: dict[str, str], max_frame: int
+) -> tuple[Basic.Properties, list[str]]:
+    """Return the properties of a received message with the notes of a dead letter, and the headers without room.
+
+    Notes are left out before headers of the message, which are left out from the largest on. ``max_frame`` is the
+    largest frame of the connection in bytes, 0 for no limit.
+    """
+    headers = {name: _again(value) for name, value in (own.headers or {}).items()} | notes
+    properties = Basic.Properties(
+        content_type=own.content_type,
+        content_encoding=own.content_encoding,
+        headers=headers,
+        delivery_mode=PERSISTENT,
+        priority=own.priority,
+        correlation_id=own.correlation_id,
+        reply_to=own.reply_to,
+        message_id=own.message_id,
+        timestamp=own.timestamp,
+        message_type=own.message_type,
+        app_id=own.app_id,
+    )
+    sizes = {name: len(field_table({name: value})) for name, value in headers.items()}
+    order = sorted(headers, key=lambda name: (name in notes, sizes[name]))
+    excess = len(properties.marshal()) - (max_frame - HEADER_ROOM) if max_frame else 0
+    left_out: list[str] = []
+    while excess > 0 and order:
+        name = order.pop()
+        excess -= sizes[name] - TABLE_LENGTH
+        del headers[name]
+        left_out.append(name)
+    return properties, left_out
+
+
+def _again(value: object) -> object:
+    """Return a received header in a form that the library can write; a text for a number that it cannot."""
+    if isinstance(value, dict):
+        return {name: _again(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_again(inner) for inner in value]
+    if isinstance(value, bytes):
+        return bytearray(value)
+    if isinstance(value, float):  # the library writes 32 bits
+        try:
+            is_whole = struct.unpack("<f", struct.pack("<f", value))[0] == value
+        except OverflowError:
+            is_whole = False
+        return value if is_whole else repr(value)
+    try:
+        encode_table_value(value)
+    except UNENCODABLE:
+        return str(value)
+    return value
 
 
 def _headers(message: BridgeMessage, values: dict[str, PropertyValue], kind: str | None) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -15,6 +16,7 @@ from spanwire.bridges.model.message import BridgeMessage
 from spanwire.bridges.ports import MessageRefusedError
 from spanwire.bridges.providers.amqp091.connecting import (
     EXCHANGE,
+    MAX_REASON,
     TOPIC_EXCHANGE,
     address_of,
     check_open,
@@ -22,12 +24,14 @@ from spanwire.bridges.providers.amqp091.connecting import (
     reason_of,
     translated,
 )
-from spanwire.bridges.providers.amqp091.messages import bridge_message, outgoing_message
+from spanwire.bridges.providers.amqp091.messages import bridge_message, dead_letter_properties, outgoing_message
 from spanwire.bridges.providers.dead_letters import CAUSE, ORIGIN, SUFFIX, cause_text
 from spanwire.bridges.providers.inbox import Inbox
 from spanwire.client.io.environment import Machine
 from spanwire.model.destination import Destination
 from spanwire.model.errors import IllegalStateError, JmsError, MessageFormatError
+
+logger = logging.getLogger(__name__)
 
 
 class AmqpSource:
@@ -89,21 +93,17 @@ class AmqpSource:
     async def dead_letter(self, cause: str) -> None:
         """Publish the last message with the cause to the queue ``NAME.DLQ``, confirmed, and acknowledge it."""
         assert self._last is not None, "a dead letter was received before"
-        own = self._last.header.properties
-        headers = {**(own.headers or {}), CAUSE: cause_text(cause), ORIGIN: str(self._source.destination)}
-        properties = Basic.Properties(
-            content_type=own.content_type,
-            content_encoding=own.content_encoding,
-            headers=headers,
-            delivery_mode=2,
-            priority=own.priority,
-            correlation_id=own.correlation_id,
-            reply_to=own.reply_to,
-            message_id=own.message_id,
-            timestamp=own.timestamp,
-            message_type=own.message_type,
-            app_id=own.app_id,
-        )
+        notes = {CAUSE: cause_text(cause), ORIGIN: str(self._source.destination)}
+        max_frame = self._connection.connection_tune.frame_max
+        properties, left_out = dead_letter_properties(self._last.header.properties, notes, max_frame)
+        if left_out:
+            logger.warning(
+                "%s: a dead letter of %s has no room for its headers %s: %s",
+                self._place.shown,
+                self._source.destination,
+                ", ".join(left_out)[:MAX_REASON],
+                notes[CAUSE],
+            )
         name = (self._source.subscription or self._source.destination.name) + SUFFIX
         with translated(self._place):
             channel = await self._connection.channel(publisher_confirms=True, on_return_raises=True)

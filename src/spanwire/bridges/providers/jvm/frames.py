@@ -59,10 +59,12 @@ def decode_frame(text: bytes, body: bytes) -> tuple[Header, list[bytes]]:
 class HostContent:
     """Properties and body of a message of a host."""
 
-    def __init__(self, properties: bytes, body: bytes | None, fault: str | None) -> None:
+    def __init__(self, properties: bytes, body: bytes | None, fault: str | None, damage: str | None = None) -> None:
+        """``fault`` is that of the body, ``damage`` that of the properties."""
         self._properties: Final = properties
         self._body: Final = body
         self._fault: Final = fault
+        self._damage: Final = damage
 
     def neutral_body(self) -> bytes | None:
         """Return the body. Raises `MessageFormatError` for a body that cannot leave the virtual machine."""
@@ -71,7 +73,9 @@ class HostContent:
         return self._body
 
     def property_values(self) -> dict[str, PropertyValue]:
-        """Return the properties."""
+        """Return the properties. Raises `MessageFormatError` for properties that JMS does not have."""
+        if self._damage is not None:
+            raise MessageFormatError(self._damage)
         return decode_map(self._properties, UNBOUNDED) if self._properties else {}
 
 
@@ -115,7 +119,8 @@ def read_messages(headers: list[Header], blobs: list[bytes]) -> list[BridgeMessa
     messages: list[BridgeMessage] = []
     for index, header in enumerate(headers):
         properties, body = blobs[2 * index], blobs[2 * index + 1]
-        content = HostContent(properties, None if header["null"] else body, header.get("fault"))
+        neutral = None if header["null"] else body
+        content = HostContent(properties, neutral, header.get("fault"), header.get("property_fault"))
         message = BridgeMessage(header["id"], header["kind"], content, len(properties) + len(body))
         message.correlation_id = header["correlation"]
         message.message_type = header["type"]

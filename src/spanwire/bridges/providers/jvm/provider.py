@@ -10,11 +10,11 @@ from weakref import WeakKeyDictionary
 
 from spanwire.bridges.model.definition import ConnectionFactory, Source, Target
 from spanwire.bridges.model.provider_description import ProviderDescription
-from spanwire.bridges.owned_files import check_file
+from spanwire.bridges.owned_files import check_directory, check_file
 from spanwire.bridges.ports import LocalTransaction, MessageSource, MessageTarget, XaSource, XaTarget
 from spanwire.bridges.providers.jvm.connections import JvmConnection, JvmTarget
 from spanwire.bridges.providers.jvm.host import JvmHost
-from spanwire.bridges.running.jars import JAR
+from spanwire.bridges.running.jars import DIRECTORY, JAR
 from spanwire.extras import install_command
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.secret import Secret
@@ -105,6 +105,8 @@ def _host(factory: ConnectionFactory) -> JvmHost:
     hosts = _hosts.setdefault(asyncio.get_running_loop(), {})
     host = hosts.get(factory.java.jars)
     if host is None or host.has_ended:
+        for directory in {Path(jar).parent for jar in factory.java.jars}:
+            check_directory(directory, DIRECTORY)
         for jar in factory.java.jars:
             check_file(Path(jar), JAR)
         host = hosts[factory.java.jars] = JvmHost(factory.java.jars)

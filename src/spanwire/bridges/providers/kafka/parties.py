@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, ConsumerRecord, TopicPartition
-from aiokafka.errors import KafkaError, MessageSizeTooLargeError
+from aiokafka.errors import MessageSizeTooLargeError
 
 from spanwire.bridges.model.definition import Source, Target
 from spanwire.bridges.model.message import BridgeMessage
@@ -26,10 +27,13 @@ SESSION_MS: Final = 10_000  # milliseconds until the group goes on without a mem
 POLL_MS: Final = 1_000  # milliseconds of one fetch without a record
 ROOM_S: Final = 0.01  # seconds between two looks for room in the inbox
 MAX_RECORD: Final = 1_048_576  # bytes of a record; the default of Kafka's brokers
+MAX_REQUEST: Final = 104_857_600  # bytes of a request; socket.request.max.bytes of Kafka's brokers by default
 RECORD_ROOM: Final = 1_024  # bytes of a batch around its records
 TRANSACTION_MS: Final = 30_000  # milliseconds until the cluster gives up a transaction whose bridge was killed
 
 Offsets = dict[TopicPartition, int]
+
+logger = logging.getLogger(__name__)
 
 
 class Rebalance(ConsumerRebalanceListener):  # type: ignore[misc]
@@ -97,8 +101,8 @@ class KafkaReceiver:
                     for record in records:
                         self._waiting += 1
                         self.inbox.put(record, len(record.value or b""))
-        except KafkaError as error:
-            self.inbox.fail(JmsError(f"{self._place.shown}: {reason_of(error)}"))
+        except Exception as error:  # noqa: BLE001 - the library raises errors of many kinds for a damaged record
+            self.inbox.fail(JmsError(f"{self._place.shown}: {self._source.destination}: {reason_of(error)}"))
 
     async def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
         """Receive records without a commit of their offsets."""
@@ -115,12 +119,24 @@ class KafkaReceiver:
         return offsets
 
     def dead_record(self, cause: str) -> tuple[str, dict[str, Any]]:
-        """Return the topic for dead letters, and the last record with its cause for a producer."""
+        """Return the topic for dead letters, and the last record with its cause for a producer.
+
+        A record that has no room for the cause goes as it is, because no retry would make it smaller.
+        """
         last = self._last
         assert last is not None, "a dead letter was received before"
         notes = ((CAUSE, cause_text(cause)), (ORIGIN, str(self._source.destination)))
         headers = [*last.headers, *((name, text.encode()) for name, text in notes)]
-        return last.topic + SUFFIX, {"value": last.value, "key": last.key, "headers": headers}
+        value = b"" if last.value is None and last.key is None else last.value  # the library sends no record of nothing
+        if size_of(value, last.key, headers) > MAX_RECORD - RECORD_ROOM:
+            logger.warning(
+                "%s: a dead letter of %s has no room for its cause: %s",
+                self._place.shown,
+                self._source.destination,
+                cause_text(cause),
+            )
+            headers = list(last.headers)
+        return last.topic + SUFFIX, {"value": value, "key": last.key, "headers": headers}
 
     async def commit(self) -> None:
         """Commit the offsets of all received records."""
@@ -149,6 +165,7 @@ class KafkaSender:
             transactional_id=transaction,
             transaction_timeout_ms=TRANSACTION_MS,
             acks="all",
+            max_request_size=MAX_REQUEST,  # the limit of what we send is `check_size`; a dead letter may be larger
             **settings_of(target.factory, client_id),
         )
 
@@ -211,11 +228,17 @@ class KafkaSender:
         await stop(self.producer)
 
 
-def check_size(value: bytes, key: bytes | None, headers: list[tuple[str, bytes]]) -> None:
+def check_size(value: bytes, key: bytes | None, headers: Sequence[tuple[str, bytes]]) -> None:
     """Raise `MessageFormatError` for a record that exceeds the limit of a broker."""
-    size = len(value) + len(key or b"") + sum(len(name.encode()) + len(text) + 10 for name, text in headers)
+    size = size_of(value, key, headers)
     if size > MAX_RECORD - RECORD_ROOM:
         raise MessageFormatError(f"the record has {size} bytes, and Kafka takes {MAX_RECORD - RECORD_ROOM}")
+
+
+def size_of(value: bytes | None, key: bytes | None, headers: Sequence[tuple[str, bytes | None]]) -> int:
+    """Return the bytes of a record at most."""
+    texts = sum(len(name.encode()) + len(text or b"") + 10 for name, text in headers)
+    return len(value or b"") + len(key or b"") + texts
 
 
 class KafkaSource:

@@ -33,6 +33,7 @@ FOREVER: Final = 0xFFFFFFFF  # seconds of a session that does not expire
 REFUSED: Final = 0x80  # smallest reason of a refusal
 AT_LEAST_ONCE: Final = 1  # quality of service
 WINDOW: Final = 100  # publications without an answer; the library looks at all of them for each further one
+SHARED: Final = "$share/"  # beginning of a filter whose messages go to one of several subscribers
 NOTHING: Final = "spanwire/nothing"  # a filter that nobody subscribes to
 MAX_WAITING: Final = 10_000  # messages in the inbox; MQTT holds back only those of quality of service 1 and 2
 MAX_REASON: Final = 300  # characters of an error
@@ -86,9 +87,13 @@ class MqttConnection(aiomqtt.Client):  # type: ignore[misc]
         self._disconnected.add_done_callback(self._on_lost)
 
     async def subscribe_to(self, topic: str) -> None:
-        """Subscribe with quality of service 1. Raises `JmsError` for a refusal."""
+        """Subscribe with quality of service 1, without our own publications. Raises `JmsError` for a refusal.
+
+        MQTT 5, 3.8.3.1, forbids the option for a shared subscription.
+        """
+        wishes = SubscribeOptions(qos=AT_LEAST_ONCE, noLocal=not topic.startswith(SHARED))
         with self.translated():
-            (reason,) = await self.subscribe(topic, options=SubscribeOptions(qos=AT_LEAST_ONCE))
+            (reason,) = await self.subscribe(topic, options=wishes)
         if reason.value >= REFUSED:
             raise JmsError(f"{self.place.shown} refuses the subscription to {topic}: {reason}")
 

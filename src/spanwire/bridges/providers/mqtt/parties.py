@@ -30,13 +30,27 @@ class MqttSource:
         self._source: Final[Source] = source
         self._machine: Final = Machine()
         self._received: list[MQTTMessage] = []  # without an acknowledgement
+        self._last: MQTTMessage | None = None  # the last message that the bridge has received
 
     async def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
-        """Receive messages without an acknowledgement."""
+        """Receive messages without an acknowledgement.
+
+        A source whose filter matches its own dead letters passes over them: they would go round for ever.
+        """
         packets = await self._connection.inbox.take(max_messages, max_bytes, wait_s)
+        wanted = [packet for packet in packets if not self._is_own_dead_letter(packet)]
+        holds_none = not self._received
         self._received += packets
+        if wanted:
+            self._last = wanted[-1]
+        elif holds_none:  # no acknowledgement follows, and without one the broker's credit would run out
+            await self.acknowledge()
         now_ms = self._machine.now().wall_ms
-        return [bridge_message(packet, now_ms) for packet in packets]
+        return [bridge_message(packet, now_ms) for packet in wanted]
+
+    def _is_own_dead_letter(self, packet: MQTTMessage) -> bool:
+        note = (ORIGIN, str(self._source.destination))
+        return packet.topic.endswith(SUFFIX) and note in getattr(packet.properties, "UserProperty", ())
 
     async def acknowledge(self) -> None:
         """Acknowledge all received messages, and wait until the broker has read that."""
@@ -46,8 +60,8 @@ class MqttSource:
 
     async def dead_letter(self, cause: str) -> None:
         """Publish the last message with the cause to the topic ``NAME.DLQ``, and acknowledge it."""
-        assert self._received, "a dead letter was received before"
-        last = self._received[-1]
+        last = self._last
+        assert last is not None, "a dead letter was received before"
         copy = Properties(PacketTypes.PUBLISH)
         for name in COPIED:
             value = getattr(last.properties, name, None)

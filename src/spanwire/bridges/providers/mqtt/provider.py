@@ -7,7 +7,7 @@ from typing import Final
 from spanwire.bridges.model.definition import Source, Target
 from spanwire.bridges.model.provider_description import MAX_CREDIT, ProviderDescription
 from spanwire.bridges.ports import LocalTransaction, MessageSource, MessageTarget, XaSource, XaTarget
-from spanwire.bridges.providers.mqtt.connection import MqttConnection, address_of
+from spanwire.bridges.providers.mqtt.connection import SHARED, MqttConnection, address_of
 from spanwire.bridges.providers.mqtt.parties import MqttSource, MqttTarget
 from spanwire.model.destination import Destination
 from spanwire.model.errors import ConfigurationError, IllegalStateError
@@ -30,7 +30,6 @@ DESCRIPTION: Final = ProviderDescription(
 )
 NO_TRANSACTIONS: Final = "MQTT has no transactions"
 WILDCARDS: Final = ("#", "+")
-SHARED: Final = "$share/"
 TARGET_CREDIT: Final = 20  # messages that the broker may send to a target, which subscribes to nothing
 
 

@@ -146,6 +146,8 @@ class StompConnection:
             self._lose("the broker closed it")
         except OSError as error:
             self._lose(short_reason(error))
+        except Exception as error:  # noqa: BLE001 - a source whose reader has ended must not look like an empty one
+            self._lose(f"a frame cannot be read: {error}")
 
     def _take(self, frame: Frame) -> None:
         if frame.command == MESSAGE:

@@ -10,7 +10,14 @@ import jpype
 from spanwire.documents.spelling import suggestion
 
 # The heap bounds batches and prefetched messages; signals are for Python, and nothing here has a screen.
-OPTIONS: Final = ("-Xmx512m", "-Xrs", "-Djava.awt.headless=true", "-XX:+UseSerialGC")
+# An entry of a directory must not bring serialized Java objects, because reading them runs code of the jars.
+OPTIONS: Final = (
+    "-Xmx512m",
+    "-Xrs",
+    "-Djava.awt.headless=true",
+    "-XX:+UseSerialGC",
+    "-Dcom.sun.jndi.ldap.object.trustSerialData=false",
+)
 APIS: Final = ("javax.jms", "jakarta.jms")  # JMS 1.1 and 2.0, and 3.0 and later
 INTEGERS: Final = {"int": 1 << 31, "long": 1 << 63, "short": 1 << 15, "byte": 1 << 7}
 BOXED: Final = {

@@ -34,6 +34,7 @@ from spanwire.protocols.primitive_map import UNBOUNDED, decode_map, decode_strea
 
 GROUP: Final = "JMSXGroupID"
 SEQUENCE: Final = "JMSXGroupSeq"
+MAX_NAME: Final = 60  # characters of a name in an error
 RESERVED: Final = ("JMSX", "JMS_")  # properties of the provider itself
 KINDS: Final = (("Text", TEXT), ("Bytes", BYTES), ("Map", MAP), ("Stream", STREAM), ("Object", OBJECT))
 OBJECT_FAULT: Final = "an ObjectMessage would have to be deserialized to leave its virtual machine, which is not done"
@@ -72,19 +73,20 @@ class MessageReader:
 
     def read(self, message: Java) -> tuple[Header, list[bytes]]:
         """Return header and blobs of a received message."""
-        properties, group, sequence = _properties(message)
         kind = next((kind for java, kind in self._kinds if isinstance(message, java)), PLAIN)
         fault = OBJECT_FAULT if kind == OBJECT else None
         try:
             body = self._body(message, kind)
         except MessageFormatError as error:
             body, fault = None, str(error)
+        properties, group, sequence, damage = encoded_properties(message)
         reply = message.getJMSReplyTo()
         header = {
             "id": _text(message.getJMSMessageID()) or "",
             "kind": kind,
             "null": body is None,
             "fault": fault,
+            "property_fault": damage,
             "correlation": _text(message.getJMSCorrelationID()),
             "type": _text(message.getJMSType()),
             "reply": None if reply is None else self._names(reply),
@@ -124,20 +126,34 @@ class MessageReader:
                 return values
 
 
-def _properties(message: Java) -> tuple[bytes, str | None, int]:
-    """Return the encoded properties, the group and the position in the group."""
+def encoded_properties(message: Java) -> tuple[bytes, str | None, int, str | None]:
+    """Return the encoded properties, the group, the position in the group, and the fault of a property without a form.
+
+    An error would let the broker deliver the message again without end; with a fault the message is a dead letter.
+    """
+    fault = None
     values: dict[str, PropertyValue] = {}
     group, sequence = None, 0
     names = message.getPropertyNames()
     while names.hasMoreElements():
         name = str(names.nextElement())
+        if name not in (GROUP, SEQUENCE) and name.startswith(RESERVED):
+            continue
+        try:
+            typed = _typed(message.getObjectProperty(name))
+        except MessageFormatError as error:
+            fault = f"the property {name[:MAX_NAME]}: {error}"
+            continue
         if name == GROUP:
-            group = _text(message.getStringProperty(name))
+            group = _text(typed[1])
         elif name == SEQUENCE:
-            sequence = int(message.getIntProperty(name))
-        elif not name.startswith(RESERVED):
-            values[name] = _typed(message.getObjectProperty(name))
-    return encode_map(values) if values else b"", group, sequence
+            sequence = typed[1] if isinstance(typed[1], int) else 0
+        else:
+            values[name] = typed
+    try:
+        return encode_map(values) if values else b"", group, sequence, fault
+    except MessageFormatError as error:
+        return b"", group, sequence, str(error)
 
 
 def _typed(value: Java) -> PropertyValue:

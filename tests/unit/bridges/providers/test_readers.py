@@ -1,0 +1,157 @@
+"""Readers of the providers at damaged messages, and sources that meet their own dead letters."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from types import SimpleNamespace
+from typing import Any, Final
+
+import pytest
+from paho.mqtt.client import MQTTMessage
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+from paho.mqtt.subscribeoptions import SubscribeOptions
+
+from spanwire.bridges.model.definition import ConnectionFactory, Source
+from spanwire.bridges.providers.addresses import Place
+from spanwire.bridges.providers.dead_letters import CAUSE, ORIGIN
+from spanwire.bridges.providers.inbox import Inbox
+from spanwire.bridges.providers.kafka.connecting import address_of
+from spanwire.bridges.providers.kafka.parties import MAX_RECORD, KafkaReceiver, KafkaSender
+from spanwire.bridges.providers.mqtt.connection import MqttConnection
+from spanwire.bridges.providers.mqtt.parties import MqttSource
+from spanwire.bridges.providers.stomp.connection import StompConnection
+from spanwire.model.destination import TOPIC, Destination
+from spanwire.model.errors import JmsError
+
+WAIT_S: Final = 10.0
+PLACE: Final = Place("stomp://h", "h", 61613, False, "", {}, None, None)
+
+
+def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(asyncio.wait_for(scenario(), WAIT_S))
+
+
+class Consumer:
+    """A consumer of the library at a record whose header is no UTF-8."""
+
+    async def getmany(self, **_: object) -> dict[object, list[object]]:
+        raise UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte")
+
+
+def kafka_receiver(**parts: Any) -> KafkaReceiver:
+    """A receiver without a cluster."""
+    receiver = object.__new__(KafkaReceiver)
+    source = Source(ConnectionFactory("kafka://host"), Destination(TOPIC, "T"), subscription="group")
+    values = {"_source": source, "_place": address_of(source.factory), "_credit": 1, "_waiting": 0, "inbox": Inbox()}
+    for name, value in {**values, **parts}.items():
+        setattr(receiver, name, value)
+    return receiver
+
+
+def test_a_kafka_source_at_a_record_that_cannot_be_decoded_fails_with_a_reason() -> None:
+    async def scenario() -> None:
+        receiver = kafka_receiver(_consumer=Consumer())
+        await receiver._read()
+        with pytest.raises(JmsError, match=r"kafka://host: topic://T: .*invalid start byte"):
+            receiver.inbox.check()
+
+    run(scenario)
+
+
+def test_the_library_takes_dead_letters_of_any_record_that_a_broker_takes() -> None:
+    async def scenario() -> None:
+        source = Source(ConnectionFactory("kafka://host"), Destination(TOPIC, "T"), subscription="group")
+        sender = KafkaSender(source, "transaction")
+        assert len(sender.producer._serialize(None, b"x" * 2 * MAX_RECORD, [])[1]) == 2 * MAX_RECORD
+        await sender.close()
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(("size", "has_cause"), [(10, True), (MAX_RECORD - 1_100, False), (2 * MAX_RECORD, False)])
+def test_a_dead_letter_of_kafka_without_room_for_its_cause_goes_as_it_is(
+    size: int, has_cause: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    last = SimpleNamespace(topic="T", key=None, value=b"x" * size, headers=(("name", b"text"),))
+    topic, record = kafka_receiver(_last=last).dead_record("refused")
+    assert (topic, record["value"], record["headers"][0]) == ("T.DLQ", last.value, ("name", b"text"))
+    assert ((CAUSE, b"refused") in record["headers"]) is has_cause
+    assert ("has no room for its cause: refused" in caplog.text) is not has_cause
+
+
+def test_a_stomp_source_at_a_frame_that_cannot_be_read_fails_with_a_reason() -> None:
+    async def scenario() -> None:
+        reader: Any = SimpleNamespace(read=lambda _: Consumer().getmany())
+        writer: Any = SimpleNamespace(transport=SimpleNamespace(abort=lambda: None))
+        connection = StompConnection(PLACE, reader, writer)
+        await connection._read()
+        with pytest.raises(JmsError, match="stomp://h was lost: a frame cannot be read"):
+            connection.inbox.check()
+
+    run(scenario)
+
+
+class Mqtt:
+    """A connection of MQTT that has received packets."""
+
+    def __init__(self, *packets: MQTTMessage) -> None:
+        self.inbox: Final[Inbox[MQTTMessage]] = Inbox()
+        self.acknowledged: Final[list[str]] = []
+        self.published: Final[list[str]] = []
+        for packet in packets:
+            self.inbox.put(packet, len(packet.payload))
+
+    async def acknowledge(self, packets: list[MQTTMessage]) -> None:
+        self.acknowledged.extend(packet.topic for packet in packets)
+
+    async def publish_all(self, topic: str, packets: list[tuple[bytes, Properties]]) -> None:
+        self.published.append(topic)
+
+
+def packet(topic: str, origin: str | None = None) -> MQTTMessage:
+    message = MQTTMessage(1, topic.encode())
+    message.qos, message.payload = 1, b"body"
+    message.properties = Properties(PacketTypes.PUBLISH)
+    if origin is not None:
+        message.properties.UserProperty = [(CAUSE, "no"), (ORIGIN, origin)]
+    return message
+
+
+@pytest.mark.parametrize("name", ["a/#", "$share/group/a/#"])
+def test_a_source_of_mqtt_passes_over_its_own_dead_letters_alone(name: str) -> None:
+    source = Source(ConnectionFactory("mqtt://host"), Destination(TOPIC, name))
+    own, other = packet("a/b.DLQ", f"topic://{name}"), packet("a/b.DLQ", "topic://elsewhere")
+
+    async def scenario() -> None:
+        alone: Any = Mqtt(own)
+        assert await MqttSource(alone, source).receive(10, 1_000, 1.0) == []
+        assert alone.acknowledged == ["a/b.DLQ"]  # at once, because no batch does it
+        mixed: Any = Mqtt(packet("a/c"), other, own)
+        party = MqttSource(mixed, source)
+        assert len(await party.receive(10, 1_000, 1.0)) == 2
+        assert mixed.acknowledged == []
+        await party.dead_letter("no")
+        assert (mixed.published, mixed.acknowledged) == (["a/b.DLQ.DLQ"], ["a/c", "a/b.DLQ", "a/b.DLQ"])
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(("name", "is_without_own"), [("a/#", True), ("$share/group/a/#", False)])
+def test_a_subscription_of_mqtt_asks_for_no_own_publications(
+    name: str, is_without_own: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[SubscribeOptions] = []
+
+    async def subscribe(_: object, topic: str, options: SubscribeOptions) -> list[Any]:
+        asked.append(options)
+        return [SimpleNamespace(value=1)]
+
+    async def scenario() -> None:
+        connection = MqttConnection(ConnectionFactory("mqtt://host"), None, False, 10)
+        await connection.subscribe_to(name)
+
+    monkeypatch.setattr(MqttConnection, "subscribe", subscribe)
+    run(scenario)
+    assert [(one.QoS, one.noLocal) for one in asked] == [(1, is_without_own)]
