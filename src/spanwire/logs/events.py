@@ -42,6 +42,9 @@ EVENTS: Final[dict[str, dict[str, str]]] = {
     "bridges.running.replies": {
         "the reply %s to %s is lost: %s": "bridge-reply-lost",
     },
+    "bridges.running.runner": {
+        "bridge %s: unexpected error in %s: %s (%s:%d); please report it": "bridge-unexpected-error",
+    },
     "broker.advisories.advisory_topics": {
         "connection %s is ended: %s": "connection-ended",
     },

@@ -142,6 +142,21 @@ def test_a_message_makes_a_file_and_a_repeated_one_the_same_file(tmp_path: Path)
     assert (path.name, path.read_text()) == ("ID-1", "text 1")
 
 
+def test_long_ids_that_differ_in_their_ends_make_different_files(tmp_path: Path) -> None:
+    target = OpenFileTarget(FileTarget(str(tmp_path), "", "Override"))
+    messages = [BridgeMessage("ID:" + "x" * 300 + end, TEXT, Content(end), 1) for end in "ab"]
+    asyncio.run(target.send(messages))
+    paths = list(tmp_path.iterdir())
+    assert sorted(path.read_text() for path in paths) == ["a", "b"]
+    assert {len(path.name) for path in paths} == {200}
+
+
+def test_a_message_without_an_id_needs_a_file_name(tmp_path: Path) -> None:
+    target = OpenFileTarget(FileTarget(str(tmp_path), "", "Override"))
+    with pytest.raises(PartlySentError, match="has no id, so fileName must name its file"):
+        asyncio.run(target.send([BridgeMessage("", TEXT, Content("a"), 1)]))
+
+
 @pytest.mark.parametrize("name", ["../up", "/etc/x", ".hidden", "a\nb", "", "x" * 300])
 def test_a_header_chooses_no_other_directory(tmp_path: Path, name: str) -> None:
     target = OpenFileTarget(FileTarget(str(tmp_path / "out"), "${header.name}", "Override"))

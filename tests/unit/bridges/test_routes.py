@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from dataclasses import replace
 from typing import Final
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spanwire.bridges.engine.dialogue import Action, Event, Receive, Send
 from spanwire.bridges.engine.route_processor import CAUSE, RouteProcessor
 from spanwire.bridges.engine.route_state import RouteState
 from spanwire.bridges.model.message import BridgeMessage
@@ -254,3 +256,90 @@ def test_the_oldest_group_is_completed_when_the_state_is_full(monkeypatch: pytes
     plan = processor.process([message(1, "a", k="x"), message(2, "b", k="y")], Time(0.0, 1), state)
     assert [one.content.neutral_body() for one in plan.sends[0]] == [b"a"]
     assert list(state.groups) == [(1, "y")]
+
+
+def test_each_part_of_a_message_has_an_id_of_its_own() -> None:
+    steps = (
+        "{multicast: {steps: [{pipeline: {steps: [{split: {tokenize: ','}}, " + TO + "]}}, "
+        "{pipeline: {steps: [{split: {tokenize: ','}}, " + TO + "]}}]}}"
+    )
+    world = RouteWorld(route(steps), [message(1, "a,b")])
+    world.play()
+    assert [one.message_id for one in world.sent[0]] == ["ID:1-1", "ID:1-2", "ID:1-2.1", "ID:1-2.2"]
+
+
+def test_groups_that_one_message_completes_have_different_ids() -> None:
+    steps = "{split: {tokenize: ','}}, " + GATHER.replace("header: k", "simple: '${body}'") % "completionSize: 2"
+    world = RouteWorld(route(steps, "near:queue:D"), [message(1, "a,b"), message(2, "a,b")])
+    world.play()
+    assert [one.message_id for one in world.sent[0]] == ["ID:2-1-group1", "ID:2-2-group1"]
+
+
+def test_messages_without_an_id_are_not_taken_for_one_another() -> None:
+    messages = [BridgeMessage("", TEXT, Content(key, {"k": (STRING_VALUE, key)}), 100) for key in "ab"]
+    definition = route("{idempotentConsumer: {header: k}}, " + TO)
+    world = RouteWorld(definition, messages[:1])
+    world.play()
+    again = RouteWorld(definition, messages[1:])
+    again.kept.extend(world.kept)
+    again.play()
+    assert again.texts() == ["b"]
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_a_corrected_message_passes_after_its_key_failed_without_a_dead_letter_endpoint(is_refused: bool) -> None:
+    steps = "{idempotentConsumer: {header: k}}, {setHeader: {name: JMSPriority, simple: '${header.p}'}}, " + TO
+    world = RouteWorld(route(steps), [message(1, k="x", p="6" if is_refused else "high"), message(2, k="x", p="7")])
+    world.poisonous = frozenset({"ID:1"} if is_refused else ())
+    world.play()
+    assert (world.texts(), [one.message_id for one in world.dead]) == (["text 2"], ["ID:1"])
+
+
+def test_a_group_is_complete_by_time_while_messages_never_cease() -> None:
+    definition = route(GATHER % "completionTimeout: 1000", "near:queue:D")
+    definition = replace(definition, batch=replace(definition.batch, size=1))
+    world = RouteWorld(definition, [message(number, str(number), k=str(number)) for number in range(100)])
+    perform = world.perform
+
+    def steady(action: Action, outcome: str) -> Event:
+        assert not (isinstance(action, Receive) and not world.pending), "the source was quiet"
+        return perform(action, outcome)
+
+    world.perform = steady  # type: ignore[method-assign]
+    with pytest.raises(AssertionError, match="the source was quiet"):
+        world.play(seconds=0.1)
+    assert world.texts()[:2] == ["0", "1"] and len(world.texts()) > 80
+
+
+def test_a_complete_group_ends_a_batch_that_waits_for_more() -> None:
+    definition = route(GATHER % "completionTimeout: 1500", "near:queue:D")
+    world = RouteWorld(definition, [message(1, "a", k="x")])
+    world.play()  # ends while the group waits
+    waiting = replace(definition, batch=replace(definition.batch, quiet_ms=60_000))
+    again = RouteWorld(waiting, [message(2, "b", k="y")])
+    again.kept.extend(world.kept)
+    again.play(seconds=0.2)
+    assert again.texts()[0] == "a" and again.now < 10
+
+
+def test_a_batch_whose_parts_are_too_many_is_taken_singly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spanwire.bridges.engine.route_processor.MAX_PLANNED", 4)
+    world = RouteWorld(route("{split: {tokenize: ','}}, " + TO), [message(number, "a,b,c") for number in range(4)])
+    sizes: list[int] = []
+    perform = world.perform
+
+    def measured(action: Action, outcome: str) -> Event:
+        sizes.extend([len(action.messages)] if isinstance(action, Send) else [])
+        return perform(action, outcome)
+
+    world.perform = measured  # type: ignore[method-assign]
+    world.play()
+    assert (sizes, len(world.sent[0])) == ([3, 3, 3, 3], 12)
+
+
+def test_a_long_key_is_remembered_as_its_hash() -> None:
+    messages = [message(number, key[-1], k=key) for number, key in enumerate("x" * 5_000 + end for end in "aba")]
+    world = RouteWorld(route("{idempotentConsumer: {header: k}}, " + TO), messages)
+    world.play()
+    assert world.texts() == ["a", "b"]
+    assert max(len(change.key) for changes in world.kept for change in changes.changes) <= 1_000

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
+import pytest
+
 from spanwire.bridges.engine.machine import BridgeMachine
 from spanwire.bridges.model.definition import BridgeDefinition, Quality
 from spanwire.bridges.model.message import BridgeMessage
@@ -25,6 +27,7 @@ class FakeLink:
         self._calls = calls
         self.is_lost = False
         self.refusal = ""
+        self.defect: Exception | None = None
         self.poisonous: tuple[str, ...] = ()
 
     async def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
@@ -43,6 +46,9 @@ class FakeLink:
         for index, message in enumerate(messages):
             if message.message_id in self.poisonous:
                 raise MessageRefusedError(index, "too large")
+        if self.defect is not None:
+            defect, self.defect = self.defect, None
+            raise defect
         if self.refusal:
             reason, self.refusal = self.refusal, ""
             raise JmsError(reason)
@@ -102,6 +108,24 @@ def test_a_batch_is_sent_and_acknowledged_and_a_stop_ends_the_wait() -> None:
         assert stage.states == ["starting", "running", "stopped"]
 
     asyncio.run(scenario())
+
+
+def test_an_unexpected_error_fails_the_batch_with_one_line_and_ends_no_other_bridge(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scenario() -> None:
+        stage = Stage(definition(interval_ms=1), [text_messages(1), text_messages(1)])
+        stage.link.defect = ValueError("a\nb")
+        task = asyncio.create_task(stage.runner.run())
+        await stage.until_idle()
+        stage.runner.stop()
+        await task
+        assert stage.states == ["starting", "running", "retrying", "running", "stopped"]
+        assert stage.runner.machine.last_error == "ValueError: a\\u000ab"
+
+    asyncio.run(scenario())
+    (line,) = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert line.startswith("bridge orders: unexpected error in Send: ValueError: a\\u000ab (test_runner.")
 
 
 def test_a_transaction_is_committed() -> None:

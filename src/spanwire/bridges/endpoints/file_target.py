@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import re
 from pathlib import Path
@@ -64,7 +65,7 @@ class OpenFileTarget:
     def _path(self, message: BridgeMessage) -> Path:
         """Return the path of a message. A name from a header leads to no other directory."""
         if self._name is None:
-            return self._directory / UNSAFE.sub("-", message.message_id)[:MAX_NAME]
+            return self._directory / _name_of(message.message_id)
         name = shown(self._name(message))
         if not name or name[0] == "." or "/" in name or not name.isprintable() or len(name.encode()) > MAX_NAME:
             raise MessageFormatError(f"{name[:60]!r} is no name of a file")
@@ -87,6 +88,16 @@ class OpenFileTarget:
             file.flush()
             os.fsync(file.fileno())
         new.replace(path)
+
+
+def _name_of(message_id: str) -> str:
+    if not message_id:
+        raise MessageFormatError("the message has no id, so fileName must name its file")
+    name = UNSAFE.sub("-", message_id)
+    if len(name) <= MAX_NAME:
+        return name
+    digest = hashlib.sha256(message_id.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{name[: MAX_NAME - len(digest) - 1]}-{digest}"  # ids may differ in their ends alone
 
 
 def _octets(message: BridgeMessage) -> bytes:

@@ -45,6 +45,12 @@ def copy_of(message: BridgeMessage) -> BridgeMessage:
     return _with_headers(message, BridgeMessage(message.message_id, message.kind, message.content, message.size))
 
 
+def with_id(message: BridgeMessage, suffix: str) -> BridgeMessage:
+    """Return a copy whose id has a suffix, for targets that know messages by their ids; no id stays none."""
+    message_id = f"{message.message_id}-{suffix}" if message.message_id else ""
+    return _with_headers(message, BridgeMessage(message_id, message.kind, message.content, message.size))
+
+
 def with_text(message: BridgeMessage, text: str | None) -> BridgeMessage:
     """Return a copy with a text as its body. Raises `MessageFormatError` for properties that cannot be decoded."""
     body = None if text is None else text.encode("utf-8", "replace")

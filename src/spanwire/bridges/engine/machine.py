@@ -50,7 +50,7 @@ from spanwire.bridges.engine.dialogue import (
     Stop,
     Wait,
 )
-from spanwire.bridges.engine.route_processor import MessageAtFaultError
+from spanwire.bridges.engine.route_processor import BatchTooLargeError, MessageAtFaultError
 from spanwire.bridges.engine.route_work import RouteWork
 from spanwire.bridges.engine.states import ENDS, FALLIBLE, INTERRUPTIBLE, BridgeState, Phase
 from spanwire.bridges.model.definition import BridgeDefinition
@@ -146,8 +146,14 @@ class BridgeMachine:
             return self._on_refused(event, now)
         if isinstance(event, DeadLettered):
             self.counters.dead_letters += 1
-            return self._on_batch_over(now)
+            return self._on_dead_lettered(now)
         return self._on_step_done(event, now)
+
+    def _on_dead_lettered(self, now: Time) -> list[Action]:
+        actions = self._on_batch_over(now)
+        if self._work is None or not self._work.keeps_state:
+            return actions
+        return self._disconnect()  # the state in memory has the refused message, the stored state has not
 
     def _on_link_event(
         self, event: Connected | Recovered | Disconnected | Elapsed | Interrupted, now: Time
@@ -277,6 +283,8 @@ class BridgeMachine:
             return True
         if self._goal is not BridgeState.RUNNING or limits.quiet_ms is None or self._singly > 0:
             return True
+        if self._work is not None and self._work.due_s(now) == 0.0:  # a group does not wait for the batch
+            return True
         if limits.quiet_ms == FOREVER:
             return self._ends_when_empty and not is_growing
         return now.monotonic >= self._last_arrival + limits.quiet_ms / 1000
@@ -298,6 +306,9 @@ class BridgeMachine:
             work.begin(self._batch, now)
         except MessageAtFaultError as error:
             return self._refuse(error.index, str(error), now)
+        except BatchTooLargeError:
+            self._singly = len(self._batch)
+            return self._disconnect()
         return self._next_step(now)
 
     def _on_refused(self, event: Refused, now: Time) -> list[Action]:

@@ -34,6 +34,7 @@ from spanwire.bridges.model.route_definition import RouteDefinition, keeps_state
 from spanwire.model.environment import Time
 from spanwire.model.errors import MessageFormatError
 from spanwire.model.message_view import STRING_VALUE
+from spanwire.model.units import MIB
 from spanwire.routes.model import (
     APPENDED_IDS,
     Choice,
@@ -55,6 +56,8 @@ from spanwire.routes.model import (
 
 CAUSE: Final = "dlqDeliveryFailureCause"  # ActiveMQ's property with the cause of a dead letter
 MAX_CAUSE: Final = 500  # characters
+MAX_PLANNED: Final = 20_000  # messages to send for one batch; what a batch of more than one message makes beyond is not
+MAX_PLANNED_BYTES: Final = 64 * MIB  # planned at once, nor beyond so many bytes: the batch is taken singly then
 
 
 class MessageAtFaultError(MessageFormatError):
@@ -63,6 +66,10 @@ class MessageAtFaultError(MessageFormatError):
     def __init__(self, index: int, reason: str) -> None:
         super().__init__(reason)
         self.index: Final[int] = index
+
+
+class BatchTooLargeError(Exception):
+    """A batch makes more messages than are planned at once, and must be taken one message at a time."""
 
 
 @dataclass(slots=True)
@@ -74,11 +81,20 @@ class Plan:
     changes: Changes = field(default_factory=lambda: Changes([], []))
     not_before: float = 0.0
     dead_letters: int = 0
+    messages: int = 0
+    size: int = 0  # bytes of these messages
+
+    @property
+    def is_full(self) -> bool:
+        """Return True if another message must not be planned."""
+        return self.messages >= MAX_PLANNED or self.size >= MAX_PLANNED_BYTES
 
     def take(self, outcome: Outcome) -> None:
         """Add the outcome of a message."""
         for target, message in outcome.sends:
             self.sends.setdefault(target, []).append(message)
+            self.size += message.size
+        self.messages += len(outcome.sends)
         self.lines += outcome.lines
         self.changes.changes.extend(outcome.changes)
         self.not_before = max(self.not_before, outcome.not_before)
@@ -97,6 +113,7 @@ class RouteProcessor:
         self._dead_letters: Final[int | None] = definition.dead_letters
         self._gathering: Final[list[GatherOperation]] = []
         self._numbers = 0
+        self._splits = 0
         self.batch_limit: int | None = None  # messages that throttles let pass at once
         self.keeps_state: Final[bool] = keeps_state(definition.steps)
         self._operations: Final[Operations] = self._operations_of(definition.steps)
@@ -104,25 +121,32 @@ class RouteProcessor:
     def process(self, batch: list[BridgeMessage], now: Time, state: RouteState) -> Plan:
         """Return the plan for a batch, and change the state. Messages of stored batches pass without an effect.
 
+        The plan has the groups that are complete by time, too: a source that is never quiet delays none.
+        After an error the caller takes up the stored state again, except for a batch of one message at fault.
+
         Raises:
             MessageAtFaultError: a message is at fault, and there is no endpoint for dead letters.
+            BatchTooLargeError: the batch must be taken one message at a time.
         """
         plan = Plan()
         for index, message in enumerate(batch):
-            if self.keeps_state and storable(message.message_id) in state.recent:
+            if self.keeps_state and message.message_id and storable(message.message_id) in state.recent:
                 continue
+            if index and plan.is_full:
+                raise BatchTooLargeError
             outcome = Outcome(now, state)
             try:
                 run(self._operations, copy_of(message), outcome)
             except MessageFormatError as error:
+                outcome.roll_back()
                 if self._dead_letters is None:
                     raise MessageAtFaultError(index, str(error)) from None
-                outcome.roll_back()
                 outcome.dead = [(message, str(error))]
             self._take(outcome, plan)
             self._make_room(plan, now, state)
+        self._expire(plan, now, state)
         if self.keeps_state:
-            ids = [storable(message.message_id) for message in batch]
+            ids = [storable(message.message_id) for message in batch if message.message_id]
             plan.changes.recent.extend(ids)
             state.remember(ids)
         return plan
@@ -130,12 +154,15 @@ class RouteProcessor:
     def expire(self, now: Time, state: RouteState) -> Plan:
         """Return the plan for the groups that are complete by time, and change the state."""
         plan = Plan()
+        self._expire(plan, now, state)
+        return plan
+
+    def _expire(self, plan: Plan, now: Time, state: RouteState) -> None:
         for operation in self._gathering:
             for (number, key), group in list(state.groups.items()):
                 deadline_ms = operation.deadline_ms(group.first_ms)
                 if number == operation.number and deadline_ms is not None and deadline_ms <= now.wall_ms:
                     self._complete(operation, key, now, state, plan)
-        return plan
 
     def deadline_ms(self, state: RouteState) -> int | None:
         """Return the time at which the next group is complete, in milliseconds since 1970; None without one."""
@@ -169,9 +196,12 @@ class RouteProcessor:
     def _make_room(self, plan: Plan, now: Time, state: RouteState) -> None:
         """Complete the oldest groups while the state is full."""
         while state.is_full:
-            number, key = min(state.groups, key=lambda at: state.groups[at].first_ms)
-            operation = next(one for one in self._gathering if one.number == number)
-            self._complete(operation, key, now, state, plan)
+            operations = {operation.number: operation for operation in self._gathering}
+            known = (at for at in state.groups if at[0] in operations)
+            oldest = min(known, key=lambda at: state.groups[at].first_ms, default=None)
+            if oldest is None:  # the store refuses a state with groups of other steps
+                return
+            self._complete(operations[oldest[0]], oldest[1], now, state, plan)
 
     def _complete(self, operation: GatherOperation, key: str, now: Time, state: RouteState, plan: Plan) -> None:
         outcome = Outcome(now, state)
@@ -216,7 +246,8 @@ class RouteProcessor:
         if isinstance(step, To):
             return self._send(step.endpoint)
         if isinstance(step, SplitBody):
-            return SplitOperation(step, self._inner(step.steps, step.is_branch))
+            self._splits += 1
+            return SplitOperation(self._splits, step, self._inner(step.steps, step.is_branch))
         assert isinstance(step, Idempotent), step
         number = self._next_number()
         return IdempotentOperation(number, value_of(step.key), step.size, self._inner(step.steps, step.is_branch))

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from spanwire.bridges.engine.changed_messages import copy_of, storable, text_of, typed, with_property, with_text
+from spanwire.bridges.engine.changed_messages import (
+    copy_of,
+    storable,
+    text_of,
+    typed,
+    with_id,
+    with_property,
+    with_text,
+)
 from spanwire.bridges.engine.message_values import WRITERS, Condition, Value, set_header
 from spanwire.bridges.engine.route_state import (
     Change,
@@ -27,6 +36,7 @@ from spanwire.routes.model import JOINED, JSON_ARRAY, LATEST, TOKENIZE, Gather, 
 from spanwire.routes.simple import shown
 
 MAX_PARTS: Final = 10_000  # messages that split makes of one; more would exceed a batch's memory
+MAX_KEY: Final = 1_000  # characters of a key that is remembered; a longer one is remembered as its hash
 MAX_LINE: Final = 1_000  # characters of a line of the step log
 ALL: Final = "[*]"
 
@@ -219,8 +229,13 @@ class SendOperation:
 
 @dataclass(frozen=True, slots=True)
 class SplitOperation:
-    """Makes a message of each part of the body."""
+    """Makes a message of each part of the body.
 
+    The parts of the route's first split have the id of the message with ``-1``, ``-2`` and so on; those of split
+    ``number`` with ``-NUMBER.1`` and so on, so that no two parts of a message have one id.
+    """
+
+    number: int
     step: SplitBody
     inner: Operations | None
 
@@ -229,7 +244,10 @@ class SplitOperation:
         parts = _parts(self.step, text_of(message) or "")
         if len(parts) > MAX_PARTS:
             raise MessageFormatError(f"split makes {len(parts)} messages, more than {MAX_PARTS}")
-        messages = [with_text(message, part) for part in parts]
+        prefix = "" if self.number == 1 else f"{self.number}."
+        messages = [
+            with_id(with_text(message, part), f"{prefix}{position}") for position, part in enumerate(parts, start=1)
+        ]
         if self.inner is None:
             return messages
         for part in messages:
@@ -272,7 +290,7 @@ class GatherOperation:
         outcome.change(Completed(self.number, key))
         before = len(outcome.changes), len(outcome.sends), len(outcome.lines)
         try:
-            run(self.following, combined(self.step, messages), outcome)
+            run(self.following, with_id(combined(self.step, messages), f"group{self.number}"), outcome)
         except MessageFormatError as error:
             outcome.roll_back(*before)
             outcome.dead += [(message, str(error)) for message in messages]
@@ -364,7 +382,8 @@ def combined(step: Gather, messages: list[BridgeMessage]) -> BridgeMessage:
 def _key(value: object) -> str:
     if value is None or value == "":
         raise MessageFormatError("the message has no key for aggregate or idempotentConsumer")
-    return storable(shown(value))
+    key = storable(shown(value))
+    return key if len(key) <= MAX_KEY else f"sha256:{hashlib.sha256(key.encode()).hexdigest()}"
 
 
 def _parts(step: SplitBody, text: str) -> list[str]:

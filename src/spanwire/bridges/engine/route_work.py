@@ -53,6 +53,11 @@ class RouteWork:
         """Take up the stored state."""
         self._state = RouteState() if state is None else state
 
+    @property
+    def keeps_state(self) -> bool:
+        """Return True if the route remembers messages beyond a batch."""
+        return self._processor.keeps_state
+
     def due_s(self, now: Time) -> float | None:
         """Return the seconds until the next group is complete by time; None without one."""
         deadline_ms = self._processor.deadline_ms(self._state)
@@ -63,6 +68,7 @@ class RouteWork:
 
         Raises:
             MessageAtFaultError: a message cannot pass the steps.
+            BatchTooLargeError: the batch must be taken one message at a time.
         """
         plan = self._processor.process(batch, now, self._state) if batch else self._processor.expire(now, self._state)
         self._plan = plan

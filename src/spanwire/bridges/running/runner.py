@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import traceback
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Final
 
 from spanwire.bridges.engine.dialogue import (
@@ -52,8 +54,10 @@ from spanwire.bridges.running.tracing import BridgeNotes
 from spanwire.bridges.xa.xa_link import XaLink
 from spanwire.model.environment import Time
 from spanwire.model.errors import SpanwireError
+from spanwire.model.text import escaped
 
 ENDED: Final = (BridgeState.STOPPED, BridgeState.FAILED)
+MAX_REASON: Final = 500  # characters of an unexpected error
 
 logger = logging.getLogger(__name__)
 
@@ -157,6 +161,20 @@ class BridgeRunner:
             if self._notes is not None:
                 self._notes.failed(type(error).__name__)
             return Failed(str(error))
+        except Exception as error:  # noqa: BLE001 - of a library, or a defect: no end of the other bridges
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            reason = f"{type(error).__name__}: {escaped(str(error))[:MAX_REASON]}"
+            logger.error(
+                "bridge %s: unexpected error in %s: %s (%s:%d); please report it",
+                self.machine.name,
+                type(action).__name__,
+                reason,
+                Path(where.filename).name,
+                where.lineno or 0,
+            )
+            if self._notes is not None:
+                self._notes.failed(type(error).__name__)
+            return Failed(reason)
 
     async def _use(self, action: Action) -> Event:
         """Perform an action that needs the link."""
