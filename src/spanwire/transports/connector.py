@@ -51,6 +51,7 @@ class TransportConnector:
         self.accepted = 0  # connections since the start
         self.refused = 0  # connections over a limit since the start
         self._factories: dict[str, ConnectionFactory] = {}
+        self._sessions: Tunnel | None = None  # of clients over HTTP
         self._context: ServerContext | None = None
         self._admission: Final = admission
         self._listener: socket.socket | None = None
@@ -165,6 +166,7 @@ class TransportConnector:
         protocol = self.settings.protocol
         tunnel_class = cast("type[Tunnel]", registry.load(registry.HTTP_TUNNEL))
         tunnel = tunnel_class(self._admission, factories[protocol], turn, self.settings.maximum_connections)
+        self._sessions = tunnel
 
         def connection(settings: ConnectionSettings, now: Time) -> ProtocolConnection:
             host = host_of(settings.remote_address)
@@ -180,6 +182,11 @@ class TransportConnector:
         if self._listener is not None:
             self._listener.close()
             self._listener = None
+
+    def end_sessions(self) -> None:
+        """End the sessions of clients over HTTP, which outlive their sockets."""
+        if self._sessions is not None:
+            self._sessions.stop()
 
     def open_transports(self) -> list[StreamTransport]:
         """Return the transports of accepted connections."""

@@ -76,6 +76,17 @@ def test_a_registry_has_limits() -> None:
     asyncio.run(crowd())
 
 
+def test_a_malformed_header_is_refused_without_a_word_of_it() -> None:
+    async def answer() -> bytes:
+        reader = asyncio.StreamReader()
+        reader.feed_data(b"GET / HTTP/1.1\r\nHost: h\r\nAuthorization : Basic c2VjcmV0\r\n\r\n")
+        return await RegistryServer()._answer(reader)
+
+    head, _, body = asyncio.run(answer()).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400 ")
+    assert body == b"the request is no HTTP, or its head is too long"
+
+
 def test_an_agent_registers_and_asks_over_a_socket() -> None:
     async def scenario() -> list[str]:
         server, port = RegistryServer(), free_port()

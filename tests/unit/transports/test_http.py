@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import tracemalloc
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from spanwire.protocols.openwire.codec import _marshallers as wire
 from spanwire.protocols.openwire.codec.wire_format import WireFormatPreferences, wire_format_info
+from spanwire.service.administration.connector_operations import ConnectorOperations
+from spanwire.transports.base import ConnectorSettings
+from spanwire.transports.connector import TransportConnector
 from spanwire.transports.http.connection import (
     BODY_SECONDS,
     IDLE_SECONDS,
@@ -20,6 +24,7 @@ from spanwire.transports.http.connection import (
     MAX_UNREAD_ANSWERS,
 )
 from spanwire.transports.http.session import TunnelSession
+from spanwire.transports.http.tunnel import Tunnel
 from tests.support.http_dialogue import HttpClient, HttpStage, request, text_of
 
 QUEUE = wire.ActiveMQQueue(physical_name="TEST.FOO")
@@ -389,6 +394,54 @@ def test_other_requests_are_refused_in_one_line(method: str, name: str | None, s
     assert answer[1].count(b"\n") == (0 if method == "HEAD" else 1)
     assert len(stage.reports) == 1
     assert stage.tunnel.session_count == 1
+
+
+@pytest.mark.parametrize("method", ["HEAD", "GET", "POST", "OPTIONS"])
+@pytest.mark.parametrize("header", [{"Origin": "null"}, {"Origin": "http://broker"}, {"Sec_Fetch_Site": "same-origin"}])
+def test_pages_in_browsers_are_refused_even_of_the_broker_s_own_name(method: str, header: dict[str, str]) -> None:
+    stage = HttpStage()
+    stage.logged_in()
+    socket = stage.socket()
+    answer = socket.asks(method, "ID:client-1" if method != "HEAD" else "new", KEEP_ALIVE, **header)
+    assert answer is not None and answer[0] == 403
+    assert socket.is_closed
+    assert stage.tunnel.session_count == 1
+
+
+def test_a_malformed_header_is_refused_without_a_word_of_it() -> None:
+    stage = HttpStage()
+    socket = stage.socket()
+    socket.sends(b"GET / HTTP/1.1\r\nHost: h\r\nAuthorization : Basic c2VjcmV0\r\n\r\n")
+    assert socket.answer() == (400, b"the request is no HTTP\n")
+    assert stage.reports == ["the request is no HTTP"]
+
+
+def test_an_operator_who_stops_a_connector_ends_its_sessions_and_their_messages_go_back() -> None:
+    stage = HttpStage()
+    settings = ConnectorSettings("http", "http", "127.0.0.1", 8080, "openwire")
+    connector = TransportConnector(settings, stage.admission)
+    connector.serve(connector._tunnel({"openwire": stage._make}, stage.turn))
+    stage.tunnel = cast("Tunnel", connector._sessions)
+    client = stage.logged_in()
+    produces(client, "kept")
+    consumes(client)
+    assert texts([client.receives(wire.MessageDispatch)]) == ["kept"]
+    client.writer.vanishes()
+    client.reader.vanishes()
+    assert stage.tunnel.session_count == 1
+
+    async def stop() -> None:
+        operations = ConnectorOperations([connector], cast("Any", None), cast("Any", None))
+        await operations.stop({"connectors": ["http"]})
+
+    asyncio.run(stop())
+    stage.settle()
+    assert stage.tunnel.session_count == 0
+    tcp = stage.world.connect()
+    consumer_id = wire.ConsumerId(connection_id=tcp.connection_id, session_id=1, value=1)
+    tcp.sends(wire.ConsumerInfo(consumer_id=consumer_id, destination=QUEUE, prefetch_size=10))
+    stage.world.settle()
+    assert [(message.content or b"")[4:] for message in tcp.dispatched()] == [b"kept"]
 
 
 def test_a_second_reader_of_a_session_is_refused() -> None:

@@ -26,6 +26,7 @@ MAX_CLIENTS: Final = 100  # sockets at a time; each has one request
 REQUEST_SECONDS: Final = 5.0  # seconds for a whole request
 READ_BYTES: Final = 16 * 1024
 MAX_BODY: Final = 64 * 1024  # bytes of a body, which is ignored
+MALFORMED: Final = "the request is no HTTP, or its head is too long"  # h11's texts show the line, with its password
 
 Reply = tuple[int, str]
 
@@ -137,7 +138,7 @@ class RegistryServer:
                 else:
                     return b""
         except h11.RemoteProtocolError as error:
-            return _reply(connection, (error.error_status_hint, str(error)))
+            return _reply(connection, (error.error_status_hint, MALFORMED))
         headers = dict(request.headers)
         service = headers.get(b"service", b"").decode("utf-8", "replace")
         target, method = request.target.decode("ascii", "replace"), request.method.decode("ascii")

@@ -60,6 +60,7 @@ class ConnectorOperations:
                 transport.close()
                 if index % CLOSED_PER_TURN == 0:
                     await asyncio.sleep(0)
+            connector.end_sessions()
         await self._closed(chosen)
         return [connector_row(connector) for connector in chosen]
 

@@ -44,6 +44,7 @@ ENDED_SESSION: Final = "the session has ended"
 REASONS: Final = {
     200: b"OK",
     400: b"Bad Request",
+    403: b"Forbidden",
     404: b"Not Found",
     405: b"Method Not Allowed",
     408: b"Request Timeout",
@@ -54,6 +55,12 @@ REASONS: Final = {
     501: b"Not Implemented",
     503: b"Service Unavailable",
 }
+MALFORMED: Final = "the request is no HTTP"  # h11's own texts show lines of the request, with their passwords
+MALFORMED_REASONS: Final = {
+    431: f"the head of the request is longer than {MAX_HEADERS} bytes",
+    501: "the only Transfer-Encoding is chunked",
+}
+PAGE_HEADERS: Final = (b"origin", b"sec-fetch-site")  # browsers send one of them with each POST, programs neither
 CLIENT_ID: Final = b"clientid"  # the header, as h11 writes it
 SESSION_METHODS: Final = (b"GET", b"POST")
 METHODS: Final = "GET, HEAD, OPTIONS, POST"
@@ -218,7 +225,8 @@ class HttpConnection:
                     break
                 self._take(event, now)
         except h11.RemoteProtocolError as error:
-            self._break_off(RefusedRequest(error.error_status_hint, f"the request is no HTTP: {error}"), now)
+            status = error.error_status_hint
+            self._break_off(RefusedRequest(status, MALFORMED_REASONS.get(status, MALFORMED)), now)
 
     def _take(self, event: Any, now: Time) -> None:
         try:
@@ -240,6 +248,8 @@ class HttpConnection:
         self._request = request
         self._is_head = request.method == b"HEAD"
         self._body = bytearray()
+        if any(_header(request, name) for name in PAGE_HEADERS):
+            raise RefusedRequest(403, "pages in browsers may not use this connector; a ws connector has an allow-list")
         self._session = self._found(request)
         self._body_limit = MAX_BODY_WITHOUT_SESSION if self._session is None else self._session.text_limit
         self._deadline = now.monotonic + min(BODY_SECONDS, self._settings.login_timeout)

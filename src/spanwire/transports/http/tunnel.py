@@ -50,6 +50,11 @@ class Tunnel:
         """Return the connection for a new socket."""
         return HttpConnection(self, settings, report, now)
 
+    def stop(self) -> None:
+        """End all sessions; received commands are processed first, and unacknowledged messages go back."""
+        for session in list(self._sessions.values()):
+            session.leave()
+
     # The methods of Sessions and SessionOwner.
 
     def now(self) -> Time:
