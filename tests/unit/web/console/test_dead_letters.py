@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 from xml.etree import ElementTree
 
 from starlette.testclient import TestClient
 
+from spanwire.management.browsing import QueueBrowsing
+from spanwire.model.destination import Destination
+from spanwire.model.message import Message
 from spanwire.selector.parser import parse_selector
 from spanwire.web.console.pages.classic_addresses import REDIRECTS
 from spanwire.web.console.pages.dead_letters import (
+    CAUSE,
     MAX_GROUPS,
     MAX_IDS,
     MAX_LOOKED,
+    MAX_START,
+    NO_CAUSE,
     groups_of,
     is_dead_letter_queue,
     selector_of,
 )
 from spanwire.web.routes import application
+from tests.support.dialogue.broker_dialogue import Stage
 from tests.support.fake_broker_link import FakeBrokerLink, destination
 
 HOST = "http://127.0.0.1:8161"
@@ -36,14 +44,51 @@ def test_letters_whose_causes_differ_by_a_number_are_one_group() -> None:
     expired = [letter(f"expired at {number}", "queue://B", 100 - number) for number in range(10, 13)]
     first, second, third = groups_of([letter(None), *expired, letter("refused"), letter("refused", "topic://T")])
     assert (first.title, first.count, first.oldest_ms, first.newest_ms) == ("expired at 10", 3, 88, 90)
-    assert first.selector == "dlqDeliveryFailureCause LIKE 'expired at %' ESCAPE '\\'"
+    assert first.selector.startswith("(dlqDeliveryFailureCause LIKE 'expired at 0%' ESCAPE '\\' OR ")
     assert dict(second.origins) == {"queue://A": 1, "topic://T": 1}
     assert (third.title, third.selector) == ("no cause is known", "dlqDeliveryFailureCause IS NULL")
 
 
 def test_each_selector_of_a_group_is_one() -> None:
-    for start in ("", "it's 100", "50%_\\", "x"):
-        parse_selector(selector_of(start))
+    for cause in (None, "", "it's 100", "it's", "%_\\50", "50%_\\", "x" * 1_000):
+        parse_selector(selector_of(cause))
+
+
+def test_the_selector_of_a_group_chooses_its_messages_and_no_others() -> None:
+    long = "x" * MAX_START
+    causes = [
+        "",
+        "no",
+        "no 7",
+        "no 8 of",
+        "not",
+        "no_",
+        "4 of 5",
+        "40",
+        "it's",
+        long,
+        long + "y",
+        long + "5",
+        long[1:],
+        None,
+    ]
+    stage = Stage()
+    producer = stage.peer("p")
+    for cause in causes:
+        producer.sends("queue://Q", "x", properties={} if cause is None else {CAUSE: cause})
+    browsing = QueueBrowsing(stage.broker, _unread)
+    groups = groups_of([letter(cause) for cause in causes])
+    assert sum(group.count for group in groups) == len(causes)
+    assert sorted(group.count for group in groups if group.count > 1) == [2, 2, 3]
+    for group in groups:
+        found = asyncio.run(browsing.browse({"destination": "Q", "selector": group.selector}))["messages"]
+        assert isinstance(found, list)
+        shown = [one["properties"].get(CAUSE) or NO_CAUSE for one in found]
+        assert sorted(shown) == sorted(group.causes.elements())
+
+
+async def _unread(destination: Destination, sequences: list[int]) -> list[Message | None]:
+    return [None for _ in sequences]
 
 
 def test_letters_of_an_origin_are_chosen_by_their_ids() -> None:

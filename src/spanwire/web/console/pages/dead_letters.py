@@ -1,8 +1,9 @@
 """The dead-letter page: messages of dead-letter queues in groups by cause, origin or age, to work on them together.
 
 The broker writes the cause into a property of each dead letter. Its text up to the first digit makes the group, so
-causes that differ by a number alone are one group, and a selector chooses exactly its messages. No selector knows the
-origin, so a group of one origin is chosen by the ids of its messages.
+causes that differ by a number alone are one group, and a selector chooses exactly its messages: those whose cause is
+the same text, or goes on with a digit, or begins with the same `MAX_START` characters. No selector knows the origin, so
+a group of one origin is chosen by the ids of its messages.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ NAMES: Final = re.compile(
     r"queue://(ActiveMQ\.)?DLQ(\..*)?", re.DOTALL
 )  # ActiveMQ's names, for queues before a restart
 DIGIT: Final = re.compile(r"[0-9]")
+DIGITS: Final = "0123456789"
+MAX_START: Final = 100  # characters of a cause that a group is made by; a selector has them ten times
 NO_CAUSE: Final = "no cause is known"
 MORE: Final = "others"
 BY_CAUSE: Final = "cause"
@@ -127,8 +130,8 @@ def _group(message: Mapping[str, object], by: str, now_ms: int) -> tuple[str, st
     if by == BY_AGE:
         return _age(message, now_ms)
     cause = _cause(message)
-    key = "" if cause is None else DIGIT.split(cause, 1)[0]
-    return key, cause or NO_CAUSE, selector_of(key)
+    selector = selector_of(cause)
+    return selector, cause or NO_CAUSE, selector
 
 
 def _age(message: Mapping[str, object], now_ms: int) -> tuple[str, str, str]:
@@ -158,12 +161,25 @@ def chosen(ids: Sequence[str]) -> str:
     return f"JMSMessageID IN ({quoted})" if len(ids) > 1 else f"JMSMessageID = {quoted}"
 
 
-def selector_of(start: str) -> str:
-    """Return the selector for causes that begin with a text; empty for messages without a cause."""
-    if not start:
+def selector_of(cause: str | None) -> str:
+    """Return the selector for the messages in the group of a cause, or for those without one."""
+    if cause is None:
         return f"{CAUSE} IS NULL"
-    escaped = start.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_").replace("'", "''")
-    return f"{CAUSE} LIKE '{escaped}%' ESCAPE '\\'"
+    start = DIGIT.split(cause, maxsplit=1)[0]
+    if len(start) >= MAX_START:
+        return _begins_with(start[:MAX_START])
+    if start == cause:
+        return f"{CAUSE} = {_quoted(cause)}"
+    return "(" + " OR ".join(_begins_with(start + digit) for digit in DIGITS) + ")"
+
+
+def _begins_with(start: str) -> str:
+    escaped = start.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return f"{CAUSE} LIKE {_quoted(escaped + '%')} ESCAPE '\\'"
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
 
 
 def _pending(row: Mapping[str, object]) -> int:
