@@ -20,7 +20,7 @@ from spanwire.selector.parser import parse_selector
 View = dict[str, object]
 ReadStored = Callable[[Destination, list[int]], Awaitable[list[Message | None]]]
 MAX_SHOWN: Final = 400  # messages of one answer; ActiveMQ's maxBrowsePageSize
-MAX_SKIPPED: Final = 100_000  # messages before the first one shown; a list of their sequences takes some 8 MB
+MAX_SKIPPED: Final = 100_000  # messages before the first one shown; their pages are looked at in one turn
 MAX_SCANNED: Final = 10_000  # messages compared with a selector; about 20 MB of sequences and references
 SLICE: Final = 50  # messages read in one turn of the loop
 MAX_OUT: Final = 100  # unacknowledged messages of a queue whose times are compared; bounds the work of a turn
@@ -137,7 +137,7 @@ class QueueBrowsing:
 
     async def _select(self, queue: Queue, parsed: Selector | None, at_most: int, skip: int) -> tuple[list[View], int]:
         values = MessageEvaluationContext(self._broker.formats)
-        pending = queue.oldest(skip + (at_most if parsed is None else MAX_SCANNED))[skip:]
+        pending = queue.oldest(at_most if parsed is None else MAX_SCANNED, skip)
         views: list[View] = []
         scanned = size = 0
         while scanned < len(pending) and len(views) < at_most and size < MAX_BYTES:

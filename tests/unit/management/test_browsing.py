@@ -6,8 +6,10 @@ import asyncio
 
 import pytest
 
+from spanwire.broker.queue.queue import Queue
 from spanwire.management import browsing
 from spanwire.management.browsing import QueueAges, QueueBrowsing
+from spanwire.model.destination import QUEUE as QUEUE_KIND
 from spanwire.model.destination import Destination
 from spanwire.model.errors import ConfigurationError, InvalidSelectorError
 from spanwire.model.message import Message
@@ -65,6 +67,17 @@ def test_a_queue_is_browsed_page_by_page_beyond_the_most_of_one_answer() -> None
     assert seen == [0, 400, 800, 1_000]
     assert numbers(found) == []
     assert numbers(look.shows(selector="n > 950", skip=900, limit=1)) == [951]
+
+
+@pytest.mark.parametrize("returned", [0, 3])
+def test_messages_are_skipped_without_a_list_of_them(returned: int) -> None:
+    look = Look(1_000)
+    look.stage.peer("c").consumes(QUEUE, prefetch=returned + 1)
+    queue = look.stage.broker.find_destination(Destination(QUEUE_KIND, "Q"))
+    assert isinstance(queue, Queue)
+    everything = queue.oldest(2_000)
+    for skip in (0, 1, 49, 50, 51, 127, 128, 500, 990, 1_000, 2_000):
+        assert queue.oldest(10, skip) == everything[skip : skip + 10]
 
 
 def test_users_who_may_only_look_see_no_bodies_unless_the_configuration_shows_them() -> None:

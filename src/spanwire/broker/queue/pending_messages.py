@@ -408,17 +408,28 @@ class PendingMessages:
                     if reference is not None and 0 < reference.sequence <= through:
                         store.note_redelivery(destination, reference.sequence, reference.redelivery_count)
 
-    def oldest(self, limit: int) -> list[tuple[int, Message | None]]:
-        """Return the ``limit`` oldest messages: the sequence of each and, if in memory, the message."""
+    def oldest(self, limit: int, skip: int) -> list[tuple[int, Message | None]]:
+        """Return sequence and, if in memory, message of ``limit`` messages behind the ``skip`` oldest ones.
+
+        Whole pages are skipped without a look at their messages.
+        """
         messages: list[tuple[int, Message | None]] = []
+        left = skip
         for pending_list in self.lists:
-            for page in pending_list.snapshot(limit - len(messages)):
+            for page in pending_list.snapshot(left + limit - len(messages)):
+                if page.live <= left and not page.returned:
+                    left -= page.live
+                    continue
                 paged_out = page.paged_out
                 if paged_out is not None:
                     messages.extend(_paged_out_view(paged_out))
                 for item in [*page.items, *page.returned]:
                     if item is not None:
                         messages.append((item.sequence, item.message))
+                if left > 0:
+                    skipped = min(left, len(messages))
+                    del messages[:skipped]
+                    left -= skipped
         return messages[:limit]
 
 

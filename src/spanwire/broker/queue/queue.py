@@ -456,9 +456,13 @@ class Queue(QueueBase):
         """Return True while pages are read, pending lists are scanned, or messages return."""
         return self.pending.is_reading() or self._context.is_scheduled(self) or self.is_held
 
-    def oldest(self, limit: int) -> list[tuple[int, Message | None]]:
-        """Return the ``limit`` oldest pending messages: the sequence of each and, if in memory, the message."""
-        return self.pending.oldest(limit)
+    def oldest(self, limit: int, skip: int = 0) -> list[tuple[int, Message | None]]:
+        """Return ``limit`` pending messages behind the ``skip`` oldest ones.
+
+        Returns:
+            the sequence of each message and, if it is in memory, the message
+        """
+        return self.pending.oldest(limit, skip)
 
     def out(self, at_most: int) -> list[MessageReference]:
         """Return at most ``at_most`` messages in flight, without an acknowledgement so far."""
