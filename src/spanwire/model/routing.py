@@ -71,6 +71,14 @@ class DestinationCounts:
         else:
             counts[name] = before + 1
 
+    def shrink(self, most: int) -> None:
+        """Keep the ``most`` destinations with most messages; ``others`` counts those of the others from now on."""
+        counts = self.by_name
+        if len(counts) <= most:
+            return
+        for name in sorted(counts, key=counts.__getitem__, reverse=True)[most:]:
+            self.others += counts.pop(name)
+
 
 class Refusals:
     """Counts a bridge's refused messages by reason; a queue may ask several times about the same message.

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from spanwire.broker.policy.policy_entry import BridgePolicy, PolicyEntry, QueuePolicy
 from spanwire.broker.policy.policy_map import PolicyMap
+from spanwire.broker.ports import WRITE
 from spanwire.cli.network.network import beyond
 from spanwire.cli.process.status import counted
 from spanwire.model.destination import parse_destination
 from spanwire.model.routing import MAX_COUNTED, NetworkFilter
 from spanwire.network.bridge.bridge import NetworkBridge
-from spanwire.network.bridge.bridge_statistics import BridgeStatistics, LinkCounts
+from spanwire.network.bridge.bridge_statistics import MAX_KEPT, BridgeStatistics, LinkCounts
 from spanwire.network.connector.link import accepted_view
 from spanwire.network.demand.bridge_settings import BridgeSettings
 from tests.support.network_dialogue import Link, Network
+from tests.support.recording_authorizer import RecordingAuthorizer
 
 Q = "queue://Q"
 T = "topic://T"
@@ -69,6 +71,35 @@ def test_counts_by_destination_are_bounded() -> None:
         ("outbound", "queue://R.0", 2),
         ("outbound", None, 2),
     )
+
+
+def test_a_refused_message_of_a_duplex_link_is_not_counted() -> None:
+    network = Network()
+    a, b = network.site("A"), network.site("B", authorizer=RecordingAuthorizer(("anonymous", WRITE, Q)))
+    link = network.link(a, b, BridgeSettings(name="twin", duplex=True))
+    b.client().consumes(Q)
+    network.settles()
+    a.client().sends(Q, "refused")
+    network.settles()
+    assert bridge_of(link).statistics().sent == 1
+    assert b.acceptor.links["twin@A"].counts.rows() == []
+
+
+def test_a_closed_duplex_link_keeps_its_largest_counts() -> None:
+    network = Network()
+    a, b = network.site("A"), network.site("B")
+    network.link(a, b, BridgeSettings(name="twin", duplex=True))
+    network.settles()
+    accepted = b.acceptor.links["twin@A"]
+    for number in range(MAX_KEPT + 9):
+        for _ in range(1 + (number > 8)):
+            accepted.counts.inbound.count(parse_destination(f"queue://R.{number}"))
+    assert accepted.bridge is not None
+    accepted.bridge.leave("it is over", network.now)
+    rows = accepted.counts.rows()
+    assert (len(rows), rows[0], rows[-1]) == (
+        MAX_KEPT + 1, ("inbound", "queue://R.9", 2), ("inbound", None, 9),
+    )  # fmt: skip
 
 
 def test_a_message_that_its_target_has_seen_is_held_back_by_its_path() -> None:

@@ -294,6 +294,16 @@ def test_a_link_shows_its_messages_by_destination() -> None:
     assert posted({"type": "search", "mbean": f"{place},*"}, VERA, link)["value"] == [name]
 
 
+def test_a_pattern_finds_the_destinations_of_links_only_if_it_has_their_direction() -> None:
+    link = peopled()
+    link.answers["link-destinations"] = []
+    for mbean in ("*:*", "org.apache.activemq:type=Broker,*"):
+        assert posted({"type": "search", "mbean": mbean}, VERA, link)["status"] == 200
+    assert link.count("link-destinations") == 0
+    posted({"type": "search", "mbean": "org.apache.activemq:type=Broker,direction=*,*"}, VERA, link)
+    assert link.count("link-destinations") == 1
+
+
 def test_an_added_network_connector_is_answered_with_its_name() -> None:
     link = peopled()
     link.answers["network-add"] = [{"name": "NC", "uri": "tcp://h:1", "state": "connecting"}]

@@ -6,6 +6,8 @@ from typing import Final
 
 from spanwire.model.routing import DestinationCounts, Refusals
 
+MAX_KEPT: Final = 50  # destinations of a direction whose counts a closed duplex link keeps; a peer chooses the names
+
 
 class LinkCounts:
     """Counts by destination of one link, for all of its successive bridges.
@@ -24,6 +26,11 @@ class LinkCounts:
         """Note a bridge; later ones change nothing."""
         if self.began == 0.0:
             self.began = monotonic
+
+    def shrink(self) -> None:
+        """Keep the largest counts of a link that is closed."""
+        self.outbound.shrink(MAX_KEPT)
+        self.inbound.shrink(MAX_KEPT)
 
     def rows(self) -> list[tuple[str, str | None, int]]:
         """Return direction, destination and number of messages; the destination is None for all further ones."""

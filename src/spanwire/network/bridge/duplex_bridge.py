@@ -75,6 +75,7 @@ class AcceptedLink:
             self.bridge = None
             self.reason = reason
             self.changed_at = now.monotonic
+            self.counts.shrink()
         self._earlier.add(bridge.statistics())
 
     def statistics(self) -> BridgeStatistics:

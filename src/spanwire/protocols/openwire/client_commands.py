@@ -143,6 +143,7 @@ class ClientCommands(wire.CommandVisitor):
         if message.tail_start - message.properties_start > SUSPECT_OCTETS:
             self._check_properties(message, transaction_id)
         done = self._broker.send(self.state, message, transaction_id, token, self.now)
+        self._count_received(message)
         if token == NO_TOKEN:
             return
         self._in_window = 0
@@ -150,12 +151,15 @@ class ClientCommands(wire.CommandVisitor):
         if done:
             self.answer(token)
 
-    def _note_forwarded(self, message: Message) -> None:
-        """Note the deliveries of a bridge's message by other brokers, and count the message of a duplex link."""
-        message.redelivery_count = delivered_before(self._message_format, message)
+    def _count_received(self, message: Message) -> None:
+        """Count a message of a duplex link that the broker took."""
         received = self.state.received
         if received is not None:
             received.count(message.destination)
+
+    def _note_forwarded(self, message: Message) -> None:
+        """Note the deliveries of a bridge's message by other brokers."""
+        message.redelivery_count = delivered_before(self._message_format, message)
 
     def _check_properties(self, message: Message, transaction_id: AnyTransactionId | None) -> None:
         try:

@@ -58,11 +58,13 @@ class Bean:
 class Family:
     """All beans whose names have the properties ``keys`` beside those of the broker.
 
-    ``load`` gets the call and the name of the broker's bean.
+    ``load`` gets the call and the name of the broker's bean. A pattern finds a family of very many beans only if it has
+    the property ``named``.
     """
 
     keys: frozenset[str]
     load: Callable[[Call, str], Awaitable[list[Bean]]]
+    named: str = ""
 
 
 async def _connectors(call: Call, broker: str) -> list[Bean]:
@@ -332,8 +334,8 @@ async def _stores(call: Call, broker: str) -> list[Bean]:
     ]
 
 
-def _family(load: Callable[[Call, str], Awaitable[list[Bean]]], *keys: str) -> Family:
-    return Family(frozenset({*BROKER_KEYS, *keys}), load)
+def _family(load: Callable[[Call, str], Awaitable[list[Bean]]], *keys: str, named: str = "") -> Family:
+    return Family(frozenset({*BROKER_KEYS, *keys}), load, named)
 
 
 ENDPOINT: Final = ("destinationType", "destinationName", "endpoint", "clientId")
@@ -357,6 +359,7 @@ FAMILIES: Final = (
         "direction",
         "destinationType",
         "destinationName",
+        named="direction",
     ),
     _family(_jms_bridges, "connector", "jmsConnectors"),
     _family(_branches, "transactionType", "xid"),

@@ -216,7 +216,7 @@ async def _beans(call: Call, pattern: Pattern) -> list[Bean]:
     broker = await broker_bean(call)
     beans = [broker] if pattern.may_match(frozenset(BROKER_KEYS)) else []
     for family in FAMILIES:
-        if pattern.may_match(family.keys):
+        if pattern.may_match(family.keys) and (not family.named or family.named in pattern.keys):
             beans += await family.load(call, broker.name)
     return beans
 
