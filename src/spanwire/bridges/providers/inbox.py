@@ -8,13 +8,17 @@ from typing import Final, Generic, TypeVar
 
 from spanwire.model.errors import JmsError
 
+MAX_OCTETS: Final = (
+    64 * 1024 * 1024
+)  # octets of waiting messages at which a reader pauses; a credit alone bounds no memory
+
 T = TypeVar("T")
 
 
 class Inbox(Generic[T]):
     """Messages that have arrived and are not taken yet. The broker's credit bounds their number.
 
-    ``octets`` are the octets of all messages, so that a reader can pause.
+    ``octets`` are the octets of all messages, so that a reader can pause at `MAX_OCTETS`.
     """
 
     def __init__(self) -> None:

@@ -16,11 +16,12 @@ from paho.mqtt.subscribeoptions import SubscribeOptions
 from spanwire.bridges.model.definition import ConnectionFactory, Source
 from spanwire.bridges.providers.addresses import Place
 from spanwire.bridges.providers.dead_letters import CAUSE, ORIGIN
-from spanwire.bridges.providers.inbox import Inbox
+from spanwire.bridges.providers.inbox import MAX_OCTETS, Inbox
 from spanwire.bridges.providers.kafka.connecting import address_of
 from spanwire.bridges.providers.kafka.parties import MAX_RECORD, KafkaReceiver, KafkaSender
 from spanwire.bridges.providers.mqtt.connection import MqttConnection
 from spanwire.bridges.providers.mqtt.parties import MqttSource
+from spanwire.bridges.providers.stomp import connection as stomp_connection
 from spanwire.bridges.providers.stomp.connection import StompConnection
 from spanwire.model.destination import TOPIC, Destination
 from spanwire.model.errors import JmsError
@@ -89,6 +90,68 @@ def test_a_stomp_source_at_a_frame_that_cannot_be_read_fails_with_a_reason() -> 
         await connection._read()
         with pytest.raises(JmsError, match="stomp://h was lost: a frame cannot be read"):
             connection.inbox.check()
+
+    run(scenario)
+
+
+def test_a_stomp_source_pauses_at_a_full_inbox_except_for_receipts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stomp_connection, "MAX_OCTETS", 10)
+    frames = [
+        b"MESSAGE\nmessage-id:1\nsubscription:s\ndestination:/queue/Q\n\n0123456789\0",
+        b"RECEIPT\nreceipt-id:r1\n\n\0",
+    ]
+
+    async def scenario() -> None:
+        reader = asyncio.StreamReader()
+        writer: Any = SimpleNamespace(transport=SimpleNamespace(abort=lambda: None))
+        connection = StompConnection(PLACE, reader, writer)
+        reading = asyncio.create_task(connection._read())
+        for frame in frames:
+            reader.feed_data(frame)
+            while not len(connection.inbox):
+                await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert len(reader._buffer) == len(frames[1])  # type: ignore[attr-defined]
+        _, receipt = connection.receipt()
+        await receipt
+        assert len(await connection.inbox.take(1, 100, 0)) == 1
+        reading.cancel()
+
+    run(scenario)
+
+
+def test_a_write_to_a_silent_broker_ends_when_the_connection_counts_as_lost() -> None:
+    async def scenario() -> None:
+        async def ignore(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            reader._transport.pause_reading()  # type: ignore[attr-defined]
+            peers.append(writer)
+
+        peers: list[asyncio.StreamWriter] = []
+        server = await asyncio.start_server(ignore, "127.0.0.1", 0)
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        connection = StompConnection(PLACE, reader, writer)
+        writing = asyncio.create_task(connection.write([b"x" * 32_000_000]))
+        while not connection._writes:
+            await asyncio.sleep(0)
+        connection._lose("the broker was silent")
+        with pytest.raises(JmsError, match="stomp://h was lost: the broker was silent"):
+            await writing
+        for peer in peers:
+            peer.transport.abort()
+        server.close()
+
+    run(scenario)
+
+
+def test_mqtt_drops_messages_without_a_guarantee_by_their_octets() -> None:
+    async def scenario() -> None:
+        connection = MqttConnection(ConnectionFactory("mqtt://host"), None, False, 10)
+        connection.inbox.octets = MAX_OCTETS
+        first, second = packet("a"), packet("b")
+        first.qos = 0
+        for one in (first, second):
+            connection._on_message(None, None, one)
+        assert [one.topic for one in await connection.inbox.take(10, 100, 0)] == ["b"]
 
     run(scenario)
 

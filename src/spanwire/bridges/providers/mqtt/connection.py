@@ -22,7 +22,7 @@ from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from spanwire.bridges.model.definition import ConnectionFactory
 from spanwire.bridges.providers.addresses import Place, Scheme, context_of, place_of
-from spanwire.bridges.providers.inbox import Inbox
+from spanwire.bridges.providers.inbox import MAX_OCTETS, Inbox
 from spanwire.model.errors import ConfigurationError, JmsError
 
 SCHEMES: Final = {"mqtt": Scheme(1883, False), "mqtts": Scheme(8883, True)}
@@ -172,7 +172,7 @@ class MqttConnection(aiomqtt.Client):  # type: ignore[misc]
         super()._on_connect(client, userdata, flags, reason_code, properties)
 
     def _on_message(self, client: Any, userdata: Any, message: MQTTMessage) -> None:
-        if message.qos == 0 and len(self.inbox) >= MAX_WAITING:
+        if message.qos == 0 and (len(self.inbox) >= MAX_WAITING or self.inbox.octets >= MAX_OCTETS):
             if not self._drops:
                 logger.warning(
                     "%s: messages of quality of service 0 come too fast, and some are lost", self.place.shown

@@ -8,7 +8,7 @@ import ssl
 from typing import Final
 
 from spanwire.bridges.providers.addresses import Place
-from spanwire.bridges.providers.inbox import Inbox
+from spanwire.bridges.providers.inbox import MAX_OCTETS, Inbox
 from spanwire.client.io.environment import short_reason
 from spanwire.model.errors import AuthenticationError, JmsError
 from spanwire.protocols.stomp.codec.codec import FrameDecoder
@@ -19,6 +19,7 @@ CONNECT_S: Final = 30.0  # seconds for connection and login
 CLOSE_S: Final = 2.0  # seconds; a broker that is silent must not hold up the next attempt
 BEAT_MS: Final = 10_000  # milliseconds between two heart-beats
 SILENT_BEATS: Final = 2.5  # intervals without a byte after which the broker counts as lost
+ROOM_S: Final = 0.01  # seconds between two looks for room in the inbox
 READ_BYTES: Final = 256 * 1024
 MAX_ERROR: Final = 300  # characters of a broker's error
 RABBITMQ: Final = "RabbitMQ"  # beginning of the header `server`
@@ -40,6 +41,7 @@ class StompConnection:
         self._decoder.accept(V1_2)
         self._receipts: Final[dict[str, asyncio.Future[None]]] = {}
         self._last_receipt = 0
+        self._writes = 0  # calls of `write` under way
         self._last_received = 0.0
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -88,13 +90,17 @@ class StompConnection:
 
     async def write(self, frames: list[bytes]) -> None:
         """Write encoded frames; wait while the broker reads too slowly."""
-        for frame in frames:
-            self.inbox.check()
-            self._writer.write(frame)
-            try:
-                await self._writer.drain()
-            except OSError as error:
-                self._lose(short_reason(error))
+        self._writes += 1
+        try:
+            for frame in frames:
+                self.inbox.check()
+                self._writer.write(frame)
+                try:
+                    await self._writer.drain()
+                except OSError as error:
+                    self._lose(short_reason(error))
+        finally:
+            self._writes -= 1
         self.inbox.check()
 
     def receipt(self) -> tuple[str, asyncio.Future[None]]:
@@ -136,7 +142,7 @@ class StompConnection:
 
     async def _read(self) -> None:
         try:
-            while data := await self._reader.read(READ_BYTES):
+            while data := await self._next_octets():
                 self._last_received = asyncio.get_running_loop().time()
                 for frame in self._decoder.feed(data):
                     self._take(frame)
@@ -148,6 +154,17 @@ class StompConnection:
             self._lose(short_reason(error))
         except Exception as error:  # noqa: BLE001 - a source whose reader has ended must not look like an empty one
             self._lose(f"a frame cannot be read: {error}")
+
+    async def _next_octets(self) -> bytes:
+        """Read, but not while the inbox is full.
+
+        Receipts stand behind messages, and a broker that cannot write may read nothing: what waits for the broker goes
+        before the limit.
+        """
+        while self.inbox.octets >= MAX_OCTETS and not self._receipts and not self._writes:
+            await asyncio.sleep(ROOM_S)
+            self._last_received = asyncio.get_running_loop().time()  # the broker is not silent, but unread
+        return await self._reader.read(READ_BYTES)
 
     def _take(self, frame: Frame) -> None:
         if frame.command == MESSAGE:
@@ -174,6 +191,7 @@ class StompConnection:
 
     def _lose(self, reason: str) -> None:
         self._fail(JmsError(f"the connection to {self._place.shown} was lost: {reason}"))
+        self._writer.transport.abort()  # else a `write` would wait for good until a silent broker reads
 
     def _fail(self, error: JmsError) -> None:
         self.inbox.fail(error)
