@@ -81,6 +81,9 @@ def test_a_purge_shows_before_what_it_removes_and_asks(
 
     monkeypatch.setattr("sys.stdin", Terminal("n\n"))
     assert f"{effect}\ngo on? [y/N] " in told("queue", "purge", "PURGED.>", status=1)
+    monkeypatch.undo()
+    assert told("purge", "PURGED.B", "--msgsel", "number = 0", "--reset") == "queue://PURGED.B: 1 messages removed\n"
+    assert json.loads(told("queue", "show", "PURGED.B", "--json"))["enqueued"] == 0
     assert told("queue", "purge", "PURGED.>", "--selector", "number = 1", "--yes").splitlines() == [
         "queue://PURGED.A: removed 1",
         "queue://PURGED.B: removed 1",

@@ -61,6 +61,30 @@ def test_a_browse_shows_the_messages_and_leaves_them(broker: Started) -> None:
     assert told(broker, "consumer", "--destination", "queue://B", "--messageCount", "3", "--quiet")
 
 
+def test_a_browse_prints_the_fields_that_activemqs_browse_prints(broker: Started) -> None:
+    told(broker, "producer", "--destination", "queue://FIELDS.A", "--message", "one", "--messageCount", "1")
+    told(broker, "producer", "--destination", "queue://FIELDS.B", "--message", "two", "--messageCount", "1")
+    done = spanwire(
+        "browse",
+        "--amqurl",
+        broker.broker_url,
+        "--msgsel",
+        "JMSPriority = 4",
+        "--view",
+        "JMSText",
+        "FIELDS.A",
+        "FIELDS.B",
+    )
+    assert done.stdout.splitlines() == [
+        "JMS_BODY_FIELD:JMSText = one", "", "1 messages in queue://FIELDS.A",
+        "JMS_BODY_FIELD:JMSText = two", "", "1 messages in queue://FIELDS.B",
+    ]  # fmt: skip
+    lines = told(broker, "browse", "FIELDS.A", "-Vheader,body")
+    assert "JMS_HEADER_FIELD:JMSDeliveryMode = persistent" in lines
+    assert "JMS_HEADER_FIELD:JMSDestination = FIELDS.A" in lines
+    assert lines[-3:] == ["JMS_BODY_FIELD:JMSText = one", "", "1 messages in queue://FIELDS.A"]
+
+
 def test_many_messages_are_browsed_to_the_end(broker: Started) -> None:
     told(broker, "producer", "--destination", "queue://LONG", "--messageCount", "1200", "--persistent", "false")
     assert told(broker, "browse", "queue://LONG")[-1] == "1200 messages in queue://LONG"
@@ -127,6 +151,7 @@ def test_a_text_from_stomp_cannot_steer_the_terminal(broker: Started) -> None:
         (("consumer", "--durable", "--destination", "topic://T"), "--durable needs --clientId and a topic"),
         (("browse", "topic://T"), "only queues can be browsed"),
         (("producer", "--destination", ""), "empty name"),
+        (("browse", "Q", "-Vheadr"), "-V headr: the groups of fields are header, custom, body"),
         (("producer", "--messageSize", "5", "--message", "x"), "--message and --messageSize name two bodies"),
         (("producer", "--payloadUrl", "file:/nowhere/x"), "file:/nowhere/x: No such file or directory"),
         (("producer", "--payloadUrl", "http://127.0.0.1:x/"), "--payloadUrl http://127.0.0.1:x/: "),

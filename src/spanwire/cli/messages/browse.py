@@ -7,11 +7,13 @@ import base64
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Final
 
 from spanwire.cli.arguments import Parser, placement
 from spanwire.cli.endpoint import DEFAULT_BROKER_URL, connect, destination, endpoint_options
+from spanwire.cli.messages.message_fields import field_lines, read_groups
 from spanwire.cli.running import control_client, named_configuration
 from spanwire.client.messages.message import Message
 from spanwire.logs.lines import local_time
@@ -46,21 +48,44 @@ def run(arguments: Sequence[str]) -> int:
         description="Print the messages of a queue without removing them. Without --brokerUrl and --user, the first "
         "400 pending messages in a running broker of this user; otherwise all messages that the user may read.",
     )
-    parser.add_argument("queue", nargs="?", metavar="QUEUE", help="the queue; the same as --destination")
+    parser.add_argument("queues", nargs="*", metavar="QUEUE", help="queues; one is the same as --destination")
     endpoint_options(parser)
     parser.set_defaults(broker_url=None)
+    parser.add_argument("--amqurl", dest="broker_url", metavar="URL", help="the same as --brokerUrl")
     placement(parser, names_others=True)
     parser.option("selector", "only messages that this SQL-92 expression selects", metavar="EXPRESSION")
-    parser.whole_number("messageCount", "stop after so many messages; 0 for all", 0)
+    parser.add_argument("--msgsel", dest="selector", metavar="EXPRESSION", help="the same as --selector")
+    parser.add_argument(
+        "-V",
+        dest="groups",
+        action="append",
+        default=[],
+        metavar="GROUPS",
+        help="print the fields of these groups as ActiveMQ's browse: header, custom, body",
+    )
+    parser.option("view", "print these fields, such as JMSMessageID,JMSText", metavar="NAMES")
+    parser.whole_number("messageCount", "stop after so many messages of a queue; 0 for all", 0)
     parser.add_argument("--verbose", action="store_true", help="show headers, time, properties and cause of death, too")
     parser.add_argument("--json", action="store_true", help="print each message as a JSON object on a line of its own")
     options = parser.parse(arguments)
-    if options.queue is not None:
-        options.destination = options.queue
-    target = destination(options)
-    if not target.is_queue:
-        raise ConfigurationError("only queues can be browsed")
+    groups = read_groups(options.groups)
+    names = [name.strip() for name in str(options.view).split(",")] if options.view else []
     show = _as_json if options.json else paragraph if options.verbose else described
+    if groups or names:
+        show = partial(field_lines, groups=groups, names=names)
+    targets = []
+    for name in options.queues or [options.destination]:
+        options.destination = name
+        targets.append(destination(options))
+        if not targets[-1].is_queue:
+            raise ConfigurationError("only queues can be browsed")
+    for target in targets:
+        _browse(options, target, show)
+    return 0
+
+
+def _browse(options: argparse.Namespace, target: Destination, show: Callable[[Row], str]) -> None:
+    """Print the messages of one queue, and their number unless a program reads."""
     count = 0
     rows: Iterable[Row]
     rows, words = _browse_locally(options, target) if _is_local(options) else (_received(options, target), "")
@@ -69,7 +94,6 @@ def run(arguments: Sequence[str]) -> int:
         sys.stdout.write(show(row) + "\n")
     if not options.json:
         sys.stdout.write(f"{words or f'{count} messages in {target}'}\n")
-    return 0
 
 
 def _is_local(options: argparse.Namespace) -> bool:

@@ -23,11 +23,15 @@ def run(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("queues", nargs="+", metavar="QUEUE", help="a name, or a pattern such as 'ORDERS.>'")
     parser.option("msgsel", "only messages that this SQL-92 expression selects", metavar="EXPRESSION")
+    parser.add_argument("--reset", action="store_true", help="set the counters of the queues to 0, too")
     placement(parser, names_others=True)
     options = parser.parse(arguments)
     client = control_client(options, PATIENCE_S)
-    for row in _rows(client.ask("purge", destinations=options.queues, selector=options.msgsel)):
+    rows = _rows(client.ask("purge", destinations=options.queues, selector=options.msgsel))
+    for row in rows:
         sys.stdout.write(f"{escaped(str(row['destination']))}: {row['removed']} messages removed\n")
+    if options.reset and rows:
+        client.ask("reset-statistics", destinations=[row["destination"] for row in rows])
     return 0
 
 
