@@ -7,7 +7,15 @@ import asyncio
 import pytest
 
 from spanwire.discovery.agents.http_registry import lookup, request
-from spanwire.discovery.agents.registry_server import MAX_AGE, MAX_CLIENTS, MAX_GROUPS, Registry, RegistryServer
+from spanwire.discovery.agents.registry_server import (
+    FORGET_SECONDS,
+    MAX_AGE,
+    MAX_CLIENTS,
+    MAX_GROUPS,
+    MAX_SERVICES,
+    Registry,
+    RegistryServer,
+)
 from spanwire.discovery.groups.agent_settings import HttpRegistrySettings, parse_agent
 from spanwire.discovery.groups.sightings import MAX_SIGHTINGS
 from spanwire.model.errors import ConfigurationError, JmsError
@@ -85,6 +93,48 @@ def test_a_malformed_header_is_refused_without_a_word_of_it() -> None:
     head, _, body = asyncio.run(answer()).partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 400 ")
     assert body == b"the request is no HTTP, or its head is too long"
+
+
+def test_all_groups_together_have_a_limit() -> None:
+    registry = Registry()
+    for number in range(MAX_SERVICES):
+        assert registry.respond("PUT", f"/{number % 20}", f"tcp://h:{number}", 1.0)[0] == 200
+    assert registry.respond("PUT", "/0", "tcp://h:one-more", 1.0)[0] == 503
+    assert registry.respond("PUT", "/new", URI, 1.0)[0] == 503
+    assert registry.respond("PUT", "/0", "tcp://h:0", 1.0)[0] == 200
+
+
+def test_old_services_are_searched_for_once_a_second() -> None:
+    registry = Registry()
+    query = f"{GROUP}?freshness=9999999999"
+    registry.respond("PUT", GROUP, URI, 1.0)
+    registry.respond("PUT", "/other", URI, MAX_AGE + 0.9)
+    registry.respond("PUT", "/other", URI, MAX_AGE + 1.1)
+    assert registry.respond("GET", query, "", MAX_AGE + 1.1) == (200, f"{URI}\n")
+    registry.respond("PUT", "/other", URI, MAX_AGE + 1.0 + FORGET_SECONDS)
+    assert registry.respond("GET", query, "", MAX_AGE + 1.0 + FORGET_SECONDS) == (200, "")
+
+
+@pytest.mark.parametrize("end", [b"\r\n", b"Transfer-Encoding: chunked\r\n\r\nxyz\r\n"])
+def test_a_head_request_is_refused_without_a_body(end: bytes) -> None:
+    async def scenario() -> bytes:
+        server, port = RegistryServer(), free_port()
+        await server.start("127.0.0.1", port)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"HEAD / HTTP/1.1\r\nHost: h\r\n" + end)
+        answer = await asyncio.wait_for(reader.read(), 10)
+        writer.close()
+        server.stop()
+        return answer
+
+    answer = asyncio.run(scenario())
+    assert answer.startswith(b"HTTP/1.1 40")
+    assert answer.endswith(b"\r\n\r\n")
+
+
+def test_a_host_that_is_no_name_is_told_in_one_line() -> None:
+    with pytest.raises(JmsError, match=r"the registry http://a..b does not answer: .*label"):
+        lookup(HttpRegistrySettings("http://a..b", "a..b", 80))
 
 
 def test_an_agent_registers_and_asks_over_a_socket() -> None:

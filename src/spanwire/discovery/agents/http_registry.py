@@ -146,7 +146,7 @@ def request(settings: HttpRegistrySettings, method: str, service: str = "", quer
         connection.request(method, settings.path + query, headers={"service": service} if service else {})
         answer = connection.getresponse()
         body = answer.read(MAX_LIST_BYTES)
-    except (OSError, http.client.HTTPException) as error:
+    except (OSError, http.client.HTTPException, ValueError) as error:  # UnicodeError for a host like a..b
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
         raise JmsError(f"the registry {settings.url} does not answer: {reason}") from error
     finally:

@@ -20,6 +20,8 @@ from spanwire.model.errors import ConfigurationError
 DEFAULT_FRESHNESS_MS: Final = 30_000  # milliseconds, as in ActiveMQ
 MAX_AGE: Final = 3600.0  # seconds after which a registered service is forgotten
 MAX_GROUPS: Final = 100
+MAX_SERVICES: Final = 10_000  # of all groups; to look through them takes a millisecond
+FORGET_SECONDS: Final = 1.0  # seconds between two searches for old services
 MAX_PATH: Final = 255  # characters
 MAX_DIGITS: Final = 12  # of a number of milliseconds
 MAX_CLIENTS: Final = 100  # sockets at a time; each has one request
@@ -36,6 +38,7 @@ class Registry:
 
     def __init__(self) -> None:
         self._groups: Final[dict[str, dict[str, float]]] = {}
+        self._next_search = 0.0  # time of the next search for old services
 
     def respond(self, method: str, target: str, service: str, now: float) -> Reply:
         """Return status and text of the answer to a request."""
@@ -54,13 +57,18 @@ class Registry:
         return self._register(group, service, now)
 
     def _register(self, group: str, service: str, now: float) -> Reply:
-        self._forget(now)
+        if now >= self._next_search:
+            self._next_search = now + FORGET_SECONDS
+            self._forget(now)
         services = self._groups.get(group)
+        is_new = services is None or service not in services
+        if is_new and sum(map(len, self._groups.values())) >= MAX_SERVICES:
+            return 503, f"the registry has {MAX_SERVICES} services, its limit"
         if services is None:
             if len(self._groups) >= MAX_GROUPS:
                 return 503, f"the registry has {MAX_GROUPS} groups, its limit"
             services = self._groups[group] = {}
-        if service not in services and len(services) >= MAX_SIGHTINGS:
+        if is_new and len(services) >= MAX_SIGHTINGS:
             return 503, f"the group has {MAX_SIGHTINGS} services, its limit"
         services[service] = now
         return 200, ""
@@ -138,15 +146,16 @@ class RegistryServer:
                 else:
                     return b""
         except h11.RemoteProtocolError as error:
-            return _reply(connection, (error.error_status_hint, MALFORMED))
+            is_head = request is not None and request.method == b"HEAD"
+            return _reply(connection, (error.error_status_hint, MALFORMED), is_head)
         headers = dict(request.headers)
         service = headers.get(b"service", b"").decode("utf-8", "replace")
         target, method = request.target.decode("ascii", "replace"), request.method.decode("ascii")
-        return _reply(connection, self.registry.respond(method, target, service, time.monotonic()))
+        return _reply(connection, self.registry.respond(method, target, service, time.monotonic()), method == "HEAD")
 
 
-def _reply(connection: Any, reply: Reply) -> bytes:
-    body = reply[1].encode()
+def _reply(connection: Any, reply: Reply, is_head: bool) -> bytes:
+    body = b"" if is_head else reply[1].encode()
     headers = [
         ("Content-Type", "text/plain; charset=utf-8"),
         ("Content-Length", str(len(body))),
