@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import sqlite3
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -14,24 +16,29 @@ import pytest
 from spanwire.bridges.endpoints.file_source import OpenFileSource
 from spanwire.bridges.endpoints.file_target import OpenFileTarget
 from spanwire.bridges.endpoints.http_target import OpenHttpTarget
-from spanwire.bridges.endpoints.timer_source import OpenTimerSource
-from spanwire.bridges.engine.route_state import Changes, Completed, Gathered, KeyForgotten, KeySeen
+from spanwire.bridges.endpoints.timer_source import OpenTimerSource, TickCount
+from spanwire.bridges.engine.route_processor import RouteProcessor
+from spanwire.bridges.engine.route_state import Change, Changes, Completed, Gathered, KeyForgotten, KeySeen, RouteState
 from spanwire.bridges.files.definition_json import definition_of, plain_definition
+from spanwire.bridges.files.route_bridges import bridges_of
 from spanwire.bridges.files.route_definitions import route_definition
 from spanwire.bridges.model.message import BridgeMessage
-from spanwire.bridges.model.route_definition import FileSource, FileTarget, HttpTarget, TimerSource
+from spanwire.bridges.model.route_definition import Definition, FileSource, FileTarget, HttpTarget, TimerSource
 from spanwire.bridges.model.route_diagram import route_diagram
 from spanwire.bridges.ports import PartlySentError
-from spanwire.bridges.running.route_store import RouteStore
+from spanwire.bridges.running.process import Opener, link_opener
+from spanwire.bridges.running.route_store import RouteStore, refuse_left_state
 from spanwire.bridges.running.stored_message import decode_message, encode_message
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import ConfigurationError, JmsError, MessageFormatError, StoreError
 from spanwire.model.message_view import INT_VALUE, STRING_VALUE, TEXT
+from spanwire.routes.model import EMBEDDED
 from spanwire.routes.readers.parsing import read_routes
 from spanwire.routes.readers.placeholders import Placeholders
 from tests.support.bridge_dialogue import Content, text_message
-from tests.support.route_world import route
+from tests.support.route_world import BROKERS, route
 
+STEP_NAMES: Final = {1: "aggregate header k #1", 2: "idempotentConsumer header k #1"}
 STEPS: Final = (
     "{log: '${body}'}, {throttle: 5}, {delay: 10}, {filter: {selector: 'n > 1', steps: [{to: 'far:queue:B'}]}}, "
     "{idempotentConsumer: {header: k}}, {split: {tokenize: ','}}, "
@@ -76,15 +83,15 @@ def test_a_damaged_stored_message_is_told(octets: bytes) -> None:
 
 def test_the_state_of_a_route_is_there_again(tmp_path: Path) -> None:
     async def scenario() -> None:
-        store = RouteStore(tmp_path, "r")
+        store = RouteStore(tmp_path, "r", STEP_NAMES)
         await store.open()
         gathered = [Gathered(1, key, 5, text_message(number)) for number, key in enumerate("xxy")]
         await store.store(Changes([*gathered, KeySeen(2, "k"), KeySeen(2, "old"), KeyForgotten(2, "old")], ["ID:0"]))
         await store.store(Changes([Completed(1, "y")], ["ID:1"]))
         with pytest.raises(StoreError, match="another process runs this route"):
-            await RouteStore(tmp_path, "r").open()
+            await RouteStore(tmp_path, "r", STEP_NAMES).open()
         await store.close()
-        again = RouteStore(tmp_path, "r")
+        again = RouteStore(tmp_path, "r", STEP_NAMES)
         await again.open()
         state = await again.load()
         await again.close()
@@ -94,8 +101,82 @@ def test_the_state_of_a_route_is_there_again(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+def stored_state(directory: Path, names: dict[int, str], *changes: Change) -> RouteState:
+    """The state that a route with these steps finds, after it has stored changes."""
+
+    async def scenario() -> RouteState:
+        store = RouteStore(directory, "r", names)
+        try:
+            await store.open()
+            await store.store(Changes(list(changes), []))
+            return await store.load()
+        finally:
+            await store.close()
+
+    return asyncio.run(scenario())
+
+
+def test_a_changed_route_finds_the_state_of_the_steps_that_it_still_has(tmp_path: Path) -> None:
+    stored_state(tmp_path, STEP_NAMES, Gathered(1, "x", 5, text_message(1)), KeySeen(2, "k"))
+    state = stored_state(tmp_path, {1: "idempotentConsumer header new #1", 2: STEP_NAMES[2], 3: STEP_NAMES[1]})
+    assert (list(state.groups), list(state.keys)) == ([(3, "x")], [(2, "k")])
+
+
+@pytest.mark.parametrize("names", [{}, {1: "aggregate header other #1"}, {1: STEP_NAMES[2]}], ids=len)
+def test_a_route_without_the_step_whose_messages_wait_is_refused(tmp_path: Path, names: dict[int, str]) -> None:
+    stored_state(tmp_path, STEP_NAMES, Gathered(1, "x", 5, text_message(1)), KeySeen(2, "k"))
+    with pytest.raises(StoreError, match="1 messages wait in groups of a step that the route r lacks now: aggregate"):
+        stored_state(tmp_path, names)
+    assert list(stored_state(tmp_path, STEP_NAMES).groups) == [(1, "x")]  # the step is back
+
+
+def test_a_route_without_its_last_step_with_a_state_is_refused_while_messages_wait(tmp_path: Path) -> None:
+    asyncio.run(refuse_left_state(tmp_path, "r"))
+    stored_state(tmp_path, STEP_NAMES, KeySeen(2, "k"))
+    asyncio.run(refuse_left_state(tmp_path, "r"))
+    stored_state(tmp_path, STEP_NAMES, Gathered(1, "x", 5, text_message(1)))
+    for steps in ("{log: x}, {to: 'far:queue:B'}", "{to: 'far:queue:B'}"):  # a route, and a bridge
+        opener = link_opener(route_or_bridge(steps), states=tmp_path)
+        with pytest.raises((StoreError, JmsError), match="messages wait in groups of a step"):
+            asyncio.run(opened(opener))
+
+
+async def opened(opener: Opener) -> None:
+    link = await opener()
+    await link.close()
+
+
+def route_or_bridge(steps: str) -> Definition:
+    uri = "timer:t" if "log" in steps else "near:queue:A"
+    steps = steps.replace("far:queue:B", "file:/tmp/none") if "log" in steps else steps
+    text = f"- route: {{id: r, from: {{uri: '{uri}', steps: [{steps}]}}}}\n"
+    (definition,) = bridges_of(
+        read_routes(text.encode(), "r.yaml", Placeholders({}, {}), BROKERS).only(EMBEDDED).routes
+    )
+    return definition
+
+
+def test_a_state_of_the_first_format_belongs_to_the_steps_by_number(tmp_path: Path) -> None:
+    stored_state(tmp_path, STEP_NAMES, Gathered(1, "x", 5, text_message(1)), KeySeen(2, "k"))
+    with sqlite3.connect(tmp_path / "r.routestate") as database:
+        database.executescript("DROP TABLE steps; PRAGMA user_version = 1")
+    database.close()
+    with pytest.raises(StoreError, match="lacks now: step 1;"):
+        stored_state(tmp_path, {})
+    state = stored_state(tmp_path, STEP_NAMES)
+    assert (list(state.groups), list(state.keys)) == ([(1, "x")], [(2, "k")])
+
+
+def test_steps_with_one_key_have_names_of_their_own() -> None:
+    step = "{idempotentConsumer: {header: k}}"
+    assert RouteProcessor(route(f"{step}, {step}, {{to: 'far:queue:B'}}")).step_names == {
+        1: "idempotentConsumer simple ${header.k} #1",
+        2: "idempotentConsumer simple ${header.k} #2",
+    }
+
+
 def test_a_damaged_state_is_one_line(tmp_path: Path) -> None:
-    store = RouteStore(tmp_path, "r")
+    store = RouteStore(tmp_path, "r", STEP_NAMES)
     store.path.write_bytes(b"no database" * 100)
     with pytest.raises(StoreError, match=r"r\.routestate: file is not a database"):
         asyncio.run(store.open())
@@ -127,6 +208,24 @@ def test_files_are_read_in_order_and_moved_once_they_are_sent(tmp_path: Path) ->
     asyncio.run(scenario())
     assert sorted(path.name for path in tmp_path.iterdir()) == [".camel", ".error", ".hidden", "c.bin"]
     assert [path.name for path in (tmp_path / ".error").iterdir()] == ["b.txt"]
+
+
+def test_a_link_or_pipe_in_the_place_of_a_listed_file_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "secret").write_text("canary")
+    (tmp_path / "link").symlink_to(tmp_path / "secret")
+    os.mkfifo(tmp_path / "pipe")
+    source = file_source(tmp_path)
+    monkeypatch.setattr(source, "_names", lambda: ["gone", "link", "pipe"])
+    assert asyncio.run(source.receive(10, 1000, 0.0)) == []
+
+
+def test_a_file_that_is_too_large_is_moved_to_the_failed_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spanwire.bridges.endpoints.file_source.MAX_FILE_BYTES", 3)
+    (tmp_path / "large").write_text("1234")
+    assert asyncio.run(file_source(tmp_path).receive(10, 1000, 0.0)) == []
+    assert (tmp_path / ".error" / "large").read_text() == "1234"
 
 
 def test_a_missing_directory_is_a_failure_that_is_tried_again(tmp_path: Path) -> None:
@@ -169,7 +268,7 @@ def test_a_header_chooses_no_other_directory(tmp_path: Path, name: str) -> None:
 
 def test_a_timer_ticks_and_leaves_out_what_it_missed() -> None:
     async def scenario() -> None:
-        source = OpenTimerSource(TimerSource("t", 20, 0, 2))
+        source = OpenTimerSource(TimerSource("t", 20, 0, 2), TickCount())
         first = await source.receive(1, 1, 1.0)
         await asyncio.sleep(0.05)
         second = await source.receive(1, 1, 1.0)
@@ -179,14 +278,28 @@ def test_a_timer_ticks_and_leaves_out_what_it_missed() -> None:
     asyncio.run(scenario())
 
 
+def test_a_timer_counts_its_ticks_over_all_links() -> None:
+    async def scenario() -> None:
+        ticks, timer = TickCount(), TimerSource("t", 1, 0, 1)
+        assert len(await OpenTimerSource(timer, ticks).receive(1, 1, 1.0)) == 1  # and the link is lost
+        source = OpenTimerSource(timer, ticks)
+        assert len(await source.receive(1, 1, 1.0)) == 1
+        await source.acknowledge()
+        assert await OpenTimerSource(timer, ticks).receive(1, 1, 0.01) == []
+
+    asyncio.run(scenario())
+
+
 class Answers(BaseHTTPRequestHandler):
     """Answers with the status in the body of the request."""
 
     taken: Final[list[str]] = []
+    users: Final[list[str | None]] = []
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"])).decode()
         self.taken.append(body)
+        self.users.append(self.headers["Authorization"])
         self.send_response(int(body))
         self.send_header("Content-Length", "0")
         self.end_headers()
@@ -199,7 +312,7 @@ def test_an_answer_stores_refuses_or_asks_for_another_attempt() -> None:
     server = HTTPServer(("127.0.0.1", 0), Answers)
     serving = threading.Thread(target=server.serve_forever)
     serving.start()
-    url = f"http://127.0.0.1:{server.server_port}/x"
+    url = f"http://u:p%40@127.0.0.1:{server.server_port}/x"
     try:
         target = OpenHttpTarget(HttpTarget(url, "POST", 5_000))
 
@@ -219,7 +332,43 @@ def test_an_answer_stores_refuses_or_asks_for_another_attempt() -> None:
         server.shutdown()
         serving.join()
         server.server_close()
+    assert set(Answers.users) == {"Basic dTpwQA=="}
     assert Answers.taken == ["200", "204", "201", "400", "503"]
+
+
+def test_a_body_that_cannot_be_decoded_is_the_fault_of_its_message_alone() -> None:
+    class Malformed(Content):
+        def neutral_body(self) -> bytes | None:
+            raise MessageFormatError("the body is malformed")
+
+    target = OpenHttpTarget(HttpTarget("http://h", "POST", 1))
+    with pytest.raises(PartlySentError, match="the body is malformed"):
+        asyncio.run(target.send([BridgeMessage("ID:1", TEXT, Malformed(""), 1)]))
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("http://h:port/x", "names no host, or a wrong host or port"),
+        ("http://h:99999/x", "names no host, or a wrong host or port"),
+        ("http:///x", "names no host, or a wrong host or port"),
+        ("http://a..b/x", "names no host, or a wrong host or port"),
+        ("http://u:canary@h h/x", "names no host, or a wrong host or port"),
+        ("http://h/\u00e9", "write spaces and letters beyond ASCII in the path as %XX"),
+        ("http://h/a b", "write spaces and letters beyond ASCII in the path as %XX"),
+    ],
+)
+def test_a_wrong_url_of_a_target_is_told_at_the_start(url: str, told: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"^r\.yaml:1: ") as caught:
+        route(f"{{log: x}}, {{to: '{url}'}}")
+    assert told in str(caught.value) and "canary" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url", ["http://h", "https://b\u00fccher.example:8443/x", "http://[::1]:80/x", "http://u:p@h/"]
+)
+def test_a_right_url_of_a_target_is_taken(url: str) -> None:
+    assert isinstance(route(f"{{log: x}}, {{to: '{url}'}}").targets[0], HttpTarget)
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import re
+import stat
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +19,8 @@ from spanwire.model.units import MIB
 
 MAX_FILE_BYTES: Final = 64 * MIB  # bytes of a file; a larger one is moved to the failed files
 MAX_LISTED: Final = 100_000  # files of one look at the directory
+OPEN_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # no link, and no wait for a pipe
+NO_FILE: Final = (errno.ENOENT, errno.ELOOP, errno.ENXIO)  # gone, or a link or socket by now
 FILE_NAME: Final = "CamelFileName"  # Camel's header with the name of the file
 
 
@@ -99,12 +103,21 @@ class OpenFileSource:
     def _message(self, path: Path) -> BridgeMessage | None:
         """Return the message of a file; None for a file that another process has taken, or that is too large."""
         try:
-            status = path.stat()
-            if status.st_size > MAX_FILE_BYTES:
-                _move([path], self._directory / self._source.move_failed)
+            descriptor = os.open(path, OPEN_FLAGS)
+        except OSError as error:
+            if error.errno in NO_FILE:
                 return None
-            content = path.read_bytes()
-        except FileNotFoundError:
+            raise
+        try:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                return None
+            with open(descriptor, "rb", closefd=False) as file:
+                content = file.read(MAX_FILE_BYTES + 1)  # a file may grow after its size was read
+        finally:
+            os.close(descriptor)
+        if len(content) > MAX_FILE_BYTES:
+            _move([path], self._directory / self._source.move_failed)
             return None
         try:
             content.decode("utf-8")

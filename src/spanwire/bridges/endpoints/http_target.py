@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import http.client
 import re
 import ssl
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from spanwire.bridges.model.message import BridgeMessage
 from spanwire.bridges.model.route_definition import HttpTarget
 from spanwire.bridges.ports import PartlySentError
 from spanwire.client.addressing.redaction import redacted
-from spanwire.model.errors import JmsError
+from spanwire.model.errors import JmsError, MessageFormatError
 from spanwire.model.message_view import BYTES, PLAIN, TEXT
 
 MAX_ANSWER_BYTES: Final = 64 * 1024  # bytes of an answer that are read, so that the connection can be used again
@@ -39,7 +40,10 @@ class OpenHttpTarget:
         for index, message in enumerate(messages):
             if message.kind not in (TEXT, BYTES, PLAIN):
                 raise PartlySentError(index, "the body is neither a text nor bytes")
-            body = message.content.neutral_body() or b""
+            try:
+                body = message.content.neutral_body() or b""
+            except MessageFormatError as error:
+                raise PartlySentError(index, str(error)) from None
             try:
                 status, reason = await asyncio.to_thread(self._request, message, body)
             except (OSError, http.client.HTTPException) as error:
@@ -78,8 +82,16 @@ class OpenHttpTarget:
             "Content-Type": CONTENT_TYPES.get(message.kind, CONTENT_TYPES[BYTES]),
             MESSAGE_ID: HEADER_VALUE.sub("?", message.message_id),
         }
+        if parts.username is not None:
+            headers["Authorization"] = _authorization(parts)
         self._connection.request(self._target.method, path, body, headers)
         response = self._connection.getresponse()
         if len(response.read(MAX_ANSWER_BYTES)) >= MAX_ANSWER_BYTES:
             self._drop()
         return response.status, response.reason
+
+
+def _authorization(parts: SplitResult) -> str:
+    """Return the header of basic authentication for user and password in a URL."""
+    pair = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
+    return f"Basic {base64.b64encode(pair.encode()).decode()}"

@@ -15,12 +15,22 @@ from spanwire.model.message_view import LONG_VALUE, PLAIN, STRING_VALUE
 logger = logging.getLogger(__name__)
 
 
+class TickCount:
+    """The ticks of a timer whose messages are sent, over all links of its route."""
+
+    __slots__ = ("done",)
+
+    def __init__(self) -> None:
+        self.done = 0
+
+
 class OpenTimerSource:
     """Gives a message at each tick; ticks that pass while the route is busy or away are left out."""
 
-    def __init__(self, timer: TimerSource) -> None:
+    def __init__(self, timer: TimerSource, ticks: TickCount) -> None:
         self._timer: Final = timer
-        self._count = 0
+        self._ticks: Final = ticks
+        self._count = ticks.done
         self._next = time.monotonic() + timer.delay_ms / 1000
 
     async def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
@@ -46,10 +56,12 @@ class OpenTimerSource:
         return [message]
 
     async def acknowledge(self) -> None:
-        """Do nothing: a tick is over once its message is sent."""
+        """Count the received ticks as done."""
+        self._ticks.done = self._count
 
     async def dead_letter(self, cause: str) -> None:
         """Drop the message of a tick that cannot be sent."""
+        self._ticks.done = self._count
         logger.warning("timer %s: a tick is lost: %s", self._timer.name, cause)
 
     def check(self) -> None:

@@ -40,6 +40,7 @@ from spanwire.routes.model import (
     Choice,
     Delay,
     Endpoint,
+    Expression,
     Filter,
     Gather,
     Idempotent,
@@ -112,8 +113,8 @@ class RouteProcessor:
         self._endpoints: Final[list[Endpoint]] = definition.endpoints
         self._dead_letters: Final[int | None] = definition.dead_letters
         self._gathering: Final[list[GatherOperation]] = []
-        self._numbers = 0
         self._splits = 0
+        self.step_names: Final[dict[int, str]] = {}  # of the steps that keep a state: kind, key and place
         self.batch_limit: int | None = None  # messages that throttles let pass at once
         self.keeps_state: Final[bool] = keeps_state(definition.steps)
         self._operations: Final[Operations] = self._operations_of(definition.steps)
@@ -216,7 +217,7 @@ class RouteProcessor:
                     raise step.location.error(
                         "aggregate needs a deadLetter of the route, for groups whose message cannot be sent"
                     )
-                number = self._next_number()
+                number = self._next_number("aggregate", step.key)
                 following = self._operations_of(step.steps if step.is_branch else steps[position + 1 :])
                 gather = GatherOperation(number, step, value_of(step.key), following)
                 self._gathering.append(gather)
@@ -227,9 +228,13 @@ class RouteProcessor:
                 operations.append(self._operation(step))
         return operations
 
-    def _next_number(self) -> int:
-        self._numbers += 1
-        return self._numbers
+    def _next_number(self, kind: str, key: Expression) -> int:
+        """Return the number of a step that keeps a state, and name it so that its state is known in a changed route."""
+        name = f"{kind} {key.language} {key.text}"
+        place = 1 + sum(known.rpartition(" #")[0] == name for known in self.step_names.values())
+        number = len(self.step_names) + 1
+        self.step_names[number] = f"{name} #{place}"
+        return number
 
     def _operation(self, step: Step) -> Operation:
         if isinstance(step, (SetHeader, RemoveHeader, Transform)):
@@ -249,7 +254,7 @@ class RouteProcessor:
             self._splits += 1
             return SplitOperation(self._splits, step, self._inner(step.steps, step.is_branch))
         assert isinstance(step, Idempotent), step
-        number = self._next_number()
+        number = self._next_number("idempotentConsumer", step.key)
         return IdempotentOperation(number, value_of(step.key), step.size, self._inner(step.steps, step.is_branch))
 
     def _passing(self, step: Throttle | Delay | Log) -> Operation:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import Final
+from urllib.parse import urlsplit
 
 from spanwire.bridges.files.endpoint_options import source_of, target_of
 from spanwire.bridges.model.definition import DEFAULT_BATCH_SIZE, BatchLimits, RetryPolicy
@@ -16,6 +17,7 @@ from spanwire.bridges.model.route_definition import (
     RouteTarget,
     TimerSource,
 )
+from spanwire.client.addressing.redaction import redacted
 from spanwire.model.errors import ConfigurationError
 from spanwire.routes.model import BROKER, Endpoint, Route, endpoints_of
 from spanwire.routes.readers.bridge_parameters import FOREVER
@@ -28,6 +30,8 @@ BOOLEANS: Final = {"true": True, "false": False}
 MAX_MS: Final = 86_400_000  # milliseconds; a day
 MAX_COUNT: Final = 1_000_000_000
 SLOW_BATCH: Final = 100  # messages of a file or HTTP target in one batch, which may be sent twice after a failure
+HOST: Final = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")
+REQUESTED: Final = re.compile(r"[!-~]*")  # characters that a request may have in its path
 TIME: Final = re.compile(r"(\d+)(ms|s|m|h)?")
 UNITS: Final = {None: 1, "ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
 
@@ -103,8 +107,22 @@ def _target(route: Route, endpoint: Endpoint) -> RouteTarget:
         url = f"{endpoint.format}:{endpoint.options['path']}"
         if not url.startswith(f"{endpoint.format}://"):
             url = f"{endpoint.format}://{endpoint.options['path']}"
+        _check_url(endpoint, url)
         return HttpTarget(url, options.one_of("httpMethod", METHODS), options.time("connectTimeout", 30_000, 1))
     raise endpoint.location.error(f"{endpoint.format} is a source, and no target of a route")
+
+
+def _check_url(endpoint: Endpoint, url: str) -> None:
+    """Refuse a URL to which no request can be sent."""
+    try:
+        parts = urlsplit(url)
+        is_right = parts.port != 0 and HOST.fullmatch((parts.hostname or "").encode("idna").decode()) is not None
+    except ValueError:  # of the port, the brackets of IPv6, or a name that DNS cannot have
+        is_right = False
+    if not is_right:
+        raise endpoint.location.error(f"{redacted(url)} names no host, or a wrong host or port")
+    if not REQUESTED.fullmatch(parts.path + parts.query):
+        raise endpoint.location.error(f"{redacted(url)}: write spaces and letters beyond ASCII in the path as %XX")
 
 
 class _Options:

@@ -22,6 +22,7 @@ from spanwire.bridges.running.convertors import NO_CONVERTORS, Convertors
 from spanwire.bridges.running.links import Link, open_link
 from spanwire.bridges.running.route_checks import check_route
 from spanwire.bridges.running.route_link import route_opener
+from spanwire.bridges.running.route_store import refuse_left_state
 from spanwire.bridges.running.runner import BridgeRunner
 from spanwire.bridges.running.tracing import BridgeTraces
 from spanwire.bridges.xa.branches import BranchNames
@@ -170,6 +171,7 @@ def link_opener(definition: Definition, convertors: Convertors = NO_CONVERTORS, 
     source, target = provider_of(definition.source.factory.provider), provider_of(definition.target.factory.provider)
 
     async def open_one() -> Link:
+        await refuse_left_state(states, definition.name)
         return await open_link(definition, source, target, convertors)
 
     return open_one
@@ -187,6 +189,7 @@ def _opener(log: DecisionLog | None, clock: Callable[[], Time], states: Path | N
         names = BranchNames(log.log_id, definition.name, run)
 
         async def open_one() -> Link:
+            await refuse_left_state(states, definition.name)
             return await open_xa_link(definition, source, target, MAX_CREDIT, log, names, clock)
 
         return open_one

@@ -10,7 +10,8 @@ from typing import Final
 from spanwire.bridges.endpoints.file_source import OpenFileSource
 from spanwire.bridges.endpoints.file_target import OpenFileTarget
 from spanwire.bridges.endpoints.http_target import OpenHttpTarget
-from spanwire.bridges.endpoints.timer_source import OpenTimerSource
+from spanwire.bridges.endpoints.timer_source import OpenTimerSource, TickCount
+from spanwire.bridges.engine.route_processor import RouteProcessor
 from spanwire.bridges.engine.route_state import Changes, RouteState
 from spanwire.bridges.model.definition import Source, Target
 from spanwire.bridges.model.message import BridgeMessage
@@ -25,7 +26,7 @@ from spanwire.bridges.model.route_definition import (
     keeps_state,
 )
 from spanwire.bridges.ports import MessageSource, MessageTarget, Provider
-from spanwire.bridges.running.route_store import RouteStore
+from spanwire.bridges.running.route_store import RouteStore, refuse_left_state
 from spanwire.model.errors import ConfigurationError
 
 ProviderOf = Callable[[str], Provider]
@@ -91,13 +92,15 @@ class RouteLink:
             await self._store.close()
 
 
-async def open_route(definition: RouteDefinition, provider_of: ProviderOf, directory: Path | None) -> RouteLink:
-    """Open the targets, then the state, then the source.
+async def open_route(
+    definition: RouteDefinition, provider_of: ProviderOf, directory: Path | None, ticks: TickCount
+) -> RouteLink:
+    """Open the targets, then the state, then the source. ``ticks`` are those of earlier links.
 
     Raises:
         JmsError: a broker is not reachable, or refuses.
         ConfigurationError: a file cannot be read, or a route with state has no ``directory`` for it.
-        StoreError: the state is damaged or in use.
+        StoreError: the state is damaged or in use, or belongs to other steps.
     """
     async with contextlib.AsyncExitStack() as opened:
         targets: list[RouteOutput] = []
@@ -105,10 +108,12 @@ async def open_route(definition: RouteDefinition, provider_of: ProviderOf, direc
             targets.append(await _open_target(target, provider_of))
             opened.push_async_callback(targets[-1].close)
         store = _store(definition, directory)
-        if store is not None:
+        if store is None:
+            await refuse_left_state(directory, definition.name)
+        else:
             await store.open()
             opened.push_async_callback(store.close)
-        source = await _open_source(definition.source, provider_of)
+        source = await _open_source(definition.source, provider_of, ticks)
         opened.push_async_callback(source.close)
         link = RouteLink(source, targets, store)
         await link.load()
@@ -121,7 +126,7 @@ def _store(definition: RouteDefinition, directory: Path | None) -> RouteStore | 
         return None
     if directory is None:
         raise ConfigurationError(f"the route {definition.name} keeps a state and has no directory for it")
-    return RouteStore(directory, definition.name)
+    return RouteStore(directory, definition.name, RouteProcessor(definition).step_names)
 
 
 async def _open_target(target: RouteTarget, provider_of: ProviderOf) -> RouteOutput:
@@ -130,13 +135,13 @@ async def _open_target(target: RouteTarget, provider_of: ProviderOf) -> RouteOut
     return OpenFileTarget(target) if isinstance(target, FileTarget) else OpenHttpTarget(target)
 
 
-async def _open_source(source: RouteSource, provider_of: ProviderOf) -> RouteInput:
+async def _open_source(source: RouteSource, provider_of: ProviderOf, ticks: TickCount) -> RouteInput:
     if isinstance(source, Source):
         return await provider_of(source.factory.provider).open_source(source, MAX_CREDIT)
     if isinstance(source, FileSource):
         return OpenFileSource(source)
     assert isinstance(source, TimerSource)
-    return OpenTimerSource(source)
+    return OpenTimerSource(source, ticks)
 
 
 RouteOpener = Callable[[], Awaitable[RouteLink]]
@@ -144,8 +149,9 @@ RouteOpener = Callable[[], Awaitable[RouteLink]]
 
 def route_opener(definition: RouteDefinition, provider_of: ProviderOf, directory: Path | None) -> RouteOpener:
     """Return the function that opens a route."""
+    ticks = TickCount()
 
     async def open_one() -> RouteLink:
-        return await open_route(definition, provider_of, directory)
+        return await open_route(definition, provider_of, directory, ticks)
 
     return open_one

@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 import re
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -24,8 +24,10 @@ from spanwire.bridges.engine.route_state import (
 )
 from spanwire.bridges.running.stored_message import decode_message, encode_message
 from spanwire.model.errors import MessageFormatError, StoreError
+from spanwire.model.text import escaped
 
-FORMAT: Final = 1  # PRAGMA user_version
+FORMAT: Final = 2  # PRAGMA user_version
+WITHOUT_STEPS: Final = 1  # the format before the table of steps; its numbers were those of the route then
 SUFFIX: Final = ".routestate"
 PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 PRIVATE: Final = 0o700
@@ -35,20 +37,37 @@ CREATE INDEX groups ON gathered (step, key);
 CREATE TABLE keys (step INTEGER, key TEXT, UNIQUE (step, key));
 CREATE TABLE recent (id TEXT UNIQUE);
 """
+STEPS: Final = "CREATE TABLE steps (number INTEGER PRIMARY KEY, name TEXT UNIQUE)"
+UNNAMED: Final = """
+INSERT INTO steps SELECT DISTINCT step, 'step ' || step FROM (SELECT step FROM gathered UNION SELECT step FROM keys)
+WHERE step NOT IN (SELECT number FROM steps)
+"""
+GATHERED: Final = "SELECT name, count(*) FROM gathered JOIN steps ON step = number GROUP BY name ORDER BY name"
 
 Answer = TypeVar("Answer")
 
 
 class RouteStore:
-    """The database of a route; calls run in a thread, one at a time."""
+    """The database of a route; calls run in a thread, one at a time.
 
-    def __init__(self, directory: Path, route: str) -> None:
+    Steps are stored by the names in ``steps``, so that a changed route finds the state of each step that it still has.
+    """
+
+    def __init__(self, directory: Path, route: str, steps: Mapping[int, str]) -> None:
+        """``steps`` are the names of `RouteProcessor.step_names`, by number."""
+        self._route: Final = route
+        self._steps: Final = steps
+        self._stored: Final[dict[int, int]] = {}  # the numbers in the database by those of the route
         name = route if PLAIN_NAME.fullmatch(route) else hashlib.sha256(route.encode()).hexdigest()
         self.path: Final[Path] = directory / f"{name}{SUFFIX}"
         self._database: sqlite3.Connection | None = None
 
     async def open(self) -> None:
-        """Open the database, and lock it against other processes. Raises `StoreError`."""
+        """Open the database, and lock it against other processes.
+
+        Raises:
+            StoreError: also if messages were gathered by a step that the route does not have any more.
+        """
         await self._call(self._open)
 
     async def load(self) -> RouteState:
@@ -85,14 +104,33 @@ class RouteStore:
             if version == 0:
                 for statement in TABLES.strip().split(";\n"):
                     database.execute(statement)
+            if version in (0, WITHOUT_STEPS):
+                database.execute(STEPS)
+                database.executemany("INSERT INTO steps VALUES (?, ?)", self._steps.items())
+                database.execute(UNNAMED)
                 database.execute(f"PRAGMA user_version = {FORMAT}")
             elif version != FORMAT:
                 raise StoreError(f"{self.path}: its format {version} is that of a later version of Spanwire")
+            self._take_steps(database)
             database.execute("COMMIT")
         except BaseException:
             database.close()
             raise
         self._database = database
+
+    def _take_steps(self, database: sqlite3.Connection) -> None:
+        """Give each step its number in the database. Raises `StoreError` for gathered messages of another step."""
+        for name, count in database.execute(GATHERED):
+            if name not in self._steps.values():
+                raise StoreError(
+                    f"{self.path}: {count} messages wait in groups of a step that the route {self._route} lacks "
+                    f"now: {escaped(name)}; put the step back until its groups are sent, or move the file away, "
+                    "which gives up the messages"
+                )
+        names = [(name,) for name in self._steps.values()]
+        database.executemany("INSERT OR IGNORE INTO steps (name) VALUES (?)", names)
+        numbers = dict(database.execute("SELECT name, number FROM steps"))
+        self._stored.update({number: numbers[name] for number, name in self._steps.items()})
 
     @property
     def _open_database(self) -> sqlite3.Connection:
@@ -101,12 +139,14 @@ class RouteStore:
 
     def _load(self) -> RouteState:
         state, database = RouteState(), self._open_database
+        own = {stored: number for number, stored in self._stored.items()}
         for step, key, first_ms, content in database.execute(
             "SELECT step, key, first_ms, message FROM gathered ORDER BY rowid"
         ):
-            state.apply(Gathered(step, key, first_ms, decode_message(content)))
+            state.apply(Gathered(own[step], key, first_ms, decode_message(content)))
         for step, key in database.execute("SELECT step, key FROM keys ORDER BY rowid"):
-            state.apply(KeySeen(step, key))
+            if step in own:  # keys of a step that is gone wait for its return
+                state.apply(KeySeen(own[step], key))
         state.remember([row[0] for row in database.execute("SELECT id FROM recent ORDER BY rowid")])
         return state
 
@@ -115,7 +155,7 @@ class RouteStore:
         database.execute("BEGIN")
         try:
             for change in changes.changes:
-                at = (change.step, change.key)
+                at = (self._stored[change.step], change.key)
                 if isinstance(change, Gathered):
                     row = (*at, change.first_ms, encode_message(change.message))
                     database.execute("INSERT INTO gathered VALUES (?, ?, ?, ?)", row)
@@ -133,3 +173,15 @@ class RouteStore:
             if database.in_transaction:
                 database.execute("ROLLBACK")
             raise
+
+
+async def refuse_left_state(directory: Path | None, name: str) -> None:
+    """Refuse to run a bridge or route without state while messages wait in groups of its earlier steps.
+
+    Raises:
+        StoreError: messages wait, or the stored state is damaged or in use.
+    """
+    store = None if directory is None else RouteStore(directory, name, {})
+    if store is not None and await asyncio.to_thread(store.path.exists):
+        await store.open()
+        await store.close()
