@@ -6,6 +6,7 @@ Tests pass duck-typed fakes. The composition root (``service/service.py``) conne
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, Protocol
 
 from spanwire.broker.metadata import MetadataRecord
@@ -362,8 +363,11 @@ class StatisticsFormat(Protocol):
 class NetworkReporter(Protocol):
     """Tells other brokers of the network about the links of this one."""
 
-    def report(self, seconds: int) -> str:
-        """Return what is known of links as JSON; the asking broker is watched for so many seconds more."""
+    def report(self, seconds: int, may_read: Callable[[str], bool] | None = None) -> str:
+        """Return what is known of links as JSON; the asking broker is watched for so many seconds more.
+
+        ``may_read`` tells which destinations are told; None for all.
+        """
         ...
 
 

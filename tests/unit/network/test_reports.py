@@ -15,8 +15,12 @@ from spanwire.model.environment import Time
 from spanwire.network.reports import network_reports, questions
 from spanwire.network.reports.known_brokers import (
     FORGET_S,
+    LATE_S,
+    MAX_ALL_LINKS,
     MAX_BROKERS,
+    MAX_KNOWN_BYTES,
     MAX_LINKS,
+    MAX_REPORT_BYTES,
     MAX_TEXT,
     SILENT,
     KnownBrokers,
@@ -30,12 +34,17 @@ from spanwire.network.reports.questions import received, row_of
 from spanwire.network.reports.statistics import BrokerReport, ReportedDemand, ReportedLink
 from tests.support.control_dialogue import Program, Refused
 from tests.support.dialogue.broker_dialogue import Stage
+from tests.unit.broker.test_control_dialogues import Lists, Users
 
 VIEW: Final[dict[str, object]] = {
     "name": "to-b", "uri": "tcp://b:1", "remote": "b", "state": "running", "reason": "", "demand": 1, "in_flight": 2,
     "enqueued": 9, "dequeued": 7, "received": 3, "failed": 0, "reconnects": 4, "since_s": 5.0, "duplex": True,
     "accepted": False, "destinations": ("queue://ORDERS",),
 }  # fmt: skip
+
+
+BRIDGES: Final = ("guest", "admin", "topic://ActiveMQ.Advisory.NetworkBridge")
+CONTROLS: Final = ("guest", "admin", "queue://ActiveMQ.Spanwire.Control")
 
 
 def in_a_loop(test: Callable[[], Coroutine[object, object, None]]) -> Callable[[], None]:
@@ -310,13 +319,55 @@ def test_s24_a_broker_can_tell_of_a_limited_number_of_brokers_and_links() -> Non
     known.add([row(f"b{number}") for number in range(MAX_BROKERS + 5)], 1.0)
     assert len(known.rows(1.0)) == MAX_BROKERS
     many = json.dumps(
-        {"brokers": [{"name": "x" * 999, "links": [{"name": "n"}] * (MAX_LINKS + 5)}] + [{"name": "n"}] * 2_000}
+        {
+            "brokers": [{"name": "x" * 999, "links": [{"remote": "n"}] * (MAX_LINKS + 5) + [{}]}]
+            + [{"name": "n"}] * 2_000
+        }
     )
     told = read_rows(many)
     assert len(told) == MAX_BROKERS
     links = told[0]["links"]
     assert isinstance(links, list)
     assert (len(str(told[0]["name"])), len(links)) == (MAX_TEXT, MAX_LINKS)
+
+
+def linked(name: str, count: int = MAX_LINKS, text: str = "") -> Row:
+    return row(name, links=[{"name": text, "uri": text, "remote": "r"}] * count)
+
+
+def told_links(known: KnownBrokers) -> dict[str, int]:
+    links = {str(one["name"]): one["links"] for one in known.rows(1.0)}
+    return {name: len(found) for name, found in links.items() if isinstance(found, list)}
+
+
+def test_s24_the_links_and_bytes_of_all_brokers_are_bounded() -> None:
+    known = KnownBrokers("a")
+    known.add([linked(f"b{number}") for number in range(MAX_BROKERS)], 1.0, "x")
+    assert sum(told_links(known).values()) == MAX_ALL_LINKS
+    known = KnownBrokers("a")
+    known.add([linked(f"b{number}", 100, "x" * MAX_TEXT) for number in range(MAX_BROKERS)], 1.0, "x")
+    size = len(json.dumps(known.rows(1.0)))
+    assert MAX_KNOWN_BYTES * 0.9 < size <= MAX_KNOWN_BYTES * 1.01
+
+
+def test_s24_a_broker_that_tells_too_much_pushes_out_neither_linked_brokers_nor_what_another_one_tells() -> None:
+    known = KnownBrokers("a")
+    known.add([row(f"x{number}") for number in range(MAX_BROKERS + 5)], 1.0, "hostile")
+    known.add([row(f"c{number}") for number in range(10)] + [linked("b")], 1.0, "b")
+    known.add([row(f"y{number}") for number in range(MAX_BROKERS)], 1.0, "hostile")
+    names = told_links(known)
+    assert names["b"] == MAX_LINKS
+    assert {f"c{number}" for number in range(10)} <= set(names)
+    assert len(names) == MAX_BROKERS
+
+
+def test_what_a_broker_tells_of_itself_goes_before_what_others_tell_of_it() -> None:
+    known = KnownBrokers("a")
+    known.add([row("b", 1.0, id="own word")], 1.0, "b")
+    known.add([row("b", id="forged")], 1.0, "c")
+    assert [one["id"] for one in known.rows(1.0)] == ["own word"]
+    known.add([row("b", id="later")], 1.1 + LATE_S, "c")
+    assert [one["id"] for one in known.rows(1.1 + LATE_S)] == ["later"]
 
 
 @pytest.mark.parametrize(
@@ -336,9 +387,27 @@ def test_s24_a_text_of_another_form_is_no_report(text: str) -> None:
     assert read_rows(text) == []
 
 
+@in_a_loop
+async def test_s24_an_answer_beyond_the_limit_is_a_row_that_says_so() -> None:
+    class Told:
+        properties: Final = {"status": "ok"}
+        body = " " * (MAX_REPORT_BYTES + 1)
+
+        def session(self) -> Told:
+            return self
+
+        async def request(self, *question: object, timeout: float) -> Told:
+            return self
+
+    connection: Any = Told()
+    (told,) = await questions._control(connection, Peer("b", "tcp://b:1"), 0)
+    assert (told["name"], told["silence"]) == ("b", f"tells more than {MAX_REPORT_BYTES} bytes")
+
+
 def test_values_of_another_type_are_left_out() -> None:
     link = {
         "name": 7,
+        "remote": "c",
         "demand": "many",
         "rate": 1e400,
         "failed": 10**400,
@@ -346,10 +415,10 @@ def test_values_of_another_type_are_left_out() -> None:
         "destinations": [1, "queue://A"],
         "extra": "x",
     }
-    told = read_rows(json.dumps({"brokers": [{"name": "b", "age_s": -5, "links": [link, 3]}]}))
+    told = read_rows(json.dumps({"brokers": [{"name": "b", "age_s": -5, "links": [{}, link, 3]}]}))
     assert told == [
         row("b", id="", links=[
-            {"name": "", "uri": "", "remote": "", "state": "", "reason": "", "demand": 0.0, "rate": 0.0,
+            {"name": "", "uri": "", "remote": "c", "state": "", "reason": "", "demand": 0.0, "rate": 0.0,
              "failed": float(1 << 62), "duplex": False, "accepted": False, "incoming": False, "destinations": ["queue://A"]},
         ]),
     ]  # fmt: skip
@@ -375,9 +444,11 @@ class Fixed:
     def __init__(self) -> None:
         self.seconds: list[int] = []
 
-    def report(self, seconds: int) -> str:
+    def report(self, seconds: int, may_read: Callable[[str], bool] | None = None) -> str:
         self.seconds.append(seconds)
-        return '{"brokers": []}'
+        links = [{"destinations": ["queue://A", "queue://B", "B", "queue://"]}]
+        rows = [row("a", links=links)]
+        return json.dumps({"brokers": rows if may_read is None else network_reports.readable(rows, may_read)})
 
 
 def test_a_broker_answers_the_question_of_another_one() -> None:
@@ -387,4 +458,24 @@ def test_a_broker_answers_the_question_of_another_one() -> None:
         program.asks("network")
     reporter = stage.broker.assembly.control.reporter = Fixed()
     assert program.asks("network", seconds=7) == {}
-    assert (program.body, reporter.seconds) == ('{"brokers": []}', [7])
+    assert (len(json.loads(program.body)["brokers"]), reporter.seconds) == (1, [7])
+
+
+@pytest.mark.parametrize(
+    ("refused", "destinations", "seconds"),
+    [
+        ([], ["queue://A", "queue://B", "B", "queue://"], 7),
+        ([BRIDGES], ["queue://A", "queue://B", "B", "queue://"], 7),
+        ([CONTROLS], ["queue://A", "queue://B", "B", "queue://"], 7),
+        ([BRIDGES, CONTROLS], ["queue://A"], 0),
+    ],
+)
+def test_s46_a_user_of_no_link_is_told_readable_destinations_and_has_no_other_broker_asked(
+    refused: list[tuple[str, str, str]], destinations: list[str], seconds: int
+) -> None:
+    stage = Stage(authenticator=Users(), authorizer=Lists(("guest", "read", "queue://B"), *refused))
+    reporter = stage.broker.assembly.control.reporter = Fixed()
+    program = Program(stage, "guest", "guest")
+    program.asks("network", seconds=7)
+    (told,) = json.loads(program.body)["brokers"]
+    assert (told["links"][0]["destinations"], reporter.seconds) == (destinations, [seconds])

@@ -32,10 +32,10 @@ from spanwire.broker.exactly_once.sinks import Sinks
 from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes
 from spanwire.broker.ports import NetworkReporter
 from spanwire.broker.request_errors import LIMIT, MALFORMED, UNAVAILABLE, ControlRefusal, refusal, refusal_of, word_of
-from spanwire.broker.reserved_destinations import check_apart, is_control
+from spanwire.broker.reserved_destinations import CONTROL, check_apart, is_control
 from spanwire.broker.routing.message_router import MessageRouter
 from spanwire.broker.routing.message_takers import ControlTaker
-from spanwire.broker.security.access_control import AccessControl
+from spanwire.broker.security.access_control import BRIDGE_TOPIC, AccessControl, ReadableNames
 from spanwire.model.destination import MAX_NAME_BYTES, QUEUE, Destination, check_name, parse_destination
 from spanwire.model.environment import IdGenerator
 from spanwire.model.errors import (
@@ -339,10 +339,15 @@ class Control(ControlTaker, CommitFollower, RemovalFollower):
         return {"stop": (BOOLEAN_VALUE, must_stop)}
 
     def _about_network(self, request: Request) -> Answer:
-        """Answer another broker of the network. Its user needs the right to write to the control destination."""
+        """Answer another broker of the network, with its right of links, or a user who may see some destinations."""
         if self.reporter is None:
             raise refusal(UNAVAILABLE, "this broker does not report its links")
-        request.body = self.reporter.report(request.number_or("seconds", 0)).encode("ascii")
+        seconds, state = request.number_or("seconds", 0), request.state
+        if self._access.may_administer(state, BRIDGE_TOPIC) or self._access.may_administer(state, CONTROL):
+            request.body = self.reporter.report(seconds, None).encode("ascii")
+        else:
+            names = ReadableNames(self._access, state.principal)
+            request.body = self.reporter.report(0, names.may_read).encode("ascii")
         return {}
 
     def _remove(self, request: Request, removal: PartRemoval) -> Answer | None:

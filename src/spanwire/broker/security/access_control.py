@@ -14,8 +14,8 @@ from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.ports import ADMIN, READ, WRITE, Authorizer, Principal
 from spanwire.broker.security.audit_log import AuditLog, printable
 from spanwire.broker.security.authorization import OpenAuthorizer
-from spanwire.model.destination import ADVISORY_PREFIX, TOPIC, Destination
-from spanwire.model.errors import AuthorizationError
+from spanwire.model.destination import ADVISORY_PREFIX, QUEUE, TOPIC, Destination, parse_destination
+from spanwire.model.errors import AuthorizationError, InvalidDestinationError
 
 BRIDGE_TOPIC: Final = Destination(TOPIC, ADVISORY_PREFIX + "NetworkBridge")
 
@@ -179,3 +179,19 @@ class AccessControl:
     def _note(self, state: ConnectionState, what: str) -> None:
         info = state.info
         self._audit.refused(state.principal.name, info.remote_address, info.protocol, what.replace(": ", " ", 1))
+
+
+class ReadableNames:
+    """The names of destinations that a user may read."""
+
+    def __init__(self, access: AccessControl, principal: Principal) -> None:
+        self._access: Final[AccessControl] = access
+        self._principal: Final[Principal] = principal
+
+    def may_read(self, name: str) -> bool:
+        """Return True if the user may read the destination; a name without prefix is a queue."""
+        try:
+            destination = parse_destination(name, QUEUE)
+        except InvalidDestinationError:
+            return False
+        return self._access.may_read(self._principal, destination)

@@ -18,6 +18,8 @@ if TYPE_CHECKING:  # most brokers have no TLS
 
 MAX_BROKERS: Final = 1_000  # brokers kept, and told in one answer; a larger map is not legible
 MAX_LINKS: Final = 200  # links of one broker; a broker has at most that many in a report
+MAX_ALL_LINKS: Final = 5_000  # links of all other brokers together
+MAX_KNOWN_BYTES: Final = 2 * 1024 * 1024  # bytes of all other brokers' rows as JSON; with the own row less than is read
 MAX_DESTINATIONS: Final = 20  # destinations with demand of one link
 MAX_TEXT: Final = 300  # characters of a name, address or reason
 MAX_NUMBER: Final = 1 << 62  # a count or a number of seconds; a float holds it
@@ -57,31 +59,107 @@ def silent(peer: Peer, reason: str) -> Row:
 class _Heard:
     row: Row
     made_at: float  # monotonic seconds of this machine
+    teller: str
+    size: int  # bytes as JSON
+    links: int
+
+    def is_word(self, now: float) -> bool:
+        """Return True if the broker has lately told something, so that others need not tell of it."""
+        return not self.row["silence"] and now - self.made_at <= LATE_S
+
+
+@dataclass(slots=True)
+class _Share:
+    """Counts of what is kept of one teller's words about brokers behind it."""
+
+    brokers: int = 0
+    size: int = 0
+    links: int = 0
+
+    def change(self, heard: _Heard, sign: int) -> None:
+        self.brokers += sign
+        self.size += sign * heard.size
+        self.links += sign * heard.links
+
+    def part(self) -> float:
+        """Return the part of the limits that is used, by the limit that is nearest."""
+        return max(self.brokers / MAX_BROKERS, self.size / MAX_KNOWN_BYTES, self.links / MAX_ALL_LINKS)
 
 
 class KnownBrokers:
-    """Rows of other brokers by name; of two about one broker the younger one stays."""
+    """Rows of other brokers by name; of two about one broker the younger one stays.
+
+    What a broker tells of itself goes before what others are told of. Beyond the limits of all rows together the teller
+    who tells most loses its oldest row, so none can push out the brokers of another one.
+    """
 
     def __init__(self, own_name: str) -> None:
         self._own_name: Final = own_name
         self._heard: Final[dict[str, _Heard]] = {}
+        self._all: Final = _Share()
+        self._shares: Final[dict[str, _Share]] = {}  # by teller, without what it tells of itself
 
-    def add(self, rows: Sequence[Row], now: float) -> None:
-        """Take rows that were just received; ``age_s`` of a row is its age on the way."""
-        for row in rows:
-            name, age = str(row["name"]), row["age_s"]
+    def add(self, rows: Sequence[Row], now: float, teller: str = "") -> None:
+        """Take rows that ``teller`` has just told; ``age_s`` of a row is its age on the way."""
+        for row in sorted(rows, key=lambda row: row["name"] != teller):
+            name, age, links = str(row["name"]), row["age_s"], row["links"]
             assert isinstance(age, float)
+            assert isinstance(links, list)
             known = self._heard.get(name)
             if name == self._own_name or (known is not None and known.made_at >= now - age):
                 continue
-            if known is None and len(self._heard) >= MAX_BROKERS:
+            if known is not None and known.teller == name != teller and known.is_word(now):
                 continue
-            self._heard[name] = _Heard(row, now - age)
+            heard = _Heard(row, now - age, teller, len(json.dumps(row)), len(links))
+            if known is not None:
+                self._remove(name)
+            if not self._has_room(heard):
+                if name != teller:
+                    continue
+                row = {**row, "links": [], "silence": "tells of more links than there is room for"}
+                heard = _Heard(row, now - age, teller, len(json.dumps(row)), 0)
+                if not self._has_room(heard):
+                    continue
+            self._heard[name] = heard
+            self._count(name, 1)
+
+    def _has_room(self, heard: _Heard) -> bool:
+        """Return True if a row has room, which others that tell more may have to make."""
+        is_direct = heard.row["name"] == heard.teller
+        while (
+            self._all.brokers >= MAX_BROKERS
+            or self._all.size + heard.size > MAX_KNOWN_BYTES
+            or self._all.links + heard.links > MAX_ALL_LINKS
+        ):
+            own = _Share()
+            if not is_direct:
+                kept = self._shares.get(heard.teller, own)
+                own = _Share(kept.brokers, kept.size, kept.links)
+                own.change(heard, 1)
+            most = max(self._shares, key=lambda teller: self._shares[teller].part(), default=None)
+            if most is None or self._shares[most].part() <= own.part():
+                return False
+            names = [name for name, one in self._heard.items() if one.teller == most and name != most]
+            self._remove(min(names, key=lambda name: self._heard[name].made_at))
+        return True
+
+    def _remove(self, name: str) -> None:
+        self._count(name, -1)
+        del self._heard[name]
+
+    def _count(self, name: str, sign: int) -> None:
+        heard = self._heard[name]
+        self._all.change(heard, sign)
+        if name != heard.teller:
+            share = self._shares.setdefault(heard.teller, _Share())
+            share.change(heard, sign)
+            if not share.brokers:
+                del self._shares[heard.teller]
 
     def rows(self, now: float) -> list[Row]:
         """Return all rows with their ages, by name, and forget the old ones."""
         for name in [name for name, heard in self._heard.items() if now - heard.made_at > FORGET_S]:
-            del self._heard[name]
+            self._remove(name)
         return [
             {**heard.row, "age_s": round(max(0.0, now - heard.made_at), 1)} for _, heard in sorted(self._heard.items())
         ]
@@ -115,8 +193,14 @@ def _broker(content: Mapping[str, object]) -> Row | None:
         "kind": kind,
         "silence": silence,
         "age_s": _number(content, "age_s"),
-        "links": [_link(one) for one in links[:MAX_LINKS] if isinstance(one, dict)] if isinstance(links, list) else [],
+        "links": _links(links) if isinstance(links, list) else [],
     }
+
+
+def _links(links: list[object]) -> list[Row]:
+    """Return the links that lead to a broker; others would cost memory and show nothing."""
+    read = [_link(one) for one in links[:MAX_LINKS] if isinstance(one, dict)]
+    return [link for link in read if link["remote"] or link["uri"]]
 
 
 def _link(content: Mapping[str, object]) -> Row:

@@ -14,6 +14,7 @@ from spanwire.model.errors import SpanwireError
 from spanwire.network.reports.known_brokers import (
     MAX_DESTINATIONS,
     MAX_LINKS,
+    MAX_TEXT,
     SILENT,
     SPANWIRE,
     KnownBrokers,
@@ -79,10 +80,16 @@ class NetworkReports:
         self._task: asyncio.Task[None] | None = None
         self._has_looked = asyncio.Event()
 
-    def report(self, seconds: int) -> str:
-        """Return the report as JSON, and ask other brokers for so many seconds more."""
+    def report(self, seconds: int, may_read: Callable[[str], bool] | None = None) -> str:
+        """Return the report as JSON, and ask other brokers for so many seconds more.
+
+        Args:
+            seconds: for so long other brokers are asked, `WATCH_S` at most.
+            may_read: tells which destinations are told; None for all.
+        """
         self._watch(float(min(seconds, WATCH_S)))
-        return json.dumps({"brokers": self._rows()})
+        rows = self._rows()
+        return json.dumps({"brokers": rows if may_read is None else readable(rows, may_read)})
 
     async def network(self, arguments: Mapping[str, object]) -> Row:
         """Return the rows of all known brokers, this one first; the first look waits for answers."""
@@ -123,7 +130,9 @@ class NetworkReports:
         for uri in [uri for uri, until in self._mute.items() if until <= now]:
             del self._mute[uri]
         peers = list({peer.uri: peer for peer in self._peers()}.values())
-        self._known.add([silent(peer, SILENT) for peer in peers if peer.uri in self._mute], now)
+        for peer in peers:
+            if peer.uri in self._mute:
+                self._known.add([silent(peer, SILENT)], now, peer.name)
         gate = asyncio.Semaphore(MAX_AT_ONCE)
 
         async def asked(peer: Peer) -> None:
@@ -131,7 +140,7 @@ class NetworkReports:
                 rows = await self._answer(peer)
             if rows == [silent(peer, SILENT)]:  # of this broker, and not of one that it tells of
                 self._mute[peer.uri] = self._now() + SILENCE_S
-            self._known.add(rows, self._now())
+            self._known.add(rows, self._now(), peer.name)
 
         due = [peer for peer in peers if peer.uri not in self._mute][:MAX_PEERS]
         ends = await asyncio.gather(*(asked(peer) for peer in due), return_exceptions=True)
@@ -141,7 +150,7 @@ class NetworkReports:
 
     def _on_trouble(self, peer: Peer, error: BaseException) -> None:
         """Show an unforeseen error of one broker, which must not end the questions to others, and tell it once."""
-        self._known.add([silent(peer, f"cannot be asked: {error}")], self._now())
+        self._known.add([silent(peer, f"cannot be asked: {error}")], self._now(), peer.name)
         if peer.uri not in self._troubled and len(self._troubled) < MAX_PEERS:
             self._troubled.add(peer.uri)
             logger.warning("broker %r cannot be asked for its links: %r", peer.name, error)
@@ -184,7 +193,7 @@ class NetworkReports:
             "waiting": sum(self._waiting(name) for name in destinations),
             "rate": self._rates.rate(f"{key} sent", view.get("dequeued"), now),
             "received_rate": self._rates.rate(f"{key} received", view.get("received"), now),
-            "destinations": destinations[:MAX_DESTINATIONS],
+            "destinations": [name[:MAX_TEXT] for name in destinations[:MAX_DESTINATIONS]],
         }
 
     def _waiting(self, name: str) -> int:
@@ -194,6 +203,28 @@ class NetworkReports:
             return 0
         found = self._broker.find_destination(destination)
         return 0 if found is None else found.waiting()
+
+
+def readable(rows: Sequence[Row], may_read: Callable[[str], bool]) -> list[Row]:
+    """Return rows without the destinations that may not be read; each name is looked up once."""
+    known: dict[str, bool] = {}
+
+    def is_readable(name: str) -> bool:
+        if name not in known:
+            known[name] = may_read(name)
+        return known[name]
+
+    def without(link: Row) -> Row:
+        names = link["destinations"]
+        assert isinstance(names, list)
+        return {**link, "destinations": [name for name in names if is_readable(name)]}
+
+    found: list[Row] = []
+    for row in rows:
+        links = row["links"]
+        assert isinstance(links, list)
+        found.append({**row, "links": [without(link) for link in links]})
+    return found
 
 
 class Rates:

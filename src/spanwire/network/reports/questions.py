@@ -15,6 +15,7 @@ from spanwire.network.reports.known_brokers import (
     ACTIVEMQ,
     MAX_DESTINATIONS,
     MAX_LINKS,
+    MAX_REPORT_BYTES,
     MAX_TEXT,
     SILENT,
     Peer,
@@ -66,7 +67,10 @@ async def _control(connection: aio.Connection, peer: Peer, watch_s: int) -> list
         return [silent(peer, "does not answer")]
     if answer.properties.get("status") != "ok":
         return [silent(peer, f"tells nothing: {answer.properties.get('reason')}")]
-    return read_rows(str(answer.body or ""))
+    text = str(answer.body or "")
+    if len(text) > MAX_REPORT_BYTES:
+        return [silent(peer, f"tells more than {MAX_REPORT_BYTES} bytes")]
+    return read_rows(text)
 
 
 async def _statistics(connection: aio.Connection, peer: Peer) -> Row:
