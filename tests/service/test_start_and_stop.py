@@ -79,6 +79,29 @@ def test_stop_waits_until_the_broker_is_gone(tmp_path: Path) -> None:
         assert spanwire("stop", str(broker.configuration)).returncode == 1
 
 
+def test_restart_keeps_the_process_and_what_is_stored(tmp_path: Path) -> None:
+    with Started(tmp_path) as broker:
+        with broker.stomp() as client:
+            client.transact("SEND\ndestination:/queue/A\npersistent:true\nreceipt:1\n\nkept", "1")
+        directory = ("--data-directory", str(broker.data))
+        before = json.loads(spanwire("status", "--json", *directory).stdout)
+        done = spanwire("restart", *directory)
+        assert (done.returncode, done.stdout) == (0, f"tested (process {broker.pid}): restarted\n"), done.stderr
+        after = json.loads(spanwire("status", "--json", *directory).stdout)
+        assert after["pid"] == before["pid"] == broker.pid
+        assert after["id"] != before["id"]
+        assert "1 of 1 waiting messages" in spanwire("browse", "A", *directory).stdout
+
+
+def test_a_restart_with_a_configuration_that_a_start_refuses_changes_nothing(tmp_path: Path) -> None:
+    with Started(tmp_path) as broker, broker.stomp() as client:
+        broker.configuration.write_text(broker.configuration.read_text().replace("stomp://", "mqtts://"))
+        done = spanwire("restart", "--data-directory", str(broker.data))
+        assert done.returncode == 1
+        assert "mqtts" in done.stderr
+        client.transact("SEND\ndestination:/queue/A\nreceipt:1\n\nx", "1")
+
+
 def test_status_and_dstat_tell_what_runs(tmp_path: Path) -> None:
     with Started(tmp_path) as broker, broker.stomp() as client:
         client.transact("SEND\ndestination:/queue/ORDERS\npersistent:true\nreceipt:1\n\nhello", "1")

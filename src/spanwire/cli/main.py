@@ -26,6 +26,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "create": ("spanwire.cli.process.create:run", "create a directory for a further broker of this machine"),
     "list": ("spanwire.cli.process.list:run", "list the running brokers of this user"),
     "stop": ("spanwire.cli.process.stop:run", "stop a running broker in order"),
+    "restart": ("spanwire.cli.process.restart:run", "stop a running broker in order and start it again"),
     "reload": ("spanwire.cli.process.reload:run", "let a running broker reload its configuration"),
     "log-level": ("spanwire.cli.process.log_level:run", "show or set levels of loggers of a running broker"),
     "status": (
@@ -77,6 +78,8 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; return its exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    if words[-1:] == ["-?"]:  # as in ActiveMQ's script
+        words[-1] = "--help"
     if not words or words[0] in ("-h", "--help", "help"):
         sys.stdout.write(_overview())
         return 0

@@ -53,10 +53,13 @@ class ControlClient:
         with self._connect() as connection:
             return self._exchange(connection, {"command": command, **arguments})
 
-    def stop(self, timeout_s: float) -> None:
-        """Ask the broker to stop, and wait for its end. Raises `ControlError` after ``timeout_s`` seconds."""
+    def stop(self, timeout_s: float, command: str = "stop") -> None:
+        """Ask the broker to stop, and wait for its end. Raises `ControlError` after ``timeout_s`` seconds.
+
+        ``command`` is another one that stops the broker, such as ``restart``.
+        """
         with self._connect() as connection:
-            self._exchange(connection, {"command": "stop"})
+            self._exchange(connection, {"command": command})
             connection.settimeout(timeout_s)
             try:
                 while connection.recv(1024):

@@ -16,7 +16,7 @@ import os
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
 from spanwire import registry
 from spanwire.broker.assembly import BrokerSettings
@@ -40,6 +40,7 @@ from spanwire.model.message import Message
 from spanwire.service.administration.connector_operations import ConnectorOperations
 from spanwire.service.administration.stored_reads import StoredReads
 from spanwire.service.administration.usage import usage_limits
+from spanwire.service.children.loading import bridge_child
 from spanwire.service.children.web_process import WebProcess
 from spanwire.service.config.model import NO_CODE, BrokerConfiguration, CodeDirectories
 from spanwire.service.connection_factories import connection_factories, connection_factory
@@ -61,11 +62,6 @@ from spanwire.transports.connector import TransportConnector
 from spanwire.transports.loop.polling import Polling
 from spanwire.transports.loop.turn import Turn
 from spanwire.transports.vm import VmConnector
-
-if TYPE_CHECKING:  # loaded by name, because most brokers have no bridges
-    from spanwire.service.children.bridge_process import BridgeChildProcess
-    from spanwire.service.children.deployments import Deployment
-    from spanwire.service.config.interpretation.deployed_file import DeployedFileReader
 
 logger = logging.getLogger(__name__)
 
@@ -94,12 +90,14 @@ class BrokerService:
         on_wait: Waits = lambda directory: None,
         code: CodeDirectories = NO_CODE,
         deploy: Path | None = None,
+        operations: Mapping[str, Operation] | None = None,
     ) -> None:
         """``reread`` reads the configuration again; without ``reread`` the configuration never changes.
 
         ``polling`` lets the loop poll for input; without it the loop sleeps whenever there is none.
         ``on_wait`` gets the directory for whose lock the start waits.
         ``code`` has the directories with message convertors and jars of bridges, ``deploy`` is the one with routes.
+        ``operations`` are those of the process around the service, such as its restart.
         """
         self.configuration: Final = configuration
         self.directory: Final = directory
@@ -113,7 +111,7 @@ class BrokerService:
         self._web: Final = None if web is None else WebProcess(web, directory, allow_anonymous=allow_anonymous)
         self._traces: Final = broker_traces(configuration, os.environ)
         self._plugins: Final = self._traces.plugins(configuration.plugins)
-        self._bridges: Final = _bridges(configuration, directory, code, deploy)
+        self._bridges: Final = bridge_child(configuration, directory, code, deploy)
         self._finished: Final = asyncio.Event()
         self._security: Final = Security(configuration)
         self._probe: Final = LoopProbe()
@@ -125,6 +123,7 @@ class BrokerService:
         self._control: ControlServer | None = None
         self._reread: Final = reread
         self._polling: Final = polling
+        self._operations: Final = operations or {}
         self._runtime: RuntimeConfiguration | None = None
         self._reads: Final = StoredReads(self.wake)
 
@@ -423,6 +422,7 @@ class BrokerService:
             **{f"bridge-{one}": partial(self._bridge_command, one) for one in ("pause", "resume", "restart")},
             "reload": self.reload,
             "log-level": log_level,
+            **self._operations,
         }
         self._control = ControlServer(self.directory, commands, operations, handles)
         await self._control.start()
@@ -480,20 +480,3 @@ class BrokerService:
         """Flush the broker's output after a change from outside of a turn."""
         if self._turn is not None:
             self._turn.wake()
-
-
-def _bridges(
-    configuration: BrokerConfiguration, directory: Path | None, code: CodeDirectories, deploy: Path | None
-) -> BridgeChildProcess | None:
-    """Return the child for the bridges of a configuration; None without bridges and without a deploy directory."""
-    if not configuration.bridges and not configuration.routes and deploy is None:
-        return None
-    child = cast("type[BridgeChildProcess]", registry.load(registry.BRIDGE_CHILD))
-    definitions = (*configuration.bridges, *configuration.routes)
-    deployment = None
-    if deploy is not None:
-        reader = cast("type[DeployedFileReader]", registry.load(registry.DEPLOYED_FILE_READER))
-        deployment = cast("type[Deployment]", registry.load(registry.DEPLOYMENT))(
-            deploy, reader(configuration.broker_name, os.environ).read
-        )
-    return child(definitions, directory, code=code, deployment=deployment, tracing=configuration.tracing)

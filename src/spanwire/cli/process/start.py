@@ -10,10 +10,10 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, cast
+from typing import Final, NoReturn, cast
 
 from spanwire import registry
 from spanwire._build import COMPILED
@@ -64,14 +64,18 @@ def run(arguments: Sequence[str]) -> int:
         return configuration
 
     code = CodeDirectories(options.convertors, options.jars)
-    configuration = read(
-        inspection(
-            options.data_directory,
-            os.environ,
-            allow_anonymous=bool(options.allow_anonymous),
-            code=code,
+
+    def read_for_start() -> BrokerConfiguration:
+        return read(
+            inspection(
+                options.data_directory,
+                os.environ,
+                allow_anonymous=bool(options.allow_anonymous),
+                code=code,
+            )
         )
-    )
+
+    configuration = read_for_start()
     unusual = start_warnings(configuration, options.data_directory, os.environ)
     for line in (*configuration.warnings, *configuration.skipped, *unusual):
         logger.warning("%s", line)
@@ -79,8 +83,9 @@ def run(arguments: Sequence[str]) -> int:
     _raise_file_limit()
     keep_freed_memory()
     waiting = WaitingStandby(configuration.broker_name, directory, reference)
+    restart = Restart(read_for_start)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(
+        status = runner.run(
             _serve(
                 lambda: BrokerService(
                     configuration,
@@ -91,12 +96,43 @@ def run(arguments: Sequence[str]) -> int:
                     code=code,
                     deploy=options.deploy,
                     on_wait=waiting.begin,
+                    operations={"restart": restart.request},
                 ),
                 waiting,
                 reference,
                 reopen_log,
+                restart,
             )
         )
+    if restart.is_requested and status == 0:
+        restart.begin()
+    return status
+
+
+class Restart:
+    """The restart of this process: the broker stops in order, and the process runs its command line again.
+
+    The process id stays the same, so a service manager does not notice, and a standby takes over meanwhile.
+    """
+
+    def __init__(self, read: Callable[[], BrokerConfiguration]) -> None:
+        """``read`` reads the configuration as a start does."""
+        self._read: Final = read
+        self.service: BrokerService | None = None
+        self.is_requested = False
+
+    async def request(self, _: Mapping[str, object]) -> None:
+        """Stop the broker for a restart. Raises `ConfigurationError` if a start would refuse the configuration."""
+        await asyncio.to_thread(self._read)
+        self.is_requested = True
+        if self.service is not None:
+            self.service.request_stop()
+
+    def begin(self) -> NoReturn:
+        """Replace this process by a new one with the same command line."""
+        logging.getLogger(START).info("Restart: process %d runs its command line again", os.getpid())
+        logging.shutdown()
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 
 class WaitingStandby:
@@ -142,9 +178,10 @@ async def _serve(
     waiting: WaitingStandby,
     reference: str | None,
     reopen_log: Callable[[], None],
+    restart: Restart,
 ) -> int:
     """Run a service from start to stop."""
-    service = make_service()
+    service = restart.service = make_service()
     loop = asyncio.get_running_loop()
 
     def hang_up() -> None:
