@@ -12,6 +12,7 @@ import pytest
 from tests.service.started import TIMEOUT_S, Started, StompClient, spanwire
 from tests.support.broker_process import COMMAND
 from tests.support.canary import CANARY
+from tests.support.ports import free_port
 
 PLUGINS = f"""
   <plugins>
@@ -164,3 +165,34 @@ def _replace(path: Path, text: str) -> None:
     other = path.with_suffix(".next")
     other.write_text(text)
     os.replace(other, path)
+
+
+def test_the_check_of_a_configuration_tries_its_remote_brokers(tmp_path: Path) -> None:
+    """The connectors have the right password, a wrong one, no login, and a port where no broker listens."""
+    with Secured(tmp_path / "remote") as remote:
+        port = remote.ports["tcp"]
+        logins = {"right": ("user", CANARY), "wrong": ("user", f"{CANARY}3"), "anonymous": ("", "")}
+        connectors = [
+            f'<networkConnector name="{name}" uri="static:(tcp://127.0.0.1:{port})"'
+            f' userName="{user}" password="{word}"/>'
+            for name, (user, word) in logins.items()
+        ]
+        connectors.append(f'<networkConnector name="dead" uri="static:(tcp://127.0.0.1:{free_port()})"/>')
+        file = tmp_path / "activemq.xml"
+        file.write_text(
+            f'<broker brokerName="near" dataDirectory="{tmp_path / "near"}"><networkConnectors>\n'
+            + "\n".join(connectors)
+            + "\n</networkConnectors></broker>"
+        )
+        done = spanwire("config", "check", str(file), "--connect")
+        assert done.returncode == 1
+        lines = done.stdout.splitlines()[1:]
+        assert lines[0] == (
+            f"usable: line 2, network connector right: tcp://127.0.0.1:{port}: broker tested lets in as user; "
+            "advisories of its consumers can be read"
+        )
+        assert [line.partition(":")[0] for line in lines[1:4]] == ["unusable"] * 3
+        assert "User name [user] or password is invalid" in lines[1]
+        assert "line 5, network connector dead" in lines[3] and "refused" in lines[3]
+        assert lines[4] == "4 remote addresses, 3 unusable"
+        assert CANARY not in done.stdout + done.stderr

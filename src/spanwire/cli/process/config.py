@@ -1,6 +1,6 @@
 """``spanwire config check``: shows all obstacles and warnings of a configuration.
 
-No broker is started.
+With ``--connect`` it tries the remote brokers, too. No broker is started.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from spanwire.cli.arguments import Parser, placement, start_options
+from spanwire.cli.process.remote_checks import check_remotes
 from spanwire.cli.running import named_configuration
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.text import escaped
+from spanwire.network.connector.link import NetworkConnectorSettings
 from spanwire.service.config.loading import load_configuration
 from spanwire.service.config.model import CodeDirectories
 from spanwire.service.config.values.diagnostics import RefusedConfigurationError
@@ -24,7 +26,7 @@ USAGE_ERROR: Final = 2
 USAGE: Final = """usage: spanwire config check [CONFIGURATION] [OPTIONS]
 
 check  shows all obstacles and warnings of spanwire start for a configuration without starting a broker. Status 1 if
-       the configuration is refused.
+       the configuration is refused. --connect tries the remote brokers of the network connectors, too
        spanwire config check --help shows the options
 """
 
@@ -47,9 +49,16 @@ def _check(arguments: Sequence[str]) -> int:
     )
     placement(parser, starts=True)
     start_options(parser)
+    parser.add_argument(
+        "--connect",
+        action="store_true",
+        help="connect and log in at every address of the network connectors, and subscribe to the advisories that "
+        "links read; nothing is sent. Status 1 if an address cannot be used",
+    )
     options = parser.parse(arguments)
 
     obstacles: list[str] = []
+    connectors: tuple[NetworkConnectorSettings, ...] = ()
     try:
         configuration = load_configuration(
             named_configuration(options, os.environ),
@@ -62,6 +71,7 @@ def _check(arguments: Sequence[str]) -> int:
                 code=CodeDirectories(options.convertors, options.jars),
             ),
         )
+        connectors = configuration.network_connectors
         warnings = [
             *configuration.warnings,
             *configuration.skipped,
@@ -77,8 +87,19 @@ def _check(arguments: Sequence[str]) -> int:
         sys.stdout.write(f"warning: {escaped(line)}\n")
     verdict = "spanwire start refuses this configuration" if obstacles else "spanwire start accepts this configuration"
     sys.stdout.write(f"{_counted(len(obstacles), 'obstacle')}, {_counted(len(warnings), 'warning')}: {verdict}\n")
-    return REFUSED if obstacles else 0
+    unusable = _connect(connectors) if options.connect and not obstacles else 0
+    return REFUSED if obstacles or unusable else 0
 
 
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+def _connect(connectors: Sequence[NetworkConnectorSettings]) -> int:
+    """Print what happened at each remote address; return the number of those that cannot be used."""
+    outcomes = check_remotes(connectors)
+    for outcome in outcomes:
+        sys.stdout.write(f"{'usable' if outcome.is_usable else 'unusable'}: {escaped(outcome.text)}\n")
+    unusable = sum(not outcome.is_usable for outcome in outcomes)
+    sys.stdout.write(f"{_counted(len(outcomes), 'remote address', 'es')}, {unusable} unusable\n")
+    return unusable
+
+
+def _counted(count: int, noun: str, ending: str = "s") -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}{ending}"
