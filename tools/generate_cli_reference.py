@@ -30,6 +30,14 @@ Options have two spellings: `--broker-url` and, as in ActiveMQ's tools, `--broke
 the options of a command, and `spanwire --version` prints the build. The exit status is 0 for success, 1 for a failure,
 2 for a wrong command line and 130 after Ctrl-C.
 
+bash, zsh and fish complete commands, actions and options with the extra `completion`:
+
+```console
+$ pip install "spanwire[completion]"
+$ eval "$(register-python-argcomplete spanwire)"          # bash and zsh; in ~/.bashrc or ~/.zshrc for all shells
+$ register-python-argcomplete --shell fish spanwire | source
+```
+
 | command | task |
 |---|---|
 """

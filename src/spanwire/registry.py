@@ -86,6 +86,11 @@ FIND_BROKERS: Final = "spanwire.client.io.broker_lookup:find_brokers"
 CLIENT_TLS: Final = "spanwire.client.io.tls:tls_context"
 TLS_REFUSAL: Final = "spanwire.client.io.tls:refusal"
 TLS_CHANNEL: Final = "spanwire.client.blocking.shared.tls_channel:TlsChannel"
+# Loaded only where a shell asks for the completion of a word; they need the extra `completion`.
+COMPLETING: Final = "_ARGCOMPLETE"  # the variable that argcomplete's function of the shell sets then
+COMPLETE: Final = "spanwire.cli.completion:complete"
+COMPLETE_ACTION: Final = "spanwire.cli.completion:complete_action"
+COMPLETED_WORDS: Final = "spanwire.cli.completion:words_before"
 CLIENT_STORES: Final = "spanwire.cli.client_stores:client_stores"
 
 PKCS12: Final = "spanwire.tls.pkcs12:read_store"  # needs the extra `security`

@@ -7,9 +7,10 @@ true or false.
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NoReturn, cast
 
@@ -24,12 +25,20 @@ LOG_FORMATS: Final = ("text", "json")
 Command = Callable[[Sequence[str]], int]  # takes the arguments behind its name and returns the exit status
 
 
+def offer_actions(program: str, arguments: Sequence[str], names: Iterable[str]) -> None:
+    """Complete the first argument as one of ``names``, if a shell asks for it; the process ends then."""
+    if registry.COMPLETING in os.environ and not arguments:
+        complete = cast("Callable[[str, Iterable[str]], None]", registry.load(registry.COMPLETE_ACTION))
+        complete(program, names)
+
+
 def run_command(program: str, arguments: Sequence[str], commands: Mapping[str, tuple[Command, str]]) -> int:
     """Run the command that the first argument names and return its exit status, or show all commands.
 
     ``commands`` are the commands by name, each with its line of the help. An unknown name has status 2.
     """
     words = list(arguments)
+    offer_actions(program, words, commands)
     if not words or words[0] in ("-h", "--help", "help"):
         width = max(map(len, commands)) + 1
         usage = [f"usage: {program} COMMAND [OPTIONS]", "", "commands:"]
@@ -57,6 +66,9 @@ class Parser(argparse.ArgumentParser):
 
     def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
         """Return the values of the options; exit with status 2 for an unknown option."""
+        if registry.COMPLETING in os.environ:
+            complete = cast("Callable[[argparse.ArgumentParser, int], None]", registry.load(registry.COMPLETE))
+            complete(self, len(self.prog.split()) - 1)
         options, unknown = self.parse_known_args(list(arguments))
         if unknown:
             self.error(self._unknown(unknown[0]))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, cast
 
 from spanwire import registry
@@ -78,6 +78,8 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; return its exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    if registry.COMPLETING in os.environ:
+        words = cast("Callable[[Iterable[str]], list[str]]", registry.load(registry.COMPLETED_WORDS))(COMMANDS)
     if words[-1:] == ["-?"]:  # as in ActiveMQ's script
         words[-1] = "--help"
     if not words or words[0] in ("-h", "--help", "help"):

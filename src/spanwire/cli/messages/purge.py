@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from spanwire.cli.arguments import Parser, placement
+from spanwire.cli.arguments import Parser, offer_actions, placement
 from spanwire.cli.running import control_client
 from spanwire.model.text import escaped
 
@@ -41,6 +41,7 @@ def dead_letters(arguments: Sequence[str]) -> int:
     Prints the number of messages.
     """
     words = list(arguments)
+    offer_actions("spanwire dlq", words, ["retry"])
     parser = Parser(
         prog="spanwire dlq retry",
         description="Send dead letters back to their original destinations, with a new time to live.",

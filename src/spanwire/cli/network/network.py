@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Final
 
-from spanwire.cli.arguments import Parser, placement
+from spanwire.cli.arguments import Parser, offer_actions, placement
 from spanwire.cli.endpoint import login_options, password, tls_settings
 from spanwire.cli.network.network_change import add, remove, start, stop
 from spanwire.cli.network.network_map import MAX_BROKERS, Login, ask, lines
@@ -53,6 +53,7 @@ remove  ends the links of network connectors, and forgets these until the next s
 def run(arguments: Sequence[str]) -> int:
     """Run one of the actions; return its exit status."""
     words = list(arguments)
+    offer_actions("spanwire network", words, ACTIONS)
     if words and words[0] in ("-h", "--help"):
         sys.stdout.write(USAGE)
         raise SystemExit(0)

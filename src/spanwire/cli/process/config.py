@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from spanwire.cli.arguments import Parser, placement, start_options
+from spanwire.cli.arguments import Parser, offer_actions, placement, start_options
 from spanwire.cli.process.remote_checks import check_remotes
 from spanwire.cli.running import named_configuration
 from spanwire.model.errors import ConfigurationError
@@ -34,6 +34,7 @@ check  shows all obstacles and warnings of spanwire start for a configuration wi
 def run(arguments: Sequence[str]) -> int:
     """Run a command about configurations; return its exit status."""
     words = list(arguments)
+    offer_actions("spanwire config", words, ["check"])
     if words and words[0] in ("-h", "--help", "help"):
         sys.stdout.write(USAGE)
         raise SystemExit(0)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from spanwire.cli.arguments import Parser, placement
+from spanwire.cli.arguments import Parser, offer_actions, placement
 from spanwire.cli.running import control_client
 from spanwire.model.text import escaped
 
@@ -29,6 +29,7 @@ TEXTS: Final = {
 def run(arguments: Sequence[str]) -> int:
     """Run one of the actions; return its exit status."""
     words = list(arguments)
+    offer_actions("spanwire connector", words, TEXTS)
     if words and words[0] in ("-h", "--help"):
         sys.stdout.write(USAGE)
         raise SystemExit(0)

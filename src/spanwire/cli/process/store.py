@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from spanwire.cli.arguments import Parser
+from spanwire.cli.arguments import Parser, offer_actions
 from spanwire.model.destination import Destination
 from spanwire.model.errors import SpanwireError, StoreError
 from spanwire.model.text import escaped
@@ -50,6 +50,7 @@ MAX_SHOWN: Final = 200  # damages that are listed
 def run(arguments: Sequence[str]) -> int:
     """Run one of the four actions; return 0 if all is well."""
     words = list(arguments)
+    offer_actions("spanwire store", words, ACTIONS)
     if not words or words[0] not in ACTIONS:
         if words and words[0] in ("-h", "--help"):
             sys.stdout.write(USAGE)
