@@ -139,13 +139,12 @@ format: venv  ## rewrite the code as ruff formats it
 
 # Foreign programs and Spark see the same of both builds, and take longest: on the pure build a few such tests will do.
 # Tests of tools run on the pure build alone: they see no build. tools/run_tests.sh has the two lists.
-# The tests on the pure build wait for sockets, processes and timers, and the compiler takes what they leave. It is a
-# little less nice than usual: with the usual 10 it was not done when the tests were, and its last steps take one
-# processor alone.
+# The tests on the pure build wait for sockets, processes and timers, and the compiler takes what they leave. It is as
+# urgent as they are: else it is not done when they are, and its last steps take one processor alone.
 test: peers venv  ## all tests on the compiled build; all on the pure one, too, but of those with foreign peers or Spark a few
 	@if reason=$$(sh tools/find_compiler.sh $(BIN)/python); then \
 	    echo "tests on the pure build, few with foreign peers or Spark (make test-all: all); it is compiled meanwhile" \
-	    && mkdir -p out && { nice -n 5 $(MAKE) --no-print-directory compiled > out/compile.log 2>&1 & compiling=$$!; } \
+	    && mkdir -p out && { $(MAKE) --no-print-directory compiled > out/compile.log 2>&1 & compiling=$$!; } \
 	    && { $(MAKE) --no-print-directory test-pure PURE=--smoke || { wait $$compiling; exit 1; }; } \
 	    && { wait $$compiling || { cat out/compile.log; exit 1; }; } \
 	    && echo "tests on the compiled build" \

@@ -22,8 +22,10 @@ pure_only=(
     tests/unit/pipeline/{formats,report,routes,simulation,sources,storage,watch}
 )
 # Left out of the other run: real processes that show a command, a configuration, a page or an agent of discovery, which
-# neither build compiles, and brokers for the tests of users, which start faster on the compiled build.
+# neither build compiles, and brokers that tests start and kill again and again, or users in theirs, which start faster on
+# the compiled build.
 compiled_only=(
+    tests/faults/test_{bridge_kills,full_disk,kill_transactions}.py
     tests/service/test_{bridge_page,client_urls,configuration_distributions,discovery,logs,naming,native_bridges}.py
     tests/service/test_{refusals,start_page,tools,web,web_tls}.py
     tests/unit/testing

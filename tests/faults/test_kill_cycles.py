@@ -1,6 +1,6 @@
 """kill -9 at random instants under mixed load, also while the broker starts; what was answered is there, and only that.
 
-SPANWIRE_KILLS sets how often (20 unless told, 10 by the interpreted build), SPANWIRE_KILL_SEED the instants. The
+SPANWIRE_KILLS sets how often (10 unless told), SPANWIRE_KILL_SEED the instants. The
 history of a run that fails is kept in ``out/soak``; so is every history of a long run. The instants depend on the
 machine: a replay meets the same load with the same waits, not the same microsecond.
 """
@@ -16,13 +16,12 @@ from typing import Final
 
 import pytest
 
-from spanwire._build import COMPILED
 from tests.faults.broker import FragileBroker
 from tests.faults.load import MixedLoad, drain, planted_faults, verdict_of
 from tests.support.histories import keep
 from tests.support.total_queue import Ledger
 
-KILLS: Final = int(os.environ.get("SPANWIRE_KILLS", "20" if COMPILED else "10"))
+KILLS: Final = int(os.environ.get("SPANWIRE_KILLS", "10"))
 SEED: Final = int(os.environ.get("SPANWIRE_KILL_SEED", "1"))
 ROUND: Final = 10  # kills between two counts
 LONGEST_LOAD_S: Final = 0.7

@@ -123,6 +123,9 @@ def send(port: int, destination: str, texts: list[str], *, persistent: bool = Tr
             assert answer is not None and answer.command == "RECEIPT", answer
 
 
+CHAINS = [("spanwire", "classic", "spanwire"), pytest.param(("classic", "spanwire", "classic"), marks=pytest.mark.long)]
+
+
 @pytest.mark.smoke
 @pytest.mark.parametrize(("near", "far"), PAIRS)
 def test_a_message_goes_where_its_consumer_is(start: Start, near: str, far: str) -> None:
@@ -137,7 +140,7 @@ def test_a_message_goes_where_its_consumer_is(start: Start, near: str, far: str)
     counter.ended.set()
 
 
-@pytest.mark.parametrize("kinds", [("spanwire", "classic", "spanwire"), ("classic", "spanwire", "classic")])
+@pytest.mark.parametrize("kinds", CHAINS)
 def test_demand_and_messages_travel_two_hops_through_brokers_of_both_kinds(
     start: Start, kinds: tuple[str, str, str]
 ) -> None:
@@ -152,7 +155,7 @@ def test_demand_and_messages_travel_two_hops_through_brokers_of_both_kinds(
     counter.ended.set()
 
 
-@pytest.mark.parametrize("kinds", [("spanwire", "classic", "spanwire"), ("classic", "spanwire", "classic")])
+@pytest.mark.parametrize("kinds", CHAINS)
 def test_a_message_goes_no_farther_than_its_ttl(start: Start, kinds: tuple[str, str, str]) -> None:
     c = start(kinds[2], "brokerC")
     b = start(kinds[1], "brokerB", c, ' messageTTL="1" consumerTTL="2"')
@@ -170,7 +173,7 @@ def test_a_message_goes_no_farther_than_its_ttl(start: Start, kinds: tuple[str, 
 
 
 @pytest.mark.parametrize(("near", "far"), PAIRS)
-@pytest.mark.parametrize("conduit", ["true", "false"])
+@pytest.mark.parametrize("conduit", [pytest.param("true", marks=pytest.mark.long), "false"])
 def test_topic_messages_come_once_unless_there_is_no_conduit_and_no_audit(
     start: Start, near: str, far: str, conduit: str
 ) -> None:

@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from tests.interop.network_hosts import checksum, resets_for, segment
 from tests.support.peers import require
 
@@ -17,6 +19,7 @@ ROOT: Final = Path(__file__).parents[2]
 TIMEOUT_S: Final = 280.0
 
 
+@pytest.mark.long
 def test_whatever_happens_to_the_cable_between_two_hosts_every_message_arrives_once(tmp_path: Path) -> None:
     require("network-namespace")
     inside = [sys.executable, "-m", "tests.interop.network_hosts", "everything", str(tmp_path)]

@@ -83,7 +83,15 @@ def wait_for_links(sources: list[Place], consumers: list[Consumer]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("classics", "durable"), [("", True), ("A", True), ("A", False), ("BC", True), ("ABC", True), ("ABC", False)]
+    ("classics", "durable"),
+    [
+        ("", True),
+        ("A", True),
+        pytest.param("A", False, marks=pytest.mark.long),
+        pytest.param("BC", True, marks=pytest.mark.long),
+        ("ABC", True),
+        pytest.param("ABC", False, marks=pytest.mark.long),
+    ],
 )
 def test_each_subscriber_in_a_mesh_of_three_gets_each_message_once(
     stack: ExitStack, tmp_path: Path, classics: str, durable: bool
@@ -107,7 +115,7 @@ def test_each_subscriber_in_a_mesh_of_three_gets_each_message_once(
 
 
 @pytest.mark.parametrize("duplex", [False, True], ids=["one way", "duplex"])
-@pytest.mark.parametrize("leaves", ["CS", "CC"])
+@pytest.mark.parametrize("leaves", ["CS", pytest.param("CC", marks=pytest.mark.long)])
 def test_leaves_without_a_name_stay_linked_to_one_hub(
     stack: ExitStack, tmp_path: Path, leaves: str, duplex: bool
 ) -> None:

@@ -75,6 +75,7 @@ def test_a_consumer_is_served_over_one_route_in_every_order_of_links_and_demand(
     assert len(explorer.seen) > 50
 
 
+@pytest.mark.large
 def test_to_take_answers_as_soon_as_they_arrive_leaves_out_no_end() -> None:
     ends, counts = [], []
     for eager in (False, True):
@@ -193,6 +194,7 @@ def orders() -> Iterator[list[Copy]]:
                 yield order
 
 
+@pytest.mark.large
 def test_a_subscriber_gets_each_message_once_in_every_order_of_its_copies() -> None:
     played = 0
     for order in orders():
@@ -289,11 +291,13 @@ def played_once(seed: int) -> RandomMesh:
     return RandomMesh(seed).play()
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("seed", sorted({*MESHES, *STRANDED}))
 def test_each_subscriber_in_a_mesh_of_four_gets_each_message_once(seed: int) -> None:
     assert played(seed).fault() is None
 
 
+@pytest.mark.large
 def test_the_check_of_meshes_finds_an_audit_that_is_off() -> None:
     faults = [RandomMesh(seed, UNAUDITED).play().fault() for seed in PLANTED]
     assert sum(fault is not None for fault in faults) > 3

@@ -23,6 +23,7 @@ MORE_INTO_SPANWIRE: Final = ("acknowledged:self", "write:self", "commit:self")
 MORE_INTO_CLASSIC: Final = ("reserved:in", "staged:self")
 
 
+@pytest.mark.long
 @pytest.mark.timeout(2 * TIMEOUT_S)
 def test_from_classic_to_spanwire_with_staging_and_the_control_destination(tmp_path: Path) -> None:
     require("activemq-broker")
