@@ -13,8 +13,8 @@ from typing import Final
 from spanwire.registry import TRANSPORT_SCHEMES
 from spanwire.service.config.elements import ELEMENTS
 from spanwire.service.config.interpretation import uri
-from spanwire.service.config.tables.handling import HONOURED, LATER, ONLY, Rule, Words
-from spanwire.service.config.values.diagnostics import snake_case
+from spanwire.service.config.tables.handling import COMMON, HONOURED, LATER, ONLY, Rule, Words
+from spanwire.service.config.values.diagnostics import PLANNED, snake_case
 
 TARGET: Final = Path(__file__).resolve().parent.parent / "docs" / "reference" / "activemq-xml.md"
 OPTIONS: Final = {
@@ -34,12 +34,17 @@ activemq.xml](../guides/configuration/take-over-activemq-xml.md) explains the re
 | status | meaning |
 |---|---|
 | honoured | does what it does in ActiveMQ Classic |
-| only … | honoured with these values; any other belongs to the feature that is named and is an obstacle until then |
+| only … | honoured with these values; any other is an obstacle, for the reason that is named |
 | no effect | accepted, with a warning unless it asks for what holds anyway |
-| later | an obstacle until the feature that is named is there |
+| refused: … | an obstacle with the way round; what it asks for is left out on purpose |
+| later: … | an obstacle until a version has the feature that is named |
 
 Obstacles marked *guards* have to do with access. `--skip-unsupported` passes all others. A second table has the values
-and defaults of attributes.
+and defaults of attributes. Words of every element stand here alone:
+
+| words | status |
+|---|---|
+{common}
 """
 
 
@@ -56,7 +61,8 @@ def main() -> int:
 
 
 def page() -> str:
-    parts = [HEAD]
+    common = [f"| `{word}` | {status(rule, False)} |" for word, rule in COMMON.items()]
+    parts = [HEAD.format(common="\n".join(common))]
     parts += [section(name, table) for name, table in ELEMENTS.items()]
     parts.append(transports())
     return "\n".join(parts)
@@ -97,7 +103,7 @@ def attributes(table: Words) -> list[str]:
 
 
 def order(row: tuple[str, list[str]]) -> tuple[int, str]:
-    starts = ("honoured", "only", "no effect", "later")
+    starts = ("honoured", "only", "no effect", "refused", "later")
     return next(index for index, start in enumerate(starts) if row[0].startswith(start)), row[0]
 
 
@@ -105,7 +111,7 @@ def status(rule: Rule, all_guard: bool) -> str:
     if rule.kind == HONOURED:
         return "honoured"
     if rule.kind == LATER:
-        told = f"later: {rule.note}"
+        told = f"{'later' if rule.note in PLANNED else 'refused'}: {rule.note}"
     elif rule.kind == ONLY:
         told = f"only {' or '.join(f'`{value}`' for value in rule.values)}"
         told += f": {rule.note}" if rule.note else ""

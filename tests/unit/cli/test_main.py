@@ -55,7 +55,7 @@ def test_every_obstacle_of_a_configuration_is_a_line_of_its_own(
     assert main(["start", str(path)]) == 1
     assert capsys.readouterr().err.splitlines() == [
         f"spanwire start: {path}:1: unknown attribute of <broker> 'brokerNam'; did you mean brokerName?",
-        f"spanwire start: {path}:2: <proxyConnectors> is not yet supported (later feature: proxies); "
+        f"spanwire start: {path}:2: <proxyConnectors> is not supported (it asks for proxies); "
         "remove it or start with --skip-unsupported",
     ]
 

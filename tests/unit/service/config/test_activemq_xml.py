@@ -320,7 +320,7 @@ def test_a_shutdown_hook_of_springs_context_means_nothing_and_any_other_is_an_ob
     (warning,) = broker(hook.format("org.apache.activemq.hooks.SpringContextHook")).warnings
     assert "there is no Spring context here" in warning
     (line,) = obstacles(hook.format("org.example.Farewell"))
-    assert "the shutdown hook org.example.Farewell is not yet supported" in line
+    assert "the shutdown hook org.example.Farewell is not supported" in line
 
 
 def test_what_jmx_would_need_means_nothing_and_is_told() -> None:

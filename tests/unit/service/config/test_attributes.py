@@ -37,7 +37,7 @@ BRIDGE_FACTORY = "brokerURL id keyStore keyStorePassword password trustStore tru
 WITHOUT_A_ROW = {
     "authenticationUser": "password",
     "authorizationEntry": "queue topic",
-    "broker": "brokerName id maxSchedulerRepeatAllowed name networkConnectorURIs schedulerSupport "
+    "broker": "brokerName maxSchedulerRepeatAllowed name networkConnectorURIs schedulerSupport "
     "transportConnectorURIs vmConnectorURI",
     "compositeQueue, compositeTopic": "name",
     "destinationPathSeparatorPlugin": "pathSeparator",
@@ -48,7 +48,7 @@ WITHOUT_A_ROW = {
     "jmsQueueConnector": BRIDGE_CONNECTOR.format("outboundQueue"),
     "jmsTopicConnector": BRIDGE_CONNECTOR.format("outboundTopic"),
     "localQueueConnectionFactory, localTopicConnectionFactory": BRIDGE_FACTORY,
-    "networkConnector": "autoStart id password remotePassword sendLoginToDiscovered uri",
+    "networkConnector": "autoStart password remotePassword sendLoginToDiscovered uri",
     "outboundQueueBridge": "doHandleReplyTo id localQueueName outboundQueueName selector",
     "outboundQueueConnectionFactory, outboundTopicConnectionFactory": BRIDGE_FACTORY,
     "outboundTopicBridge": "consumerName doHandleReplyTo id localTopicName outboundTopicName selector",
@@ -57,7 +57,7 @@ WITHOUT_A_ROW = {
     "prop": "key value",
     "policyEntry": "queue tempQueue tempTopic topic",
     "prefetchRatePendingMessageLimitStrategy": "multiplier",
-    "queue, topic": "physicalName",
+    "queue, topic": "name physicalName",
     "reconnectionPolicy": "backOffMultiplier id initialReconnectDelay maxReconnectAttempts maximumReconnectDelay "
     "useExponentialBackOff",
     "redeliveryPolicy": "backOffMultiplier queue tempQueue tempTopic topic",

@@ -152,7 +152,7 @@ def test_every_obstacle_is_told_at_once(tmp_path: Path) -> None:
             '<networkConnector> has no uri; write uri="static:(tcp://host:port)"',
             "unknown discovery agent 'tcp'; there are discovery, fabric, http, https, masterslave, multicast, "
             "rendezvous, simple, static, zeroconf",
-            "fanout: of <networkConnector> is not yet supported (later feature: one link to several brokers); "
+            "fanout: of <networkConnector> is not supported (it asks for one link to several brokers); "
             "write static:(uri,uri), a link to each or start with --skip-unsupported",
             "unknown attribute of <networkConnector> 'nam'; did you mean name?",
             "prefetchSize of <networkConnector> is '0', it must be a whole number from 1 to 32766",
@@ -492,7 +492,7 @@ def test_what_activemq_has_anyway_is_written_without_a_word(tmp_path: Path) -> N
         ("discovery:(multicast://default", "parentheses of the discovery: uri do not match"),
         ("discovery:", "names no agent"),
         ("discovery:(multicast://a,multicast://b)", "discovery: has one agent"),
-        ("fanout:(tcp://a:1,tcp://b:1)", "fanout: of <networkConnector> is not yet supported"),
+        ("fanout:(tcp://a:1,tcp://b:1)", "fanout: of <networkConnector> is not supported"),
         ("peer://group/x", "peer: is for clients and links no brokers"),
         ("static:(static:(tcp://a:1)?maxReconnectDelay=5,tcp://b:2)", "options of static: inside of a list"),
         ("static:" * 50 + "tcp://a:1", "more than 8 lists inside each other"),

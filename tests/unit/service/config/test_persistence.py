@@ -106,7 +106,6 @@ def test_what_has_no_effect_is_said_once(adapter: str, word: str, reason: str) -
         ('<levelDB logSize="2gb"/>', "logSize of <levelDB> must be from 1 mb to just under 2 gb"),
         ('<mKahaDB journalMaxFileLength="1"/>', "journalMaxFileLength of <mKahaDB> must be"),
         ('<kahaDB directory=""/>', "directory of <kahaDB> is no directory name"),
-        ('<memoryPersistenceAdapter directory="/x"/>', "directory"),
         ('<levelDB replicas="3"/>', "replicas"),
         ("<kahaDB/><levelDB/>", "more than one adapter; keep one"),
         ("<replicatedLevelDB/>", "stores that several brokers share"),

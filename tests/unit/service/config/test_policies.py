@@ -201,10 +201,10 @@ def test_a_queue_keeps_its_messages_whatever_limit_waits_for_slow_consumers() ->
         ("<deadLetterStrategy><bean class='x.Y'/></deadLetterStrategy>", "custom strategies"),
     ],
 )
-def test_a_policy_of_a_later_version_names_its_feature(inside: str, feature: str) -> None:
+def test_an_unsupported_policy_names_the_feature_that_it_asks_for(inside: str, feature: str) -> None:
     with pytest.raises(ConfigurationError) as raised:
         policies(f'<policyEntry topic="&gt;">{inside}</policyEntry>')
-    assert f"(later feature: {feature}" in str(raised.value)
+    assert f"(it asks for {feature}" in str(raised.value)
     assert "\n" not in str(raised.value)
 
 

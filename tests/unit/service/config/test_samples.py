@@ -20,7 +20,9 @@ SAMPLES: Final = Path(__file__).parents[3] / "vectors" / "configurations"
 OUTCOMES: Final = Path(__file__).with_name("sample_outcomes.txt")
 ENVIRONMENT: Final = {"BROKER_NAME": "fromEnvironment", "DATA": "data"}
 SKIPPABLE: Final = " or start with --skip-unsupported"
-LATER: Final = re.compile(r"(?P<line>\d+): (?P<word>.*) is not yet supported(?P<feature> \(later feature: [^()]*\));.*")
+LATER: Final = re.compile(
+    r"(?P<line>\d+): (?P<word>.*) is not (?:yet )?supported(?P<feature> \((?:it asks for|later feature:) [^()]*\));.*"
+)
 
 
 @dataclass

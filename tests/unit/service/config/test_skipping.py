@@ -114,13 +114,13 @@ def test_what_is_left_out_is_told_in_the_order_of_the_file() -> None:
     assert [line.removeprefix(f"{PATH}:") for line in configuration.skipped] == [
         "1: skipped: slave of <broker> with another value than false (later feature: copies of the store on another "
         "broker)",
-        "1: skipped: <proxyConnectors> (later feature: proxies)",
+        "1: skipped: <proxyConnectors> (it asks for proxies)",
         "2: skipped: the transport mqtt:// of mqtt://0.0.0.0:1883 (later feature: MQTT)",
-        "3: skipped: discoveryAgent of <transportConnector> (later feature: agents of discovery in place of a URI)",
-        "3: skipped: the option soTimeout with another value than 0 (later feature: more options of connectors)",
-        "3: skipped: the option trace with another value than false (later feature: more options of connectors)",
-        "4: skipped: <destinationDotFilePlugin> (later feature: drawings of the broker)",
-        "4: skipped: <traceBrokerPathPlugin> (later feature: traces)",
+        "3: skipped: discoveryAgent of <transportConnector> (it asks for agents of discovery in place of a URI)",
+        "3: skipped: the option soTimeout with another value than 0 (it asks for more options of connectors)",
+        "3: skipped: the option trace with another value than false (it asks for more options of connectors)",
+        "4: skipped: <destinationDotFilePlugin> (it asks for drawings of the broker)",
+        "4: skipped: <traceBrokerPathPlugin> (it asks for traces)",
     ]
     (connector,) = configuration.connectors
     assert not connector.options.keys() & {"soTimeout", "trace"}
@@ -270,7 +270,7 @@ def test_errors_stay_errors_and_are_all_told() -> None:
 def test_a_link_to_all_of_several_brokers_is_left_out(uri: str) -> None:
     configuration = read(f"<networkConnectors><networkConnector uri='{uri}'/></networkConnectors>")
     assert [line.removeprefix(f"{PATH}:") for line in configuration.skipped] == [
-        "1: skipped: fanout: of <networkConnector> (later feature: one link to several brokers)"
+        "1: skipped: fanout: of <networkConnector> (it asks for one link to several brokers)"
     ]
     assert configuration.network_connectors == ()
 
@@ -284,6 +284,6 @@ def test_toml_is_treated_alike() -> None:
     text = b'slave = true\n[[transport_connectors]]\nuri = "amqp://h:1"\n[plugins.shiro_plugin]\n'
     with pytest.raises(ConfigurationError) as raised:
         read_configuration(text, Path("a.toml"), {}, {}, skip_unsupported=True)
-    assert str(raised.value).startswith("a.toml:4: <shiroPlugin> is not yet supported")
+    assert str(raised.value).startswith("a.toml:4: <shiroPlugin> is not supported")
     configuration = read_configuration(text.partition(b"[plugins")[0], Path("a.toml"), {}, {}, skip_unsupported=True)
     assert [line.partition(": skipped: ")[0] for line in configuration.skipped] == ["a.toml:1", "a.toml:3"]

@@ -125,8 +125,7 @@ def test_faults_are_named_with_line_word_and_the_closest_known_word() -> None:
         "1: unknown attribute of <broker> 'broker_nam'; did you mean broker_name?",
         "8: unknown option of tcp:// 'maxConnections'; did you mean maximumConnections?",
         "9: unknown attribute of <transportConnector> 'backup'",
-        "11: <proxyConnectors> is not yet supported (later feature: proxies); "
-        "remove it or start with --skip-unsupported",
+        "11: <proxyConnectors> is not supported (it asks for proxies); remove it or start with --skip-unsupported",
     ]
 
 

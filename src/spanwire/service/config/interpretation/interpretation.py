@@ -29,7 +29,7 @@ from spanwire.service.config.security.tls import Stores, connector_tls, read_sto
 from spanwire.service.config.security.user_files import RealmFile
 from spanwire.service.config.tables import attribute_table as words
 from spanwire.service.config.tables import bridge_attributes, broker_attributes
-from spanwire.service.config.tables.handling import LATER, NO_EFFECT, ONLY, Rule, Words
+from spanwire.service.config.tables.handling import COMMON, HONOURED, LATER, NO_EFFECT, ONLY, Rule, Words
 from spanwire.service.config.values.decryption import Decryption
 from spanwire.service.config.values.diagnostics import MAX_CLASS, Findings
 from spanwire.service.config.values.values import Settings
@@ -50,6 +50,13 @@ CONTEXT_HOOKS: Final = frozenset(
 )
 NO_CONTEXT: Final = "there is no Spring context here to close"
 IN_PROCESS: Final = "vm:"
+BEAN: Final = "bean"
+REFERENCE: Final = "#"  # begins the name of a bean in the value of an attribute
+# Attributes whose value may be a bean as well. In others the character begins a text like any other.
+OBJECTS: Final = frozenset("dataDirectoryFile deadLetterQueue directory discoveryUri uri".split())
+OWN_CLASS: Final = "a Java class; Spanwire runs none"
+NAMED: Final = ("queue", "topic")
+PHYSICAL_NAME: Final = "physicalName"
 LATER_ELEMENTS: Final = frozenset(name for name, rule in words.BROKER.children.items() if rule.kind == LATER)
 FOREIGN_CHARACTER: Final = re.compile(r"[^A-Za-z0-9._\-:]")  # ActiveMQ's rule for broker names
 
@@ -144,15 +151,15 @@ class Interpreter:
     def check(self, element: Element, known: Words) -> None:
         """Report settings and inner elements that are unknown, of a later version, or without effect."""
         for name, setting in element.attributes.items():
-            rule = known.settings.get(name)
-            if rule is None:
-                self._unknown_setting(element, name, setting, known)
+            rule = known.settings.get(name) or COMMON.get(name)
+            if rule is None or (name in OBJECTS and setting.value.startswith(REFERENCE)):
+                self._other_setting(element, name, setting, known)
             else:
                 self._check_setting(f"{name} of <{element.name}>", setting, rule, known.guards)
         for child in element.children:
-            rule = known.children.get(child.name)
+            rule = known.children.get(child.name) or COMMON.get(child.name)
             if rule is None:
-                self.findings.unknown(child.line, f"element in <{element.name}>", child.name, known.children)
+                self._other_element(element, child, known)
             elif rule.kind == LATER and not (rule.holder and _is_empty(child)):
                 self._later(child.line, f"<{child.name}>", rule, known.guards)
                 self._empty_names(child)
@@ -161,12 +168,35 @@ class Interpreter:
         if element.text.strip():
             self.findings.error(element.line, f"<{element.name}> contains text, which has no meaning; remove it")
 
-    def _unknown_setting(self, element: Element, name: str, setting: Attribute, known: Words) -> None:
-        if name in known.children and setting.value.startswith("#"):
-            advice = f"write <{name}> inside <{element.name}>"
-            self.findings.error(setting.line, f"{name} of <{element.name}> names a bean, and none is built; {advice}")
-        else:
+    def _other_setting(self, element: Element, name: str, setting: Attribute, known: Words) -> None:
+        """Report an attribute that is the name of an inner element, or unknown."""
+        rule = known.children.get(name)
+        word = f"{name} of <{element.name}>"
+        if name in OBJECTS and name in known.settings:
+            self.findings.error(setting.line, f"{word} names a bean, and none is built; write its value")
+        elif rule is None:
             self.findings.unknown(setting.line, f"attribute of <{element.name}>", name, known.settings)
+        elif rule.kind == HONOURED:
+            advice = f"write <{name}> inside <{element.name}>"
+            self.findings.error(setting.line, f"{word} names a bean, and none is built; {advice}")
+        else:
+            self._check_setting(word, setting, rule, known.guards)
+
+    def _other_element(self, element: Element, child: Element, known: Words) -> None:
+        """Report an element that is the name of an attribute, a bean, or unknown."""
+        rule = known.settings.get(child.name)
+        word = f"<{child.name}> in <{element.name}>"
+        if rule is not None and rule.kind == LATER:
+            self._later(child.line, word, rule, known.guards)
+        elif rule is not None and rule.kind == NO_EFFECT:
+            self.findings.warn(child.line, f"{word} has no effect: {rule.note}")
+        elif rule is not None:
+            advice = f'write {child.name}="…" at <{element.name}>'
+            self.findings.error(child.line, f"{word} holds an object, and none is built; {advice}")
+        elif child.name == BEAN and known is not words.BROKER:
+            self.findings.not_yet(child.line, word, OWN_CLASS, guards=known.guards)
+        else:
+            self.findings.unknown(child.line, f"element in <{element.name}>", child.name, known.children)
 
     def _check_setting(self, word: str, setting: Attribute, rule: Rule, guards: bool) -> None:
         asks = setting.value.strip().lower() not in rule.values
@@ -199,6 +229,8 @@ class Interpreter:
                 continue
             while len(child.children) == 1 and child.children[0].name == name and not child.attributes:
                 child = child.children[0]
+            if name in NAMED and PHYSICAL_NAME not in child.attributes and "name" in child.attributes:
+                child.attributes[PHYSICAL_NAME] = child.attributes.pop("name")
             self.check(child, known)
             elements.append(child)
         return elements

@@ -25,7 +25,7 @@ from spanwire.service.config.interpretation.failover_options import FailoverOpti
 from spanwire.service.config.interpretation.remote_options import RemoteOptions
 from spanwire.service.config.interpretation.uri import LATER_SCHEMES, is_tls, parse_uri, redacted
 from spanwire.service.config.security.tls import Stores
-from spanwire.service.config.tables.attribute_table import SSL_CONTEXT
+from spanwire.service.config.tables.attribute_table import NAMED_SETTINGS, SSL_CONTEXT
 from spanwire.service.config.tables.broker_attributes import NETWORK_CONNECTOR
 from spanwire.service.config.tables.handling import NO_EFFECT, YES, Rule, Words, all_of, honoured, later
 from spanwire.service.config.values.decryption import Decryption
@@ -54,7 +54,6 @@ CONNECTOR: Final = Words(
     settings={
         **honoured(NETWORK_CONNECTOR),
         **all_of(YES, "uri password remotePassword sendLoginToDiscovered autoStart"),
-        "id": YES,  # Spring's name of the bean; nothing here refers to it
         "dispatchAsync": Rule(NO_EFFECT, ("true", "false"), "dispatch never waits for a socket"),
         "advisoryPrefetchSize": ADVISED,
         "advisoryAckPercentage": ADVISED,
@@ -63,6 +62,7 @@ CONNECTOR: Final = Words(
         "objectName": JAVA,
         "useBrokerNameAsIdSeed": JAVA,
         "useBrokerNamesAsIdSeed": JAVA,
+        "useBrokerNameAsIdSees": JAVA,  # as the schema spells it
         **all_of(
             later("links by other words", "write uri, remove it"), "brokerURL discoveryURI localUri discoveryAgent"
         ),
@@ -91,7 +91,7 @@ CONNECTORS: Final = Words(
     },
 )
 LIST: Final = Words({}, {"queue": YES, "topic": YES})
-NAMED: Final = Words({"physicalName": YES}, {})
+NAMED: Final = Words(NAMED_SETTINGS, {})
 
 Inner = Callable[[Element, str, Words], list[Element]]
 

@@ -47,7 +47,7 @@ SHARED_FILE_LOCKER: Final = Words(
     settings={
         **honoured(attributes.SHARED_FILE_LOCKER),
         "directory": Rule(LATER, note="a lock outside of the store", advice="the lock is in the store's directory"),
-        **dict.fromkeys("id lockable name".split(), JAVA),
+        **dict.fromkeys("lockable name".split(), JAVA),
     },
     children={"lockable": JAVA},
     tables=(attributes.SHARED_FILE_LOCKER,),
@@ -66,11 +66,11 @@ KAHA_DB: Final = Words(
     settings={
         **honoured(attributes.KAHA_DB, attributes.SYNCS, *KAHA_DB_LOCK),
         **dict.fromkeys(
-            "archiveCorruptedIndex checkForCorruptJournalFiles checkpointInterval checksumJournalFiles cleanupInterval "
-            "cleanupOnStop compactAcksAfterNoGC compactAcksIgnoresStoreGrowth concurrentStoreAndDispatchQueues "
-            "concurrentStoreAndDispatchTopics directoryArchive enableAckCompaction "
+            "archiveCorruptedIndex brokerName checkForCorruptJournalFiles checkpointInterval checksumJournalFiles "
+            "cleanupInterval cleanupOnStop compactAcksAfterNoGC compactAcksIgnoresStoreGrowth "
+            "concurrentStoreAndDispatchQueues concurrentStoreAndDispatchTopics directoryArchive enableAckCompaction "
             "enableIndexDiskSyncs enableIndexPageCaching enableIndexRecoveryFile enableIndexWriteAsync "
-            "enableSubscriptionStatistics forceRecoverIndex id ignoreMissingJournalfiles "
+            "enableSubscriptionStatistics forceRecoverIndex ignoreMissingJournalfiles "
             "indexCacheSize indexDirectory indexLFUEvictionFactor indexWriteBatchSize journalMaxWriteBatchSize "
             "maxAsyncJobs preallocationScope preallocationStrategy "
             "purgeRecoveredXATransactionStrategy storeOpenWireVersion useIndexLFRUEviction".split(),
@@ -91,7 +91,7 @@ LEVEL_DB: Final = Words(
     settings={
         **honoured(attributes.LEVEL_DB, *LEVEL_DB_LOCK),
         **dict.fromkeys(
-            "asyncBufferSize autoCompactionRatio flushDelay id indexBlockRestartInterval "
+            "asyncBufferSize autoCompactionRatio flushDelay indexBlockRestartInterval "
             "indexBlockSize indexCacheSize indexCompression indexFactory indexMaxOpenFiles indexWriteBufferSize "
             "logCompression logDirectory logWriteBufferSize monitorStats paranoidChecks "
             "readThreads verifyChecksums".split(),
@@ -105,18 +105,25 @@ M_KAHA_DB: Final = Words(
     settings={
         **honoured(attributes.M_KAHA_DB, attributes.LOCK),
         **dict.fromkeys(
-            "checkForCorruptJournalFiles id journalCleanupInterval journalWriteBatchSize transactionStore".split(),
+            "checkForCorruptJournalFiles checkForCorruption journalCleanupInterval journalWriteBatchSize "
+            "transactionStore".split(),
             INDEX,
         ),
+        "brokerName": JAVA,
+        "stopOnError": Rule(LATER, note="configurable reactions to disk failures"),
     },
     children={
         "filteredPersistenceAdapters": ONE,
         "locker": YES,
+        "usageManager": Rule(LATER, note=ENTRY_TABLES),
     },
     tables=(attributes.M_KAHA_DB, attributes.LOCK),
 )
 MEMORY: Final = Words(
-    settings=dict.fromkeys("createTransactionStore id usageManager".split(), JAVA), children={"usageManager": JAVA}
+    settings=dict.fromkeys(
+        "brokerName createTransactionStore directory usageManager useExternalMessageReferences".split(), JAVA
+    ),
+    children={"usageManager": JAVA},
 )
 
 

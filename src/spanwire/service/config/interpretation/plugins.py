@@ -29,7 +29,7 @@ from spanwire.model.errors import InvalidSelectorError
 from spanwire.service.config.model import RuntimeSettings
 from spanwire.service.config.policies.policies import TEMPORARY
 from spanwire.service.config.tables import plugin_attributes as attributes
-from spanwire.service.config.tables.handling import JAVA, LATER, NO_EFFECT, YES, Rule, Words, all_of, honoured
+from spanwire.service.config.tables.handling import LATER, NO_EFFECT, YES, Rule, Words, all_of, honoured
 from spanwire.service.config.values.diagnostics import Findings
 from spanwire.service.config.values.values import Settings
 
@@ -38,32 +38,37 @@ NO_SEPARATORS: Final = ". , * > ? :"  # characters with a meaning in names
 MULTIPLIER: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?", re.ASCII)
 CLIENT_ONLY: Final = Rule(NO_EFFECT, note="it is about redelivery by clients")
 
-STATISTICS: Final = Words({"id": JAVA}, {})
+STATISTICS: Final = Words({}, {})
 DISCARDING: Final = Words(
     {
         "dropOnly": YES,
         **honoured(attributes.DISCARDING),
-        "id": JAVA,
     },
     {},
     tables=(attributes.DISCARDING,),
 )
-PATH_SEPARATOR: Final = Words({"pathSeparator": YES, "id": JAVA}, {})
-PERSISTENCE: Final = Words({**honoured(attributes.PERSISTENCE), "id": JAVA}, {}, tables=(attributes.PERSISTENCE,))
-TIME_STAMPS: Final = Words({**honoured(attributes.TIME_STAMPS), "id": JAVA}, {}, tables=(attributes.TIME_STAMPS,))
-EVENT_LOG: Final = Words({**honoured(attributes.EVENT_LOG), "id": JAVA}, {}, tables=(attributes.EVENT_LOG,))
-RUNTIME: Final = Words({**honoured(attributes.RUNTIME), "id": JAVA}, {}, tables=(attributes.RUNTIME,))
+PATH_SEPARATOR: Final = Words({"pathSeparator": YES}, {})
+PERSISTENCE: Final = Words({**honoured(attributes.PERSISTENCE)}, {}, tables=(attributes.PERSISTENCE,))
+TIME_STAMPS: Final = Words({**honoured(attributes.TIME_STAMPS)}, {}, tables=(attributes.TIME_STAMPS,))
+EVENT_LOG: Final = Words({**honoured(attributes.EVENT_LOG)}, {}, tables=(attributes.EVENT_LOG,))
+RUNTIME: Final = Words({**honoured(attributes.RUNTIME)}, {}, tables=(attributes.RUNTIME,))
 REDELIVERY: Final = Words(
-    {**honoured(attributes.REDELIVERY), "id": JAVA}, {"redeliveryPolicyMap": YES}, tables=(attributes.REDELIVERY,)
+    {**honoured(attributes.REDELIVERY)}, {"redeliveryPolicyMap": YES}, tables=(attributes.REDELIVERY,)
 )
-REDELIVERY_MAP: Final = Words({"id": JAVA}, {"redeliveryPolicyEntries": YES, "defaultEntry": YES})
+REDELIVERY_MAP: Final = Words(
+    {},
+    {
+        "redeliveryPolicyEntries": YES,
+        "defaultEntry": YES,
+        "entries": Rule(LATER, note="policies by another name", advice="write <redeliveryPolicyEntries>, remove it"),
+    },
+)
 REDELIVERY_ENTRIES: Final = Words({}, {"redeliveryPolicy": YES})
 REDELIVERY_POLICY: Final = Words(
     {
         **all_of(YES, "queue topic tempQueue tempTopic backOffMultiplier"),
         **honoured(attributes.REDELIVERY_POLICY),
         "preDispatchCheck": CLIENT_ONLY,
-        "id": JAVA,
     },
     {"destination": Rule(LATER, note="policies by another name", advice="write queue= or topic=, remove it")},
     tables=(attributes.REDELIVERY_POLICY,),

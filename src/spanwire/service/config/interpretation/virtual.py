@@ -17,7 +17,8 @@ from spanwire.broker.policy.virtual_settings import (
 from spanwire.documents.element import Element
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.service.config.tables import virtual_attributes as attributes
-from spanwire.service.config.tables.handling import JAVA, NO_EFFECT, ONLY, YES, Rule, Words, honoured, later
+from spanwire.service.config.tables.attribute_table import NAMED_SETTINGS
+from spanwire.service.config.tables.handling import NO_EFFECT, ONLY, YES, Rule, Words, honoured, later
 from spanwire.service.config.values.diagnostics import Findings
 from spanwire.service.config.values.values import Settings
 
@@ -33,14 +34,13 @@ INTERCEPTORS: Final = Words(
         "bean": later("custom interceptors; Spanwire runs no Java classes", guards=True),
     },
 )
-INTERCEPTOR: Final = Words({"id": JAVA}, {"virtualDestinations": YES})
+INTERCEPTOR: Final = Words({}, {"virtualDestinations": YES})
 VIRTUAL_DESTINATIONS: Final = Words({}, {"virtualTopic": YES, "compositeQueue": YES, "compositeTopic": YES})
 VIRTUAL_TOPIC: Final = Words(
     {
         **honoured(attributes.VIRTUAL_TOPIC),
         "concurrentSend": ONE_THREAD,
         "transactedSend": ATOMIC,
-        "id": JAVA,
     },
     {},
     tables=(attributes.VIRTUAL_TOPIC,),
@@ -51,17 +51,21 @@ COMPOSITE: Final = Words(
         **honoured(attributes.COMPOSITE),
         "concurrentSend": ONE_THREAD,
         "sendWhenNotMatched": Rule(ONLY, ("false",), "composites that keep unmatched messages"),
-        "id": JAVA,
     },
     {"forwardTo": YES},
     tables=(attributes.COMPOSITE,),
 )
 FORWARD_TO: Final = Words({}, {"queue": YES, "topic": YES, "filteredDestination": YES})
-NAMED: Final = Words({"physicalName": YES, "id": JAVA}, {})
+NAMED: Final = Words(NAMED_SETTINGS, {})
 FILTERED: Final = Words(
-    {"queue": YES, "topic": YES, **honoured(attributes.FILTERED), "id": JAVA}, {}, tables=(attributes.FILTERED,)
+    {"queue": YES, "topic": YES, **honoured(attributes.FILTERED)},
+    {
+        "destination": later("targets by another name", "write queue= or topic=, remove it"),
+        "filter": later("a filter by a Java class", "write selector=, remove it"),
+    },
+    tables=(attributes.FILTERED,),
 )
-MIRRORED: Final = Words({**honoured(attributes.MIRRORED), "id": JAVA}, {}, tables=(attributes.MIRRORED,))
+MIRRORED: Final = Words({**honoured(attributes.MIRRORED)}, {}, tables=(attributes.MIRRORED,))
 
 Inner = Callable[[Element, str, Words], list[Element]]
 

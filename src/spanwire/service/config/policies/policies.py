@@ -104,7 +104,7 @@ class PolicyInterpreter:
 
     def _dead_letter_queue(self, shared: Element) -> str:
         named = Settings(shared, self.findings).qualified("deadLetterQueue")
-        holders = self.inner(shared, "deadLetterQueue", words.DESTINATIONS)
+        holders = self.inner(shared, "deadLetterQueue", words.DEAD_LETTER_QUEUE)
         inner = [element for holder in holders for element in self.inner(holder, "queue", words.DESTINATION)]
         for element in inner:
             named = Settings(element, self.findings).physical_name(QUEUE)

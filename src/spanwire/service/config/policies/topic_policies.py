@@ -47,10 +47,10 @@ EVICTIONS: Final[dict[str, Words]] = {
     UNIQUE_PROPERTY: words.UNIQUE_PROPERTY,
 }
 RECOVERIES: Final[dict[str, Words]] = {
-    "noSubscriptionRecoveryPolicy": words.WITHOUT_SETTINGS,
+    "noSubscriptionRecoveryPolicy": words.RECOVERY_WITHOUT_SETTINGS,
     FIXED_COUNT: words.FIXED_COUNT,
     FIXED_SIZE: words.FIXED_SIZE,
-    LAST_IMAGE: words.WITHOUT_SETTINGS,
+    LAST_IMAGE: words.RECOVERY_WITHOUT_SETTINGS,
     TIMED: words.TIMED,
     RETAINED: words.RETAINED,
 }

@@ -18,6 +18,7 @@ from spanwire.service.config.readers.bridge_beans import BridgeBeans
 from spanwire.service.config.readers.camel_beans import CamelBeans
 from spanwire.service.config.readers.properties import Variables, read_properties
 from spanwire.service.config.readers.web_server import WebServer
+from spanwire.service.config.tables.schema_elements import OBJECTS, PROGRAMS
 from spanwire.service.config.values.decryption import SETTINGS, Decryption
 from spanwire.service.config.values.diagnostics import MAX_CLASS, MAX_WORD, Findings, read_text_file
 
@@ -55,9 +56,8 @@ CONFIGURER_SETTINGS: Final = frozenset(
         "properties searchSystemEnvironment systemPropertiesMode systemPropertiesModeName"
     ).split()
 )
+BROKER_SERVICE: Final = "brokerService"  # the same class as that of <broker>
 ROUTES: Final = "parts of Camel that no route needs"
-# Elements of ActiveMQ's schema that serve programs reading the file, not the broker.
-PROGRAMS: Final = frozenset("connectionFactory pooledConnectionFactory queue topic xaConnectionFactory".split())
 LATER_BEANS: Final = {
     "com.ibm.mq.": "bridges to other messaging systems",
     "org.apache.activemq.camel.": ROUTES,
@@ -183,6 +183,12 @@ class SpringDocument:
         elif element.name in PROGRAMS and element.namespace in NAMESPACES:
             word = f"<{element.name}> beside the broker"
             self._findings.not_yet(element.line, word, "objects for Java programs in the same file")
+        elif element.name == BROKER_SERVICE and element.namespace in NAMESPACES:
+            self._findings.error(element.line, f"<{BROKER_SERVICE}> is not read; write <broker>")
+        elif element.name in OBJECTS and element.namespace in NAMESPACES:
+            word = f"<{element.name}> beside the broker"
+            advice = "write it inside of <broker>, where it is used"
+            self._findings.not_yet(element.line, word, "an object that others refer to", advice)
         elif element.name in ("alias", "description") and element.namespace in NAMESPACES:
             return  # an alias of a bean, and a text for people
         elif element.namespace not in NAMESPACES:

@@ -21,6 +21,7 @@ from spanwire.service.config.tables.handling import (
     JAVA,
     NO_EFFECT,
     ONLY,
+    WIRED,
     YES,
     Rule,
     Words,
@@ -87,7 +88,6 @@ BROKER: Final = Words(
     settings={
         **all_of(YES, "brokerName name schedulerSupport maxSchedulerRepeatAllowed"),
         **honoured(*BROKER_TABLES),
-        "id": YES,  # Spring's name of the bean; nothing here refers to it
         "useJmx": Rule(ONLY, ("true", "false")),  # the control socket serves either way
         "brokerObjectName": JAVA,
         **all_of(only("false", "reuse of temporary destinations"), "cacheTempDestinations"),
@@ -115,7 +115,7 @@ BROKER: Final = Words(
         "schedulerDirectoryFile": JOB_STORE,
         "tmpDataDirectory": NO_TEMPORARY_STORE,
         **{name: replace(JAVA, values=(value,)) for name, value in JAVA_DEFAULTS.items()},
-        **all_of(JAVA, "regionBroker restartRequested startBrokerWithStateless virtualThreadTaskRunner"),
+        **all_of(JAVA, "regionBroker restartRequested startException startBrokerWithStateless virtualThreadTaskRunner"),
         **all_of(YES, "networkConnectorURIs transportConnectorURIs vmConnectorURI"),
         **all_of(later(STANDBY), "masterConnectorURI"),
     },
@@ -140,7 +140,7 @@ BROKER: Final = Words(
             later("memory limits by another name", "write <systemUsage>, remove it"),
             "memoryManager usageManager consumerSystemUsage producerSystemUsage",
         ),
-        **all_of(BUILT_IN, "destinationFactory taskRunnerFactory brokerContext"),
+        **all_of(BUILT_IN, "brokerContext destinationFactory persistenceTaskRunnerFactory taskRunnerFactory"),
         "adminView": NO_JMX,
         "producerCompositeQueue": later("copies of a producer's messages", "write <compositeQueue>, remove it"),
     },
@@ -157,7 +157,8 @@ TRANSPORT_CONNECTOR: Final = Words(
         **all_of(only("false", "dispatch by the sender's thread"), "disableAsyncDispatch"),
         "displayStackTrace": Rule(NO_EFFECT, ("false",), "errors are one line and go to the log"),
         **all_of(only("false", "monitoring of connectors"), "enableStatusMonitor"),
-        **all_of(JAVA, "warnOnRemoteClose id"),
+        "warnOnRemoteClose": JAVA,
+        "taskRunnerFactory": BUILT_IN,
         **all_of(later(AGENTS, "write discoveryUri, remove it"), "discoveryAgent"),
         **all_of(later(PUBLISHED), "connectURI publishedAddressPolicy"),
         **all_of(later(ENTRY_TABLES), "brokerInfo server"),
@@ -201,7 +202,7 @@ POLICY_ENTRY: Final = Words(
         **all_of(
             JAVA,
             "doOptimzeMessageStorage minimumMessageSize optimizeMessageStoreInFlightLimit optimizedDispatch "
-            "reduceMemoryFootprint useCache useTopicSubscriptionInflightStats id",
+            "reduceMemoryFootprint useCache useTopicSubscriptionInflightStats",
         ),
     },
     children={
@@ -226,7 +227,7 @@ BRIDGE_FILTERS: Final = Words(
     },
 )
 CONDITIONAL_BRIDGE_FILTER: Final = Words(
-    settings={**honoured(policy_attributes.BRIDGES), "id": JAVA},
+    settings={**honoured(policy_attributes.BRIDGES)},
     children={},
     tables=(policy_attributes.BRIDGES,),
 )
@@ -238,11 +239,11 @@ PENDING_LIMIT: Final = Words(
     },
 )
 CONSTANT_LIMIT: Final = Words(
-    settings={**honoured(policy_attributes.PENDING_LIMIT), "id": JAVA},
+    settings={**honoured(policy_attributes.PENDING_LIMIT)},
     children={},
     tables=(policy_attributes.PENDING_LIMIT,),
 )
-PREFETCH_RATE: Final = Words(settings={"multiplier": YES, "id": JAVA}, children={})
+PREFETCH_RATE: Final = Words(settings={"multiplier": YES}, children={})
 EVICTION: Final = Words(
     settings={},
     children={
@@ -255,7 +256,7 @@ EVICTION: Final = Words(
     },
 )
 OLDEST: Final = Words(
-    settings={**honoured(policy_attributes.EVICTION), "id": JAVA}, children={}, tables=(policy_attributes.EVICTION,)
+    settings={**honoured(policy_attributes.EVICTION)}, children={}, tables=(policy_attributes.EVICTION,)
 )
 UNIQUE_PROPERTY: Final = Words(
     settings={**OLDEST.settings, **honoured(policy_attributes.EVICTION_BY_PROPERTY)},
@@ -269,7 +270,7 @@ SLOW_CONSUMERS: Final = Words(
 ABORT_SLOW: Final = Words(
     settings={
         **honoured(policy_attributes.SLOW_CONSUMERS),
-        **all_of(JAVA, "name id"),
+        **all_of(JAVA, "name"),
     },
     children={},
     tables=(policy_attributes.SLOW_CONSUMERS,),
@@ -292,7 +293,7 @@ DISPATCH: Final = Words(
     },
 )
 CLIENT_ID_FILTER: Final = Words(
-    settings={**honoured(policy_attributes.CLIENT_ID_FILTER), "id": JAVA},
+    settings={**honoured(policy_attributes.CLIENT_ID_FILTER)},
     children={},
     tables=(policy_attributes.CLIENT_ID_FILTER,),
 )
@@ -313,22 +314,23 @@ RECOVERY: Final = Words(
     },
 )
 FIXED_COUNT: Final = Words(
-    settings={**honoured(policy_attributes.RECOVERED_COUNT), "id": JAVA},
+    settings={**honoured(policy_attributes.RECOVERED_COUNT), "broker": WIRED},
     children={},
     tables=(policy_attributes.RECOVERED_COUNT,),
 )
 FIXED_SIZE: Final = Words(
-    settings={**honoured(policy_attributes.RECOVERED_BYTES), **all_of(JAVA, "useSharedBuffer buffer id")},
+    settings={**honoured(policy_attributes.RECOVERED_BYTES), **all_of(JAVA, "useSharedBuffer buffer"), "broker": WIRED},
     children={},
     tables=(policy_attributes.RECOVERED_BYTES,),
 )
 TIMED: Final = Words(
-    settings={**honoured(policy_attributes.RECOVERED_TIME), "id": JAVA},
+    settings={**honoured(policy_attributes.RECOVERED_TIME), "broker": WIRED},
     children={},
     tables=(policy_attributes.RECOVERED_TIME,),
 )
-WITHOUT_SETTINGS: Final = Words(settings={"id": JAVA}, children={})
-RETAINED: Final = Words(settings={"id": JAVA}, children={"wrapped": YES})
+WITHOUT_SETTINGS: Final = Words(settings={}, children={})
+RECOVERY_WITHOUT_SETTINGS: Final = Words(settings={"broker": WIRED}, children={})
+RETAINED: Final = Words(settings={"broker": WIRED}, children={"wrapped": YES})
 
 LETTER_AUDIT: Final = Rule(NO_EFFECT, ("false",), "each message that dies leaves a dead letter of its own")
 SHARED_DEAD_LETTERS: Final = Words(
@@ -336,7 +338,6 @@ SHARED_DEAD_LETTERS: Final = Words(
         "deadLetterQueue": YES,
         **honoured(policy_attributes.DEAD_LETTERS),
         **all_of(LETTER_AUDIT, "enableAudit maxAuditDepth maxProducersToAudit"),
-        "id": JAVA,
     },
     children=all_of(YES, "deadLetterQueue"),
     tables=(policy_attributes.DEAD_LETTERS,),
@@ -345,7 +346,6 @@ INDIVIDUAL_DEAD_LETTERS: Final = Words(
     settings={
         **honoured(policy_attributes.DEAD_LETTERS, policy_attributes.INDIVIDUAL_NAMES),
         **all_of(LETTER_AUDIT, "enableAudit maxAuditDepth maxProducersToAudit"),
-        "id": JAVA,
     },
     children={},
     tables=(policy_attributes.DEAD_LETTERS, policy_attributes.INDIVIDUAL_NAMES),
@@ -353,8 +353,7 @@ INDIVIDUAL_DEAD_LETTERS: Final = Words(
 DISCARDING_LETTERS: Final = Words(
     settings=all_of(
         Rule(NO_EFFECT, note="all dead letters are dropped"),
-        "deadLetterQueue expiration processExpired processNonPersistent enableAudit maxAuditDepth maxProducersToAudit "
-        "id",
+        "deadLetterQueue expiration processExpired processNonPersistent enableAudit maxAuditDepth maxProducersToAudit",
     ),
     children={},
 )
@@ -369,7 +368,8 @@ DEAD_LETTER_STRATEGY: Final = Words(
 SYSTEM_USAGE: Final = Words(
     settings={
         **honoured(usage_attributes.USAGE),
-        **all_of(JAVA, "id name checkLimitsLogLevel sendFailIfNoSpaceExplicitySet"),
+        **all_of(JAVA, "name checkLimitsLogLevel sendFailIfNoSpaceExplicitySet"),
+        **all_of(WIRED, "adapter executor jobSchedulerStore parent tempStore"),
     },
     children={
         **all_of(YES, "memoryUsage storeUsage tempUsage systemUsage"),
@@ -377,29 +377,35 @@ SYSTEM_USAGE: Final = Words(
     },
     tables=(usage_attributes.USAGE,),
 )
+USED: Final = Rule(NO_EFFECT, note="what is used is counted from zero")
+CAPACITY: Final = later("limits by another name", "write limit, remove it")
 MEMORY_TABLES: Final = (usage_attributes.MEMORY, usage_attributes.HEAP)
 MEMORY_USAGE: Final = Words(
     settings={
         **honoured(*MEMORY_TABLES),
-        **all_of(JAVA, "name percentUsageMinDelta pollingTime id portion usagePortion"),
+        **all_of(JAVA, "name percentUsageMinDelta pollingTime portion usagePortion"),
+        **all_of(WIRED, "executor parent"),
+        **all_of(USED, "percentUsage usage"),
     },
-    children=all_of(YES, "memoryUsage"),
+    children={"memoryUsage": YES, "limiter": CAPACITY},
     tables=MEMORY_TABLES,
 )
 DISK_TABLES: Final = (usage_attributes.DISK, usage_attributes.DISK_TOTAL)
 DISK_USAGE: Final = {
     **honoured(*DISK_TABLES),
-    **all_of(JAVA, "name percentUsageMinDelta pollingTime id usagePortion"),
+    **all_of(JAVA, "name percentUsageMinDelta pollingTime usagePortion"),
+    **all_of(WIRED, "executor parent store"),
+    "percentUsage": USED,
 }
-STORE_USAGE: Final = Words(DISK_USAGE, all_of(YES, "storeUsage"), tables=DISK_TABLES)
-TEMP_USAGE: Final = Words(DISK_USAGE, all_of(YES, "tempUsage"), tables=DISK_TABLES)
+STORE_USAGE: Final = Words(DISK_USAGE, {"storeUsage": YES, "limiter": CAPACITY}, tables=DISK_TABLES)
+TEMP_USAGE: Final = Words(DISK_USAGE, {"tempUsage": YES, "limiter": CAPACITY}, tables=DISK_TABLES)
 MANAGEMENT: Final = Words(
     settings=all_of(
         NO_JMX,
-        "createConnector connectorHost connectorPath connectorPort createMBeanServer findTigerMbeanServer "
-        "jmxDomainName rmiServerPort useMBeanServer allowRemoteAddressInMBeanNames suppressMBean id",
+        "brokerName createConnector connectorHost connectorPath connectorPort createMBeanServer findTigerMbeanServer "
+        "jmxDomainName rmiServerPort useMBeanServer allowRemoteAddressInMBeanNames suppressMBean",
     ),
-    children=all_of(NO_JMX, "property environment MBeanServer"),
+    children=all_of(NO_JMX, "property environment MBeanServer server"),
 )
 WEB: Final = Words(
     settings={**honoured(broker_attributes.WEB, broker_attributes.WEB_TLS), "realm": YES, "mounts": YES},
@@ -413,9 +419,11 @@ SSL_CONTEXT: Final = Words(
         **all_of(YES, "keyStore keyStorePassword keyStoreKey keyStoreKeyPassword trustStore trustStorePassword"),
         **all_of(only("tls tlsv1.2 tlsv1.3", "other TLS versions"), "protocol"),
         **all_of(only("jks pkcs12 pem", "other kinds of stores"), "keyStoreType trustStoreType"),  # the content tells
-        **all_of(JAVA, "id keyStoreAlgorithm trustStoreAlgorithm secureRandomAlgorithm provider"),
+        **all_of(JAVA, "keyStoreAlgorithm trustStoreAlgorithm secureRandomAlgorithm provider"),
         **all_of(later("revoked certificates"), "crlPath"),
-        **all_of(later("key managers", "write keyStore and trustStore"), "keyManagers trustManagers secureRandom"),
+        **all_of(
+            later("key managers", "write keyStore and trustStore"), "SSLContext keyManagers trustManagers secureRandom"
+        ),
     },
     children={
         "sslContext": YES,
@@ -423,13 +431,32 @@ SSL_CONTEXT: Final = Words(
     },
     guards=True,
 )
-DESTINATION: Final = Words(settings=all_of(YES, "physicalName"), children={})
+NAMED_SETTINGS: Final = {
+    **all_of(YES, "physicalName name"),
+    "DLQ": Rule(NO_EFFECT, note="the strategy of dead letters tells which queues have them"),
+    "properties": Rule(NO_EFFECT, note="options of a destination are for clients"),
+    "compositeDestinations": later("several destinations in one", "write an element for each, remove it"),
+}
+DESTINATION: Final = Words(settings=NAMED_SETTINGS, children={})
 DESTINATIONS: Final = Words(
     settings={}, children={**all_of(YES, "queue topic"), **all_of(OWNED, "tempQueue tempTopic")}
 )
+DEAD_LETTER_QUEUE: Final = Words(
+    settings={},
+    children={
+        "queue": YES,
+        **all_of(later("dead letters outside of queues", "write a <queue>"), "tempQueue tempTopic topic"),
+    },
+)
 CONNECTORS: Final = Words(settings={}, children=all_of(YES, "transportConnector"))
 POLICY: Final = Words(settings={}, children=all_of(YES, "policyMap policyEntries"))
-POLICY_MAP: Final = Words(settings={}, children=all_of(YES, "policyEntries defaultEntry"))
+POLICY_MAP: Final = Words(
+    settings={},
+    children={
+        **all_of(YES, "policyEntries defaultEntry"),
+        "entries": later("policies by another name", "write <policyEntries>, remove it"),
+    },
+)
 DEFAULT_POLICY: Final = Words(settings={}, children=all_of(YES, "policyEntry"))
 POLICY_ENTRIES: Final = Words(settings={}, children=all_of(YES, "policyEntry"))
 

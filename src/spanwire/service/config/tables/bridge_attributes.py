@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.service.config.tables.handling import NO_EFFECT, YES, Rule, Words, all_of, later
+from spanwire.service.config.tables.handling import NO_EFFECT, WIRED, YES, Rule, Words, all_of, later
 
 FACTORY_ADVICE: Final = "write a bean of org.apache.activemq.ActiveMQConnectionFactory and refer to it, remove it"
 FACTORY_SETTINGS: Final = "brokerURL userName password trustStore trustStorePassword keyStore keyStorePassword"
@@ -23,7 +23,9 @@ FACTORY: Final = Words(
             "alwaysSessionAsync alwaysSyncSend auditDepth auditMaximumProducerNumber blobTransferPolicy "
             "checkForDuplicates clientIDPrefix clientIdGenerator closeTimeout connectResponseTimeout "
             "connectionIDPrefix consumerExpiryCheckEnabled consumerFailoverRedeliveryWaitPeriod copyMessageOnSend "
-            "disableTimeStampsByDefault dispatchAsync exclusiveConsumer maxThreadPoolSize "
+            "beanName clientInternalExceptionListener connectionIdGenerator exceptionListener properties "
+            "rejectedTaskHandler transformer transportListener disableTimeStampsByDefault dispatchAsync "
+            "exclusiveConsumer maxThreadPoolSize "
             "messagePrioritySupported nestedMapAndListEnabled nonBlockingRedelivery "
             "objectMessageSerializationDefered optimizeAcknowledge optimizeAcknowledgeTimeOut "
             "optimizedAckScheduledAckInterval optimizedMessageDispatch prefetchPolicy producerWindowSize "
@@ -64,7 +66,17 @@ def _connector(kind: str) -> Words:
 def _bridge(direction: str, kind: str) -> Words:
     """Return the words of one bridge, such as ``inboundQueueBridge``."""
     names = f"id {direction}{kind}Name local{kind}Name selector doHandleReplyTo"
-    return Words(settings=all_of(YES, names if kind == "Queue" else f"{names} consumerName"), children={})
+    objects = later("objects of Java programs", f"write {direction}{kind}Name and local{kind}Name, remove it")
+    convertor = later("a convertor of one bridge", f"write {direction}MessageConvertor at the connector, remove it")
+    return Words(
+        settings={
+            **all_of(YES, names if kind == "Queue" else f"{names} consumerName"),
+            **all_of(objects, f"consumer consumerConnection consumer{kind} producerConnection producer{kind}"),
+            "jmsConnector": WIRED,
+            "jmsMessageConvertor": convertor,
+        },
+        children={},
+    )
 
 
 CONNECTORS: Final = Words({}, all_of(YES, "jmsQueueConnector jmsTopicConnector"))

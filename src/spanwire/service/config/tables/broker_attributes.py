@@ -65,6 +65,7 @@ def read_endpoint(settings: Settings, name: str, default: Any) -> object:
 BROKER: Final = AttributeTable(
     BrokerConfiguration,
     Attribute("dataDirectory", DIRECTORY, "data_directory", "that of the broker's name"),
+    Attribute("dataDirectoryFile", DIRECTORY, "data_directory", "that of the broker's name"),
     Attribute("brokerId", TEXT, "broker_id", "made by the broker"),
     Attribute("advisorySupport", FLAG, "advisory_support"),
     Attribute("anonymousProducerAdvisorySupport", FLAG, "anonymous_producer_advisories"),

@@ -10,15 +10,15 @@ from spanwire.service.config.tables.attributes import AttributeTable
 HONOURED: Final = "honoured"
 ONLY: Final = "only"  # accepted with the listed values; other values are not yet supported
 NO_EFFECT: Final = "no effect"  # accepted with a warning and its reason
-LATER: Final = "later"  # not yet supported
+LATER: Final = "later"  # not supported; the feature is of a later version, or left out on purpose
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
     """The handling of a word.
 
-    ``values`` are in lower case. ``note`` is the reason why a word has no effect, or the feature of a later version.
-    ``advice`` is the remedy until then. A word with ``guards`` protects access and is never skipped. An empty element
+    ``values`` are in lower case. ``note`` is the reason why a word has no effect, or the feature that a word asks for.
+    ``advice`` is the way round. A word with ``guards`` protects access and is never skipped. An empty element
     with ``holder`` has no effect.
     """
 
@@ -45,6 +45,12 @@ class Words:
 
 YES: Final = Rule(HONOURED)
 JAVA: Final = Rule(NO_EFFECT, note="it tunes the Java implementation")
+WIRED: Final = Rule(NO_EFFECT, note="the parts of the broker are connected already")
+# Words of every element. An `id` is Spring's name of an object.
+COMMON: Final = {
+    "id": YES,
+    **dict.fromkeys("adminConnectionContext brokerService next scheduledThreadPoolExecutor".split(), WIRED),
+}
 
 
 def honoured(*tables: AttributeTable) -> dict[str, Rule]:
@@ -53,12 +59,12 @@ def honoured(*tables: AttributeTable) -> dict[str, Rule]:
 
 
 def later(feature: str, advice: str = "remove it", guards: bool = False) -> Rule:
-    """Return the rule for a word of a later version with ``feature``."""
+    """Return the rule for an unsupported word that asks for ``feature``."""
     return Rule(LATER, note=feature, advice=advice, guards=guards)
 
 
 def list_of(feature: str) -> Rule:
-    """Return the rule for an element with elements of a later feature alone."""
+    """Return the rule for an element with elements of an unsupported feature alone."""
     return Rule(LATER, note=feature, holder=True)
 
 

@@ -8,14 +8,14 @@ from spanwire.service.config.tables import security_attributes as attributes
 from spanwire.service.config.tables.handling import JAVA, YES, Words, all_of, honoured, later, only
 
 SIMPLE_AUTHENTICATION: Final = Words(
-    settings={**honoured(attributes.ANONYMOUS), "id": JAVA},
+    settings={**honoured(attributes.ANONYMOUS)},
     children={"users": YES, **all_of(later("tables of users", "write <users>"), "userGroups userPasswords")},
     guards=True,
     tables=(attributes.ANONYMOUS,),
 )
 USERS: Final = Words(settings={}, children=all_of(YES, "authenticationUser"), guards=True)
 USER: Final = Words(
-    settings={"password": YES, **honoured(attributes.USER), "id": JAVA},
+    settings={"password": YES, **honoured(attributes.USER)},
     children={},
     guards=True,
     tables=(attributes.USER,),
@@ -24,7 +24,6 @@ JAAS_AUTHENTICATION: Final = Words(
     settings={
         **honoured(attributes.REALM),
         "discoverLoginConfig": only("true", "an explicit login.config", "use -D java.security.auth.login.config"),
-        "id": JAVA,
     },
     children={},
     guards=True,
@@ -36,7 +35,7 @@ DUAL_AUTHENTICATION: Final = Words(
     guards=True,
     tables=(attributes.REALM, attributes.ENCRYPTED_REALM),
 )
-AUTHORIZATION: Final = Words(settings={"id": JAVA}, children=all_of(YES, "map"), guards=True)
+AUTHORIZATION: Final = Words(settings={}, children=all_of(YES, "map"), guards=True)
 AUTHORIZATION_HOLDER: Final = Words(
     settings={},
     children={
@@ -48,9 +47,13 @@ AUTHORIZATION_HOLDER: Final = Words(
     guards=True,
 )
 GROUP_CLASS: Final = only("org.apache.activemq.jaas.groupprincipal", "other classes of groups")
+OBJECT_RIGHTS: Final = later("rights in tables of Java objects", "write read, write and admin")
 AUTHORIZATION_MAP: Final = Words(
-    settings={"id": JAVA, "groupClass": GROUP_CLASS},
-    children=all_of(YES, "authorizationEntries tempDestinationAuthorizationEntry defaultEntry"),
+    settings={"groupClass": GROUP_CLASS},
+    children={
+        **all_of(YES, "authorizationEntries tempDestinationAuthorizationEntry defaultEntry"),
+        "entries": later("rights by another name", "write <authorizationEntries>"),
+    },
     guards=True,
 )
 AUTHORIZATION_ENTRIES: Final = Words(settings={}, children=all_of(YES, "authorizationEntry"), guards=True)
@@ -63,16 +66,33 @@ AUTHORIZATION_ENTRY: Final = Words(
             "tempQueue tempTopic",
         ),
         "groupClass": GROUP_CLASS,
-        "id": JAVA,
     },
-    children=all_of(later("rights by another name", "write queue= or topic= of <authorizationEntry>"), "destination"),
+    children={
+        "destination": later("rights by another name", "write queue= or topic= of <authorizationEntry>"),
+        **all_of(OBJECT_RIGHTS, "adminACLs readACLs writeACLs"),
+    },
     guards=True,
     tables=(attributes.ACCESS,),
 )
+SINGLE_TEMPORARY: Final = later(
+    "rights on single temporary destinations", "the entry is for all temporary destinations; remove it"
+)
 TEMPORARY_ENTRY: Final = Words(
-    settings={**honoured(attributes.ACCESS), **all_of(JAVA, "id groupClass")},
+    settings={
+        **honoured(attributes.ACCESS),
+        "groupClass": JAVA,
+        **all_of(SINGLE_TEMPORARY, "destination queue tempQueue tempTopic topic"),
+        **all_of(OBJECT_RIGHTS, "adminACLs readACLs writeACLs"),
+    },
     children=all_of(YES, "tempDestinationAuthorizationEntry"),
     guards=True,
     tables=(attributes.ACCESS,),
 )
-DEFAULT_ENTRY: Final = Words(settings={}, children=all_of(YES, "authorizationEntry"), guards=True)
+DEFAULT_ENTRY: Final = Words(
+    settings={},
+    children={
+        "authorizationEntry": YES,
+        "tempDestinationAuthorizationEntry": later("other default rights", "write an <authorizationEntry>"),
+    },
+    guards=True,
+)

@@ -20,6 +20,10 @@ from spanwire.model.errors import ConfigurationError
 MAX_OBSTACLES: Final = 100  # obstacles in one error; the others are counted
 WORD_START: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 SKIP: Final = "--skip-unsupported"
+# Features of a later version. Other features are left out on purpose.
+PLANNED: Final = frozenset(
+    {"AMQP", "LDAP", "MQTT", "XMPP", "copies of the store on another broker", "stores in a database"}
+)
 MAX_CLASS: Final = 120  # characters of a Java class name in an error
 MAX_WORD: Final = 60  # characters of a word from the file in an error
 
@@ -69,15 +73,16 @@ class Findings:
         self._obstacles.append((sys.maxsize, text))
 
     def not_yet(self, line: int, word: str, feature: str = "", advice: str = "remove it", guards: bool = False) -> None:
-        """Report a word of a later version with its ``feature``; a word with ``guards`` is never skipped."""
-        later = f" (later feature: {feature})" if feature else " by this version of Spanwire"
+        """Report an unsupported word with the ``feature`` that it asks for; with ``guards`` it is never skipped."""
+        asked = f" (later feature: {feature})" if feature in PLANNED else f" (it asks for {feature})" if feature else ""
+        state = "is not yet supported" if feature in PLANNED else "is not supported"
         if guards:
             reason = "it guards access, so it is never skipped"
-            self.error(line, f"{word} is not yet supported{later}; {advice}; {reason}")
+            self.error(line, f"{word} {state}{asked}; {advice}; {reason}")
         elif self._skip_unsupported:
-            self._skipped.append((line, f"{self.source}:{line}: skipped: {word}{later if feature else ''}"))
+            self._skipped.append((line, f"{self.source}:{line}: skipped: {word}{asked}"))
         else:
-            self.error(line, f"{word} is not yet supported{later}; {advice} or start with {SKIP}")
+            self.error(line, f"{word} {state}{asked}; {advice} or start with {SKIP}")
 
     def refuse_or_skip(self, line: int, text: str) -> None:
         """Report a word unsupported in all versions and not needed by the broker."""
