@@ -13,16 +13,17 @@ from typing import Final
 from spanwire.registry import TRANSPORT_SCHEMES
 from spanwire.service.config.elements import ELEMENTS
 from spanwire.service.config.interpretation import uri
+from spanwire.service.config.tables import uri_options
 from spanwire.service.config.tables.handling import COMMON, HONOURED, LATER, ONLY, Rule, Words
 from spanwire.service.config.values.diagnostics import PLANNED, snake_case
 
 TARGET: Final = Path(__file__).resolve().parent.parent / "docs" / "reference" / "activemq-xml.md"
 OPTIONS: Final = {
-    "of every transport": {**uri.SOCKET, **uri.WIRE_FORMAT},
-    "of `stomp`, `ws`, `wss` and `auto`": uri.STOMP,
-    "of `ssl`, `wss` and everything `+ssl`": uri.TLS,
-    "of `ws` and `wss`": uri.WEBSOCKET,
-    "of `auto`": uri.DETECTION,
+    "of every transport": {**uri_options.SOCKET, **uri_options.WIRE_FORMAT},
+    "of `stomp`, `ws`, `wss` and `auto`": uri_options.STOMP,
+    "of `ssl`, `wss` and everything `+ssl`": uri_options.TLS,
+    "of `ws` and `wss`": uri_options.WEBSOCKET,
+    "of `auto`": uri_options.DETECTION,
 }
 HEAD: Final = """\
 # Words of activemq.xml
@@ -133,7 +134,7 @@ def transports() -> str:
     for where, options in OPTIONS.items():
         lines += [f"### Options {where}", "", "| option | value |", "|---|---|"]
         for name, (kind, only) in sorted(options.items(), key=lambda option: option[0].lower()):
-            effect = "; no effect" if name in uri.WITHOUT_EFFECT else ""
+            effect = f"; no effect: {uri_options.WITHOUT_EFFECT[name][1]}" if name in uri_options.WITHOUT_EFFECT else ""
             lines.append(f"| `{name}` | {kind if only is None else f'only `{only}`'}{effect} |")
         lines.append("")
     return "\n".join(lines)

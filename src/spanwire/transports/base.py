@@ -170,7 +170,8 @@ class ConnectorSettings:
     clients learn of other brokers, with ``rebalances_clients`` they spread over these brokers, with
     ``updates_on_remove`` they also learn of brokers that leave. ``cluster_filter`` are patterns of broker names; no
     pattern lets all brokers pass. Without ``auto_start`` the connector stays closed until an operator starts it.
-    ``origins`` are those of pages whose scripts may open a WebSocket, ``*`` allows all.
+    ``origins`` are those of pages whose scripts may open a WebSocket, ``*`` allows all. ``traffic_class`` is an octet
+    of the IP header, 0 leaves it to the system.
     """
 
     name: str
@@ -183,6 +184,8 @@ class ConnectorSettings:
     max_frame_size: int = MAX_FRAME_SIZE
     max_inactivity_ms: int = 30_000
     socket_buffer_size: int = 0
+    tcp_no_delay: bool = True
+    traffic_class: int = 0
     keep_alive: bool = False
     options: dict[str, str] = field(default_factory=dict)
     protocols: tuple[str, ...] = ()

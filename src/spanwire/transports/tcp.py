@@ -65,8 +65,12 @@ def bind_error(settings: ConnectorSettings, error: OSError) -> TransportError:
 
 
 def tune(accepted: socket.socket, settings: ConnectorSettings) -> None:
-    """Set the options of an accepted socket: no delay, and the options of the connector's URI."""
-    accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    """Set the options of an accepted socket: those of the connector's URI."""
+    accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, int(settings.tcp_no_delay))
+    if settings.traffic_class > 0 and accepted.family == socket.AF_INET6:
+        accepted.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_TCLASS, settings.traffic_class)
+    elif settings.traffic_class > 0:
+        accepted.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, settings.traffic_class)
     if settings.socket_buffer_size > 0:
         accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, settings.socket_buffer_size)
     if settings.keep_alive:

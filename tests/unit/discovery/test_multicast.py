@@ -52,7 +52,8 @@ def test_loop_back_mode_is_java_s_name_for_switching_it_off() -> None:
         ("multicast://default?group=", "discovery group"),
         ("multicast://default?keepAliveInterval=soon", "keepAliveInterval"),
         ("multicast://default?timeToLive=256", "timeToLive"),
-        ("multicast://default?mcInterface=eth0", "mcInterface"),
+        ("multicast://default?mcInterface=eth0", "interface"),
+        ("multicast://default?networkInterface=eth0", "write interface=ADDRESS"),
     ],
 )
 def test_a_uri_that_makes_no_sense_says_so(text: str, wrong: str) -> None:

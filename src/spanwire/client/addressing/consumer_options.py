@@ -23,6 +23,14 @@ DESTINATION_OPTIONS: Final[Known] = {
     "consumer.retroactive": (FLAG, ""),
     "consumer.selector": (TEXT, ""),
 }
+# Fields of a consumer that ActiveMQ's client takes from a name, too. This one sets them itself.
+OF_THE_CLIENT: Final = frozenset(
+    f"consumer.{name}"
+    for name in (
+        "browser clientId currentPrefetchSize lastDeliveredSequenceId networkSubscription noRangeAcks "
+        "optimizedAcknowledge subscriptionName"
+    ).split()
+)
 LOWEST_PRIORITY: Final = -128
 HIGHEST_PRIORITY: Final = 127
 
@@ -97,7 +105,13 @@ def parsed(destination: Destination | str) -> tuple[Destination, Options]:
     name, _, query = destination.partition("?")
     if "," in destination or not query:
         return written_destination(destination), Options(destination[:80], {}, DESTINATION_OPTIONS)
-    return written_destination(name), Options(name[:80], options_of(query, name), DESTINATION_OPTIONS)
+    options = options_of(query, name)
+    for option in options:
+        if option in OF_THE_CLIENT:
+            raise ConfigurationError(
+                f"{name[:80]}: {option} is set by the client itself; use the arguments of create_consumer and connect"
+            )
+    return written_destination(name), Options(name[:80], options, DESTINATION_OPTIONS)
 
 
 def default_prefetch(target: Destination, requested: ConsumerOptions, settings: ClientSettings) -> int:

@@ -13,6 +13,7 @@ from spanwire.client.addressing.redelivery_policy import RedeliveryPolicy
 from spanwire.documents.spelling import suggestion
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.secret import Secret
+from spanwire.model.traffic_class import traffic_class
 from spanwire.protocols.base import MAX_FRAME_SIZE
 from spanwire.protocols.openwire.codec.wire_format import WireFormatPreferences
 
@@ -29,11 +30,17 @@ NUMBER: Final = "a whole number"
 DECIMAL: Final = "a number"
 TEXT: Final = "a text"
 
-# name → (kind of value, the only supported value or "")
+# name → (kind of value, the only supported value or ""). `REASONS` has why another value is refused.
 Known = dict[str, tuple[str, str]]
 JMS: Final[Known] = {
     "jms.alwaysSessionAsync": (FLAG, ""),
     "jms.alwaysSyncSend": (FLAG, ""),
+    "jms.auditDepth": (NUMBER, ""),
+    "jms.auditMaximumProducerNumber": (NUMBER, ""),
+    "jms.blobTransferPolicy.brokerUploadUrl": (TEXT, ""),
+    "jms.blobTransferPolicy.bufferSize": (NUMBER, ""),
+    "jms.blobTransferPolicy.defaultUploadUrl": (TEXT, ""),
+    "jms.blobTransferPolicy.uploadUrl": (TEXT, ""),
     "jms.checkForDuplicates": (FLAG, "false"),
     "jms.clientID": (TEXT, ""),
     "jms.clientIDPrefix": (TEXT, ""),
@@ -78,6 +85,7 @@ JMS: Final[Known] = {
     "jms.sendAcksAsync": (FLAG, "true"),
     "jms.sendTimeout": (NUMBER, ""),
     "jms.statsEnabled": (FLAG, ""),
+    "jms.strictCompliance": (FLAG, "false"),
     "jms.transactedIndividualAck": (FLAG, "false"),
     "jms.trustAllPackages": (FLAG, ""),
     "jms.trustedPackages": (TEXT, ""),
@@ -92,6 +100,12 @@ JMS: Final[Known] = {
 }
 # Options of features that only a Java client has: thread pools, copies, deserialization, statistics.
 WITHOUT_EFFECT: Final = (
+    "jms.auditDepth",
+    "jms.auditMaximumProducerNumber",
+    "jms.blobTransferPolicy.brokerUploadUrl",
+    "jms.blobTransferPolicy.bufferSize",
+    "jms.blobTransferPolicy.defaultUploadUrl",
+    "jms.blobTransferPolicy.uploadUrl",
     "jms.alwaysSessionAsync",
     "jms.copyMessageOnSend",
     "jms.maxThreadPoolSize",
@@ -109,11 +123,15 @@ WIRE_FORMAT: Final[Known] = {
     "wireFormat.cacheEnabled": (FLAG, ""),
     "wireFormat.cacheSize": (NUMBER, ""),
     "wireFormat.host": (TEXT, ""),
+    "wireFormat.includePlatformDetails": (FLAG, ""),
     "wireFormat.maxFrameSize": (NUMBER, ""),
     "wireFormat.maxFrameSizeEnabled": (FLAG, "true"),
     "wireFormat.maxInactivityDuration": (NUMBER, ""),
     "wireFormat.maxInactivityDurationInitalDelay": (NUMBER, ""),
+    "wireFormat.platformDetails": (TEXT, ""),
     "wireFormat.prefixPacketSize": (FLAG, "true"),
+    "wireFormat.providerName": (TEXT, ""),
+    "wireFormat.providerVersion": (TEXT, ""),
     "wireFormat.sizePrefixDisabled": (FLAG, "false"),
     "wireFormat.stackTraceEnabled": (FLAG, ""),
     "wireFormat.tcpNoDelayEnabled": (FLAG, ""),
@@ -121,14 +139,54 @@ WIRE_FORMAT: Final[Known] = {
     "wireFormat.version": (NUMBER, ""),
 }
 SOCKET: Final[Known] = {
+    "closeAsync": (FLAG, ""),
+    "connectAttemptTimeout": (NUMBER, ""),
     "connectionTimeout": (NUMBER, ""),
+    "daemon": (FLAG, ""),
+    "diffServ": (TEXT, ""),
+    "dynamicManagement": (FLAG, ""),
+    "ignoreAllWireFormatInfo": (FLAG, "false"),
+    "ignoreRemoteWireFormat": (FLAG, "false"),
+    "initialDelayTime": (NUMBER, ""),
+    "ioBufferSize": (NUMBER, ""),
+    "jmxPort": (NUMBER, ""),
     "keepAlive": (FLAG, ""),
-    "soTimeout": (NUMBER, "0"),
+    "keepAliveResponseRequired": (FLAG, ""),
+    "logWriterName": (TEXT, ""),
+    "minmumWireFormatVersion": (NUMBER, ""),
+    "readCheckTime": (NUMBER, ""),
+    "soLinger": (NUMBER, ""),
+    "soTimeout": (NUMBER, ""),
     "soWriteTimeout": (NUMBER, "0"),
     "socketBufferSize": (NUMBER, ""),
+    "stackSize": (NUMBER, ""),
+    "startLogging": (FLAG, ""),
     "tcpNoDelay": (FLAG, ""),
-    "useInactivityMonitor": (FLAG, "true"),
+    "trace": (FLAG, ""),
+    "typeOfService": (NUMBER, ""),
+    "useInactivityMonitor": (FLAG, ""),
     "useKeepAlive": (FLAG, "true"),
+    "useLocalHost": (FLAG, ""),
+    "writeCheckTime": (NUMBER, ""),
+}
+# Why another value is refused, and what to do.
+REASONS: Final = {
+    "ignoreAllWireFormatInfo": "both ends have to agree about the encoding; remove it",
+    "ignoreRemoteWireFormat": "both ends have to agree about the encoding; remove it",
+    "jms.checkForDuplicates": "the broker drops what is sent twice and flags what is delivered twice; remove it",
+    "jms.consumerFailoverRedeliveryWaitPeriod": "a message that is delivered again may be taken at once; remove it",
+    "jms.sendAcksAsync": "acknowledgements do not wait for an answer; commit a transaction to know that they arrived",
+    "jms.strictCompliance": "the API is not that of Java; remove it",
+    "jms.transactedIndividualAck": "a transaction acknowledges what it received in order; remove it",
+    "jms.xaAckMode": "a distributed transaction acknowledges as it goes; remove it",
+    "nestedExtraQueryOptions": "write nested.NAME=VALUE in the list, for each option",
+    "soWriteTimeout": "write jms.sendTimeout, which limits the wait for an answer",
+    "updateURIsURL": "no file of brokers is read; write the brokers into the list",
+    "useReconnectDelay": "a broker that is away would be asked without a pause; write initialReconnectDelay",
+    "useKeepAlive": "an idle connection sends keep-alives; write wireFormat.maxInactivityDuration=0 for none",
+    "wireFormat.maxFrameSizeEnabled": "frames always have a limit; write wireFormat.maxFrameSize",
+    "wireFormat.prefixPacketSize": "a stream needs the sizes of its frames; remove it",
+    "wireFormat.sizePrefixDisabled": "a stream needs the sizes of its frames; remove it",
 }
 TLS: Final[Known] = {
     "enabledCipherSuites": (TEXT, ""),
@@ -193,6 +251,7 @@ class SocketSettings:
     tcp_no_delay: bool = True
     keep_alive: bool = False
     buffer_size: int = 0  # bytes; 0: the system's default
+    traffic_class: int = 0  # an octet of the IP header; 0: the system's
     verify_host_name: bool | None = None
     protocols: tuple[str, ...] = ()
     cipher_suites: tuple[str, ...] = ()
@@ -266,7 +325,10 @@ def _check(where: str, name: str, text: str, kind: str, only: str) -> None:
     if is_wrong:
         raise ConfigurationError(f"{where}: {name} must be {kind}")
     if only and text.lower() != only:
-        raise ConfigurationError(f"{where}: {name} with another value than {only} is not supported by this client")
+        reason = f": {REASONS[name]}" if name in REASONS else ""
+        raise ConfigurationError(
+            f"{where}: {name} with another value than {only} is not supported by this client{reason}"
+        )
 
 
 def client_settings(
@@ -369,6 +431,7 @@ def socket_settings(options: Options, host: str) -> SocketSettings:
         tcp_no_delay=options.flag("tcpNoDelay", True),
         keep_alive=options.flag("keepAlive", False),
         buffer_size=options.number("socketBufferSize", 0),
+        traffic_class=traffic_class(options.text("typeOfService"), options.text("diffServ")),
         verify_host_name=None if verify is None else verify.lower() == "true",
         protocols=options.words("enabledProtocols"),
         cipher_suites=options.words("enabledCipherSuites"),
@@ -380,7 +443,9 @@ def socket_settings(options: Options, host: str) -> SocketSettings:
             cache_size=options.number("wireFormat.cacheSize", base.cache_size),
             stack_traces=options.flag("wireFormat.stackTraceEnabled", base.stack_traces),
             tcp_no_delay=options.flag("wireFormat.tcpNoDelayEnabled", base.tcp_no_delay),
-            max_inactivity_ms=options.number("wireFormat.maxInactivityDuration", base.max_inactivity_ms),
+            max_inactivity_ms=options.number("wireFormat.maxInactivityDuration", base.max_inactivity_ms)
+            if options.flag("useInactivityMonitor", True)
+            else 0,
             max_inactivity_initial_delay_ms=options.number(
                 "wireFormat.maxInactivityDurationInitalDelay", base.max_inactivity_initial_delay_ms
             ),

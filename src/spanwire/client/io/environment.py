@@ -115,6 +115,10 @@ def set_options(channel: socket.socket, address: BrokerAddress) -> None:
     channel.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1 if settings.tcp_no_delay else 0)
     if settings.keep_alive:
         channel.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if settings.traffic_class > 0 and channel.family == socket.AF_INET6:
+        channel.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_TCLASS, settings.traffic_class)
+    elif settings.traffic_class > 0:
+        channel.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, settings.traffic_class)
     if settings.buffer_size > 0:
         channel.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, settings.buffer_size)
         channel.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, settings.buffer_size)

@@ -10,4 +10,11 @@ RENDEZVOUS: Final = "rendezvous"  # the former name of zeroconf
 FABRIC: Final = "fabric"
 HTTP: Final = ("http", "https")  # schemes of a registry's URL
 AGENTS: Final = (MULTICAST, ZEROCONF, RENDEZVOUS, FABRIC, *HTTP)
-OPTIONS: Final = ("group", "keepAliveInterval", "timeToLive", "loopBackMode", "mcInterface")  # of multicast
+OPTIONS: Final = (
+    "group",
+    "keepAliveInterval",
+    "timeToLive",
+    "loopBackMode",
+    "mcInterface",
+    "interface",
+)  # of multicast

@@ -17,6 +17,7 @@ DEFAULT_HOST: Final = "239.255.2.3"
 DEFAULT_PORT: Final = 6_155
 ANY_HOST: Final = "default"  # multicast://default stands for the default address
 KEEP_ALIVE_MS: Final = 500
+BY_CARD: Final = ("networkInterface", "joinNetworkInterface")  # options that name a card in place of its address
 MAX_KEEP_ALIVE_MS: Final = 3_600_000
 NAME: Final = re.compile(r"[A-Za-z][\w-]*", re.ASCII)  # a group in place of the host, without address and port
 
@@ -57,6 +58,9 @@ def parse_multicast(text: str) -> MulticastSettings:
     if parts.scheme != MULTICAST or not parts.hostname:
         raise ConfigurationError(f"{text!r} is no address of the multicast agent; write multicast://default?group=NAME")
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    for name in BY_CARD:
+        if name in options:
+            raise ConfigurationError(f"{name} names a network card; write interface=ADDRESS, its IPv4 address")
     for name in options:
         if name not in OPTIONS and name not in RECONNECT_OPTIONS:
             raise ConfigurationError(f"the multicast agent has no option {name!r}; it knows {', '.join(OPTIONS)}")
@@ -77,7 +81,7 @@ def parse_multicast(text: str) -> MulticastSettings:
         keep_alive_ms=_number(options, "keepAliveInterval", KEEP_ALIVE_MS, 1, MAX_KEEP_ALIVE_MS),
         time_to_live=_number(options, "timeToLive", 1, 0, 255),
         loopback=options.get("loopBackMode", "false").lower() != "true",  # Java: true disables the loopback
-        interface=_interface(options.get("mcInterface", "")),
+        interface=_interface(options.get("interface") or options.get("mcInterface", "")),
     )
 
 
@@ -93,7 +97,7 @@ def _interface(text: str) -> str:
         try:
             ipaddress.IPv4Address(text)
         except ValueError as error:
-            raise ConfigurationError(f"mcInterface={text!r} is no IPv4 address of this machine") from error
+            raise ConfigurationError(f"interface={text!r} is no IPv4 address of this machine") from error
     return text
 
 

@@ -33,7 +33,14 @@ logger = logging.getLogger(__name__)
 MAX_WAIT_MS: Final = 3_600_000  # an hour; a longer wait would be a hang
 BROKER_PREFIX: Final = "broker."
 DESCRIPTIONS: Final = ("broker:", "properties:", "xbean:")
-WITHOUT_EFFECT: Final = ("async", "marshal", "network", "wireFormat")  # bytes are always marshalled here
+WITHOUT_EFFECT: Final = (
+    "async",
+    "asyncQueueDepth",
+    "marshal",
+    "network",
+    "trace",
+    "wireFormat",
+)  # bytes are always marshalled here
 KNOWN: Final = ("brokerConfig", "create", "waitForStart", *WITHOUT_EFFECT)
 NAME: Final = re.compile(r"vm:(?://)?([A-Za-z0-9._\-]{0,255})/?")
 

@@ -243,7 +243,7 @@ def test_a_wrong_value_is_told_in_one_line(inside: str, attributes: str, part: s
 @pytest.mark.parametrize(
     "uri",
     ["", "tcp", "tcp:localhost:1", "tcp://localhost", "tcp://a:b:1", "tcp://h:65536", "tcp://h:1/path", "tcp://h:1?=x",
-     "tcp://user:secret@h:1", "tcp://h:1?wireFormat.maxFrameSize=-x", "(tcp://a:1,tcp://b:2)", "tcp://h:1?soTimeout=5"],
+     "tcp://user:secret@h:1", "tcp://h:1?wireFormat.maxFrameSize=-x", "(tcp://a:1,tcp://b:2)", "tcp://h:1?diffServ=XX"],
 )  # fmt: skip
 def test_a_uri_that_cannot_be_listened_at_is_one_obstacle(uri: str) -> None:
     lines = obstacles(f'<transportConnectors><transportConnector uri="{uri}"/></transportConnectors>')

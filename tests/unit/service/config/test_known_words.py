@@ -44,10 +44,7 @@ def connector(uri: str) -> str:
         ("<networkConnectors><multicastNetworkConnector/></networkConnectors>", "<multicastNetworkConnector>"),
         ("<plugins><partitionBrokerPlugin/></plugins>", "<partitionBrokerPlugin>"),
         ('<persistenceAdapter><kahaDB stopOnError="true"/></persistenceAdapter>', "stopOnError of <kahaDB>"),
-        (connector("tcp://0.0.0.0:1?transport.soLinger=0"), "the option transport.soLinger"),
-        (connector("tcp://0.0.0.0:1?typeOfService=8"), "the option typeOfService"),
-        (connector("nio://0.0.0.0:1?transport.selectThreads=2"), "the option transport.selectThreads"),
-        (connector("tcp://0.0.0.0:1?diffServ=AF11"), "the option diffServ"),
+        (connector("ws://127.0.0.1:1?jetty.config=x.xml"), "the option jetty.config"),
     ],
 )
 def test_a_word_of_the_schema_is_named_and_can_be_left_out(inside: str, word: str) -> None:

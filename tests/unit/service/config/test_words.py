@@ -6,8 +6,9 @@ import pytest
 
 from spanwire.registry import TRANSPORT_SCHEMES
 from spanwire.service.config.elements import ELEMENTS
-from spanwire.service.config.interpretation.uri import LATER_SCHEMES, SOCKET, STOMP, WIRE_FORMAT
+from spanwire.service.config.interpretation.uri import LATER_SCHEMES
 from spanwire.service.config.tables.handling import HONOURED, LATER, NO_EFFECT, ONLY
+from spanwire.service.config.tables.uri_options import SOCKET, STOMP, WIRE_FORMAT
 from spanwire.service.config.toml import KNOWN
 from spanwire.service.config.values.diagnostics import snake_case
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.service.config.interpretation.uri import FLAG, NUMBERS, TEXT
+from spanwire.service.config.tables.uri_options import FLAG, NUMBERS, TEXT
 from spanwire.service.config.values.diagnostics import Findings
 from spanwire.service.config.values.values import NUMBER, as_flag
 
@@ -33,9 +33,11 @@ FIXED: Final[dict[str, tuple[str, tuple[str, ...], str]]] = {
     "maxReconnectDelay": (NUMBERS, (), STATIC),
     "minConnectTime": (NUMBERS, (), STATIC),
     PRIORITY: (FLAG, ("false",), ORDERED),
+    "nestedExtraQueryOptions": (TEXT, (), "write the options behind each address, or with nested. before them"),
     "priorityURIs": (TEXT, (), ORDERED),
     RANDOMIZE: (FLAG, ("true", "false"), ""),
     "rebalanceUpdateURIs": (FLAG, ("false",), LISTED),
+    "reconnectDelay": (NUMBERS, (), STATIC),
     "reconnectDelayExponent": (DECIMAL, (), STATIC),
     "reconnectSupported": (FLAG, ("true",), STATIC),
     "startupMaxReconnectAttempts": (NUMBERS, ("0",), STATIC),

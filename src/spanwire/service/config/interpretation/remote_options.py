@@ -8,11 +8,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from spanwire.model.errors import ConfigurationError
+from spanwire.model.traffic_class import traffic_class
 from spanwire.network.connector.socket_options import SocketOptions
 from spanwire.protocols.base import MAX_FRAME_SIZE
 from spanwire.protocols.openwire.codec.wire_format import WireFormatPreferences
-from spanwire.service.config.interpretation.uri import FLAG, NUMBERS, TEXT, TransportUri, is_tls
+from spanwire.service.config.interpretation.uri import TransportUri, is_tls
 from spanwire.service.config.security.tls import Stores, client_tls
+from spanwire.service.config.tables.uri_options import FLAG, NUMBERS, TEXT
 from spanwire.service.config.values.diagnostics import Findings
 from spanwire.service.config.values.values import NUMBER, as_flag
 from spanwire.tls.settings import ClientTlsSettings
@@ -26,25 +29,40 @@ INACTIVITY: Final = "wireFormat.maxInactivityDuration"
 MONITOR: Final = "useInactivityMonitor"
 AS_THEY_COME: Final = "messages are forwarded unchanged, neither tight nor cached"
 SILENCE: Final = f"{INACTIVITY} decides when a silent link ends"
+OWN_IDENTITY: Final = "a broker says what it is itself"
 JAVA: Final = "it tunes the Java implementation"
 # name → (kind of value, fulfilled value or "" for any, reason why other values have no effect)
 FIXED: Final[dict[str, tuple[str, str, str]]] = {
     "closeAsync": (FLAG, "", ""),
+    "connectAttemptTimeout": (NUMBERS, "", "connectionTimeout limits an attempt"),
     "daemon": (FLAG, "", ""),
-    "diffServ": (TEXT, "0", "the system chooses the class of traffic"),
     "dynamicManagement": (FLAG, "false", "there is no JMX"),
     "ioBufferSize": (NUMBERS, "", ""),
     "jmxPort": (NUMBERS, "", ""),
     "minmumWireFormatVersion": (NUMBERS, "0", "the highest version that both ends know is spoken"),
+    "ignoreAllWireFormatInfo": (FLAG, "false", "both ends always agree"),
+    "ignoreRemoteWireFormat": (FLAG, "false", "both ends always agree"),
+    "initialDelayTime": (NUMBERS, "0", SILENCE),
+    "keepAliveResponseRequired": (FLAG, "false", "any input proves that the other broker lives"),
+    "logWriterName": (TEXT, "", "frames are not traced"),
+    "readCheckTime": (NUMBERS, "0", SILENCE),
+    "selectThreads": (NUMBERS, "", ""),
+    "stackSize": (NUMBERS, "", ""),
+    "startLogging": (FLAG, "", "frames are not traced"),
+    "useQueueForAccept": (FLAG, "", ""),
+    "writeCheckTime": (NUMBERS, "0", SILENCE),
     "soLinger": (NUMBERS, "-1", "unsent messages of a link are sent again over the next"),
     "soTimeout": (NUMBERS, "0", SILENCE),
     "soWriteTimeout": (NUMBERS, "0", SILENCE),
     "trace": (FLAG, "false", "frames are not traced"),
-    "typeOfService": (NUMBERS, "0", "the system chooses the class of traffic"),
     "useKeepAlive": (FLAG, "true", "an idle link sends keep-alives"),
-    "useLocalHost": (FLAG, "false", "the system chooses the address at this end"),
+    "useLocalHost": (FLAG, "false", "the name of this machine is resolved like any other"),
     "wireFormat.cacheEnabled": (FLAG, "false", AS_THEY_COME),
     "wireFormat.cacheSize": (NUMBERS, "", ""),
+    "wireFormat.includePlatformDetails": (FLAG, "false", OWN_IDENTITY),
+    "wireFormat.platformDetails": (TEXT, "", OWN_IDENTITY),
+    "wireFormat.providerName": (TEXT, "", OWN_IDENTITY),
+    "wireFormat.providerVersion": (TEXT, "", OWN_IDENTITY),
     "wireFormat.maxFrameSizeEnabled": (FLAG, "true", "frames always have a size limit"),
     "wireFormat.prefixPacketSize": (FLAG, "true", "a stream needs the sizes of its frames"),
     "wireFormat.sizePrefixDisabled": (FLAG, "false", "a stream needs the sizes of its frames"),
@@ -52,9 +70,11 @@ FIXED: Final[dict[str, tuple[str, str, str]]] = {
 }
 EFFECTIVE: Final = {
     "connectionTimeout": NUMBERS,
+    "diffServ": TEXT,
     "keepAlive": FLAG,
     "socketBufferSize": NUMBERS,
     "tcpNoDelay": FLAG,
+    "typeOfService": NUMBERS,
     MONITOR: FLAG,
     INACTIVITY: NUMBERS,
     "wireFormat.host": TEXT,
@@ -112,6 +132,13 @@ class RemoteOptions:
         """Return the TLS settings for the address ``word``."""
         return client_tls(word, self._values, stores, self._line, self._findings)
 
+    def _traffic_class(self) -> int:
+        try:
+            return traffic_class(self._values.get("typeOfService"), self._values.get("diffServ"))
+        except ConfigurationError as error:
+            self._findings.error(self._line, str(error))
+            return 0
+
     def socket_options(self) -> SocketOptions:
         """Return the options of the socket and the wire format."""
         base = WireFormatPreferences()
@@ -120,6 +147,7 @@ class RemoteOptions:
             tcp_no_delay=self._flag("tcpNoDelay", True),
             keep_alive=self._flag("keepAlive", False),
             buffer_size=self._number("socketBufferSize", 0, MAX_BUFFER),
+            traffic_class=self._traffic_class(),
             wire_format=replace(
                 base,
                 version=self._number("wireFormat.version", base.version, base.version) or base.version,

@@ -12,9 +12,25 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import unquote
 
+from spanwire.model.errors import ConfigurationError
+from spanwire.model.traffic_class import traffic_class
 from spanwire.protocols.base import LOGIN_DEADLINE, MAX_FRAME_SIZE
 from spanwire.registry import AUTO, PROTOCOLS, TRANSPORT_SCHEMES, TUNNEL_SCHEMES
 from spanwire.service.config.security.tls import NO_STORES, Stores, connector_tls
+from spanwire.service.config.tables.uri_options import (
+    ALIASES,
+    DETECTION,
+    FLAG,
+    LATER_OPTIONS,
+    NUMBERS,
+    SOCKET,
+    STOMP,
+    TLS,
+    TUNNEL,
+    WEBSOCKET,
+    WIRE_FORMAT,
+    WITHOUT_EFFECT,
+)
 from spanwire.service.config.values.diagnostics import MAX_WORD, Findings
 from spanwire.service.config.values.values import MAX_LONG, NUMBER, as_flag
 from spanwire.transports.base import ACCEPT_BACKLOG, MAX_CONNECTIONS, WEBSOCKET_SCHEMES, ConnectorSettings
@@ -37,107 +53,12 @@ LATER_SCHEMES: Final[dict[str, str]] = {
 }
 LISTENING: Final = "use tcp:// or stomp://, remove it"
 
+MONITOR: Final = "useInactivityMonitor"
 SIZES: Final = ("maxFrameSize", "maxDataLength", "websocket.maxTextMessageSize", "websocket.maxBinaryMessageSize")
-FLAG: Final = "true or false"
-NUMBERS: Final = "a whole number"
-TEXT: Final = "text"
-
-# name → (kind of value, the only supported value or None)
-WIRE_FORMAT: Final[dict[str, tuple[str, str | None]]] = {
-    "wireFormat.cacheEnabled": (FLAG, None),
-    "wireFormat.cacheSize": (NUMBERS, None),
-    "wireFormat.host": (TEXT, None),
-    "wireFormat.maxFrameSize": (NUMBERS, None),
-    "wireFormat.maxFrameSizeEnabled": (FLAG, "true"),
-    "wireFormat.maxInactivityDuration": (NUMBERS, None),
-    "wireFormat.maxInactivityDurationInitalDelay": (NUMBERS, None),
-    "wireFormat.prefixPacketSize": (FLAG, "true"),
-    "wireFormat.sizePrefixDisabled": (FLAG, "false"),
-    "wireFormat.stackTraceEnabled": (FLAG, None),
-    "wireFormat.tcpNoDelayEnabled": (FLAG, None),
-    "wireFormat.tightEncodingEnabled": (FLAG, None),
-    "wireFormat.version": (NUMBERS, None),
-}
-SOCKET: Final[dict[str, tuple[str, str | None]]] = {
-    "allowLinkStealing": (FLAG, None),
-    "backlog": (NUMBERS, None),
-    "closeAsync": (FLAG, None),
-    "connectAttemptTimeout": (NUMBERS, None),
-    "connectionTimeout": (NUMBERS, None),
-    "daemon": (FLAG, None),
-    "dynamicManagement": (FLAG, "false"),
-    "ioBufferSize": (NUMBERS, None),
-    "jmxPort": (NUMBERS, None),
-    "keepAlive": (FLAG, None),
-    "maximumConnections": (NUMBERS, None),
-    "minmumWireFormatVersion": (NUMBERS, None),
-    "name": (TEXT, None),
-    "soTimeout": (NUMBERS, "0"),
-    "soWriteTimeout": (NUMBERS, "0"),
-    "socketBufferSize": (NUMBERS, None),
-    "tcpNoDelay": (FLAG, "true"),
-    "trace": (FLAG, "false"),
-    "useInactivityMonitor": (FLAG, "true"),
-    "useKeepAlive": (FLAG, "true"),
-    "useLocalHost": (FLAG, "false"),
-}
-STOMP: Final[dict[str, tuple[str, str | None]]] = {
-    "defaultHeartBeat": (TEXT, None),
-    "hbGracePeriodMultiplier": (TEXT, None),
-    "maxDataLength": (NUMBERS, None),
-    "maxFrameSize": (NUMBERS, None),
-}
-TLS: Final[dict[str, tuple[str, str | None]]] = {
-    "enabledCipherSuites": (TEXT, None),
-    "enabledProtocols": (TEXT, None),
-    "needClientAuth": (FLAG, None),
-    "verifyHostName": (FLAG, None),
-    "wantClientAuth": (FLAG, None),
-}
-# `websocket.` begins what ActiveMQ passes on to Jetty, whose filter for other origins has an allowedOrigins, too.
-WEBSOCKET: Final[dict[str, tuple[str, str | None]]] = {
-    "websocket.allowedOrigins": (TEXT, None),
-    "websocket.bufferSize": (NUMBERS, None),
-    "websocket.idleTimeout": (NUMBERS, None),
-    "websocket.inputBufferSize": (NUMBERS, None),
-    "websocket.maxBinaryMessageSize": (NUMBERS, None),
-    "websocket.maxIdleTime": (NUMBERS, None),
-    "websocket.maxTextMessageSize": (NUMBERS, None),
-    "http.enableTrace": (FLAG, "false"),
-}
 ANY_ORIGIN: Final = "*"
 ORIGIN: Final = re.compile(r"[a-z][a-z0-9+.\-]*://(?:\[[0-9a-f:.]+\]|[\w.\-]+)(?::[0-9]{1,5})?")
-# Known options of ActiveMQ's sockets that are not supported yet.
-LATER_OPTIONS: Final = frozenset(
-    "diffServ jetty.config logWriterName selectThreads soLinger stackSize startLogging typeOfService "
-    "useQueueForAccept".split()
-)
-ALIASES: Final = {"socket.verifyHostName": "verifyHostName"}  # spellings in a client's address
-TUNNEL: Final[dict[str, tuple[str, str | None]]] = {
-    "http.enableTrace": (FLAG, "false"),
-}
-DETECTION: Final[dict[str, tuple[str, str | None]]] = {
-    "auto.protocols": (TEXT, None),
-    "protocolDetectionTimeOut": (NUMBERS, None),
-    "protocols": (TEXT, None),
-}
 DETECTED: Final = {"default": "openwire", "openwire": "openwire", "stomp": "stomp"}  # ActiveMQ's names
 LATER_PROTOCOLS: Final = {"amqp": "AMQP", "mqtt": "MQTT", "ws": "WebSocket on a port with other protocols"}
-WITHOUT_EFFECT: Final = frozenset(
-    {
-        "closeAsync",
-        "connectionTimeout",
-        "daemon",
-        "ioBufferSize",
-        "jmxPort",
-        "name",
-        "websocket.bufferSize",
-        "websocket.idleTimeout",
-        "websocket.inputBufferSize",
-        "websocket.maxIdleTime",
-    }
-)  # options that tune the Java implementation
-
 OPTION: Final = re.compile(r"[A-Za-z][A-Za-z0-9.]*")
 AUTHORITY: Final = re.compile(r"(?:\[([0-9A-Fa-f:.%]+)\]|([\w.\-]*))(?::([0-9]{1,5}))?")
 
@@ -240,8 +161,10 @@ def connector_settings(
         maximum_connections=min(_number(options, "maximumConnections", MAX_CONNECTIONS), MAX_CONNECTIONS),
         backlog=min(_number(options, "backlog", ACCEPT_BACKLOG), ACCEPT_BACKLOG),
         max_frame_size=_frame_size(options, protocol),
-        max_inactivity_ms=_number(options, "wireFormat.maxInactivityDuration", DEFAULT_INACTIVITY_MS),
+        max_inactivity_ms=_inactivity_ms(options),
         socket_buffer_size=_number(options, "socketBufferSize", 0),
+        tcp_no_delay=options.get("tcpNoDelay", "true").lower() == "true",
+        traffic_class=_traffic_class(options, line, findings),
         keep_alive=options.get("keepAlive", "false").lower() == "true",
         steals_links=options.get("allowLinkStealing", "false").lower() == "true",
         options=options,
@@ -251,6 +174,22 @@ def connector_settings(
         tls=connector_tls(f"the connector {redacted(text)}", options, stores, line, findings) if is_tls(uri) else None,
         origins=_origins(options, line, findings),
     )
+
+
+def _inactivity_ms(options: dict[str, str]) -> int:
+    """Return the longest silence of a client in milliseconds; 0 without a limit."""
+    if options.get(MONITOR, "true").lower() != "true":
+        options["wireFormat.maxInactivityDuration"] = "0"  # which the peer is told
+    return _number(options, "wireFormat.maxInactivityDuration", DEFAULT_INACTIVITY_MS)
+
+
+def _traffic_class(options: dict[str, str], line: int, findings: Findings) -> int:
+    """Return the class of traffic of accepted sockets; 0, with findings, for a wrong one."""
+    try:
+        return traffic_class(options.get("typeOfService"), options.get("diffServ"))
+    except ConfigurationError as error:
+        findings.error(line, str(error))
+        return 0
 
 
 def is_tls(uri: TransportUri) -> bool:
@@ -317,7 +256,7 @@ def _checked_options(uri: TransportUri, protocol: str, line: int, findings: Find
         name = ALIASES.get(full_name, full_name.removeprefix("transport."))
         rule = known.get(name)
         if rule is None and name in LATER_OPTIONS:
-            findings.not_yet(line, f"the option {full_name}", "more options of connectors")
+            findings.not_yet(line, f"the option {full_name}", *LATER_OPTIONS[name])
             continue
         if rule is None:
             findings.unknown(line, f"option of {uri.scheme}://", full_name, _spellings(known), spelt=True)
@@ -328,12 +267,20 @@ def _checked_options(uri: TransportUri, protocol: str, line: int, findings: Find
             findings.error(line, f"the option {full_name} must be {kind}")
         elif only is not None and value.strip().lower() != only:
             word = f"the option {full_name} with another value than {only}"
-            findings.not_yet(line, word, "more options of connectors", guards=name in TLS)
+            findings.not_yet(line, word, *_feature(name), guards=name in TLS)
         else:
-            if name in WITHOUT_EFFECT:
-                findings.warn(line, f"the option {full_name} has no effect here: it tunes the Java implementation")
+            holds, reason = WITHOUT_EFFECT.get(name, ((value.strip().lower(),), ""))
+            if value.strip().lower() not in holds:
+                findings.warn(line, f"the option {full_name} has no effect here: {reason}")
             options[name] = value.strip()
     return options
+
+
+def _feature(name: str) -> tuple[str, str]:
+    """Return what another value of an option asks for, and the way round."""
+    if name.startswith("wireFormat."):
+        return "frames without sizes or a limit, which a stream cannot have", "remove it"
+    return "another behaviour of the connector", "remove it"
 
 
 def _spellings(known: dict[str, tuple[str, str | None]]) -> list[str]:
