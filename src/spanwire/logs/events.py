@@ -293,6 +293,9 @@ EVENTS: Final[dict[str, dict[str, str]]] = {
     "service.embedding.vm_url": {
         "%s": "embedded-broker-warning",
     },
+    "service.published_addresses": {
+        "the host %s cannot be looked up, and is announced as it is: %s": "published-host-unknown",
+    },
     "service.runtime_configuration": {
         "the configuration stays as it was: %s": "reload-refused",
         "%s": "configuration-warning",

@@ -19,6 +19,7 @@ from spanwire.network.demand.duplicate_suppression import NetworkRoutes
 from spanwire.network.reports.known_brokers import Peer, Row
 from spanwire.network.reports.network_reports import Ask, NetworkReports
 from spanwire.service.administration.connector_views import accepted_settings_view, connector_view
+from spanwire.service.published_addresses import announced_uri
 from spanwire.transports.connector import TransportConnector
 from spanwire.transports.loop.turn import Turn
 
@@ -40,7 +41,6 @@ REMOVED: Final = "removed"  # the state of a link in the answer to its connector
 MAX_NAMES: Final = 100  # connectors in one request; bounds the work of one request
 CLUSTER_INTERVAL: Final = 1.0  # seconds between two updates of the brokers that clients learn of
 RUNNING: Final = "running"  # the state of an active link
-ANY_HOST: Final = ("0.0.0.0", "::", "")  # a connector that listens on all addresses is announced by host name
 
 
 class Networking:
@@ -357,11 +357,3 @@ async def _ask(peer: Peer, watch_s: int) -> list[Row]:
 
 def _connector_class() -> type[NetworkConnector]:
     return cast("type[NetworkConnector]", registry.load(registry.NETWORK_CONNECTOR))
-
-
-def announced_uri(connector: TransportConnector, host_name: str) -> str:
-    """Return the address of an open connector for other machines, with port and usable host name."""
-    settings = connector.settings
-    if settings.host not in ANY_HOST:
-        return connector.uri
-    return f"{settings.scheme}://{host_name}:{connector.port}"

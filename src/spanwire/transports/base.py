@@ -16,6 +16,7 @@ from spanwire.model.errors import SpanwireError
 from spanwire.model.info import MAX_CONSUMERS_PER_CONNECTION, MAX_PRODUCERS_PER_CONNECTION
 from spanwire.protocols.base import LOGIN_DEADLINE, MAX_FRAME_SIZE, ConnectionSettings, ProtocolConnection
 from spanwire.registry import AUTO
+from spanwire.transports.published_address import PublishedAddress
 
 if TYPE_CHECKING:
     from spanwire.tls.settings import TlsSettings
@@ -171,7 +172,7 @@ class ConnectorSettings:
     ``updates_on_remove`` they also learn of brokers that leave. ``cluster_filter`` are patterns of broker names; no
     pattern lets all brokers pass. Without ``auto_start`` the connector stays closed until an operator starts it.
     ``origins`` are those of pages whose scripts may open a WebSocket, ``*`` allows all. ``traffic_class`` is an octet
-    of the IP header, 0 leaves it to the system.
+    of the IP header, 0 leaves it to the system. ``published`` has the rules for the address that others are told.
     """
 
     name: str
@@ -186,6 +187,7 @@ class ConnectorSettings:
     socket_buffer_size: int = 0
     tcp_no_delay: bool = True
     traffic_class: int = 0
+    published: PublishedAddress | None = None
     keep_alive: bool = False
     options: dict[str, str] = field(default_factory=dict)
     protocols: tuple[str, ...] = ()

@@ -69,7 +69,7 @@ def test_a_url_is_recognized_in_its_error(url: str, shown: str) -> None:
         ("zeroconf://default", "an agent is no transport"),
         ("fabric://default", "an agent is no transport"),
         ("rendezvous://default", "an agent is no transport"),
-        ("udp://h:1", "the client speaks OpenWire; write tcp://host:port"),
+        ("udp://h:1", "a datagram may be lost without an answer; write tcp://host:port"),
         ("tcp://u:p@h:1", "give user_name= and password= to connect, or write ?jms.userName=USER"),
         ("failover:(tcp://a:1,tcp://u:p@h:1)", "give user_name= and password= to connect"),
         ("tcp:(tcp://a:1)", "is no broker URL; write tcp://host:61616"),

@@ -64,6 +64,7 @@ MASTER_SLAVE: Final = "masterslave"
 LIST_SCHEMES: Final = ("static", "simple", MASTER_SLAVE)
 # Schemes that the client does not support, with advice.
 OTHERS: Final[dict[str, str]] = {
+    "udp": "a datagram may be lost without an answer; write tcp://host:port",
     **dict.fromkeys(
         ("ws", "wss"), "WebSocket is for STOMP in browsers: this client speaks OpenWire; write tcp:// or ssl://"
     ),

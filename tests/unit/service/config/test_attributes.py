@@ -58,6 +58,8 @@ WITHOUT_A_ROW = {
     "policyEntry": "queue tempQueue tempTopic topic",
     "prefetchRatePendingMessageLimitStrategy": "multiplier",
     "queue, topic": "name physicalName",
+    "entry": "key value",
+    "publishedAddressPolicy": "hostMapping portMapping",
     "reconnectionPolicy": "backOffMultiplier id initialReconnectDelay maxReconnectAttempts maximumReconnectDelay "
     "useExponentialBackOff",
     "redeliveryPolicy": "backOffMultiplier queue tempQueue tempTopic topic",

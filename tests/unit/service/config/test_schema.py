@@ -136,7 +136,7 @@ PATHS: Final = sorted(set(reached()))
 def test_the_walk_reaches_what_the_reader_has_tables_for() -> None:
     assert {path[-1] for path in PATHS} > {
         "transportConnector", "networkConnector", "policyEntry", "kahaDB", "systemUsage", "authorizationEntry",
-        "virtualTopic", "redeliveryPolicy", "jmsQueueConnector", "inboundTopicBridge",
+        "virtualTopic", "redeliveryPolicy", "jmsQueueConnector", "inboundTopicBridge", "publishedAddressPolicy",
     }  # fmt: skip
     assert len(PATHS) > 80
 

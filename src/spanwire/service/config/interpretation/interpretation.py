@@ -16,6 +16,7 @@ from spanwire.model.errors import ConfigurationError
 from spanwire.service.config.interpretation.announcements import announcement
 from spanwire.service.config.interpretation.persistence import PersistenceInterpreter
 from spanwire.service.config.interpretation.plugins import PluginInterpreter
+from spanwire.service.config.interpretation.published import PublishedInterpreter
 from spanwire.service.config.interpretation.uri import connector_settings, redacted
 from spanwire.service.config.interpretation.usage import UsageInterpreter
 from spanwire.service.config.interpretation.virtual import VirtualInterpreter
@@ -347,8 +348,10 @@ class Interpreter:
                     continue
                 settings = connector_settings(uri.value, connector.value("name"), uri.line, self.findings, stores)
                 discovery_uri = announcement(connector, self.findings)
+                published = PublishedInterpreter(self.findings, self.inner).published(connector)
                 if settings is not None:
-                    connectors.append(replace(self._quotas(connector, settings), discovery_uri=discovery_uri))
+                    settings = replace(settings, discovery_uri=discovery_uri, published=published)
+                    connectors.append(self._quotas(connector, settings))
         return tuple(connectors)
 
     def _quotas(self, connector: Element, settings: ConnectorSettings) -> ConnectorSettings:

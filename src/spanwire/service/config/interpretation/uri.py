@@ -43,12 +43,13 @@ MAX_LOGIN_TIMEOUT: Final = 600.0  # seconds; highest connectAttemptTimeout
 CLIENT_SCHEMES: Final = frozenset(
     "discovery failover fanout masterslave multicast peer rendezvous simple static zeroconf".split()
 )  # schemes for clients and network connectors, not for listening
-# scheme → the later feature that adds it
+DATAGRAMS: Final = "datagrams, of which any may be lost without an answer"
+# scheme → the feature that it asks for
 LATER_SCHEMES: Final[dict[str, str]] = {
     **dict.fromkeys(CLIENT_SCHEMES, "failover and discovery"),
     **dict.fromkeys("amqp amqp+nio amqp+nio+ssl amqp+ssl amqp+ws amqp+wss".split(), "AMQP"),
     **dict.fromkeys("mqtt mqtt+nio mqtt+nio+ssl mqtt+ssl".split(), "MQTT"),
-    **dict.fromkeys("udp multicast".split(), "UDP"),
+    **dict.fromkeys("udp multicast".split(), DATAGRAMS),
     "xmpp": "XMPP",
 }
 LISTENING: Final = "use tcp:// or stomp://, remove it"

@@ -67,7 +67,6 @@ BUILT_IN: Final = Rule(NO_EFFECT, note="it names a Java class; Spanwire has a bu
 OWNED: Final = Rule(NO_EFFECT, note="a temporary destination belongs to the connection that makes it")
 DURABLE: Final = "durable subscriptions"
 AGENTS: Final = "agents of discovery in place of a URI"
-PUBLISHED: Final = "configurable published addresses"
 SLOW: Final = "limits of slow consumers"
 STANDBY: Final = "copies of the store on another broker"
 ENTRY_TABLES: Final = "a table of classes in place of elements"
@@ -160,12 +159,12 @@ TRANSPORT_CONNECTOR: Final = Words(
         "warnOnRemoteClose": JAVA,
         "taskRunnerFactory": BUILT_IN,
         **all_of(later(AGENTS, "write discoveryUri, remove it"), "discoveryAgent"),
-        **all_of(later(PUBLISHED), "connectURI publishedAddressPolicy"),
+        "connectURI": later("a published address by another name", "write <publishedAddressPolicy>, remove it"),
         **all_of(later(ENTRY_TABLES), "brokerInfo server"),
     },
     children={
         "discoveryAgent": later(AGENTS, "write discoveryUri, remove it"),
-        "publishedAddressPolicy": later(PUBLISHED),
+        "publishedAddressPolicy": YES,
         "messageAuthorizationPolicy": later(
             "rights by message", "use an authorizationPlugin and remove it", guards=True
         ),
@@ -174,6 +173,16 @@ TRANSPORT_CONNECTOR: Final = Words(
     tables=(broker_attributes.TRANSPORT_CONNECTOR,),
 )
 
+PUBLISHED: Final = Words(
+    settings={
+        **honoured(broker_attributes.PUBLISHED),
+        **all_of(YES, "hostMapping portMapping"),
+    },
+    children=all_of(YES, "publishedAddressPolicy hostMapping portMapping"),
+    tables=(broker_attributes.PUBLISHED,),
+)
+MAPPING: Final = Words(settings={}, children=all_of(YES, "entry map prop props"))
+MAP_ENTRY: Final = Words(settings=all_of(YES, "key value"), children=all_of(YES, "key value"))
 POLICY_TABLES: Final = (
     policy_attributes.ENTRY,
     policy_attributes.QUEUE,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 from spanwire.broker.destinations.inactive_destinations import NEVER, UpkeepSettings
@@ -21,10 +22,13 @@ from spanwire.service.config.tables.attributes import (
     clamped,
     number,
 )
+from spanwire.service.config.values.diagnostics import MAX_WORD
 from spanwire.service.config.values.values import Settings
 from spanwire.tracing.endpoint import check_endpoint
 from spanwire.transports.base import ConnectorSettings
+from spanwire.transports.published_address import STRATEGIES, PublishedAddress
 
+QUERY: Final = re.compile(r"[!-~]{0,1024}")  # printable ASCII without blanks
 MAX_PERIOD_MS: Final = 365 * 24 * 3600 * 1000  # a year
 MAX_UNCOMMITTED_COUNT: Final = 10_000_000  # highest maxUncommittedCount; memoryUsage is reached before
 MAX_PER_CONNECTION: Final = 100_000  # highest configurable number of consumers or producers
@@ -62,6 +66,25 @@ def read_endpoint(settings: Settings, name: str, default: Any) -> object:
     return text
 
 
+def read_strategy(settings: Settings, name: str, default: Any) -> object:
+    """Read the form of a host, in any case."""
+    strategy = (settings.text(name) or "").strip().lower()
+    if strategy not in STRATEGIES:
+        known = ", ".join(one.upper() for one in STRATEGIES)
+        settings.error_of(name, f" is {strategy[:MAX_WORD]!r}, there are {known}")
+        return default
+    return strategy
+
+
+def read_query(settings: Settings, name: str, default: Any) -> object:
+    """Read the options behind an announced address."""
+    query = (settings.text(name) or "").removeprefix("?")
+    if QUERY.fullmatch(query) is None:
+        settings.error_of(name, " must be options of a URL, such as wireFormat.maxInactivityDuration=5000")
+        return default
+    return query
+
+
 BROKER: Final = AttributeTable(
     BrokerConfiguration,
     Attribute("dataDirectory", DIRECTORY, "data_directory", "that of the broker's name"),
@@ -92,6 +115,15 @@ TRANSPORT_CONNECTOR: Final = AttributeTable(
     Attribute("rebalanceClusterClients", FLAG, "rebalances_clients"),
     Attribute("updateClusterClientsOnRemove", FLAG, "updates_on_remove"),
     Attribute("autoStart", FLAG, "auto_start"),
+)
+PUBLISHED: Final = AttributeTable(
+    PublishedAddress,
+    Attribute(
+        "publishedHostStrategy",
+        Kind(" or ".join(f"`{name.upper()}`" for name in STRATEGIES), read_strategy),
+        "strategy",
+    ),
+    Attribute("clusterClientUriQuery", Kind("options of a URL", read_query), "query", "none"),
 )
 WEB: Final = AttributeTable(
     WebConfiguration,
