@@ -79,6 +79,33 @@ def test_stop_waits_until_the_broker_is_gone(tmp_path: Path) -> None:
         assert spanwire("stop", str(broker.configuration)).returncode == 1
 
 
+def test_the_store_of_a_running_broker_is_exported_as_it_is(tmp_path: Path) -> None:
+    """What was answered before is in the export; of what comes meanwhile, a first part."""
+    file = tmp_path / "export.jsonl"
+    with Started(tmp_path) as broker:
+        with broker.stomp() as client:
+            for number in range(50):
+                client.transact(f"SEND\ndestination:/queue/Q\npersistent:true\nreceipt:{number}\n\nx", str(number))
+        with socket.create_connection(("127.0.0.1", broker.ports["stomp"])) as busy:
+            busy.sendall(b"CONNECT\naccept-version:1.2\nhost:x\n\n\0")
+            assert busy.recv(65536).startswith(b"CONNECTED")
+            sends = Thread(target=_send_without_end, args=(busy,))
+            sends.start()
+            done = spanwire("store", "export", str(broker.data), "--file", str(file), "--queue", "Q")
+            broker.signal(signal.SIGTERM)
+            while busy.recv(65536):
+                pass
+        sends.join()
+        assert done.returncode == 0, done.stderr
+        assert broker.ended() == 0
+    bodies = [json.loads(line) for line in file.read_text().splitlines()]
+    assert bodies[1]["destination"] == "queue://Q"
+    assert [body["sequence"] for body in bodies[2:-1]][:50] == sorted(body["sequence"] for body in bodies[2:52])
+    assert bodies[-1]["messages"] == bodies[1]["messages"] == len(bodies) - 3 >= 50
+    assert spanwire("store", "import", str(tmp_path / "new"), str(file)).returncode == 0
+    assert spanwire("store", "check", str(tmp_path / "new")).stdout.endswith("no damage\n")
+
+
 def test_restart_keeps_the_process_and_what_is_stored(tmp_path: Path) -> None:
     with Started(tmp_path) as broker:
         with broker.stomp() as client:

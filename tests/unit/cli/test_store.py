@@ -161,7 +161,7 @@ def test_a_repair_without_loss_asks_nothing(directory: Path, capsys: pytest.Capt
     assert (one.read_bytes(), other.read_bytes()) == swapped
 
 
-@pytest.mark.parametrize("action", ["check", "repair", "export", "import"])
+@pytest.mark.parametrize("action", ["check", "repair", "import"])
 def test_a_running_broker_is_named_with_its_process(
     action: str, directory: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -177,6 +177,20 @@ def test_a_running_broker_is_named_with_its_process(
     assert told.out == ""
     assert told.err.count("\n") == 1
     assert "in use by process 4711" in told.err
+
+
+def test_the_export_alone_reads_the_store_of_a_running_broker(
+    directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["store", "export", str(directory)]) == 0
+    of_a_stopped_one = capsys.readouterr().out
+    (directory / "lock").write_text("4711\n")
+    with (directory / "lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        before = files(directory)
+        assert main(["store", "export", str(directory)]) == 0
+        assert files(directory) == before
+    assert capsys.readouterr().out == of_a_stopped_one
 
 
 def test_a_store_of_a_newer_version_is_refused_and_stays_as_it_is(

@@ -25,7 +25,7 @@ from spanwire.stores.driver.disk import FileDisk
 from spanwire.stores.journal.segments.disk_port import DISK_FULL, Disk
 from spanwire.stores.journal.segments.patches import PLAN_NAME
 from spanwire.stores.offline import repair as repairing
-from spanwire.stores.offline.directory import own_directory, read_directory
+from spanwire.stores.offline.directory import own_directory, read_directory, shared_directory
 from spanwire.stores.offline.exporting import export_readable, export_store
 from spanwire.stores.offline.importing import import_store
 from spanwire.stores.offline.inspection import (
@@ -73,7 +73,9 @@ def run(arguments: Sequence[str]) -> int:
             action="store_true",
             help="one line for each message with text, headers and properties, for people; it cannot be imported",
         )
+        parser.add_argument("--queue", dest="destination", metavar="PATTERN", help="the same as --destination")
         parser.add_argument("--output", type=Path, metavar="FILE", help="instead of standard output; must not exist")
+        parser.add_argument("--file", dest="output", type=Path, metavar="FILE", help="the same as --output")
     elif action == "import":
         parser.add_argument("file", type=Path, metavar="FILE", help="a file written by spanwire store export")
     options = parser.parse(words)
@@ -152,7 +154,7 @@ def _export(options: argparse.Namespace) -> int:
     pattern: Destination | None = None
     if options.destination is not None:
         pattern = written_destination(str(options.destination))
-    with read_directory(options.directory) as journal, ReadDisk(journal) as disk:
+    with shared_directory(options.directory) as disk:
         if options.output is None:
             _write_export(disk, sys.stdout.buffer, pattern, options)
             sys.stdout.flush()
@@ -188,11 +190,15 @@ def _import(options: argparse.Namespace) -> int:
 ACTIONS: Final[dict[str, tuple[str, Callable[[argparse.Namespace], int]]]] = {
     "check": ("Check a store and report its contents and damage. Changes nothing.", _check),
     "repair": ("Repair a damaged store. The original files stay in DIRECTORY/quarantine.", _repair),
-    "export": ("Write a store's messages and metadata records as JSON Lines.", _export),
+    "export": (
+        "Write a store's messages and metadata records as JSON Lines. Of a running broker: as they are at this moment.",
+        _export,
+    ),
     "import": ("Import an exported file into a new store, or append it to an existing one.", _import),
 }
 USAGE: Final = (
-    "usage: spanwire store ACTION DIRECTORY [OPTIONS]\n\nThe store of a broker that does not run.\n\nactions:\n"
+    "usage: spanwire store ACTION DIRECTORY [OPTIONS]\n\nThe store of a broker that does not run; export also reads "
+    "that of a running one.\n\nactions:\n"
     + "".join(f"  {name:<8} {text}\n" for name, (text, _) in ACTIONS.items())
     + "\nspanwire store ACTION --help shows its options.\n"
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -14,8 +14,14 @@ from spanwire.stores.directory import DataDirectory
 from spanwire.stores.driver.journal_store import JOURNAL_DIRECTORY
 from spanwire.stores.journal.segments.segment import segment_number
 from spanwire.stores.lock_file import LOCK_NAME, holder_in
+from spanwire.stores.offline.held_disk import HeldDisk
+from spanwire.stores.offline.read_disk import ReadDisk
 
 FOREIGN_STORE: Final = "db-*.log"  # KahaDB's journal files
+
+
+class StoreInUseError(StoreError):
+    """Raised if a broker uses a store that must not change."""
 
 
 @contextmanager
@@ -23,7 +29,7 @@ def read_directory(path: Path) -> Iterator[Path]:
     """Lock the journal in ``path`` for reading. No byte is changed, not even in the lock file.
 
     Raises:
-        StoreError: the directory has no journal, or a broker uses it.
+        StoreError: the directory has no journal; `StoreInUseError` if a broker uses it.
     """
     journal = _journal(path)
     try:
@@ -37,12 +43,28 @@ def read_directory(path: Path) -> Iterator[Path]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            raise StoreError(
+            raise StoreInUseError(
                 f"the store in {path} is in use by {holder_in(descriptor)}: stop that broker first"
             ) from error
         yield journal
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def shared_directory(path: Path) -> Iterator[ReadDisk]:
+    """Open the journal in ``path`` for reading; one that a broker uses as it is at this moment.
+
+    Raises:
+        StoreError: the directory has no journal.
+    """
+    with ExitStack() as stack:
+        disk: ReadDisk
+        try:
+            disk = ReadDisk(stack.enter_context(read_directory(path)))
+        except StoreInUseError:
+            disk = HeldDisk(_journal(path))
+        yield stack.enter_context(disk)
 
 
 @contextmanager

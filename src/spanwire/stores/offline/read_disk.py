@@ -28,6 +28,10 @@ class ReadDisk:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all files; may be called twice."""
         for descriptor in self._descriptors.values():
             os.close(descriptor)
         self._descriptors.clear()
@@ -37,12 +41,7 @@ class ReadDisk:
             return {entry.name: entry.stat().st_size for entry in entries if entry.is_file(follow_symlinks=False)}
 
     def read(self, name: str, offset: int, length: int) -> bytes:
-        descriptor = self._descriptors.get(name)
-        if descriptor is None:
-            if len(self._descriptors) >= MAX_OPEN_FILES:
-                os.close(self._descriptors.pop(next(iter(self._descriptors))))
-            descriptor = os.open(self._directory / name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-            self._descriptors[name] = descriptor
+        descriptor = self._descriptor(name)
         chunks: list[bytes] = []  # the kernel reads at most 2 GiB per call
         while length > 0:
             chunk = os.pread(descriptor, length, offset)
@@ -52,6 +51,18 @@ class ReadDisk:
             offset += len(chunk)
             length -= len(chunk)
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+    def _descriptor(self, name: str) -> int:
+        """Return the open file of a name."""
+        descriptor = self._descriptors.get(name)
+        if descriptor is None:
+            if len(self._descriptors) >= MAX_OPEN_FILES:
+                os.close(self._descriptors.pop(next(iter(self._descriptors))))
+            descriptor = self._descriptors[name] = self._open(name)
+        return descriptor
+
+    def _open(self, name: str) -> int:
+        return os.open(self._directory / name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
 
     def write(self, name: str, offset: int, parts: list[bytes]) -> None:
         raise read_only(name)
