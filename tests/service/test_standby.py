@@ -19,8 +19,8 @@ SEND = "SEND\ndestination:/queue/A\npersistent:true\nreceipt:1\n\nx"
 class Waiting(Started):
     """A broker with the data directory of another one, started in a thread of the test."""
 
-    def __init__(self, directory: Path, master: Started, attributes: str = "") -> None:
-        super().__init__(directory, attributes, ("--data-directory", str(master.data)))
+    def __init__(self, directory: Path, master: Started, attributes: str = "", inside: str = "") -> None:
+        super().__init__(directory, attributes, ("--data-directory", str(master.data)), inside)
         self._starter = Thread(target=self._try)
         self._refusal = ""
 

@@ -13,6 +13,7 @@ from spanwire.stores.journal.batch import Batch, write_batch
 from spanwire.stores.journal.fetching.fetch import damaged_message
 from spanwire.stores.journal.journal import Journal
 from spanwire.stores.journal.opening import open_journal
+from spanwire.stores.journal.segments.disk_port import Disk
 from tests.simulation.disk import SimulatedDisk
 from tests.support.plain_format import plain_formats
 
@@ -109,7 +110,7 @@ class JournalDriver:
         return state_of(self.disk, self.recovered, self.store)
 
 
-def state_of(disk: SimulatedDisk, recovered: list[RecoveredDestination], store: Journal) -> State:
+def state_of(disk: Disk, recovered: list[RecoveredDestination], store: Journal) -> State:
     """The messages and redelivery counts of a journal just opened."""
     state: State = {}
     for found in recovered:

@@ -293,6 +293,9 @@ EVENTS: Final[dict[str, dict[str, str]]] = {
     "service.embedding.vm_url": {
         "%s": "embedded-broker-warning",
     },
+    "service.lease": {
+        "the lease in %s cannot be renewed: %s; a standby takes over unless this ends within %g s": "lease-not-renewed",
+    },
     "service.published_addresses": {
         "the host %s cannot be looked up, and is announced as it is: %s": "published-host-unknown",
     },
@@ -308,6 +311,7 @@ EVENTS: Final[dict[str, dict[str, str]]] = {
     },
     "service.standby": {
         "standby: waits for the lock of %s, which %s holds; it takes over when that broker ends": "standby-waits",
+        "the lease of %s in %s has not been renewed for %g s: that broker hangs or has lost the store": "lease-expired",
         "this broker takes over from %s, after it has waited for %d s": "standby-takes-over",
     },
     "service.tracing": {

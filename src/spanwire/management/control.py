@@ -72,6 +72,7 @@ class ControlServer:
         self._running: Final[set[asyncio.Task[None]]] = set()
         self._clients: Final[set[asyncio.Transport]] = set()
         self._server: asyncio.Server | None = None
+        self._socket = (0, 0)  # device and number of its file
 
     async def start(self) -> None:
         """Listen. The caller holds the lock of the directory, so an existing socket belongs to a dead broker."""
@@ -84,6 +85,8 @@ class ControlServer:
                     listener.bind(short)
                 finally:
                     os.umask(old_mask)
+            status = self._path.lstat()
+            self._socket = (status.st_dev, status.st_ino)
             listener.setblocking(False)
             loop = asyncio.get_running_loop()
             self._server = await loop.create_unix_server(lambda: _ControlProtocol(self), sock=listener)
@@ -96,7 +99,16 @@ class ControlServer:
         if self._server is not None:
             self._server.close()
             self._server = None
-            self._path.unlink(missing_ok=True)
+            if self._is_own():
+                self._path.unlink(missing_ok=True)
+
+    def _is_own(self) -> bool:
+        """Return True unless another broker, which has taken over the directory, has put its socket there."""
+        try:
+            status = self._path.lstat()
+        except OSError:
+            return False
+        return (status.st_dev, status.st_ino) == self._socket
 
     def stop(self) -> None:
         """Withdraw, and disconnect every client."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,11 +18,15 @@ from spanwire.broker.ports import Store
 from spanwire.model.errors import StoreError
 from spanwire.model.histogram import Histogram
 from spanwire.service.config.model import PersistenceConfiguration
-from spanwire.stores.directory import DataDirectory
+from spanwire.stores.directory import DataDirectory, DirectoryInUseError
 from spanwire.stores.driver.answers import Failed, Fetched, Schedule
-from spanwire.stores.driver.journal_store import JournalStore, SpaceChanged, Stored
+from spanwire.stores.driver.journal_store import JOURNAL_DIRECTORY, JournalStore, SpaceChanged, Stored
+from spanwire.stores.epoch import Epoch, TakeOverLock, claim_epoch, read_epoch
+from spanwire.stores.lock_file import holder_of
 
 logger = logging.getLogger(__name__)
+
+MAX_HOLDER_ID: Final = 255  # characters of the holder of a lease
 
 FOREIGN_STORES: Final = (
     ("db-*.log", "KahaDB"),
@@ -50,12 +55,15 @@ class Persistence:
     `open` blocks and raises `StoreError` with one line; after an error the directory is unchanged.
     """
 
-    def __init__(self, directory: Path | None, configuration: PersistenceConfiguration) -> None:
+    def __init__(self, directory: Path | None, configuration: PersistenceConfiguration, name: str = "broker") -> None:
+        """``name`` is the holder of a lease without a ``leaseHolderId``."""
         assert directory is not None or not configuration.persistent
         self._directory: Final = directory
         self._configuration: Final = configuration
         self._locks: Final[dict[Path, DataDirectory]] = {}
+        self._name: Final = re.sub(r"[^\w.:@-]", "_", name, flags=re.ASCII)[:MAX_HOLDER_ID] or "broker"
         self.journal: JournalStore | None = None
+        self.epoch: Epoch | None = None  # None without a lease
         self.audit: Final = ProducerAudit(
             configuration.audit_depth, configuration.audited_producers, os.urandom(IDENTITY_SIZE)
         )
@@ -84,22 +92,58 @@ class Persistence:
         named = [path.absolute() for path in (self._directory, self.journal_directory) if path is not None]
         return list(dict.fromkeys(named))
 
-    def lock(self) -> None:
-        """Lock the directories that are not locked yet.
+    def lock(self, expired: bytes = b"") -> None:
+        """Lock the directories that are not locked yet, and begin an epoch if the configuration has a lease.
+
+        With ``expired``, the contents of an epoch file that was not renewed in time, take the directories from the
+        broker that holds them.
 
         Raises:
-            DirectoryInUseError: another broker uses one of the directories.
+            DirectoryInUseError: another broker uses one of the directories, or takes them at this moment.
             StoreError: a directory is unusable.
         """
+        if self.epoch is not None:
+            return
         directory = self.journal_directory
         for pattern, kind in FOREIGN_STORES:
             if directory is not None and next(directory.glob(pattern), None) is not None:
                 raise StoreError(
                     f"{directory} holds a {kind} store, which cannot be read; name another directory for the journal"
                 )
+        if directory is None or not self._configuration.lock.lease_ms:
+            self._lock_all(replaces_lock=False)
+            return
+        if not expired:
+            self._lock_all(replaces_lock=False)
+        with TakeOverLock(directory) as may_take:
+            try:
+                if not may_take:
+                    raise DirectoryInUseError(directory, holder_of(directory))
+                self._begin_epoch(directory, expired)
+            except StoreError:
+                self.release()
+                raise
+
+    def _lock_all(self, replaces_lock: bool) -> None:
         for path in self.directories:
             if path not in self._locks:
-                self._locks[path] = DataDirectory(path, needs_lock=self._configuration.lock.use_lock)
+                needs_lock = self._configuration.lock.use_lock
+                self._locks[path] = DataDirectory(path, needs_lock=needs_lock, replaces_lock=replaces_lock)
+
+    def _begin_epoch(self, directory: Path, expired: bytes) -> None:
+        """Own the store from now on. The lock comes before the look at the epoch, and the look before the claim."""
+        if expired and read_epoch(directory / JOURNAL_DIRECTORY) == expired:
+            self._lock_all(replaces_lock=True)
+        journal = self._locks[directory].subdirectory(JOURNAL_DIRECTORY) if directory in self._locks else None
+        if journal is None or self.lost_lock() is not None or (expired and read_epoch(journal) != expired):
+            raise DirectoryInUseError(directory, holder_of(directory))
+        settings = self._configuration.lock
+        self.epoch = claim_epoch(journal, settings.holder_id or self._name)
+
+    def present_epoch(self) -> bytes:
+        """Return the contents of the epoch file; b"" without one."""
+        directory = self.journal_directory
+        return b"" if directory is None else read_epoch(directory / JOURNAL_DIRECTORY)
 
     def lost_lock(self) -> Path | None:
         """Return a locked directory whose lock file was removed or replaced; None if there is none.
@@ -130,6 +174,7 @@ class Persistence:
                 sync_interval=self._configuration.sync_interval_ms / 1000,
                 on_space=on_space,
                 audit=self.audit,
+                epoch=self.epoch,
             )
         except StoreError:
             self.release()
@@ -184,6 +229,7 @@ class Persistence:
         for locked in self._locks.values():
             locked.release()
         self._locks.clear()
+        self.epoch = None
 
 
 def loop_poster(loop: asyncio.AbstractEventLoop) -> Callable[[Callable[[], None]], None]:

@@ -116,7 +116,7 @@ class BrokerService:
         self._finished: Final = asyncio.Event()
         self._security: Final = Security(configuration)
         self._probe: Final = LoopProbe()
-        self._persistence: Final = Persistence(directory, configuration.persistence)
+        self._persistence: Final = Persistence(directory, configuration.persistence, configuration.broker_name)
         self._standby: Final = Standby(self._persistence, configuration.persistence.lock, on_wait, self._lock_lost)
         self._networking: Final = Networking(configuration.network_connectors, configuration.stores)
         self._broker: Broker | None = None
@@ -150,7 +150,8 @@ class BrokerService:
             await self._refuse_open_binds(self._security)
             opening = self._opening()
             await self._standby.enter(opening, self._finished)
-            broker = self._open_broker()
+            with self._standby.starting():
+                broker = self._open_broker()
             turn = self._begin_turns(broker)
             await self._open_control(broker)
             self._standby.watch()

@@ -1,7 +1,8 @@
 """A broker that waits for the lock of its data directory, and the check of the lock while the broker runs.
 
 Of several brokers with one directory, the holder of the lock is the master. The others are standbys: they try the lock
-again and again, and bind no port before they have it.
+again and again, and bind no port before they have it. With a lease a standby also takes the lock of a master that has
+not renewed its lease in time.
 """
 
 from __future__ import annotations
@@ -9,18 +10,22 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Final
 
 from spanwire.model.errors import ConfigurationError, SpanwireError, StoreError
 from spanwire.service.config.model import LockConfiguration
+from spanwire.service.lease import Lease
 from spanwire.service.persistence import Persistence
 from spanwire.stores.directory import DirectoryInUseError
+from spanwire.stores.epoch import LeaseWatch, epoch_in
 from spanwire.stores.lock_file import LOCK_NAME, LockHolder, StandbyMarker, has_standby
 from spanwire.transports.connector import TransportConnector
 
 logger = logging.getLogger(__name__)
 
+LOOKS: Final = 4  # of a standby in the time of a lease
 Waits = Callable[[Path], None]
 
 
@@ -49,6 +54,8 @@ class Standby:
         self._checks: asyncio.TimerHandle | None = None
         self._marker: StandbyMarker | None = None
         self._holder: LockHolder | None = None
+        self._lease: Lease | None = None
+        self._lease_watch: Final = LeaseWatch(settings.lease_ms / 1000)
 
     async def enter(self, connectors: Sequence[TransportConnector], stopped: asyncio.Event) -> None:
         """Lock the directory and bind ``connectors``; wait for both while another broker has the lock.
@@ -69,6 +76,7 @@ class Standby:
                 await connector.bind()
             try:
                 persistence.lock()
+                self._begin_lease()
                 return
             except DirectoryInUseError:  # another broker has created the directory at the same time
                 if not self._waits:
@@ -102,8 +110,12 @@ class Standby:
         """Return True if another broker waits for the lock of this one."""
         return any(has_standby(path) for path in self._persistence.directories)
 
+    def starting(self) -> AbstractContextManager[None]:
+        """Return a context that renews the lease while the start of the broker blocks the loop."""
+        return nullcontext() if self._lease is None else self._lease
+
     def watch(self) -> None:
-        """Check the lock every ``lockKeepAlivePeriod``, until `stop`."""
+        """Check the lock and renew the lease every ``lockKeepAlivePeriod``, until `stop`."""
         if self._settings.keep_alive_ms and self._persistence.journal is not None:
             self._checks = asyncio.get_running_loop().call_later(self._settings.keep_alive_ms / 1000, self._check)
 
@@ -130,9 +142,11 @@ class Standby:
                 if not self._waits:
                     raise
                 self._note(error)
+                if self._takes_expired(error.path, loop.time()):
+                    break
             else:
                 break
-            if await _is_set(stopped, self._settings.retry_ms):
+            if await _is_set(stopped, self._retry_ms):
                 self.stop()
                 raise StandbyEndError("the broker was stopped while it waited for the lock of its data directory")
         self.stop()
@@ -140,6 +154,36 @@ class Standby:
             logger.warning(
                 "this broker takes over from %s, after it has waited for %d s", self._holder, loop.time() - began
             )
+
+    @property
+    def _retry_ms(self) -> int:
+        lease_ms = self._settings.lease_ms
+        return min(self._settings.retry_ms, lease_ms // LOOKS) if lease_ms else self._settings.retry_ms
+
+    def _begin_lease(self) -> None:
+        epoch, settings = self._persistence.epoch, self._settings
+        if epoch is not None:
+            self._lease = Lease(epoch, settings.lease_ms / 1000, settings.keep_alive_ms / 1000)
+            logger.info("this broker owns the store with epoch %d", epoch.number)
+
+    def _takes_expired(self, path: Path, now: float) -> bool:
+        """Take the directories if the broker that holds them has not renewed its lease in time."""
+        if not self._settings.lease_ms:
+            return False
+        text = self._persistence.present_epoch()
+        if not self._lease_watch.expired(text, now):
+            return False
+        try:
+            self._persistence.lock(text)
+        except DirectoryInUseError:
+            return False
+        logger.warning(
+            "the lease of %s in %s has not been renewed for %g s: that broker hangs or has lost the store",
+            epoch_in(text),
+            path,
+            self._settings.lease_ms / 1000,
+        )
+        return True
 
     def _note(self, error: DirectoryInUseError) -> None:
         """Set the marker, and tell people of a first or changed holder."""
@@ -157,7 +201,15 @@ class Standby:
 
     def _check(self) -> None:
         try:
+            if self._lease is not None:
+                self._lease.renew()
             lost = self._persistence.lost_lock()
+            if lost is not None and self._persistence.epoch is not None:
+                self._persistence.epoch.check()
+        except StoreError as error:
+            self._checks = None
+            self._on_lost(error)
+            return
         except OSError as error:
             self._fail(f"the lock of the data directory cannot be checked: {error.strerror}")
             return

@@ -22,7 +22,16 @@ from pathlib import Path
 from typing import Final
 
 from spanwire.model.errors import StoreError
-from spanwire.stores.lock_file import LOCK_MODE, LOCK_NAME, UNKNOWN, LockHolder, holder_in, own_text
+from spanwire.stores.lock_file import (
+    LOCK_DRAFT,
+    LOCK_MODE,
+    LOCK_NAME,
+    UNKNOWN,
+    LockHolder,
+    holder_in,
+    holder_of,
+    own_text,
+)
 
 logger: Final = logging.getLogger(__name__)
 
@@ -54,10 +63,12 @@ class DirectoryInUseError(StoreError):
 class DataDirectory:
     """A data directory and its lock. The operating system releases the lock when the process ends."""
 
-    def __init__(self, path: Path, *, needs_lock: bool = True) -> None:
+    def __init__(self, path: Path, *, needs_lock: bool = True, replaces_lock: bool = False) -> None:
         """Create and lock ``path``.
 
         Without ``needs_lock`` a file system without locks is no obstacle; a lock that another broker holds is one.
+        With ``replaces_lock`` a file of this broker takes the place of the lock file that another broker holds, which
+        ends that broker at its next look.
 
         Raises:
             DirectoryInUseError: another broker uses the directory.
@@ -68,6 +79,9 @@ class DataDirectory:
         self._needs_lock: Final = needs_lock
         self._descriptor = -1
         _create_directory(path, "the data directory", parents=True)
+        if replaces_lock:
+            self._replace()
+            return
         for _ in range(MAX_REPLACED):
             self._open()
             self._lock()
@@ -109,6 +123,24 @@ class DataDirectory:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+    def _replace(self) -> None:
+        """Lock a new file, and give it the name of the lock file. Raises `StoreError`."""
+        lock, draft = self.path / LOCK_NAME, self.path / LOCK_DRAFT
+        self.predecessor = holder_of(self.path)
+        try:
+            draft.unlink(missing_ok=True)
+            self._descriptor = os.open(
+                draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, LOCK_MODE
+            )
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.write(self._descriptor, own_text())
+            os.replace(draft, lock)
+        except OSError as error:
+            self.release()
+            raise StoreError(
+                f"{lock} cannot be replaced: {error.strerror}; {advice(error, 'look at the directory')}"
+            ) from error
 
     def _open(self) -> None:
         lock = self.path / LOCK_NAME

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 LOCK_NAME: Final = "lock"
+LOCK_DRAFT: Final = "lock.new"
 STANDBY_NAME: Final = "standby"
 LOCK_MODE: Final = 0o600
 MAX_HOLDER_BYTES: Final = 320  # bytes read of a lock file; a host name has at most 255

@@ -47,6 +47,7 @@ ELEMENTS: Final[dict[str, Words]] = {
     "mKahaDB": persistence.M_KAHA_DB,
     "locker": persistence.LOCKER,
     "shared-file-locker": persistence.SHARED_FILE_LOCKER,
+    "lease-database-locker": persistence.LEASE_LOCKER,
     "memoryPersistenceAdapter": persistence.MEMORY,
     "destinationPolicy": words.POLICY,
     "policyMap": words.POLICY_MAP,

@@ -46,7 +46,8 @@ class LockConfiguration:
     A standby tries the lock every ``retry_ms``, or ends at once with ``fail_if_locked``. The broker that has the lock
     checks it every ``keep_alive_ms``; 0 turns the check off. Without ``use_lock`` the broker never waits, and starts
     also on a file system without locks. With ``waits_for_standby`` its connectors stay closed until a standby waits,
-    for at most ``standby_timeout_ms``.
+    for at most ``standby_timeout_ms``. With ``lease_ms`` above 0 the broker renews a lease of this length every
+    ``keep_alive_ms`` in the name of ``holder_id``, and a standby takes over from a broker that has not.
     """
 
     use_lock: bool = True
@@ -55,6 +56,8 @@ class LockConfiguration:
     fail_if_locked: bool = False
     waits_for_standby: bool = False
     standby_timeout_ms: int = 600_000
+    lease_ms: int = 0
+    holder_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,8 +32,10 @@ from spanwire.model.histogram import Histogram
 from spanwire.stores.directory import DataDirectory, advice
 from spanwire.stores.driver.answers import Answers, Failed, Fetched, Schedule
 from spanwire.stores.driver.disk import FileDisk, check_files
+from spanwire.stores.driver.fenced_disk import FencedDisk, remove_others_files
 from spanwire.stores.driver.reader import JournalReader
 from spanwire.stores.driver.writer import JournalWriter, write_error
+from spanwire.stores.epoch import Epoch, forget_epoch
 from spanwire.stores.journal.batch import Batch, write_batch
 from spanwire.stores.journal.compaction import Scan
 from spanwire.stores.journal.fetching.fetch import Fetch, StoredBytes
@@ -133,6 +135,7 @@ class JournalStore:
         on_space: SpaceChanged = _ignore_space,
         audit: ProducerAudit | None = None,
         clock: Callable[[], float] = time.monotonic,
+        epoch: Epoch | None = None,
     ) -> JournalStore:
         """Lock ``directory``, unless it is locked already, recover the journal in it and open a new segment.
 
@@ -142,27 +145,35 @@ class JournalStore:
         says that the disk is full and takes no messages until ``on_space(True)``. With ``sync=False``
         (enableJournalDiskSyncs="false") calls are reported before they are synced, with ``sync_interval`` at most this
         many seconds before. ``audit`` is filled from the journal, and copied into the journal from then on. ``clock``
-        measures syncs, in seconds.
+        measures syncs, in seconds. With an ``epoch`` another broker may take over the store at any time, and every
+        sync is followed by a look at the epoch; ``sync`` must be True then.
 
         Raises:
             StoreError: the store is in use or unreadable. The text is one line; the store is unchanged.
         """
         locked = directory if isinstance(directory, DataDirectory) else DataDirectory(directory)
         path = locked.subdirectory(JOURNAL_DIRECTORY)
-        disk = FileDisk(path, write_through=sync)
+        assert sync or epoch is None
+        disk = _open_files(path, epoch, sync)
         try:
             check_files(path)
-            opened = open_journal(disk, os.urandom(STORE_ID_SIZE), segment_bytes, sync, StartProgress(path))
+            _own_files(locked, path, epoch)
+            store_id = os.urandom(STORE_ID_SIZE)
+            opened = open_journal(disk, store_id, segment_bytes, sync, StartProgress(path), epoch is not None)
             if audit is not None:
                 recover_audit(disk, opened.recovery, formats, audit)
                 opened.journal.attach_audit(audit)
         except StoreError as damage:  # the names differ because a compiled variable has one type
             disk.close()
             locked.release()
+            if epoch is not None:
+                epoch.check()  # what looks like damage may be the work of a broker that has taken over
             raise StoreError(f"the store in {path} cannot be opened: {damage}") from damage
         except OSError as error:
             disk.close()
             locked.release()
+            if epoch is not None:
+                epoch.check()
             raise StoreError(
                 f"the store in {error.filename or path} cannot be opened: {error.strerror or error};"
                 f" {advice(error, 'look at the disk')}"
@@ -175,7 +186,9 @@ class JournalStore:
             lost = f"those of the last {sync_interval:g} s" if sync_interval > 0 else "messages"
             logger.warning("journal %s: disk syncs are off, a power cut loses %s that were acknowledged", path, lost)
         callbacks = (on_stored, on_fetched, on_failed, schedule, on_space)
-        return cls(locked, (disk, FileDisk(path)), opened, formats, callbacks, (sync, sync_interval), clock)
+        return cls(
+            locked, (disk, _open_files(path, epoch, False)), opened, formats, callbacks, (sync, sync_interval), clock
+        )
 
     @property
     def backlog_bytes(self) -> int:
@@ -453,3 +466,21 @@ class JournalStore:
 
     def _post_error(self, error: StoreError) -> None:
         self._schedule(partial(self.fail, error))
+
+
+def _open_files(path: Path, epoch: Epoch | None, write_through: bool) -> OpenDisk:
+    """Return the files of the journal in ``path``, fenced for a broker with an ``epoch``."""
+    files = FileDisk(path, write_through)
+    return files if epoch is None else FencedDisk(files, epoch, epoch.token)
+
+
+def _own_files(locked: DataDirectory, path: Path, epoch: Epoch | None) -> None:
+    """Remove files of other brokers; without an ``epoch`` of its own, a broker ends all leases of the store.
+
+    Raises:
+        StoreError: another broker has taken over the directory meanwhile.
+        OSError: a file cannot be removed.
+    """
+    if epoch is None and forget_epoch(path) and not locked.is_held():
+        raise StoreError(f"another broker has taken over {locked.path} meanwhile: start this one again")
+    remove_others_files(path, epoch)

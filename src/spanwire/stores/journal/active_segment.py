@@ -61,7 +61,8 @@ class ActiveSegment:
 
     A size of 0 means full, so that the first batch of a run begins a new segment. ``checkpoint_end`` is the end of the
     check-point. ``is_unsynced`` says that batches behind the check-point are not synced, so that any may be missing.
-    ``is_reserve`` says that the segment was begun on a full disk; ``late_end`` then bounds its messages.
+    ``is_reserve`` says that the segment was begun on a full disk; ``late_end`` then bounds its messages. ``skips`` is
+    how many numbers the next segment leaves out.
     """
 
     __slots__ = (
@@ -83,6 +84,7 @@ class ActiveSegment:
         "number",
         "seed",
         "size",
+        "skips",
     )
 
     def __init__(
@@ -100,6 +102,7 @@ class ActiveSegment:
         self.is_reserve = False
         self.late_end = 0
         self.is_unsynced = False
+        self.skips = 0
         self._draft = SummaryDraft(0, 0)
         self._start = 0  # of the batch that is being encoded
         self._parts: list[bytes] = []
@@ -180,7 +183,7 @@ class ActiveSegment:
             ready = 0 if space.has_room else space.spare_bytes
             space.spare_bytes = 0
         index = self._index
-        number = self.number + 1
+        number = self.number + 1 + self.skips
         seed = segment_seed(self._store_id, number)
         header = encode_segment_header(self._store_id, number, self.number, self.end, self.batches)
         checkpoint = CheckpointEncoder(index, seed)

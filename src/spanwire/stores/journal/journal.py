@@ -351,9 +351,18 @@ class Journal(MessageStore, UnitStore, MetadataStore, StoreUsage):
         self._next.room_changed()
         return changed
 
-    def first_batch(self) -> Batch:
-        """Begin the segment of this run, to be written first: no run continues the file of another run."""
-        batch = Batch(0, self._active.number + 1, 0, 0, [], [], self._next.roll(0), [])
+    def first_batch(self, takes_over: bool = False) -> Batch:
+        """Begin the segment of this run, to be written first: no run continues the file of another run.
+
+        With ``takes_over`` the segment leaves out a number, and stays for as long as the segment before it.
+        """
+        last = self._active.number
+        self._active.skips = 1 if takes_over else 0
+        new_segment = self._next.roll(0)
+        self._active.skips = 0
+        if takes_over and last in self._index.segments.by_number:
+            self._index.segments.refer(last, new_segment.number)
+        batch = Batch(0, new_segment.number, 0, 0, [], [], new_segment, [])
         self._next.new_segment = None
         self._in_flight = batch
         return batch

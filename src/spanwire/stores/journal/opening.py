@@ -6,7 +6,14 @@ from typing import Final
 
 from spanwire.stores.journal.batch import write_batch
 from spanwire.stores.journal.journal import Journal
-from spanwire.stores.journal.recovery.recovery import Progress, Recovery, recover, repair, write_summaries
+from spanwire.stores.journal.recovery.recovery import (
+    Progress,
+    Recovery,
+    cut_end,
+    recover,
+    remove_leftovers,
+    write_summaries,
+)
 from spanwire.stores.journal.segments.disk_port import Disk
 from spanwire.stores.journal.segments.segment import DEFAULT_SEGMENT_BYTES
 from spanwire.stores.journal.space import possible_segment
@@ -28,19 +35,30 @@ def open_journal(
     segment_bytes: int = DEFAULT_SEGMENT_BYTES,
     sync: bool = True,
     progress: Progress | None = None,
+    takes_over: bool = False,
 ) -> OpenedJournal:
     """Recover the store on ``disk``, repair a crash and begin the segment of this run.
 
-    ``new_store_id`` (16 unpredictable bytes) names a new store. Raises `StoreError` and `OSError`.
+    ``new_store_id`` (16 unpredictable bytes) names a new store. With ``takes_over`` an older broker may still write to
+    the files. The header of the new segment then seals the newest segment of that broker, which a number left out tells
+    later starts, and only then is that segment cut.
+
+    Raises:
+        StoreError: the store is damaged, incomplete, from a newer version or taken over.
+        OSError: the disk refused.
     """
     recovery = recover(disk, progress)
-    repair(disk, recovery)
+    if not takes_over:
+        cut_end(disk, recovery)
+    remove_leftovers(disk, recovery)
     if not recovery.clean:
         recovery.index.skip_lost_sequences()
     store_id = recovery.store_id if recovery.store_id else new_store_id
     journal = Journal(recovery, store_id, possible_segment(disk, segment_bytes), is_unsynced=not sync)
-    batch = journal.first_batch()
+    batch = journal.first_batch(takes_over)
     write_batch(disk, batch, True)
+    if takes_over:
+        cut_end(disk, recovery)
     journal.on_completed(batch)
     write_summaries(disk, recovery)
     return OpenedJournal(journal, recovery)

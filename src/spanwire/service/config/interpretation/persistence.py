@@ -29,6 +29,7 @@ LEVELS: Final = Rule(NO_EFFECT, note="it tunes the files of LevelDB, and message
 ONE: Final = Rule(NO_EFFECT, note="all destinations share one journal")
 DATABASE: Final = Rule(LATER, note="stores in a database", advice=JOURNAL)
 SHARED: Final = Rule(LATER, note="stores that several brokers share", advice=JOURNAL)
+NO_DATABASE: Final = Rule(NO_EFFECT, note="the lease is a file in the directory of the store")
 OLD: Final = Rule(LATER, note="stores of ActiveMQ 4", advice="write kahaDB with the directory of the new journal")
 
 KAHA_DB_LOCK: Final = (attributes.LOCK, attributes.LOCKED_DATABASE, attributes.LOCKED_DELAY)
@@ -37,9 +38,10 @@ LOCKER: Final = Words(
     settings={},
     children={
         "shared-file-locker": YES,
+        "lease-database-locker": YES,
         **dict.fromkeys(
-            "database-locker lease-database-locker transact-database-locker bean".split(),
-            Rule(LATER, note="other locks", advice="write shared-file-locker"),
+            "database-locker transact-database-locker bean".split(),
+            Rule(LATER, note="other locks", advice="write shared-file-locker or lease-database-locker"),
         ),
     },
 )
@@ -51,6 +53,16 @@ SHARED_FILE_LOCKER: Final = Words(
     },
     children={"lockable": JAVA},
     tables=(attributes.SHARED_FILE_LOCKER,),
+)
+LEASE_LOCKER: Final = Words(
+    settings={
+        **honoured(attributes.LEASE_LOCKER),
+        **dict.fromkeys("dataSource createTablesOnStartup handleStartException queryTimeout".split(), NO_DATABASE),
+        "maxAllowableDiffFromDBTime": Rule(NO_EFFECT, note="no clock of another machine is compared"),
+        **dict.fromkeys("id lockable name".split(), JAVA),
+    },
+    children={"statements": NO_DATABASE, "dataSource": NO_DATABASE, "lockable": JAVA},
+    tables=(attributes.LEASE_LOCKER,),
 )
 PERSISTENCE: Final = Words(
     settings={},
@@ -161,12 +173,15 @@ class PersistenceInterpreter:
                     sync_interval_ms=syncs.sync_interval_ms,
                     **self._values(attributes.KAHA_DB, store),
                 )
+                self._check_lease(store, configuration.sync, lock)
             for store in self.inner(adapter, "mKahaDB", M_KAHA_DB):
                 lock.update(self._lock(store, attributes.LOCK))
                 configuration = replace(configuration, **self._values(attributes.M_KAHA_DB, store))
+                self._check_lease(store, True, lock)
             for store in self.inner(adapter, "levelDB", LEVEL_DB):
                 lock.update(self._lock(store, *LEVEL_DB_LOCK))
                 configuration = replace(configuration, **self._values(attributes.LEVEL_DB, store))
+                self._check_lease(store, configuration.sync, lock)
         configuration = replace(configuration, lock=LockConfiguration(**lock))
         if configuration.directory is not None:
             configuration = replace(configuration, directory=self.base / configuration.directory)
@@ -183,7 +198,33 @@ class PersistenceInterpreter:
         for locker in self.inner(store, "locker", LOCKER):
             for element in self.inner(locker, "shared-file-locker", SHARED_FILE_LOCKER):
                 values.update(self._values(attributes.SHARED_FILE_LOCKER, element))
+            for element in self.inner(locker, "lease-database-locker", LEASE_LOCKER):
+                values["lease_ms"] = attributes.DEFAULT_LEASE_MS
+                values.update(self._values(attributes.LEASE_LOCKER, element))
         return values
+
+    def _check_lease(self, store: Element, sync: bool, lock: dict[str, Any]) -> None:
+        """Add the time between two renewals of a lease, and refuse settings that contradict a lease."""
+        lease_ms = lock.get("lease_ms", 0)
+        if not lease_ms:
+            return
+        period_ms = lock.setdefault("keep_alive_ms", lease_ms // attributes.RENEWALS)
+        if not 0 < period_ms * 2 <= lease_ms:
+            self.findings.error(
+                store.line,
+                f"lockKeepAlivePeriod of <{store.name}> must be from 1 to half of lockAcquireSleepInterval of"
+                " <lease-database-locker>, or a standby takes over from a broker that works",
+            )
+        if not sync:
+            self.findings.error(
+                store.line,
+                f"<lease-database-locker> needs disk syncs: a sync precedes each look whether the store was taken over;"
+                f" remove what turns them off in <{store.name}>",
+            )
+        if not lock.get("use_lock", True):
+            self.findings.error(
+                store.line, f'useLock="false" of <{store.name}> contradicts <lease-database-locker>; remove one'
+            )
 
     def _values(self, table: AttributeTable, element: Element) -> dict[str, Any]:
         return table.values(Settings(element, self.findings))

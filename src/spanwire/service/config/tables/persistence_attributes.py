@@ -14,6 +14,7 @@ from spanwire.model.units import MIB
 from spanwire.service.config.model import LockConfiguration, PersistenceConfiguration
 from spanwire.service.config.tables.attributes import DIRECTORY, FLAG, Attribute, AttributeTable, Kind, as_size, number
 from spanwire.service.config.values.values import Settings
+from spanwire.stores.epoch import HOLDER_ID
 
 MIN_SEGMENT_BYTES: Final = 1 * MIB
 MAX_SEGMENT_BYTES: Final = 2048 * MIB - 1  # bytes; a Java int is KahaDB's own bound
@@ -21,6 +22,9 @@ DEFAULT_SYNC_INTERVAL_MS: Final = 1000  # journalDiskSyncInterval of KahaDB
 MAX_SYNC_INTERVAL_MS: Final = 60_000  # milliseconds; bounds the loss by a power failure
 MIN_RETRY_MS: Final = 10  # milliseconds; a standby must not keep the file system busy
 MAX_WAIT_MS: Final = 24 * 3600 * 1000  # milliseconds; a day
+MIN_LEASE_MS: Final = 500  # milliseconds; a busy broker is not to be taken for one that hangs
+DEFAULT_LEASE_MS: Final = 10_000  # milliseconds; as ActiveMQ's
+RENEWALS: Final = 4  # of a lease in its time, unless lockKeepAlivePeriod is set: three may be late
 ALWAYS, PERIODIC, NEVER = "always", "periodic", "never"
 STRATEGIES: Final = (ALWAYS, PERIODIC, NEVER)
 
@@ -66,6 +70,19 @@ def read_strategy(settings: Settings, name: str, default: Any) -> object:
 
 SEGMENT_SIZE: Final = Kind("bytes, `1 mb` to just under `2 gb`", read_segment_size, as_size)
 STRATEGY: Final = Kind("`always`, `periodic` or `never`", read_strategy)
+
+
+def read_holder(settings: Settings, name: str, default: Any) -> object:
+    """Interpret the name under which a broker holds a lease."""
+    holder = settings.text(name) or ""
+    if holder and HOLDER_ID.fullmatch(holder) is None:
+        settings.error_of(name, " must have 1 to 255 letters, digits and characters of . _ : @ -")
+        return default
+    return holder
+
+
+LEASE: Final = number("milliseconds", MIN_LEASE_MS, MAX_WAIT_MS)
+HOLDER: Final = Kind("1 to 255 letters, digits and characters of `._:@-`", read_holder)
 RETRY: Final = number("milliseconds", MIN_RETRY_MS, MAX_WAIT_MS)
 DIRECTORY_OF_STORE: Final = Attribute("directory", DIRECTORY, "directory", "`journal` in `dataDirectory`")
 FILE_LENGTH: Final = Attribute("journalMaxFileLength", SEGMENT_SIZE, "segment_bytes")
@@ -101,6 +118,12 @@ LOCKED_DELAY: Final = AttributeTable(LockConfiguration, Attribute("databaseLocke
 SHARED_FILE_LOCKER: Final = AttributeTable(
     LockConfiguration,
     Attribute("lockAcquireSleepInterval", RETRY, "retry_ms"),
+    Attribute("failIfLocked", FLAG, "fail_if_locked"),
+)
+LEASE_LOCKER: Final = AttributeTable(
+    LockConfiguration,
+    Attribute("lockAcquireSleepInterval", LEASE, "lease_ms", "10,000"),
+    Attribute("leaseHolderId", HOLDER, "holder_id", "the broker's name"),
     Attribute("failIfLocked", FLAG, "fail_if_locked"),
 )
 STANDBY: Final = AttributeTable(

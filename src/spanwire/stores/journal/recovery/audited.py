@@ -36,11 +36,11 @@ def recover_audit(disk: Disk, recovery: Recovery, formats: MessageFormats, audit
     first = recovery.replay.audit_segment
     if first == 0:
         first = recovery.last
-    files = disk.files()
     for number in range(max(first, 1), recovery.last + 1):
-        name = segment_name(number)
-        if name in files:
-            reader = SegmentReader(name, disk.read(name, 0, files[name]), recovery.store_id)
+        segment = recovery.index.segments.by_number.get(number)
+        if segment is not None:  # only up to its end: a message behind the end is not in the store, so no duplicate
+            name = segment_name(number)
+            reader = SegmentReader(name, disk.read(name, 0, segment.end), recovery.store_id)
             batch = reader.next_batch()
             while batch is not None:
                 for record in batch:

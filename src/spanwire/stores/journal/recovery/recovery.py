@@ -9,6 +9,7 @@ the byte and the damage. A crash during recovery does not change the result of t
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Final, Protocol
 
 from spanwire.broker.persistence.recovered import RecoveredDestination
@@ -114,7 +115,7 @@ class Recovery:
 
 
 def recover(disk: Disk, progress: Progress | None = None) -> Recovery:
-    """Read the store on ``disk`` without a change. `repair` must follow before any write.
+    """Read the store on ``disk`` without a change. `open_journal` has the repairs that must follow.
 
     Raises:
         StoreError: the store is damaged, incomplete, or from a newer version.
@@ -138,11 +139,12 @@ def recover(disk: Disk, progress: Progress | None = None) -> Recovery:
                 _check_end(older, summary.header)
                 size = files[segment_name(number)] + files[summary_name(number)]
                 recovery.replay.begin(number, summary.header.seed, summary.header.version, size)
+                keep_seal(recovery.index, summary.header)
                 summary.run(recovery.replay)
                 recovery.replay.end(summary.end)
                 older = None  # `read_summary` has compared the summary's end with the next segment
                 continue
-            replay = _SegmentReplay(recovery, disk, number, files)
+            replay = _SegmentReplay(recovery, disk, number, files, sources.end_of(index))
         _check_end(older, replay.reader.header)
         replay.run()
         if number != recovery.last:
@@ -170,19 +172,33 @@ def _numbers(files: dict[str, int], recovery: Recovery) -> list[int]:
     return numbers
 
 
-def repair(disk: Disk, recovery: Recovery) -> None:
-    """Remove the traces of a crash. A crash during this function is harmless: run it again."""
+def cut_end(disk: Disk, recovery: Recovery) -> None:
+    """Cut the newest segment of the last run behind its last batch. A crash is harmless: run it again."""
     if recovery.last != 0:
         name = segment_name(recovery.last)
-        size = disk.files()[name]
+        size = disk.files().get(name, recovery.last_end)  # a broker that takes over at this moment may delete it
         if size != recovery.last_end:
             disk.resize(name, recovery.last_end)
             disk.sync(name)
             recovery.index.segments.grow(recovery.last, recovery.last_end - size)
+
+
+def remove_leftovers(disk: Disk, recovery: Recovery) -> None:
+    """Delete the files that a crash left behind. A crash during this function is harmless: run it again."""
     for name in recovery.leftovers:
-        disk.delete(name)
+        with suppress(FileNotFoundError):  # a broker whose store was taken over may delete it, too
+            disk.delete(name)
     if recovery.leftovers:
         disk.sync_directory()
+
+
+def keep_seal(index: JournalIndex, header: SegmentHeader) -> None:
+    """Keep a segment that a take-over began for as long as the segment before it, whose end its header records.
+
+    Such a segment leaves out a number.
+    """
+    if header.number > header.previous + 1 and header.previous in index.segments.by_number:
+        index.segments.refer(header.previous, header.number)
 
 
 def write_summaries(disk: Disk, recovery: Recovery) -> None:
@@ -235,6 +251,15 @@ class _Sources:
             if number > 0 and number not in needed:
                 recovery.leftovers.append(name)
 
+    def end_of(self, index: int) -> int:
+        """Return the end of the segment at an index of ``numbers``, as the next segment records it; -1 if none does.
+
+        Bytes behind the end were written by a broker whose store another one had taken over.
+        """
+        if index + 1 < len(self._headers) and self._headers[index + 1].previous == self.numbers[index]:
+            return self._headers[index + 1].previous_end
+        return -1
+
     def summary(self, index: int) -> SummaryReader | None:
         """Return the good summary of the segment at an index of ``numbers``, or None."""
         header = self._headers[index]
@@ -247,12 +272,13 @@ class _Sources:
 
 
 class _SegmentReplay:
-    """Reads one segment and has its records applied."""
+    """Reads one segment up to ``end`` (-1: the end of the file) and has its records applied."""
 
-    def __init__(self, recovery: Recovery, disk: Disk, number: int, files: dict[str, int]) -> None:
+    def __init__(self, recovery: Recovery, disk: Disk, number: int, files: dict[str, int], end: int = -1) -> None:
         name = segment_name(number)
         expected = recovery.store_id if recovery.store_id else None
-        self.reader: Final[SegmentReader] = SegmentReader(name, disk.read(name, 0, files[name]), expected)
+        size = files[name] if end < 0 else min(end, files[name])
+        self.reader: Final[SegmentReader] = SegmentReader(name, disk.read(name, 0, size), expected)
         self._recovery: Final[Recovery] = recovery
         self._number: Final[int] = number
         self._size: Final[int] = files[name]
@@ -317,7 +343,8 @@ class _SegmentReplay:
         reader = self.reader
         reader.rewind()
         self._replay.begin(self._number, reader.header.seed, reader.header.version, self._size)
-        draft = SummaryDraft(self._number, len(reader.data))
+        keep_seal(self._recovery.index, reader.header)
+        draft = SummaryDraft(self._number, self._size)
         start = reader.end
         batch = reader.next_batch()
         while batch is not None:
