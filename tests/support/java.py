@@ -12,7 +12,7 @@ import queue
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, Final, Self
 
@@ -68,8 +68,9 @@ class JavaProcess:
     question: another takes its place.
     """
 
-    def __init__(self, classes: Path, main_class: str) -> None:
-        self._command: Final = ["java", *JVM_OPTIONS, "-cp", activemq_classpath(classes), main_class]
+    def __init__(self, classes: Path, main_class: str, java: Sequence[str] = ()) -> None:
+        """``java`` is the command with its class path; by default that of ActiveMQ's client with ``classes``."""
+        self._command: Final = [*(java or ("java", *JVM_OPTIONS, "-cp", activemq_classpath(classes))), main_class]
         self._process: subprocess.Popen[str] | None = None
         self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._start()

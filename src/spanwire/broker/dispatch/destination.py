@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from spanwire.broker.dispatch.jobs import Alarm, Job, StoreReader
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
-from spanwire.broker.dispatch.message_reference import (
-    REPORTED,
-    REPORTED_BUT_FIRST,
-    UNREPORTED,
-    MessageHolder,
-    MessageReference,
-)
+from spanwire.broker.dispatch.message_reference import MessageHolder, MessageReference
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.dispatch.virtual_route import VirtualRoute
 from spanwire.broker.policy.fan_out import COPY_STEPS
@@ -123,14 +117,13 @@ class QueueBase(BrokerDestination, Job, StoreReader, Alarm):
         return True
 
     def note_departure(self, reference: MessageReference) -> None:
-        """Count a delivery to a former consumer, unless the consumer has reported the delivery."""
-        if reference.reported != REPORTED:
+        """Count a delivery to a former consumer, unless the consumer counts its deliveries."""
+        if not reference.is_reported:
             self.note_redelivery(reference)
 
     def note_reported(self, reference: MessageReference) -> None:
         """Count a redelivery that took place inside the client and was reported."""
-        if reference.reported == UNREPORTED:
-            reference.reported = REPORTED if reference.redelivery_count > 0 else REPORTED_BUT_FIRST
+        reference.is_reported = True
         self.note_redelivery(reference)
 
     def discard(self, reference: MessageReference) -> None:

@@ -9,11 +9,6 @@ from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.model.destination import Destination
 from spanwire.model.message import Message
 
-# Values of `MessageReference.reported`: the deliveries that the consumer has reported.
-UNREPORTED: Final = 0
-REPORTED_BUT_FIRST: Final = 1  # clients do not report the first rollback of a message's first delivery
-REPORTED: Final = 2
-
 
 class MessageHolder:
     """Holds messages for consumers: name, policy, memory usage, and the end of each delivery.
@@ -113,10 +108,11 @@ class MessageReference:
         sequence: the store's sequence, 0 for a message not stored.
         order: the broker's number for the dispatch order; clients see ``order`` as the broker sequence.
         redelivery_count: the number of earlier deliveries without success.
-        reported: `UNREPORTED`, or the consumer has reported redeliveries and counts them.
+        is_reported: True if the consumer has reported a redelivery. ActiveMQ's newer clients report each, older ones
+            all but the one after a first delivery.
     """
 
-    __slots__ = ("destination", "message", "order", "redelivery_count", "reported", "sequence")
+    __slots__ = ("destination", "is_reported", "message", "order", "redelivery_count", "sequence")
 
     def __init__(
         self, destination: MessageHolder, message: Message, sequence: int, order: int, redelivery_count: int
@@ -126,7 +122,7 @@ class MessageReference:
         self.sequence: Final[int] = sequence
         self.order: Final[int] = order
         self.redelivery_count = redelivery_count
-        self.reported = UNREPORTED
+        self.is_reported = False
 
 
 def settle_all(references: list[MessageReference]) -> None:

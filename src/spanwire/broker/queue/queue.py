@@ -15,7 +15,7 @@ from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.destination import QueueBase
 from spanwire.broker.dispatch.destination_events import DestinationObserver
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
-from spanwire.broker.dispatch.message_reference import UNREPORTED, MessageReference
+from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.dispatch.slow_consumer_strategy import SlowConsumerWatch
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.persistence.recovered import RecoveredDestination
@@ -299,7 +299,7 @@ class Queue(QueueBase):
                 self.release(reference.message)
             return
         for reference in references:
-            reference.reported = UNREPORTED
+            reference.is_reported = False
         self.pending.put_back(references)
         if self._shared:
             self._notify_shared()

@@ -403,8 +403,7 @@ class ClientConsumer:
             if policy.is_exceeded(before + 1):
                 self._poison(message)
                 continue
-            if before > 0:  # the broker counts the first redelivery when the consumer closes
-                self._delivered.send(REDELIVERED_ACK, message, message, 1, NULL)
+            self._delivered.send(REDELIVERED_ACK, message, message, 1, NULL)
             again.append(message)
             most = max(most, before + 1)
         if not again:

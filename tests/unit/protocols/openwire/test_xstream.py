@@ -140,6 +140,16 @@ def test_an_exception_that_xstream_would_refuse_is_carried_by_another_one() -> N
     assert response.exception.cause.class_name == "java.lang.SecurityException"
 
 
+def test_an_exception_without_a_class_has_the_class_of_its_field() -> None:
+    acknowledgement = read(
+        f"<{COMMAND}MessageAck><poisonCause><detailMessage>d</detailMessage><cause><detailMessage>c</detailMessage>"
+        f"</cause></poisonCause></{COMMAND}MessageAck>"
+    )
+    cause = acknowledgement.poison_cause
+    assert (cause.class_name, cause.message) == ("java.lang.Throwable", "d")
+    assert (cause.cause.class_name, cause.cause.message) == ("java.lang.Throwable", "c")
+
+
 def test_a_class_name_cannot_leave_its_attribute() -> None:
     text = written(ExceptionResponse(exception=Throwable('java.lang.X"/><a b="', "m")))
     response = read(text)

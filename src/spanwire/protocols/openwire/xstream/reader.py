@@ -54,6 +54,7 @@ CONTENT: Final = "content"
 NATIVE: Final = "Native Method"
 NATIVE_LINE: Final = -2  # Java's number for a method without source
 UNKNOWN_LINE: Final = -1
+FIELD_CLASS: Final = "java.lang.Throwable"  # of all exceptions in commands; XStream leaves it out
 
 
 class XmlReader:
@@ -286,7 +287,7 @@ def _throwable(element: Element, depth: int, work: Work) -> Throwable:
     if trace is not None:
         lines = [_stack_element(resolve(line, work).text) for line in trace.children[:MAX_TRACE]]
     return Throwable(
-        element.real_name or element.type_name or element.tag,
+        element.real_name or element.type_name or FIELD_CLASS,
         None if message is None else resolve(message, work).text,
         lines,
         None if cause is None or cause.reference else _throwable(cause, depth + 1, work),
