@@ -161,6 +161,10 @@ class Carrier(Protocol):
         """The innermost connection, known to the broker. Changes while the layers are set up."""
         ...
 
+    def note_peer_end(self) -> None:
+        """Note that the peer sends nothing more: what it has sent is held even for a connection that reads nothing."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class ConnectorSettings:

@@ -83,6 +83,11 @@ class TlsConnection:
             return self
         return inner.carried if isinstance(inner, Carrier) else inner
 
+    def note_peer_end(self) -> None:
+        """Tell a connection inside that carries another one that the client sends nothing more."""
+        if isinstance(self._inner, Carrier):
+            self._inner.note_peer_end()
+
     def receive_data(self, data: bytes, now: Time) -> None:
         """Decrypt ciphertext and pass the plaintext on."""
         if not data and self._inner is not None:
@@ -185,18 +190,24 @@ class TlsConnection:
                     return
                 plaintext = self._engine.read(MAX_RECORD)
                 if not plaintext:
-                    self._closed = True  # the client sent close_notify
+                    self._end_input()
                     return
                 self._barren_bytes = 0
                 inner.receive_data(plaintext, now)
         except ssl.SSLWantReadError:
             return
         except ssl.SSLZeroReturnError:
-            self._closed = True
+            self._end_input()
         except _WrongAddressError:
             self._fail("the client's certificate is not made out to its address", now)
         except ssl.SSLError as error:
             self._fail(_failure_text(error), now)
+
+    def _end_input(self) -> None:
+        """Close after the client's close_notify, as soon as the connection inside holds no more requests."""
+        self.note_peer_end()
+        self._is_unread = self._inner is not None and self._inner.holds_requests
+        self._closed = not self._is_unread
 
     def _shake_hands(self) -> ProtocolConnection:
         """Return the inner connection; raises `ssl.SSLWantReadError` while the handshake is not done."""

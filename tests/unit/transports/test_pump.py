@@ -42,7 +42,7 @@ class Stage:
         self.release: list[StreamTransport] = []
         self.next_connection: ProtocolConnection | None = None
 
-    def connect(self, connection: FakeConnection) -> tuple[SocketPump, FakeSocket]:
+    def connect(self, connection: ProtocolConnection) -> tuple[SocketPump, FakeSocket]:
         self.next_connection = connection
         pump = SocketPump(self.turn, _Acceptor(self))
         socket = FakeSocket(self.broker.journal)

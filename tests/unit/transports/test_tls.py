@@ -448,3 +448,44 @@ def test_what_is_encrypted_behind_requests_that_are_held_waits_for_them(world: W
     dialogue.connection.go_on(dialogue.now)
     assert dialogue.inner.received == [b"held", b"1", b"2"]
     assert not dialogue.connection.holds_requests
+
+
+class Carrying(FakeConnection):
+    """A connection with another one inside, as a WebSocket, that holds requests back until the peer has ended."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ends = 0
+        self.kept = [b"1", b"2"]
+
+    @property
+    def carried(self) -> object:
+        return self
+
+    def note_peer_end(self) -> None:
+        self.ends += 1
+        self.held.extend(self.kept)
+        self.kept.clear()
+
+
+@pytest.mark.parametrize("says_goodbye", [True, False])
+def test_the_end_of_the_client_reaches_the_connection_inside_before_it_is_closed(
+    world: World, says_goodbye: bool
+) -> None:
+    dialogue = Dialogue(world.context())
+    inner = Carrying()
+    dialogue.inner = inner
+    client = Client(dialogue, world.client())
+    client.shakes_hands()
+    if says_goodbye:
+        with pytest.raises(ssl.SSLWantReadError):
+            client.engine.unwrap()
+        client.exchanges()
+    else:
+        dialogue.connection.note_peer_end()
+    while dialogue.connection.holds_requests:
+        assert not dialogue.connection.closed
+        dialogue.connection.go_on(dialogue.now)
+    assert inner.ends > 0
+    assert inner.received == [b"1", b"2"]
+    assert dialogue.connection.closed == says_goodbye

@@ -25,6 +25,7 @@ from spanwire.transports.websocket.handshake import MAX_REQUEST
 from spanwire.transports.websocket.output import messages
 from tests.support.stomp_dialogue import Peer, Stage
 from tests.support.websocket_dialogue import ACCEPTED, Client, Dialogue, connected, frame, request
+from tests.unit.transports.test_pump import Stage as PumpStage
 
 TEXT, BINARY, CONT, PING, PONG, CLOSE = Opcode.TEXT, Opcode.BINARY, Opcode.CONT, Opcode.PING, Opcode.PONG, Opcode.CLOSE
 ORIGIN = "https://shop.example"
@@ -357,6 +358,23 @@ def test_what_a_client_sent_before_its_close_frame_is_acted_on_in_later_turns_to
         dialogue.connection.go_on(dialogue.now)
     assert dialogue.contents == whole
     assert dialogue.connection.closed
+
+
+def test_what_a_client_sent_before_the_end_of_its_socket_is_passed_on_though_the_connection_inside_waits() -> None:
+    stage = PumpStage()
+    dialogue = Dialogue(now=stage.loop.now)
+    pump, socket = stage.connect(dialogue.connection)
+    pump.data_received(request())
+    dialogue.inner.to_send.append(b"CONNECTED\n\n\0")
+    stage.loop.settle()
+    whole = random.Random(1).randbytes(3 * MAX_BYTES_PER_CALLBACK)
+    dialogue.inner.wants_read = False
+    pump.data_received(frame(BINARY, whole))
+    assert pump.eof_received()
+    stage.loop.settle()
+    assert dialogue.contents == whole
+    assert socket.closing
+    assert dialogue.inner.eofs == 1
 
 
 def test_requests_that_the_connection_inside_holds_come_first() -> None:

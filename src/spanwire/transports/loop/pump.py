@@ -105,6 +105,8 @@ class SocketPump:
     def eof_received(self) -> bool:
         """Process the remaining input, if need be in later turns, answer, and close."""
         self._peer_ended = True
+        if self._carrier is not None:
+            self._carrier.note_peer_end()
         if not self._is_scheduled:
             self._process_next()
         return not self._closing

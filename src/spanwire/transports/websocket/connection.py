@@ -70,6 +70,7 @@ class WebSocketConnection:
         self._is_text = False  # the message under way
         self._has_logged_in = False
         self._closed = False
+        self._has_peer_ended = False
         self._close_deadline: float | None = None  # for the client's part of the closing handshake
         self._heard = now.monotonic
         self._is_pinged = False
@@ -83,6 +84,10 @@ class WebSocketConnection:
         if inner is None:
             return self
         return inner.carried if isinstance(inner, Carrier) else inner
+
+    def note_peer_end(self) -> None:
+        """Note that the client sends nothing more; all that it has sent is passed on now."""
+        self._has_peer_ended = True
 
     def receive_data(self, data: bytes, now: Time) -> None:
         """Parse bytes of the client and pass the contents of messages on."""
@@ -192,7 +197,8 @@ class WebSocketConnection:
             return False
         if inner.holds_requests:
             return True
-        return bool(self._unparsed or self._contents) and (inner.wants_read or self._protocol.state is not OPEN)
+        is_last = self._has_peer_ended or self._protocol.state is not OPEN
+        return bool(self._unparsed or self._contents) and (is_last or inner.wants_read)
 
     @property
     def wants_read(self) -> bool:
