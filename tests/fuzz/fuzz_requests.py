@@ -21,6 +21,7 @@ from uvicorn.server import ServerState
 from spanwire.web.link import CHANGING
 from spanwire.web.routes import application
 from spanwire.web.serving.deadline import DeadlineProtocol
+from spanwire.web.serving.quick import QuickProtocol
 from spanwire.web.serving.server import server_config
 from tests.fuzz.harness import run
 from tests.support.fake_broker_link import SUMMARY, FakeBrokerLink
@@ -58,6 +59,10 @@ TOKENS: Final = (
     b"%00", b"%2e%2e%2f", b"../", b"//", b"?page=0", b"?size=99999", b"*", b"[" * 500, b'{"a":' * 300, b"\\ud800",
     b"1e999", b"NaN", b'"', b"X: x\r\n" * 200, b"a" * 20_000, b"GET http://evil.example/ HTTP/1.1\r\n", b" HTTP/0.9",
 )  # fmt: skip
+
+
+Protocol = type[DeadlineProtocol | QuickProtocol]
+PROTOCOLS: Final[tuple[Protocol, ...]] = (DeadlineProtocol, QuickProtocol)
 
 
 class Connection(asyncio.Transport):
@@ -119,23 +124,27 @@ class Faults(logging.Handler):
 class World:
     """A web process in memory."""
 
-    def __init__(self, faults: Faults) -> None:
+    def __init__(self, faults: Faults, protocol: Protocol) -> None:
+        self._protocol: Final = protocol
         self._faults: Final = faults
         self._link: Final = AcceptingLink()
-        self._config: Final = server_config(application(self._link, is_loopback=True))
+        self._config: Final = server_config(application(self._link, is_loopback=True), protocol)
         self._config.load()
         self._state: Final = ServerState()
+        self.read = 0  # bytes of the last connection before the server closed it
 
     async def converse(self, pieces: list[bytes]) -> list[int]:
         """Send some pieces over one connection; return the statuses of the answers, which are checked."""
         started = time.process_time()
         connection = Connection()
-        protocol = DeadlineProtocol(config=self._config, server_state=self._state, app_state={})
+        self.read = 0
+        protocol = self._protocol(config=self._config, server_state=self._state, app_state={})
         protocol.connection_made(connection)
         for piece in pieces:
             if connection.is_closing():
                 break
             protocol.data_received(piece)
+            self.read += len(piece)
             await asyncio.sleep(0)
         for _ in range(TURNS):
             if not self._state.tasks:
@@ -208,7 +217,8 @@ def pieces_of(chance: random.Random) -> list[bytes]:
 
 def run_bytes(data: bytes) -> None:
     """The entry that atheris calls."""
-    asyncio.run(World(_faults()).converse([data]))
+    for protocol in PROTOCOLS:
+        asyncio.run(World(_faults(), protocol).converse([data]))
 
 
 def loop(chance: random.Random, count: int) -> str:
@@ -217,9 +227,9 @@ def loop(chance: random.Random, count: int) -> str:
     statuses: dict[int, int] = {}
 
     async def group(size: int) -> None:
-        world = World(faults)
+        worlds = [World(faults, protocol) for protocol in PROTOCOLS]
         for _ in range(size):
-            for status in await world.converse(pieces_of(chance)):
+            for status in await chance.choice(worlds).converse(pieces_of(chance)):
                 statuses[status] = statuses.get(status, 0) + 1
 
     for start in range(0, count, GROUP):

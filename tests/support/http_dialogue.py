@@ -50,12 +50,19 @@ class DialogueLoop(FakeLoop):
 class HttpStage:
     """One broker with a connector for OpenWire over HTTP."""
 
-    def __init__(self, *, max_sessions: int = 100, settings: dict[str, Any] | None = None, **options: Any) -> None:
+    def __init__(
+        self,
+        *,
+        max_sessions: int = 100,
+        settings: dict[str, Any] | None = None,
+        is_local: bool = False,
+        **options: Any,
+    ) -> None:
         self.world = World(**options)
         self.loop = DialogueLoop(self.world.environment)
         self.turn = Turn(self.loop, self.world.broker, self.loop)
         self.admission = Admission(max_sessions)
-        self.tunnel = Tunnel(self.admission, self._make, self.turn, max_sessions)
+        self.tunnel = Tunnel(self.admission, self._make, self.turn, max_sessions, is_local=is_local)
         self.settings = settings or {}
         self.reports: list[str] = []
         self.connections: list[OpenWireBrokerConnection] = []
@@ -223,7 +230,7 @@ class HttpClient:
 
 def request(method: str, name: str | None, body: bytes = b"", **headers: str) -> bytes:
     """The bytes of a request."""
-    lines = [f"{method} / HTTP/1.1", "Host: broker"]
+    lines = [f"{method} / HTTP/1.1", f"Host: {headers.pop('Host', 'broker')}"]
     lines += [] if name is None else [f"clientID: {name}"]
     lines += [f"{header.replace('_', '-')}: {value}" for header, value in headers.items()]
     if method == "POST" and not {"Content_Length", "Transfer_Encoding"} & headers.keys():

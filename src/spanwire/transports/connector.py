@@ -165,7 +165,9 @@ class TransportConnector:
         """Return the factory of HTTP connections, whose sessions have the connections of ``factories``."""
         protocol = self.settings.protocol
         tunnel_class = cast("type[Tunnel]", registry.load(registry.HTTP_TUNNEL))
-        tunnel = tunnel_class(self._admission, factories[protocol], turn, self.settings.maximum_connections)
+        is_local = self._listener is not None and is_loopback(str(self._listener.getsockname()[0]))
+        limit = self.settings.maximum_connections
+        tunnel = tunnel_class(self._admission, factories[protocol], turn, limit, is_local=is_local)
         self._sessions = tunnel
 
         def connection(settings: ConnectionSettings, now: Time) -> ProtocolConnection:

@@ -63,6 +63,26 @@ def test_a_head_request_opens_a_session_and_a_get_request_has_the_broker_s_first
     assert client.polls() is None
 
 
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8080", "127.0.0.1:8080", "127.0.0.2", "[::1]:8080"])
+def test_programs_of_this_machine_use_a_connector_on_loopback(host: str) -> None:
+    socket = HttpStage(is_local=True).socket()
+    assert socket.asks("HEAD", "ID:a", Host=host) == (200, b"")
+
+
+@pytest.mark.parametrize("method", ["HEAD", "GET", "POST", "OPTIONS"])
+@pytest.mark.parametrize("host", ["rebound.example:8080", "localhost.rebound.example", "127.0.0.1.rebound.example", ""])
+def test_s23_a_page_whose_name_leads_to_this_machine_cannot_use_a_connector_on_loopback(method: str, host: str) -> None:
+    stage = HttpStage(is_local=True)
+    answer = stage.socket().asks(method, "ID:a", Host=host)
+    assert answer is not None and answer[0] == 421
+    assert stage.tunnel.session_count == 0
+    assert stage.reports == ["this port serves localhost alone; the header Host names another machine"]
+
+
+def test_a_connector_for_other_machines_is_reached_by_any_name() -> None:
+    assert HttpStage().socket().asks("HEAD", "ID:a", Host="broker.example") == (200, b"")
+
+
 def test_a_login_is_answered_by_the_next_get_request() -> None:
     client = HttpStage().client()
     command_id = client.logs_in()

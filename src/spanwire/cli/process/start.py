@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import logging
 import os
 import resource
@@ -13,9 +12,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, NoReturn, cast
+from typing import Final, NoReturn
 
-from spanwire import registry
 from spanwire._build import COMPILED
 from spanwire.cli.arguments import Parser, log_options, placement, start_options
 from spanwire.cli.running import named_configuration
@@ -26,6 +24,7 @@ from spanwire.service.config.model import BrokerConfiguration, CodeDirectories, 
 from spanwire.service.config.reference import configuration_file
 from spanwire.service.data_directory import data_directory
 from spanwire.service.machine.allocator import keep_freed_memory
+from spanwire.service.machine.event_loop import loop_factory
 from spanwire.service.machine.interpreter import settle_interpreter
 from spanwire.service.machine.processors import machine_polling
 from spanwire.service.readiness import inspection, start_warnings
@@ -38,7 +37,6 @@ logger = logging.getLogger(__name__)
 FAILURE: Final = 1
 NS_PER_MS: Final = 1_000_000
 FILE_LIMIT: Final = 16_384  # open files; enough for 10,000 connections and the journal's segments
-UVLOOP: Final = "uvloop:new_event_loop"
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -84,7 +82,7 @@ def run(arguments: Sequence[str]) -> int:
     keep_freed_memory()
     waiting = WaitingStandby(configuration.broker_name, directory, reference)
     restart = Restart(read_for_start)
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
         status = runner.run(
             _serve(
                 lambda: BrokerService(
@@ -242,13 +240,6 @@ def _announce(service: BrokerService) -> None:
     lines.append(f"Spanwire (broker {service.broker.name}, id {service.broker.broker_id}) started")
     for line in lines:
         logging.getLogger(START).info("%s", line)
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Return the factory of uvloop if installed; uvloop saves CPU if every message is a round trip."""
-    if importlib.util.find_spec("uvloop") is None:
-        return None
-    return cast(Callable[[], asyncio.AbstractEventLoop], registry.load(UVLOOP))
 
 
 def _raise_file_limit() -> None:

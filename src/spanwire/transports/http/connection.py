@@ -27,6 +27,7 @@ from spanwire.protocols.openwire.codec.errors import OpenWireProtocolError
 from spanwire.protocols.openwire.codec.frames import SIZE_OCTETS
 from spanwire.protocols.openwire.xstream.reader import XmlReader
 from spanwire.protocols.openwire.xstream.writer import XmlWriter
+from spanwire.transports.admission import is_loopback
 from spanwire.transports.http.session import TunnelSession
 
 MAX_CLIENT_ID: Final = 255  # characters of a name of a session; Java's have about 60
@@ -51,6 +52,7 @@ REASONS: Final = {
     409: b"Conflict",
     410: b"Gone",
     413: b"Content Too Large",
+    421: b"Misdirected Request",
     431: b"Request Header Fields Too Large",
     501: b"Not Implemented",
     503: b"Service Unavailable",
@@ -61,6 +63,7 @@ MALFORMED_REASONS: Final = {
     501: "the only Transfer-Encoding is chunked",
 }
 PAGE_HEADERS: Final = (b"origin", b"sec-fetch-site")  # browsers send one of them with each POST, programs neither
+LOCAL_HOST: Final = "localhost"
 CLIENT_ID: Final = b"clientid"  # the header, as h11 writes it
 SESSION_METHODS: Final = (b"GET", b"POST")
 METHODS: Final = "GET, HEAD, OPTIONS, POST"
@@ -102,10 +105,15 @@ class Phase(enum.Enum):
 class HttpConnection:
     """One socket of a tunnel. Has the shape of `spanwire.protocols.base.ProtocolConnection`.
 
-    ``report`` is called with the reason of each refused request.
+    ``report`` is called with the reason of each refused request. With ``is_local`` only programs of this machine reach
+    the port, so a request names this machine as its host: a page whose host name leads here by a change of its address
+    (DNS rebinding) names its own.
     """
 
-    def __init__(self, sessions: Sessions, settings: ConnectionSettings, report: Report, now: Time) -> None:
+    def __init__(
+        self, sessions: Sessions, settings: ConnectionSettings, report: Report, now: Time, *, is_local: bool = False
+    ) -> None:
+        self._is_local: Final = is_local
         self._sessions: Final = sessions
         self._settings: Final = settings
         self._report: Final = report
@@ -248,6 +256,8 @@ class HttpConnection:
         self._request = request
         self._is_head = request.method == b"HEAD"
         self._body = bytearray()
+        if self._is_local and not _names_this_machine(request):
+            raise RefusedRequest(421, "this port serves localhost alone; the header Host names another machine")
         if any(_header(request, name) for name in PAGE_HEADERS):
             raise RefusedRequest(403, "pages in browsers may not use this connector; a ws connector has an allow-list")
         self._session = self._found(request)
@@ -422,6 +432,15 @@ def _header(request: Any, name: bytes) -> bytes:
         if known == name:
             return bytes(value)
     return b""
+
+
+def _names_this_machine(request: Any) -> bool:
+    """Return True if the one Host header is localhost or an address of this machine's loopback; a port may follow."""
+    host = _header(request, b"host").decode("ascii", "replace").strip()
+    if host.startswith("["):
+        return is_loopback(host[1:].partition("]")[0])
+    name = host.partition(":")[0]
+    return name.lower() == LOCAL_HOST or is_loopback(name)
 
 
 def _client_id(request: Any) -> str:

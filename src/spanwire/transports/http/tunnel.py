@@ -32,8 +32,20 @@ class Tunnel:
     Only the host, and the certificate, that opened a session can use it: names of Java's clients can be guessed.
     """
 
-    def __init__(self, admission: Admission, factory: ConnectionFactory, turn: Turn, max_sessions: int) -> None:
-        """``factory`` makes the broker's connections, and ``turn`` flushes them."""
+    def __init__(
+        self,
+        admission: Admission,
+        factory: ConnectionFactory,
+        turn: Turn,
+        max_sessions: int,
+        *,
+        is_local: bool = False,
+    ) -> None:
+        """``factory`` makes the broker's connections, and ``turn`` flushes them.
+
+        With ``is_local`` the connector listens on loopback, and requests name this machine as their host.
+        """
+        self._is_local: Final = is_local
         self._admission: Final = admission
         self._factory: Final = factory
         self._turn: Final = turn
@@ -48,7 +60,7 @@ class Tunnel:
 
     def connection(self, settings: ConnectionSettings, report: Report, now: Time) -> ProtocolConnection:
         """Return the connection for a new socket."""
-        return HttpConnection(self, settings, report, now)
+        return HttpConnection(self, settings, report, now, is_local=self._is_local)
 
     def stop(self) -> None:
         """End all sessions; received commands are processed first, and unacknowledged messages go back."""

@@ -1,12 +1,13 @@
 """HTTP connections with deadlines against clients that send the head of a request, or read an answer, too slowly.
 
-A body that breaks the rules of HTTP gets one answer, and no traceback in the log.
+A body that breaks the rules of HTTP gets one answer, and no traceback in the log. `DeadlineProtocol` has h11 read HTTP;
+`spanwire.web.serving.quick` does the same with httptools.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from typing import Any, Final
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -15,13 +16,19 @@ HEAD_S: Final = 10.0  # seconds for the head of a request; a link that needs mor
 STALL_S: Final = 30.0  # seconds in which a client takes the 64 KiB of an answer that wait for it
 
 
-class DeadlineProtocol(H11Protocol):
-    """Closes a connection after `HEAD_S` seconds without a complete head, or if an answer stalls for `STALL_S`."""
+class Deadlines(asyncio.Protocol):
+    """Closes a connection after `HEAD_S` seconds without a complete head, or if an answer stalls for `STALL_S`.
 
+    A base of both protocols, in front of uvicorn's class.
+    """
+
+    loop: asyncio.AbstractEventLoop
+    transport: asyncio.Transport
+    cycle: Any
     _deadline: asyncio.TimerHandle | None = None
     _stall: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start the deadline of the first request."""
         super().connection_made(transport)
         self._deadline = self.loop.call_later(HEAD_S, self._close_slow)
@@ -51,17 +58,6 @@ class DeadlineProtocol(H11Protocol):
         self._cancel_stall()
         super().resume_writing()
 
-    def send_400_response(self, msg: str) -> None:
-        """Answer bytes that are no HTTP, in place of the handler if the head of the request was in order."""
-        cycle = self.cycle
-        if cycle is not None and not cycle.response_complete:
-            cycle.disconnected = True
-            cycle.message_event.set()
-        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            super().send_400_response(msg)
-        else:
-            self.transport.close()
-
     def _abort(self) -> None:
         self._stall = None
         self.transport.abort()
@@ -83,3 +79,18 @@ class DeadlineProtocol(H11Protocol):
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
+
+
+class DeadlineProtocol(Deadlines, H11Protocol):
+    """A connection whose HTTP h11 reads."""
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer bytes that are no HTTP, in place of the handler if the head of the request was in order."""
+        cycle = self.cycle
+        if cycle is not None and not cycle.response_complete:
+            cycle.disconnected = True
+            cycle.message_event.set()
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:
+            self.transport.close()

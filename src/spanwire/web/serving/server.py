@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import ipaddress
 import logging
 import signal
@@ -12,15 +13,17 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 import uvicorn
 from starlette.types import ASGIApp
 
+from spanwire import registry
 from spanwire.logs.lines import START
 from spanwire.management.control_client import ControlClient
 from spanwire.model.errors import ConfigurationError
 from spanwire.service.config.web_mounts import WebMount
+from spanwire.service.machine.event_loop import loop_factory
 from spanwire.web.console.figures.recorder import Recorder
 from spanwire.web.events.changes import Changes
 from spanwire.web.link import ControlLink, Snapshots
@@ -33,6 +36,7 @@ from spanwire.web.serving.listening import WebServer, listening_socket
 MAX_CONNECTIONS: Final = 1_000  # connections; more are answered with 503
 KEEP_ALIVE_S: Final = 5  # seconds that a connection stays open between two requests
 STOP_S: Final = 3  # seconds for open requests at the end
+QUICK_PROTOCOL: Final = "spanwire.web.serving.quick:QuickProtocol"
 
 
 def serve(
@@ -80,7 +84,9 @@ def serve(
         shown = f"[{address[0]}]" if ":" in address[0] else address[0]
         scheme = "https" if with_tls else "http"
         logging.getLogger(START).info("Listening for web requests at: %s://%s:%d", scheme, shown, address[1])
-        asyncio.run(_serve(app, changes, recorder, listener, read_keys, ends_with_parent, reopen_log))
+        serving = _serve(app, changes, recorder, listener, read_keys, ends_with_parent, reopen_log)
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
+            runner.run(serving)
 
 
 def refuse_exposure(answer: object, host: str) -> None:
@@ -100,11 +106,18 @@ def refuse_exposure(answer: object, host: str) -> None:
         )
 
 
-def server_config(app: ASGIApp) -> uvicorn.Config:
-    """Return the configuration of the server: its protocol and limits."""
+def http_protocol() -> type[asyncio.Protocol]:
+    """Return the class of a connection: that of httptools where it is installed, which is quicker."""
+    if importlib.util.find_spec("httptools") is None:
+        return DeadlineProtocol
+    return cast(type[asyncio.Protocol], registry.load(QUICK_PROTOCOL))
+
+
+def server_config(app: ASGIApp, protocol: type[asyncio.Protocol] | None = None) -> uvicorn.Config:
+    """Return the configuration of the server: its protocol, by default that of `http_protocol`, and limits."""
     return uvicorn.Config(
         app,
-        http=DeadlineProtocol,
+        http=http_protocol() if protocol is None else protocol,
         ws="none",
         loop="asyncio",
         lifespan="off",

@@ -7,23 +7,32 @@ import random
 
 import pytest
 
-from tests.fuzz.fuzz_requests import ADMINISTRATOR, Faults, World, loop
+from tests.fuzz.fuzz_requests import ADMINISTRATOR, PROTOCOLS, Faults, Protocol, World, loop
 
 HEAD = b"POST /api/v1/queues/A/purge HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Basic " + ADMINISTRATOR + b"\r\n"
 CHUNKED = b"Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
-def statuses(*pieces: bytes) -> list[int]:
-    return asyncio.run(World(Faults()).converse(list(pieces)))
+VIEW = b"GET /api/v1/queues HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Basic " + ADMINISTRATOR + b"\r\n"
+
+
+@pytest.fixture(params=PROTOCOLS, ids=["h11", "httptools"])
+def protocol(request: pytest.FixtureRequest) -> Protocol:
+    found: Protocol = request.param
+    return found
+
+
+def statuses(protocol: Protocol, *pieces: bytes) -> list[int]:
+    return asyncio.run(World(Faults(), protocol).converse(list(pieces)))
 
 
 @pytest.mark.parametrize("is_divided", [False, True])
 @pytest.mark.parametrize("body", [b"2\r\n{}x\r\n0\r\n\r\n", b"zz\r\n", b"-1\r\n{}"], ids=["length", "digits", "sign"])
 def test_s24_a_damaged_chunk_gets_one_answer_and_no_traceback(
-    body: bytes, is_divided: bool, caplog: pytest.LogCaptureFixture
+    protocol: Protocol, body: bytes, is_divided: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     head = HEAD + CHUNKED
-    assert statuses(*([head, body] if is_divided else [head + body])) == [400]
+    assert statuses(protocol, *([head, body] if is_divided else [head + body])) == [400]
     assert not [record for record in caplog.records if record.exc_info]
 
 
@@ -42,11 +51,53 @@ def test_s24_a_damaged_chunk_gets_one_answer_and_no_traceback(
     ],
     ids=["length and chunks", "two lengths", "two codings", "unknown coding", "space", "sign", "hex", "LF", "CR"],
 )
-def test_s24_a_request_that_two_servers_may_read_differently_smuggles_no_other(head: bytes) -> None:
+def test_s24_a_request_that_two_servers_may_read_differently_smuggles_no_other(protocol: Protocol, head: bytes) -> None:
     hidden = b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nX: "
-    found = statuses(HEAD + head + hidden)
+    found = statuses(protocol, HEAD + head + hidden)
     assert len(found) <= 1 or found[1] == 400
     assert 200 not in found[1:]
+
+
+def test_requests_that_arrive_together_are_answered_one_after_the_other(protocol: Protocol) -> None:
+    assert statuses(protocol, (VIEW + b"\r\n") * 3) == [200, 200, 200]
+
+
+def test_a_request_in_front_of_a_malformed_one_gets_its_answer(protocol: Protocol) -> None:
+    assert statuses(protocol, VIEW + b"\r\n" + b"no HTTP\r\n\r\n")[0] == 200
+
+
+@pytest.mark.parametrize("upgrade", [b"h2c", b"websocket"])
+def test_a_client_that_offers_another_protocol_is_answered_in_http_1(protocol: Protocol, upgrade: bytes) -> None:
+    offer = b"Connection: Upgrade\r\nUpgrade: " + upgrade + b"\r\n\r\n"
+    assert statuses(protocol, VIEW + offer, VIEW + b"\r\n")[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("first", "more"),
+    [
+        (VIEW + b"X: ", b"a" * 4096),
+        (HEAD + CHUNKED + b"1", b";a" * 2048),
+        (HEAD + CHUNKED + b"1\r\n{\r\n0\r\nX: ", b"a" * 4096),
+    ],
+    ids=["head", "extension of a chunk", "trailer"],
+)
+def test_s15_s24_what_never_ends_and_has_no_content_is_cut_off(protocol: Protocol, first: bytes, more: bytes) -> None:
+    world = World(Faults(), protocol)
+    pieces = [first, *[more] * 50]
+    found = asyncio.run(world.converse(pieces))
+    assert found in ([400], [])
+    assert world.read < len(first) + 10 * len(more)
+
+
+def test_s24_requests_without_end_behind_one_that_is_answered_are_cut_off(protocol: Protocol) -> None:
+    found = statuses(protocol, (VIEW + b"\r\n") * 200)
+    assert set(found) <= {200, 400}
+
+
+def test_a_trailer_is_no_header(protocol: Protocol) -> None:
+    anonymous = HEAD.replace(b"Authorization: Basic " + ADMINISTRATOR + b"\r\n", b"") + CHUNKED
+    trailer = b"2\r\n{}\r\n0\r\nAuthorization: Basic " + ADMINISTRATOR + b"\r\n\r\n"
+    assert statuses(protocol, anonymous + trailer) == [401]
 
 
 def test_s24_mutated_requests_get_a_clear_status() -> None:

@@ -7,12 +7,15 @@ from collections.abc import Callable, Coroutine
 from typing import cast
 
 import h11
+import pytest
 import uvicorn
 from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
 from spanwire.web.serving.deadline import HEAD_S, STALL_S, DeadlineProtocol
+from spanwire.web.serving.quick import QuickProtocol
 
+Protocol = DeadlineProtocol | QuickProtocol
 HEAD = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 
 
@@ -70,18 +73,24 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
     raise AssertionError("nothing runs")
 
 
-def connected() -> tuple[DeadlineProtocol, Loop, Transport]:
+@pytest.fixture(params=[DeadlineProtocol, QuickProtocol], ids=["h11", "httptools"])
+def kind(request: pytest.FixtureRequest) -> type[Protocol]:
+    found: type[Protocol] = request.param
+    return found
+
+
+def connected(kind: type[Protocol]) -> tuple[Protocol, Loop, Transport]:
     config = uvicorn.Config(application, ws="none", lifespan="off", log_config=None)
     config.load()
     loop, transport = Loop(), Transport()
-    protocol = DeadlineProtocol(config, ServerState(), {}, cast(asyncio.AbstractEventLoop, loop))
+    protocol = kind(config, ServerState(), {}, cast(asyncio.AbstractEventLoop, loop))
     protocol.connection_made(cast(asyncio.Transport, transport))
     return protocol, loop, transport
 
 
-def test_s24_a_client_that_sends_no_head_is_closed() -> None:
+def test_s24_a_client_that_sends_no_head_is_closed(kind: type[Protocol]) -> None:
     for begun in (b"", HEAD[:-1]):
-        protocol, loop, transport = connected()
+        protocol, loop, transport = connected(kind)
         if begun:
             protocol.data_received(begun)
         (deadline,) = loop.deadlines()
@@ -89,34 +98,35 @@ def test_s24_a_client_that_sends_no_head_is_closed() -> None:
         assert transport.closed
 
 
-def test_s24_bytes_of_a_slow_head_do_not_move_its_deadline() -> None:
-    protocol, loop, _ = connected()
+def test_s24_bytes_of_a_slow_head_do_not_move_its_deadline(kind: type[Protocol]) -> None:
+    protocol, loop, _ = connected(kind)
     for index in range(len(HEAD) - 1):
         protocol.data_received(HEAD[index : index + 1])
     assert len(loop.deadlines()) == 1
 
 
-def test_a_complete_head_ends_the_deadline() -> None:
-    protocol, loop, transport = connected()
+def test_a_complete_head_ends_the_deadline(kind: type[Protocol]) -> None:
+    protocol, loop, transport = connected(kind)
     protocol.data_received(HEAD)
     assert loop.deadlines() == []
     assert not transport.closed
 
 
-def test_the_next_head_of_a_connection_has_a_deadline_too() -> None:
-    protocol, loop, _ = connected()
+def test_the_next_head_of_a_connection_has_a_deadline_too(kind: type[Protocol]) -> None:
+    protocol, loop, _ = connected(kind)
     protocol.data_received(HEAD)
     assert protocol.cycle is not None
     protocol.cycle.response_complete = True
-    protocol.conn = h11.Connection(h11.SERVER)  # as after the answer
+    if isinstance(protocol, DeadlineProtocol):
+        protocol.conn = h11.Connection(h11.SERVER)  # as after the answer
     protocol.data_received(HEAD[:5])
     assert len(loop.deadlines()) == 1
     protocol.connection_lost(None)
     assert loop.deadlines() == []
 
 
-def test_s24_a_client_that_stops_reading_an_answer_is_closed() -> None:
-    protocol, loop, transport = connected()
+def test_s24_a_client_that_stops_reading_an_answer_is_closed(kind: type[Protocol]) -> None:
+    protocol, loop, transport = connected(kind)
     protocol.pause_writing()
     protocol.pause_writing()
     (stall,) = [timer for timer in loop.timers if timer.seconds == STALL_S and not timer.cancelled]
@@ -124,8 +134,8 @@ def test_s24_a_client_that_stops_reading_an_answer_is_closed() -> None:
     assert transport.aborted
 
 
-def test_a_client_that_reads_on_is_not_closed() -> None:
-    protocol, loop, transport = connected()
+def test_a_client_that_reads_on_is_not_closed(kind: type[Protocol]) -> None:
+    protocol, loop, transport = connected(kind)
     protocol.pause_writing()
     protocol.resume_writing()
     protocol.pause_writing()
