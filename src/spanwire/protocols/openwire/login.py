@@ -28,6 +28,7 @@ PROTOCOL_NAME: Final = "openwire"
 MAX_KEEP_ALIVES: Final = 4  # keep-alives before the login, which has 10 s; peers send one every 10 s by default
 MAX_BROKER_INFO_BYTES: Final = 16 * 1024  # bytes; room for a bridge's settings and destination lists
 MAX_ID_LENGTH: Final = 1024  # characters of a connection or client id; the broker stores and repeats ids
+MINIMUM_VERSION: Final = "minmumWireFormatVersion"  # ActiveMQ's spelling; a connector's configuration checks it
 OPTION_PREFIX: Final = "wireFormat."
 
 _MAX_COMMANDS: Final[dict[int, int]] = {
@@ -143,7 +144,7 @@ def negotiated_format(
         OpenWireProtocolError: the version is lower than the connector's minimum.
     """
     wire_format = negotiate(answer_preferences(preferences, command), command)
-    minimum = _number(settings, "minmumWireFormatVersion", 1)  # ActiveMQ's spelling
+    minimum = int(settings.options.get(MINIMUM_VERSION, "1"))
     if wire_format.version < minimum:
         raise OpenWireProtocolError(f"wire format version {wire_format.version} is below the minimum of {minimum}")
     return wire_format

@@ -307,7 +307,7 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
             self._handle(run.frame(number), now)
 
     def _log_in(self, frame: Frame, now: Time) -> None:
-        login = Login(frame)
+        login = Login(frame, self._settings.options)
         connection_id = self._broker.ids.next_id()
         state = self._broker.add_connection(self, login.connection_info(connection_id, self._settings), now)
         self._client = ClientCommands(self._broker, state, login.version, self._out)

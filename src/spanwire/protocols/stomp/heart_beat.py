@@ -8,6 +8,8 @@ from spanwire.protocols.stomp.codec.errors import StompProtocolError
 
 MIN_SEND_INTERVAL_MS: Final = 5  # milliseconds; bounds the rate of the timer that a client can ask for
 MAX_INTERVAL_DIGITS: Final = 10  # digits of an interval in milliseconds; more digits are over 100 days
+DEFAULT_HEART_BEAT: Final = "defaultHeartBeat"
+GRACE_MULTIPLIER: Final = "hbGracePeriodMultiplier"
 SEND_SHARE: Final = 0.5  # share of the promised interval; leaves time for a late timer
 RECEIVE_GRACE: Final = 2.0  # promised intervals without data before the client counts as disconnected
 
@@ -18,11 +20,12 @@ class HeartBeat:
     We send at least every ``send_ms``, and the client at least every ``receive_ms``.
     """
 
-    def __init__(self, send_ms: int, receive_ms: int) -> None:
+    def __init__(self, send_ms: int, receive_ms: int, grace: float = RECEIVE_GRACE) -> None:
+        """``grace`` is the number of promised intervals without data before the client counts as disconnected."""
         self.send_ms: Final[int] = send_ms
         self.receive_ms: Final[int] = receive_ms
         self._send_interval: Final[float] = max(send_ms, 0) / 1000.0 * SEND_SHARE
-        self._receive_interval: Final[float] = max(receive_ms, 0) / 1000.0 * RECEIVE_GRACE
+        self._receive_interval: Final[float] = max(receive_ms, 0) / 1000.0 * grace
 
     @property
     def header(self) -> str:
@@ -38,14 +41,19 @@ class HeartBeat:
         return last_received + self._receive_interval if self._receive_interval > 0 else None
 
 
-def negotiate(header: str | None) -> HeartBeat:
+def negotiate(header: str | None, options: dict[str, str]) -> HeartBeat:
     """Return the intervals for the `heart-beat` header of a CONNECT; None means no header.
+
+    ``options`` are those of the connector: ``defaultHeartBeat`` replaces a missing header, and
+    ``hbGracePeriodMultiplier`` is the number of intervals without data before the client counts as disconnected.
 
     We promise the interval that the client wants, and want the interval that it promises.
 
     Raises:
         StompProtocolError: the header is not two integers.
     """
+    if header is None:
+        header = options.get(DEFAULT_HEART_BEAT)
     if header is None:
         return HeartBeat(0, 0)
     parts = header.split(",")
@@ -55,7 +63,8 @@ def negotiate(header: str | None) -> HeartBeat:
     client_wants = interval(parts[1], header)
     if client_wants > 0:
         client_wants = max(client_wants, MIN_SEND_INTERVAL_MS)
-    return HeartBeat(client_wants, client_sends)
+    grace = options.get(GRACE_MULTIPLIER)
+    return HeartBeat(client_wants, client_sends, RECEIVE_GRACE if grace is None else max(float(grace), 1.0))
 
 
 def interval(text: str, header: str) -> int:

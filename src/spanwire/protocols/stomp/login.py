@@ -18,11 +18,11 @@ SERVER: Final = f"Spanwire/{__version__}"
 class Login:
     """The parsed first frame of a client; the broker checks the credentials."""
 
-    def __init__(self, frame: Frame) -> None:
-        """Raises `StompProtocolError` for invalid versions or heart-beats."""
+    def __init__(self, frame: Frame, options: dict[str, str]) -> None:
+        """``options`` are those of the connector. Raises `StompProtocolError` for invalid versions or heart-beats."""
         headers = frame.block.headers
         self.version: Final[int] = negotiated_version(headers.get("accept-version"))
-        self.heart_beat: Final[HeartBeat] = negotiate(headers.get("heart-beat"))
+        self.heart_beat: Final[HeartBeat] = negotiate(headers.get("heart-beat"), options)
         self._headers: Final[dict[str, str]] = headers
         self._request_id: Final[str | None] = headers.get("request-id", frame.receipt)
 

@@ -112,7 +112,7 @@ def test_the_broker_introduces_itself_before_the_login() -> None:
 
 def test_a_version_below_the_connectors_minimum_is_refused() -> None:
     world = World()
-    peer = world.peer(version=5, settings=ConnectionSettings(options={"wireFormat.minmumWireFormatVersion": "6"}))
+    peer = world.peer(version=5, settings=ConnectionSettings(options={"minmumWireFormatVersion": "6"}))
     peer.sends_octets(FrameEncoder().encode(wire.WireFormatInfo(version=5)))
     assert peer.connection.closed
 

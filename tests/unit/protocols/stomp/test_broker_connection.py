@@ -13,7 +13,7 @@ from spanwire.model.errors import JmsError, MessageFormatError, StoreError
 from spanwire.model.ids import MessageId, ProducerId
 from spanwire.model.message import FORMAT_STOMP, Message
 from spanwire.model.message_view import STRING_VALUE, TEXT, MessageView
-from spanwire.protocols.base import LOGIN_DEADLINE
+from spanwire.protocols.base import LOGIN_DEADLINE, ConnectionSettings
 from spanwire.protocols.stomp.broker_connection import MAX_PENDING_RECEIPTS
 from spanwire.protocols.stomp.message_format import StompMessageFormat
 from tests.support.stomp_dialogue import FORMAT_VIEW, WALL_MS, JmsClient, Peer, ReceivedFrame, Stage, ViewFormat
@@ -561,6 +561,27 @@ def test_heart_beats_are_sent_as_promised_and_a_silent_client_is_dropped() -> No
     stage.passes(4.25)
     assert peer.closed
     assert stage.broker.connection_views() == []
+
+
+def test_a_connector_has_heart_beats_for_clients_that_name_none() -> None:
+    stage = Stage()
+    peer = stage.peer(settings=ConnectionSettings(options={"defaultHeartBeat": "1000,2000"}))
+    peer.sends("CONNECT\naccept-version:1.2\n\n\0")
+    assert only(peer).headers["heart-beat"] == "2000,1000"
+    other = stage.peer(settings=ConnectionSettings(options={"defaultHeartBeat": "1000,2000"}))
+    other.sends("CONNECT\naccept-version:1.2\nheart-beat:0,0\n\n\0")
+    assert only(other).headers["heart-beat"] == "0,0"
+
+
+@pytest.mark.parametrize(
+    ("multiplier", "silence", "lives"), [("3.0", 2.5, True), ("3.0", 3.5, False), ("1", 1.5, False)]
+)
+def test_a_connector_says_how_long_a_client_may_be_silent(multiplier: str, silence: float, lives: bool) -> None:
+    stage = Stage()
+    peer = stage.peer(settings=ConnectionSettings(options={"hbGracePeriodMultiplier": multiplier}))
+    peer.sends("CONNECT\naccept-version:1.2\nheart-beat:1000,0\n\n\0")
+    stage.passes(silence)
+    assert peer.closed != lives
 
 
 def test_without_heart_beats_nothing_is_due() -> None:

@@ -16,9 +16,11 @@ from spanwire.model.traffic_class import traffic_class
 from spanwire.service.config.interpretation.remote_options import RemoteOptions
 from spanwire.service.config.interpretation.uri import connector_settings, parse_uri
 from spanwire.service.config.reading import read_configuration
+from spanwire.service.config.tables import uri_options
 from spanwire.service.config.values.diagnostics import Findings, RefusedConfigurationError
 from spanwire.service.embedding.vm_url import parse_vm_url
 
+SOURCES: Final = Path(__file__).parents[4] / "src" / "spanwire"
 OPTIONS_FILE: Final = Path(__file__).parents[3] / "vectors" / "activemq-uri-options.txt"
 UNKNOWN: Final = re.compile(r"unknown|has no option|no name of a transport option")
 VALUES: Final = {"boolean": "true", "string": "x"}  # of a type; numbers have 5
@@ -124,6 +126,41 @@ def test_no_option_of_a_client_is_unknown() -> None:
     found = list(urls())
     assert len(found) > 150
     assert [(uri, line) for uri, lines in found for line in lines if UNKNOWN.search(line)] == []
+
+
+def test_an_option_without_a_warning_is_read_somewhere() -> None:
+    """A word that is accepted silently and read by nobody is a promise that is not kept."""
+    readers = "".join(
+        path.read_text("utf-8")
+        for path in (SOURCES / "protocols", SOURCES / "service", SOURCES / "transports")
+        for path in path.rglob("*.py")
+        if path.name not in ("uri_options.py", "remote_options.py", "failover_options.py")
+    )
+    tables = (uri_options.SOCKET, uri_options.WIRE_FORMAT, uri_options.STOMP, uri_options.TLS, uri_options.WEBSOCKET)
+    unread = [
+        name
+        for table in (*tables, uri_options.DETECTION, uri_options.TUNNEL)
+        for name, (_, only) in table.items()
+        if only is None
+        and name not in uri_options.WITHOUT_EFFECT
+        and f'"{name}"' not in readers
+        and f'"{name.removeprefix("wireFormat.")}"' not in readers
+    ]
+    assert unread == []
+
+
+@pytest.mark.parametrize(
+    ("option", "told_about"),
+    [
+        ("transport.defaultHeartBeat=5000", "must be two whole numbers"),
+        ("transport.defaultHeartBeat=a,b", "must be two whole numbers"),
+        ("transport.hbGracePeriodMultiplier=0.5", "must be a number from 1 to 1000"),
+        ("transport.hbGracePeriodMultiplier=x", "must be a number from 1 to 1000"),
+    ],
+)
+def test_a_wrong_heart_beat_is_refused(option: str, told_about: str) -> None:
+    (line,) = told(f"stomp://127.0.0.1:1?{option}", "transportConnector")
+    assert told_about in line
 
 
 def test_a_misspelt_option_is_found_by_the_same_means() -> None:

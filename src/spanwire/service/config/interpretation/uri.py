@@ -19,8 +19,10 @@ from spanwire.registry import AUTO, PROTOCOLS, TRANSPORT_SCHEMES, TUNNEL_SCHEMES
 from spanwire.service.config.security.tls import NO_STORES, Stores, connector_tls
 from spanwire.service.config.tables.uri_options import (
     ALIASES,
+    DECIMAL,
     DETECTION,
     FLAG,
+    HEART_BEAT,
     LATER_OPTIONS,
     NUMBERS,
     SOCKET,
@@ -60,6 +62,8 @@ ANY_ORIGIN: Final = "*"
 ORIGIN: Final = re.compile(r"[a-z][a-z0-9+.\-]*://(?:\[[0-9a-f:.]+\]|[\w.\-]+)(?::[0-9]{1,5})?")
 DETECTED: Final = {"default": "openwire", "openwire": "openwire", "stomp": "stomp"}  # ActiveMQ's names
 LATER_PROTOCOLS: Final = {"amqp": "AMQP", "mqtt": "MQTT", "ws": "WebSocket on a port with other protocols"}
+INTERVALS: Final = re.compile(r"[0-9]{1,9}\s*,\s*[0-9]{1,9}", re.ASCII)  # milliseconds
+MULTIPLIER: Final = re.compile(r"[0-9]{1,4}(?:\.[0-9]{1,6})?", re.ASCII)
 OPTION: Final = re.compile(r"[A-Za-z][A-Za-z0-9.]*")
 AUTHORITY: Final = re.compile(r"(?:\[([0-9A-Fa-f:.%]+)\]|([\w.\-]*))(?::([0-9]{1,5}))?")
 
@@ -263,8 +267,7 @@ def _checked_options(uri: TransportUri, protocol: str, line: int, findings: Find
             findings.unknown(line, f"option of {uri.scheme}://", full_name, _spellings(known), spelt=True)
             continue
         kind, only = rule
-        wrong = (kind == FLAG and as_flag(value) is None) or (kind == NUMBERS and not _is_number(value))
-        if wrong:
+        if not _is_of_kind(kind, value):
             findings.error(line, f"the option {full_name} must be {kind}")
         elif only is not None and value.strip().lower() != only:
             word = f"the option {full_name} with another value than {only}"
@@ -282,6 +285,17 @@ def _feature(name: str) -> tuple[str, str]:
     if name.startswith("wireFormat."):
         return "frames without sizes or a limit, which a stream cannot have", "remove it"
     return "another behaviour of the connector", "remove it"
+
+
+def _is_of_kind(kind: str, value: str) -> bool:
+    """Return True if the value of an option is of its kind."""
+    if kind == FLAG:
+        return as_flag(value) is not None
+    if kind == NUMBERS:
+        return _is_number(value)
+    if kind == HEART_BEAT:
+        return INTERVALS.fullmatch(value.strip()) is not None
+    return kind != DECIMAL or (MULTIPLIER.fullmatch(value.strip()) is not None and 1 <= float(value) <= 1000)
 
 
 def _spellings(known: dict[str, tuple[str, str | None]]) -> list[str]:

@@ -7,6 +7,8 @@ from typing import Final
 FLAG: Final = "true or false"
 NUMBERS: Final = "a whole number"
 TEXT: Final = "text"
+HEART_BEAT: Final = "two whole numbers, such as 5000,10000"
+DECIMAL: Final = "a number from 1 to 1000"
 
 # name → (kind of value, the only supported value or None)
 WIRE_FORMAT: Final[dict[str, tuple[str, str | None]]] = {
@@ -69,8 +71,8 @@ SOCKET: Final[dict[str, tuple[str, str | None]]] = {
     "writeCheckTime": (NUMBERS, None),
 }
 STOMP: Final[dict[str, tuple[str, str | None]]] = {
-    "defaultHeartBeat": (TEXT, None),
-    "hbGracePeriodMultiplier": (TEXT, None),
+    "defaultHeartBeat": (HEART_BEAT, None),
+    "hbGracePeriodMultiplier": (DECIMAL, None),
     "maxDataLength": (NUMBERS, None),
     "maxFrameSize": (NUMBERS, None),
 }
@@ -122,7 +124,7 @@ WITHOUT_EFFECT: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     **dict.fromkeys("initialDelayTime readCheckTime soTimeout writeCheckTime".split(), (("0",), SILENCE)),
     **dict.fromkeys("ignoreAllWireFormatInfo ignoreRemoteWireFormat".split(), (("false",), "both ends always agree")),
     **dict.fromkeys(
-        "wireFormat.includePlatformDetails wireFormat.platformDetails wireFormat.providerName "
+        "wireFormat.host wireFormat.includePlatformDetails wireFormat.platformDetails wireFormat.providerName "
         "wireFormat.providerVersion".split(),
         (("false",), OWN_IDENTITY),
     ),
