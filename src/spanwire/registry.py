@@ -118,6 +118,7 @@ TOML_READER: Final = "spanwire.service.config.toml:read_toml"
 BRIDGE_INTERPRETER: Final = "spanwire.service.config.interpretation.jms_bridges:BridgeInterpreter"
 NETWORK_INTERPRETER: Final = "spanwire.service.config.interpretation.network:NetworkInterpreter"
 READ_CONNECTOR: Final = "spanwire.service.config.interpretation.runtime_connector:read_connector"
+READ_LISTENER: Final = "spanwire.service.config.interpretation.runtime_connector:read_listener"
 
 # Loaded only by a broker with network connectors, links of other brokers, announcements, TLS, WebSocket connectors,
 # bridges or plug-ins.

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 from collections.abc import Iterator
 
 import pytest
 
-from tests.service.started import Started, StompClient, spanwire
+from spanwire.management.control_client import ControlClient
+from tests.service.started import TIMEOUT_S, Started, StompClient, spanwire
 
 
 class WithClosedConnector(Started):
@@ -281,3 +283,41 @@ def test_a_connector_that_does_not_start_with_the_broker_is_opened_by_an_operato
     assert told(broker, "connector", "stop", "later") == [closed[0].replace(":0 ", f":{port} ")]
     with pytest.raises(ConnectionRefusedError):
         StompClient(port)
+
+
+def rows(answer: object) -> list[dict[str, object]]:
+    assert isinstance(answer, list)
+    return answer
+
+
+def part(client: ControlClient, name: str) -> object:
+    """A part of the broker's status."""
+    status = client.ask("status")
+    assert isinstance(status, dict)
+    return status[name]
+
+
+def test_a_connector_that_is_added_takes_clients_until_it_is_removed(broker: Started) -> None:
+    client = ControlClient(broker.data)
+    (added,) = rows(client.ask("connector-add", uri="stomp://127.0.0.1:0", name="more"))
+    port = int(str(added["uri"]).rpartition(":")[2])
+    with StompClient(port):
+        shown = {row["name"]: row for row in rows(part(client, "connectors"))}
+        assert (shown["more"]["connections"], shown["more"]["started"]) == (1, True)
+    client.ask("connector-remove", connectors=["more"])
+    assert "more" not in {row["name"] for row in rows(part(client, "connectors"))}
+    with pytest.raises(OSError, match="refused"):
+        socket.create_connection(("127.0.0.1", port), TIMEOUT_S)
+
+
+def test_limits_of_a_running_broker_are_changed(broker: Started) -> None:
+    client = ControlClient(broker.data)
+    client.ask("limits", memory_limit_bytes=123_456_789, maximum_uncommitted=7)
+    statistics = part(client, "statistics")
+    assert isinstance(statistics, dict)
+    assert (statistics["memory_limit_bytes"], statistics["maximum_uncommitted"]) == (123_456_789, 7)
+    sends(broker, "LIMITED", "n:1")
+    client.ask("settings", destinations=["queue://LIMITED"], memory_limit_bytes=4_000_000)
+    limited = client.ask("destination", destination="queue://LIMITED")
+    assert isinstance(limited, dict)
+    assert limited["memory_limit_bytes"] == 4_000_000

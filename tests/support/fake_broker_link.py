@@ -44,7 +44,12 @@ def destination(name: str, pending: int = 0, enqueued: int = 0) -> dict[str, obj
     }  # fmt: skip
 
 
-DETAILS: Final[dict[str, object]] = {"statistics_enabled": False, "average_size_bytes": None, "groups": {}}
+DETAILS: Final[dict[str, object]] = {
+    "statistics_enabled": False,
+    "average_size_bytes": None,
+    "groups": {},
+    "producer_flow_control": True,
+}
 
 
 class FakeBrokerLink:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from spanwire.broker.admin.adjustments import Adjustments
 from spanwire.broker.admin.administration import Administration
 from spanwire.broker.admin.broker_overview import Overview
 from spanwire.broker.admin.operator_actions import OperatorActions
@@ -197,9 +198,9 @@ class BrokerAssembly:
             context, self.usage, self.access, self.router, self.flow, self.map, self.durables, self.connections,
             self.xa, self.scheduler, self._ids,
         )  # fmt: skip
+        self.adjustments = Adjustments(context, self.usage, self.map, self.connections, self.flow)
         self.overview = Overview(
-            context, self.map, self.connections, self.usage, self._limits, self.flow, self.xa, self.scheduler,
-            self._policies,
+            context, self.map, self.connections, self.usage, self.flow, self.xa, self.scheduler, self._policies,
         )  # fmt: skip
         self.timers = Timers(
             context, self.map, self.destinations, self.durables, self.consumer_registry, self.flow, self.scheduler,

@@ -266,8 +266,8 @@ class Broker:
             if state.repeats:
                 if self._router.is_repeated(state, message):
                     return self._router.answer_when_stored(state, token)
-                if state.forwards and not message.destination.is_queue:
-                    return self._router.send_over_link(state, message, token)
+                if state.forwards:
+                    return self._router.send_forwarded(state, message, token)
             return self._router.send(state, message, None, token)
         transaction = self.xa.gathering(state, transaction_id)
         if transaction.is_repeated or (state.repeats and self._router.is_repeated(state, message)):
@@ -346,9 +346,9 @@ class Broker:
         self._context.begin_request(now)
         self._consumer_registry.pull(subscription, timeout_ms)
 
-    def begin(self, state: ConnectionState, transaction_id: TransactionId) -> None:
+    def begin(self, state: ConnectionState, transaction_id: TransactionId, now: Time) -> None:
         """Open a local transaction."""
-        self._context.steps += 1
+        self._context.begin_request(now)
         complete(state)
         self.assembly.local_transactions.begin(state, transaction_id)
 

@@ -37,6 +37,10 @@ class AdministeredBroker(Protocol):
         """Measure the messages of a queue or topic, or no longer."""
         ...
 
+    def free_groups(self, destination: Destination, group: str | None, now: Time) -> int:
+        """Take message groups of a queue from their consumers."""
+        ...
+
     def reset_statistics(self, destination: Destination, now: Time) -> None:
         """Set the counters of a queue or topic to 0."""
         ...
@@ -76,7 +80,7 @@ class BrokerAdministration:
             ConfigurationError: a name is invalid
             JmsError: the broker refuses
         """
-        destinations = _destinations(arguments)
+        destinations = named_destinations(arguments)
         removed_views: list[View] = []
         for destination in destinations:
             self._broker.remove_destination(destination, self._clock.now())
@@ -95,7 +99,7 @@ class BrokerAdministration:
             JmsError: the broker refuses
         """
         views: list[View] = []
-        for destination in _destinations(arguments):
+        for destination in named_destinations(arguments):
             created = self._broker.create_destination(destination, self._clock.now())
             views.append({"destination": destination.qualified_name, "created": created})
         self._wake()
@@ -112,7 +116,7 @@ class BrokerAdministration:
         if not isinstance(enabled, bool):
             raise ConfigurationError("enabled is true or false")
         views: list[View] = []
-        for destination in _destinations(arguments):
+        for destination in named_destinations(arguments):
             self._broker.switch_statistics(destination, enabled, self._clock.now())
             views.append({"destination": destination.qualified_name, "statistics_enabled": enabled})
         return views
@@ -125,9 +129,29 @@ class BrokerAdministration:
             JmsError: there is no such destination
         """
         views: list[View] = []
-        for destination in _destinations(arguments):
+        for destination in named_destinations(arguments):
             self._broker.reset_statistics(destination, self._clock.now())
             views.append({"destination": destination.qualified_name})
+        return views
+
+    async def free_groups(self, arguments: Mapping[str, object]) -> list[View]:
+        """Take the message ``group`` of the queues ``destinations`` from its consumer, without a group all of them.
+
+        Returns:
+            ``destination`` and ``removed``, the number of groups, for each queue.
+
+        Raises:
+            ConfigurationError: an argument is invalid
+            JmsError: there is no such queue
+        """
+        group = arguments.get("group")
+        if group is not None and not isinstance(group, str):
+            raise ConfigurationError("group is a text")
+        views: list[View] = []
+        for destination in named_destinations(arguments):
+            removed = self._broker.free_groups(destination, group, self._clock.now())
+            views.append({"destination": destination.qualified_name, "removed": removed})
+        self._wake()
         return views
 
     async def disconnect(self, arguments: Mapping[str, object]) -> list[View]:
@@ -151,8 +175,8 @@ class BrokerAdministration:
         return [{"connection_id": connection_id} for connection_id in closed]
 
 
-def _destinations(arguments: Mapping[str, object]) -> list[Destination]:
-    """Return the named destinations. Raises `ConfigurationError`."""
+def named_destinations(arguments: Mapping[str, object]) -> list[Destination]:
+    """Return the ``destinations`` of a request. Raises `ConfigurationError`."""
     names = arguments.get("destinations")
     if not isinstance(names, list) or not 0 < len(names) <= MAX_NAMES:
         raise ConfigurationError(f"destinations is no list of 1 to {MAX_NAMES} names")

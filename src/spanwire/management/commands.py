@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from spanwire.broker.broker import Broker
 from spanwire.management.actions import BrokerActions, JobRemoval
+from spanwire.management.adjustments import BrokerAdjustments
 from spanwire.management.administration import BrokerAdministration
 from spanwire.management.browsing import QueueAges, QueueBrowsing, ReadStored
 from spanwire.management.control import Operation
@@ -30,6 +31,7 @@ def broker_operations(
     browsing = QueueBrowsing(broker, read_stored, viewers_see_bodies=viewers_see_bodies)
     queues = QueueOperations(broker.operations, clock, wake)
     administration = BrokerAdministration(broker.administration, clock, wake)
+    adjustments = BrokerAdjustments(broker.assembly.adjustments, clock, wake)
     actions = BrokerActions(broker.assembly.operator_actions, broker.administration, broker.formats, clock, wake)
     return {
         "ages": QueueAges(broker.overview, read_stored).ages,
@@ -46,6 +48,12 @@ def broker_operations(
         "delete": administration.delete,
         "statistics": administration.statistics,
         "reset-statistics": administration.reset_statistics,
+        "groups-remove": administration.free_groups,
+        "limits": adjustments.limits,
+        "settings": adjustments.settings,
+        "strategy-change": adjustments.strategy,
+        "reset-producer": adjustments.reset_producer,
+        "reset-consumer": adjustments.reset_consumer,
         "create-subscription": actions.create_subscription,
         "remove-subscription": administration.remove_subscription,
         "commit-branch": actions.commit_branch,

@@ -24,10 +24,11 @@ from spanwire.broker.admin.views import (
     ProducerView,
     SessionView,
 )
-from spanwire.broker.admin.work_views import BranchView, JobView
+from spanwire.broker.admin.work_views import BranchView, JobView, StrategyView
 from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.connections.xa_branch import Branch
 from spanwire.broker.dispatch.destination import BrokerDestination
+from spanwire.broker.dispatch.slow_consumer_strategy import SlowConsumerWatch
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.scheduler.schedule import Job
 from spanwire.broker.topic.durable_subscription import DurableSubscription
@@ -87,8 +88,8 @@ class OverviewSource(Protocol):
         """Return all connections by id."""
         ...
 
-    def connection_view(self, state: ConnectionState) -> ConnectionView:
-        """Return the view of a connection."""
+    def connection_view(self, state: ConnectionState, wall_ms: int) -> ConnectionView:
+        """Return the view of a connection at a time."""
         ...
 
     def consumers(self, state: ConnectionState) -> list[Subscription]:
@@ -125,6 +126,14 @@ class OverviewSource(Protocol):
 
     def branch_view(self, branch: Branch) -> BranchView:
         """Return the view of a prepared XA branch."""
+        ...
+
+    def strategies(self) -> list[SlowConsumerWatch]:
+        """Return the watches over slow consumers."""
+        ...
+
+    def strategy_view(self, watch: SlowConsumerWatch) -> StrategyView:
+        """Return the view of a strategy for slow consumers."""
         ...
 
     def destination_details(self, destination: BrokerDestination) -> DestinationDetails:
@@ -210,6 +219,7 @@ class BrokerView:
             "sessions": self.sessions,
             "jobs": self.jobs,
             "branches": self.branches,
+            "slow-consumer-strategies": self.strategies,
         }
 
     async def status(self) -> View:
@@ -294,6 +304,11 @@ class BrokerView:
         for branch in self._overview.branches():
             yield asdict(self._overview.branch_view(branch))
 
+    def strategies(self) -> Iterator[View]:
+        """Yield the strategies for slow consumers that destinations use or have used."""
+        for watch in self._overview.strategies():
+            yield asdict(self._overview.strategy_view(watch))
+
     def destinations(self) -> Iterator[View]:
         """Yield the counters of every destination, by name.
 
@@ -311,7 +326,7 @@ class BrokerView:
     def connections(self) -> Iterator[View]:
         """Yield every client connection, by id."""
         for state in self._overview.connections():
-            yield asdict(self._overview.connection_view(state))
+            yield asdict(self._overview.connection_view(state, self._clock.now().wall_ms))
 
     def consumers(self) -> Iterator[View]:
         """Yield the consumers, `MAX_CONSUMERS` at most, by connection and age."""
@@ -355,6 +370,8 @@ def connector_row(connector: ViewedConnector) -> View:
         "rebalances_clients": settings.rebalances_clients,
         "updates_on_remove": settings.updates_on_remove,
         "audits_producers": settings.audit_makers,
+        "cluster_filter": ",".join(settings.cluster_filter),
+        "auto_start": settings.auto_start,
         "discovery_uri": settings.discovery_uri,
         "certificate_expires_s": connector.certificate_expires_s,
     }

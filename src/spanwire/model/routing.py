@@ -71,6 +71,14 @@ class DestinationCounts:
         else:
             counts[name] = before + 1
 
+    def reset(self, name: str | None = None) -> None:
+        """Set the count of a destination to 0, without a ``name`` all counts."""
+        if name is None:
+            self.by_name.clear()
+            self.others = 0
+        elif name in self.by_name:
+            self.by_name[name] = 0
+
     def shrink(self, most: int) -> None:
         """Keep the ``most`` destinations with most messages; ``others`` counts those of the others from now on."""
         counts = self.by_name
@@ -106,6 +114,14 @@ class Refusals:
         self.excluded += other.excluded
         self.replay += other.replay
         self.rate += other.rate
+
+    def subtract(self, other: Refusals) -> None:
+        """Subtract the counts of ``other``."""
+        self.path -= other.path
+        self.ttl -= other.ttl
+        self.excluded -= other.excluded
+        self.replay -= other.replay
+        self.rate -= other.rate
 
     def by_reason(self) -> dict[str, int]:
         """Return the counts above zero by reason."""

@@ -7,13 +7,14 @@ import itertools
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from types import NoneType
 from typing import TYPE_CHECKING, Final, cast
 
 from spanwire import registry
 from spanwire.broker.broker import Broker
 from spanwire.management.control import Operation
 from spanwire.model.errors import ConfigurationError
-from spanwire.network.bridge.duplex_bridge import DuplexAcceptor
+from spanwire.network.bridge.duplex_bridge import AcceptedLink, DuplexAcceptor
 from spanwire.network.demand.bridge_settings import BridgeSettings
 from spanwire.network.demand.duplicate_suppression import NetworkRoutes
 from spanwire.network.reports.known_brokers import Peer, Row
@@ -25,8 +26,7 @@ from spanwire.transports.loop.turn import Turn
 
 if TYPE_CHECKING:  # loaded by name, because most brokers have no network connectors
     from spanwire.network.bridge.bridge_statistics import LinkCounts
-    from spanwire.network.bridge.duplex_bridge import AcceptedLink
-    from spanwire.network.connector.link import LinkView, NetworkConnectorSettings
+    from spanwire.network.connector.link import Link, LinkView, NetworkConnectorSettings
     from spanwire.network.connector.network_connector import NetworkConnector
     from spanwire.service.announcements import Announcements
     from spanwire.service.config.security.tls import Stores
@@ -195,6 +195,7 @@ class Networking:
             if connector.is_started or make is None:
                 continue
             started = connectors[index] = make(connector.settings)  # a connector can be started only once
+            started.stopped_ms = connector.stopped_ms
             self._connectors[connector.settings.bridge.name] = started
             await started.start(self._own)
         return [asdict(view) for connector in connectors for view in connector.views()]
@@ -262,6 +263,42 @@ class Networking:
             self._connectors.pop(connector.settings.bridge.name, None)
         return [{**asdict(view), "state": REMOVED} for connector in connectors for view in connector.views()]
 
+    async def reset_link(self, arguments: Mapping[str, object]) -> dict[str, object]:
+        """Set the counters of the link with a ``name`` and ``uri`` to 0, or those of a ``destination``.
+
+        ``direction`` is that of the destination's messages, else both are meant.
+
+        Raises:
+            ConfigurationError: there is no such link, or an argument is invalid
+        """
+        name, uri = arguments.get("name"), arguments.get("uri")
+        direction, destination = arguments.get("direction"), arguments.get("destination")
+        if direction not in (None, "outbound", "inbound") or not isinstance(destination, (str, NoneType)):
+            raise ConfigurationError("direction is outbound or inbound, and destination is a text")
+        link = self._link(name, uri)
+        if link is None or self._broker is None:
+            raise ConfigurationError(f"there is no link {str(name)[:100]} to {str(uri)[:200]}")
+        monotonic = self._broker.environment.now().monotonic
+        if destination is not None:
+            link.counts.reset(monotonic, direction if isinstance(direction, str) else None, destination)
+        elif isinstance(link, AcceptedLink):
+            link.reset(monotonic)
+        else:
+            link.reset()
+        return {"name": name, "uri": uri}
+
+    def _link(self, name: object, uri: object) -> Link | AcceptedLink | None:
+        """Return the link of a network connector, or one that a remote broker has opened."""
+        for connector in self._connectors.values():
+            if connector.settings.bridge.name == name:
+                for link in connector.links():
+                    if link.view().uri == uri:
+                        return link
+        for accepted in [] if self._acceptor is None else self._acceptor.links.values():
+            if (accepted.name, accepted.address) == (name, uri):
+                return accepted
+        return None
+
     def _named(self, arguments: Mapping[str, object]) -> list[NetworkConnector]:
         names = arguments.get("connectors")
         if not isinstance(names, list) or not 0 < len(names) <= MAX_NAMES:
@@ -282,6 +319,7 @@ class Networking:
             "network": self.network,
             "network-add": self.add_connector,
             "network-remove": self.remove_connectors,
+            "network-reset": self.reset_link,
             "network-start": self.start_connectors,
             "network-stop": self.stop_connectors,
         }
@@ -297,7 +335,11 @@ class Networking:
         """Return the settings of each connector, and of duplex connectors of others with a link here."""
         accepted = [] if self._acceptor is None else self._acceptor.bridges.values()
         here = [
-            {**connector_view(connector.settings), "durableDestinations": self._durable(connector.settings.bridge)}
+            {
+                **connector_view(connector.settings),
+                "durableDestinations": self._durable(connector.settings.bridge),
+                **_course(connector),
+            }
             for connector in self._connectors.values()
         ]
         return here + [accepted_settings_view(bridge) for bridge in accepted]
@@ -340,6 +382,18 @@ class Networking:
         for accepted in [] if self._acceptor is None else list(self._acceptor.links.values()):
             link = {"name": accepted.name, "uri": accepted.address, "remote": accepted.remote_name, "accepted": True}
             yield from _count_rows(link, accepted.counts, now)
+
+
+def _course(connector: NetworkConnector) -> dict[str, object]:
+    """Return the times of start and stop of a connector, and the failures of its links."""
+    failures = connector.failures()
+    return {
+        "started_ms": connector.started_ms,
+        "stopped_ms": connector.stopped_ms,
+        "attempts_failed": failures.attempts,
+        "local_failures": failures.local,
+        "remote_failures": failures.breaks + sum(view.failed for view in connector.views()),
+    }
 
 
 def _count_rows(link: dict[str, object], counts: LinkCounts, monotonic: float) -> Iterator[dict[str, object]]:

@@ -16,7 +16,7 @@ import os
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from spanwire import registry
 from spanwire.broker.assembly import BrokerSettings
@@ -64,6 +64,12 @@ from spanwire.transports.loop.polling import Polling
 from spanwire.transports.loop.turn import Turn
 from spanwire.transports.vm import VmConnector
 
+if TYPE_CHECKING:
+    from spanwire.service.config.security.tls import Stores
+    from spanwire.transports.base import ConnectorSettings
+
+    ReadListener = Callable[[Mapping[str, str], Stores | None], ConnectorSettings]
+
 logger = logging.getLogger(__name__)
 
 IN_PROCESS_PROTOCOL: Final = "openwire"  # the protocol of vm: clients
@@ -104,7 +110,7 @@ class BrokerService:
         self.directory: Final = directory
         self.environment: Final = environment if environment is not None else RealEnvironment()
         self.failure: StoreError | None = None
-        admission = Admission()
+        admission = self._admission = Admission()
         self.connectors: Final = [TransportConnector(settings, admission) for settings in configuration.connectors]
         self.in_process: Final = VmConnector(configuration.broker_name, admission)
         self._allow_anonymous: Final = allow_anonymous
@@ -274,6 +280,12 @@ class BrokerService:
             connector.stop()
             raise
 
+    def _make_connector(self, uri: str, name: str | None) -> TransportConnector:
+        """Return a closed connector that an operator adds. Raises `ConfigurationError`."""
+        read = cast("ReadListener", registry.load(registry.READ_LISTENER))
+        attributes = {"uri": uri} if name is None else {"uri": uri, "name": name}
+        return TransportConnector(read(attributes, self.configuration.stores), self._admission)
+
     def _opening(self) -> list[TransportConnector]:
         """Return the connectors that are open, or open with the broker."""
         return [one for one in self.connectors if one.settings.auto_start or one.is_started]
@@ -409,7 +421,9 @@ class BrokerService:
             "web-keys": lambda: web_keys(self.configuration),
             "stop": self.request_stop,
         }
-        connectors = ConnectorOperations(self.connectors, self._start_connector, self._networking.withdraw)
+        connectors = ConnectorOperations(
+            self.connectors, self._start_connector, self._networking.withdraw, self._make_connector
+        )
         handles = Handles(broker.administration, clock, lambda: self._security.is_open, realm=realm)
         operations: dict[str, Operation] = {
             **broker_operations(
@@ -420,6 +434,9 @@ class BrokerService:
             "changes": DestinationFeed(broker.overview.destination_changes, clock).changes,
             "connector-start": connectors.start,
             "connector-stop": connectors.stop,
+            "connector-add": connectors.add,
+            "connector-remove": connectors.remove,
+            "connector-reset": connectors.reset,
             **self._networking.operations(),
             **{f"bridge-{one}": partial(self._bridge_command, one) for one in ("pause", "resume", "restart")},
             "reload": self.reload,

@@ -349,7 +349,7 @@ class Peer:
         return TransactionId(self.connection_id, number)
 
     def begins(self, number: int) -> None:
-        self.stage.broker.begin(self.state, self.transaction_id(number))
+        self.stage.broker.begin(self.state, self.transaction_id(number), self.stage.now)
 
     def commits(self, number: int) -> int:
         token = self.new_token()

@@ -370,7 +370,7 @@ def test_the_transactions_of_a_connection_are_limited_and_its_own() -> None:
         peer.begins(1_001)
     neighbour.begins(1)
     with pytest.raises(AuthorizationError):
-        stage.broker.begin(neighbour.state, peer.transaction_id(1))
+        stage.broker.begin(neighbour.state, peer.transaction_id(1), stage.now)
     with pytest.raises(TransactionError, match="has not been started"):
         stage.broker.rollback(neighbour.state, TransactionId(peer.connection_id, 1), stage.now)
     peer.rolls_back(1)

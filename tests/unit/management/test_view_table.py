@@ -16,7 +16,7 @@ from spanwire.broker.admin.views import (
     ProducerView,
     SessionView,
 )
-from spanwire.broker.admin.work_views import BranchView, JobView
+from spanwire.broker.admin.work_views import BranchView, JobView, StrategyView
 from spanwire.management.tables.attributes import ViewTable
 from spanwire.management.tables.view_table import (
     BROKER,
@@ -35,7 +35,7 @@ from spanwire.management.tables.view_table import (
     rows_of,
     with_averages,
 )
-from spanwire.management.tables.work_tables import BRANCHES, JOBS
+from spanwire.management.tables.work_tables import BRANCHES, JOBS, STRATEGIES
 from spanwire.management.views import connector_row
 from spanwire.network.connector.link import LinkView
 from spanwire.network.demand.bridge_settings import BridgeSettings
@@ -67,6 +67,7 @@ class Connector:
         (SESSIONS, SessionView),
         (JOBS, JobView),
         (BRANCHES, BranchView),
+        (STRATEGIES, StrategyView),
     ],
 )
 def test_the_table_has_every_field_of_a_view(view: ViewTable, model: type) -> None:
@@ -85,7 +86,8 @@ def test_the_table_has_every_detail_of_a_destination(view: ViewTable) -> None:
 def test_the_table_has_what_connectors_show() -> None:
     assert {attribute.name for attribute in CONNECTORS.attributes} == connector_row(Connector()).keys()
     shown = {attribute.name for attribute in NETWORK_CONNECTORS.attributes}
-    assert shown <= bridge_view(BridgeSettings("to-b")).keys() | {"uri", "autoStart"}
+    course = {"started_ms", "stopped_ms", "attempts_failed", "local_failures", "remote_failures"}
+    assert shown <= bridge_view(BridgeSettings("to-b")).keys() | {"uri", "autoStart"} | course
 
 
 def test_a_share_of_no_limit_is_no_share() -> None:

@@ -20,11 +20,12 @@ from spanwire.broker.admin.views import (
     ProducerView,
     SessionView,
 )
-from spanwire.broker.admin.work_views import BranchView, JobView
+from spanwire.broker.admin.work_views import BranchView, JobView, StrategyView
 from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.connections.xa_branch import Branch
 from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
+from spanwire.broker.dispatch.slow_consumer_strategy import SlowConsumerWatch
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.scheduler.schedule import Job
@@ -80,7 +81,7 @@ class Things:
     def connections(self) -> list[ConnectionState]:
         return [cast(ConnectionState, "ID:c"), cast(ConnectionState, "ID:d")]
 
-    def connection_view(self, state: ConnectionState) -> ConnectionView:
+    def connection_view(self, state: ConnectionState, wall_ms: int) -> ConnectionView:
         self.made += 1
         return ConnectionView(str(state), "client", "user", "tcp://127.0.0.1:5", "stomp", 1, 1, slow=False)
 
@@ -113,11 +114,17 @@ class Things:
     def branch_view(self, branch: Branch) -> BranchView:
         raise NotImplementedError
 
+    def strategies(self) -> list[SlowConsumerWatch]:
+        return []
+
+    def strategy_view(self, watch: SlowConsumerWatch) -> StrategyView:
+        raise NotImplementedError
+
     def destination_details(self, destination: BrokerDestination) -> DestinationDetails:
         return destination_details(destination)
 
     def totals(self, with_destinations: bool = True) -> Totals:
-        return Totals(self.destinations() if with_destinations else [], [])
+        return Totals(self.destinations() if with_destinations else [], [], [])
 
     def statistics_of(self, totals: Totals) -> BrokerStatistics:
         return BrokerStatistics(

@@ -58,6 +58,9 @@ def test_attempts_that_take_long_to_fail_count_as_failures_in_a_row(caplog: pyte
         asyncio.run(live(link))
     assert link.view().state == "given up"
     assert link.view().reason == "connection refused"
+    assert (link.view().attempts, link.view().breaks, link.view().local_failures) == (3, 0, 0)
+    link.reset()
+    assert link.view().attempts == 0
     lines = [
         record.getMessage().partition(f":{port}: ")[2] for record in caplog.records if "link" in record.getMessage()
     ]

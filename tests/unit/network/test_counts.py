@@ -58,6 +58,29 @@ def test_both_ends_of_a_duplex_link_count_by_destination() -> None:
     far = b.acceptor.links["twin@A"].counts
     assert far.rows() == [("outbound", "queue://BACK", 1), ("inbound", Q, 2), ("inbound", T, 1)]
     assert far.began > 0
+    far.reset(far.began + 9, "inbound", T)
+    assert (far.rows()[2], far.began < network.now.monotonic + 9) == (("inbound", T, 0), True)
+
+
+def test_counters_of_an_accepted_link_begin_anew_at_a_reset() -> None:
+    network = Network()
+    a, b = network.site("A"), network.site("B")
+    network.link(a, b, BridgeSettings(name="twin", duplex=True))
+    b.client().consumes(Q)
+    network.settles()
+    a.client().sends(Q, "1")
+    network.settles()
+    accepted = b.acceptor.links["twin@A"]
+    view = accepted_view(accepted, network.now.monotonic)
+    assert (view.received, view.remote_id, view.breaks) == (1, a.broker.broker_id, 0)
+    assert view.started_ms == network.now.wall_ms
+    accepted.reset(network.now.monotonic)
+    assert accepted_view(accepted, network.now.monotonic).received == 0
+    assert accepted.counts.rows() == []
+    a.client().sends(Q, "2")
+    a.client().sends(Q, "3")
+    network.settles()
+    assert accepted_view(accepted, network.now.monotonic).received == 2
 
 
 def test_counts_by_destination_are_bounded() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from spanwire.model.destination import parse_destination
 from spanwire.model.errors import ConfigurationError
-from spanwire.network.bridge.bridge_statistics import LinkCounts
+from spanwire.network.bridge.bridge_statistics import LinkCounts, LinkFailures
 from spanwire.network.connector.link import NetworkConnectorSettings
 from spanwire.network.connector.network_connector import NetworkConnector
 from spanwire.service.networking import MAX_CONNECTORS, Networking
@@ -20,12 +20,31 @@ from tests.support.dialogue.broker_dialogue import Stage
 URI = "static:(tcp://b:61616)"
 
 
+class Counted:
+    """Duck-typed to `Link`."""
+
+    def __init__(self) -> None:
+        self.counts = LinkCounts()
+        self.counts.inbound.count(parse_destination("queue://Q"))
+        self.counts.outbound.count(parse_destination("queue://Q"))
+        self.resets = 0
+
+    def view(self) -> SimpleNamespace:
+        return SimpleNamespace(uri="tcp://b:61616")
+
+    def reset(self) -> None:
+        self.resets += 1
+
+
 class Connector:
-    """Duck-typed to `NetworkConnector`; has no link."""
+    """Duck-typed to `NetworkConnector`; its views are empty."""
 
     def __init__(self, settings: object) -> None:
         self.settings = settings
         self.is_ended = False
+        self.is_started = True
+        self.started_ms = self.stopped_ms = 0
+        self.link = Counted()
 
     async def start(self, own: object) -> None:
         if "refused" in str(self.settings):
@@ -36,6 +55,14 @@ class Connector:
 
     def views(self) -> list[object]:
         return []
+
+    def failures(self) -> LinkFailures:
+        failures = LinkFailures()
+        failures.attempts, failures.breaks, failures.local = 3, 2, 1
+        return failures
+
+    def links(self) -> list[Counted]:
+        return [self.link]
 
     def counts(self) -> list[tuple[object, LinkCounts]]:
         counts = LinkCounts()
@@ -121,3 +148,42 @@ def test_an_added_connector_makes_room_for_one_of_the_file() -> None:
     asyncio.run(started.replace((), (configured,)))
     assert cast(Connector, former).is_ended
     assert names(started) == ["link"]
+
+
+def test_the_settings_of_a_connector_have_its_course() -> None:
+    started = networking()
+    added(started)
+    (view,) = started.settings_views()
+    assert {key: view[key] for key in ("started_ms", "attempts_failed", "local_failures", "remote_failures")} == {
+        "started_ms": 0, "attempts_failed": 3, "local_failures": 1, "remote_failures": 2,
+    }  # fmt: skip
+
+
+def test_counters_of_a_link_are_reset_all_or_those_of_a_destination() -> None:
+    started = networking()
+    started._broker = Stage().broker
+    added(started)
+    link = cast(Connector, started._connectors["NC"]).link
+    one = {"name": "NC", "uri": "tcp://b:61616", "direction": "inbound", "destination": "queue://Q"}
+    asyncio.run(started.reset_link(one))
+    assert link.counts.rows() == [("outbound", "queue://Q", 1), ("inbound", "queue://Q", 0)]
+    assert link.resets == 0
+    asyncio.run(started.reset_link({"name": "NC", "uri": "tcp://b:61616"}))
+    assert link.resets == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"name": "NC", "uri": "tcp://c:1"},
+        {"name": "other", "uri": "tcp://b:61616"},
+        {"name": "NC", "uri": "tcp://b:61616", "direction": "up"},
+        {"name": "NC", "uri": "tcp://b:61616", "destination": 1},
+    ],
+)
+def test_a_reset_of_no_link_is_refused(arguments: dict[str, object]) -> None:
+    started = networking()
+    started._broker = Stage().broker
+    added(started)
+    with pytest.raises(ConfigurationError):
+        asyncio.run(started.reset_link(arguments))

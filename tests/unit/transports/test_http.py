@@ -451,7 +451,7 @@ def test_an_operator_who_stops_a_connector_ends_its_sessions_and_their_messages_
     assert stage.tunnel.session_count == 1
 
     async def stop() -> None:
-        operations = ConnectorOperations([connector], cast("Any", None), cast("Any", None))
+        operations = ConnectorOperations([connector], cast("Any", None), cast("Any", None), cast("Any", None))
         await operations.stop({"connectors": ["http"]})
 
     asyncio.run(stop())

@@ -169,7 +169,8 @@ def test_s20_the_commands_of_operations_are_a_closed_list() -> None:
         "network-stop", "bridge-pause", "bridge-resume", "bridge-restart", "log-level", "create", "statistics",
         "reset-statistics", "move", "copy", "send", "create-subscription", "commit-branch", "roll-back-branch",
         "end-consumer", "task-cancel", "job-remove", "jobs-remove", "connector-start", "connector-stop", "network-add",
-        "network-remove",
+        "network-remove", "network-reset", "connector-add", "connector-remove", "connector-reset", "limits", "settings",
+        "strategy-change", "reset-producer", "reset-consumer", "groups-remove",
     }  # fmt: skip
     client = client_of(FakeBrokerLink())
     for command in ("stop", "reload", "login", "exec", "purge/../stop"):

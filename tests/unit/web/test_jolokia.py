@@ -10,7 +10,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from spanwire.management.tables.operation_table import READING
-from spanwire.web.jolokia.executions import ANSWERS, DATE, EXECUTABLE
+from spanwire.web.jolokia.executions import DATE
+from spanwire.web.jolokia.operations import ANSWERS, EXECUTABLE
 from spanwire.web.jolokia.protocol import MAX_REQUESTS, split_path
 from spanwire.web.routes import application
 from tests.support.fake_broker_link import LINK, SUMMARY, FakeBrokerLink, destination
@@ -72,6 +73,16 @@ def peopled() -> FakeBrokerLink:
         "job_id": "ID:j:1", "due_ms": 0, "cron": "", "delay_ms": 5, "period_ms": 0, "repeat": 0,
     }  # fmt: skip
     link.answers["jobs"] = [job, {**job, "job_id": "ID:j:2", "due_ms": 9_000, "cron": "* * * * *"}]
+    link.answers["link-destinations"] = [
+        {"name": "to-billing", "uri": "tcp://billing:61616", "accepted": False, "direction": "outbound",
+         "destination": "queue://A", "messages": 7, "rate": 0.5}
+    ]  # fmt: skip
+    link.answers["slow-consumer-strategies"] = [
+        {"name": "queue://A", "max_slow_count": -1, "max_slow_ms": 30_000, "check_period_ms": 30_000,
+         "max_since_ack_ms": None, "ignores_idle": True, "ignores_network": True,
+         "slow": [{"consumer_id": "ID:c:1:1", "slow_count": 2, "mark_count": 1},
+                  {"consumer_id": "ID:gone", "slow_count": 1, "mark_count": 0}]}
+    ]  # fmt: skip
     link.answers["summary"] = {
         **SUMMARY,
         "network_connectors": [LINK, {**LINK, "name": "from-depot", "uri": "tcp://h:9", "accepted": True}],
@@ -114,6 +125,7 @@ def test_every_kind_of_object_has_activemqs_name() -> None:
         "service=JobScheduler,name=JMS",
         "service=Health",
         "service=PersistenceAdapter,instanceName=KahaDB[/d]",
+        "service=SlowConsumerStrategy,instanceName=queue_//A",
     ]
 
 
@@ -125,6 +137,9 @@ BRANCH = f"{BROKER},transactionType=RecoveredXaTransaction,xid=XID_1"
 SCHEDULER = f"{BROKER},service=JobScheduler,name=JMS"
 BILLING = f"{BROKER},connector=networkConnectors,networkConnectorName=to-billing"
 CONNECTOR = f"{BROKER},connector=clientConnectors,connectorName=openwire"
+A_LINK = f"{BILLING},networkBridge=tcp_//billing_61616"
+A_PRODUCER = f"{QUEUE},endpoint=Producer,clientId=c,producerId=ID_c_1_1"
+STRATEGY = f"{BROKER},service=SlowConsumerStrategy,instanceName=queue_//A"
 JMS = f"{BROKER},connector=jmsConnectors,jmsConnectors=j"
 
 
@@ -199,6 +214,24 @@ SOON, LATER = (time.strftime(DATE, time.localtime(seconds)) for seconds in (9, 9
         (SCHEDULER, "removeAllJobsAtScheduledTime", [SOON], "jobs-remove", {"from_ms": 9_000, "to_ms": 9_999}),
         (BROKER, "addNetworkConnector", ["static:(tcp://h:1)"], "network-add", {"uri": "static:(tcp://h:1)"}),
         (BROKER, "removeNetworkConnector", ["NC"], "network-remove", {"connectors": ["NC"]}),
+        (BROKER, "addConnector", ["stomp://h:1"], "connector-add", {"uri": "stomp://h:1"}),
+        (BROKER, "removeConnector", ["stomp"], "connector-remove", {"connectors": ["stomp"]}),
+        (CONNECTOR, "resetStatistics", [], "connector-reset", {"connectors": ["openwire"]}),
+        (A_CONSUMER, "resetStatistics", [], "reset-consumer", {"consumer_id": "ID:c:1:1"}),
+        (SUBSCRIBED, "resetStatistics", [], "reset-consumer", {"consumer_id": "ID:c:1:2"}),
+        (A_PRODUCER, "resetStatistics", [], "reset-producer", {"producer_id": "ID:c:1:1"}),
+        (A_PRODUCER, "resetFlowControlStats", [], "reset-producer", {"producer_id": "ID:c:1:1", "only_waits": True}),
+        (A_LINK, "resetStats", [], "network-reset", {"name": "to-billing", "uri": "tcp://billing:61616"}),
+        (
+            f"{A_LINK},direction=outbound,destinationType=Queue,destinationName=A",
+            "resetStats",
+            [],
+            "network-reset",
+            {"name": "to-billing", "uri": "tcp://billing:61616", "direction": "outbound", "destination": "queue://A"},
+        ),
+        (STRATEGY, "abortConsumer", [A_CONSUMER], "end-consumer", {"consumer_id": "ID:c:1:1"}),
+        (STRATEGY, "abortConsumer", [{"objectName": A_CONSUMER}], "end-consumer", {"consumer_id": "ID:c:1:1"}),
+        (STRATEGY, "abortConnection", [A_CONSUMER], "disconnect", {"client": "ID:c"}),
     ],
 )
 def test_other_objects_have_activemqs_operations(
@@ -220,6 +253,13 @@ def test_other_objects_have_activemqs_operations(
         (QUEUE, "doesCursorHaveMessagesBuffered", [], True),
         (QUEUE, "doesCursorHaveSpace", [], True),
         (AWAY, "cursorSize", [], 9),
+        (AWAY, "doesCursorHaveSpace", [], True),
+        (A_CONSUMER, "isMatchingQueue", ["A"], True),
+        (A_CONSUMER, "isMatchingQueue", ["B"], False),
+        (A_CONSUMER, "isMatchingTopic", ["A"], False),
+        (SUBSCRIBED, "isMatchingTopic", ["T"], True),
+        (BROKER, "getTransportConnectorByType", ["tcp"], "tcp://127.0.0.1:61616"),
+        (BROKER, "getTransportConnectorByType", ["stomp"], None),
         (f"{BROKER},service=Health", "healthStatus", [], "Good"),
         (f"{BROKER},service=Health", "healthList", [], []),
     ],
@@ -279,6 +319,177 @@ def test_listed_attributes_are_written_and_answered_with_their_value_before() ->
     assert posted({**measure, "value": "yes"}, OTTO, link)["status"] == 400
     given = next(arguments for command, arguments in link.asked if command == "statistics")
     assert (given["destinations"], given["enabled"]) == (["queue://A"], True)
+
+
+@pytest.mark.parametrize(
+    ("mbean", "attribute", "value", "command", "passed"),
+    [
+        (BROKER, "MemoryLimit", 5_000, "limits", {"memory_limit_bytes": 5_000}),
+        (BROKER, "StoreLimit", 0, "limits", {"store_limit_bytes": 0}),
+        (BROKER, "TempLimit", "7", "limits", {"temporary_limit_bytes": 7}),
+        (BROKER, "MaxUncommittedCount", 9, "limits", {"maximum_uncommitted": 9}),
+        (QUEUE, "MemoryLimit", 5, "settings", {"destinations": ["queue://A"], "memory_limit_bytes": 5}),
+        (QUEUE, "ProducerFlowControl", False, "settings",
+         {"destinations": ["queue://A"], "producer_flow_control": False}),
+        (STRATEGY, "MaxSlowCount", -1, "strategy-change", {"name": "queue://A", "max_slow_count": -1}),
+        (STRATEGY, "IgnoreNetworkConsumers", False, "strategy-change",
+         {"name": "queue://A", "ignores_network": False}),
+    ],
+)  # fmt: skip
+def test_limits_are_written_by_an_administrator(
+    mbean: str, attribute: str, value: object, command: str, passed: dict[str, object]
+) -> None:
+    link = peopled()
+    link.answers["summary"] = {**as_object(link.answers["summary"]), "maximum_uncommitted": 1}
+    request = {"type": "write", "mbean": mbean, "attribute": attribute, "value": value}
+    assert posted(request, OTTO, link)["status"] == 403
+    assert posted({**request, "value": "much"}, ANNA, link)["status"] == 400
+    assert link.count(command) == 0
+    assert posted(request, ANNA, link)["status"] == 200
+    given = next(arguments for asked, arguments in link.asked if asked == command)
+    assert {name: one for name, one in given.items() if name != "handle"} == passed
+
+
+def as_object(value: object) -> dict[str, object]:
+    assert isinstance(value, dict)
+    return value
+
+
+def test_a_strategy_lists_slow_consumers_that_are_there() -> None:
+    value = posted({"type": "read", "mbean": STRATEGY}, VERA, peopled())["value"]
+    assert value == {
+        "MaxSlowCount": -1, "MaxSlowDuration": 30_000, "CheckPeriod": 30_000, "IgnoreIdleConsumers": True,
+        "IgnoreNetworkConsumers": True,
+        "SlowConsumers": [{"Consumer": {"objectName": A_CONSUMER}, "SlowCount": 2, "MarkCount": 1}],
+    }  # fmt: skip
+
+
+def test_a_consumer_that_is_not_there_is_not_aborted() -> None:
+    link = peopled()
+    request = {"type": "exec", "mbean": STRATEGY, "operation": "abortConsumer", "arguments": [f"{A_CONSUMER}9"]}
+    assert posted(request, ANNA, link)["status"] == 400
+    assert link.count("end-consumer") == 0
+
+
+def test_a_subscription_without_a_subscriber_has_no_counters_to_reset() -> None:
+    link = peopled()
+    request = {"type": "exec", "mbean": AWAY, "operation": "resetStatistics"}
+    assert posted(request, ANNA, link)["status"] == 500
+    assert link.count("reset-consumer") == 0
+
+
+def browsed(operation: str, *arguments: object) -> tuple[object, dict[str, object]]:
+    link = FakeBrokerLink()
+    link.answers["browse"] = {
+        "messages": [
+            {"message_id": "ID:m:1", "kind": "TextMessage", "destination": "queue://A", "persistent": True,
+             "priority": 4, "timestamp_ms": 1_793_000_000_123, "redelivery_count": 1, "body": "x",
+             "properties": {"a": "b", "n": 7, "t": True, "d": 0.5}, "broker_path": ["ID:1", "ID:2"]},
+            {"message_id": "ID:m:2", "kind": "BytesMessage", "destination": "queue://A", "persistent": False,
+             "priority": 4, "timestamp_ms": 1 << 62, "redelivery_count": 0, "body": {"base64": "/wE="}},
+        ]
+    }  # fmt: skip
+    mbean = BROKER if operation == "browseQueue" else QUEUE
+    request = {"type": "exec", "mbean": mbean, "operation": operation, "arguments": list(arguments)}
+    assert posted(request, VERA, link)["status"] == 403
+    value = posted(request, OTTO, link)["value"]
+    given = link.asked[-1][1]
+    return value, {name: one for name, one in given.items() if name not in ("handle", "limit")}
+
+
+def test_messages_have_the_names_of_activemqs_composite_data() -> None:
+    value, given = browsed("browse")
+    assert given == {"destination": "queue://A"}
+    assert isinstance(value, list)
+    first, second = value
+    assert first["JMSTimestamp"] == "2026-10-26T07:33:20Z"
+    assert (first["JMSMessageID"], first["JMSDeliveryMode"], first["JMSRedelivered"]) == ("ID:m:1", "PERSISTENT", True)
+    assert (first["Text"], first["BrokerPath"]) == ("x", "ID:1, ID:2")
+    assert first["StringProperties"] == {"a": {"key": "a", "value": "b"}}
+    assert first["LongProperties"] == {"n": {"key": "n", "value": 7}}
+    assert (list(first["BooleanProperties"]), list(first["DoubleProperties"])) == (["t"], ["d"])
+    assert (second["JMSDeliveryMode"], second["BodyLength"], second["BodyPreview"]) == ("NON-PERSISTENT", 2, [-1, 1])
+    assert second["JMSTimestamp"] == str(1 << 62)
+
+
+@pytest.mark.parametrize(
+    ("operation", "arguments", "given"),
+    [
+        ("browse", ["a = 1"], {"destination": "queue://A", "selector": "a = 1"}),
+        ("browseMessages", [], {"destination": "queue://A"}),
+        ("browseAsTable", ["a = 1"], {"destination": "queue://A", "selector": "a = 1"}),
+        ("getMessage", ["ID:'m"], {"destination": "queue://A", "selector": "JMSMessageID = 'ID:''m'"}),
+        ("browseQueue", ["B"], {"destination": "queue://B"}),
+    ],
+)
+def test_a_queue_is_browsed_in_activemqs_ways(
+    operation: str, arguments: list[object], given: dict[str, object]
+) -> None:
+    value, passed = browsed(operation, *arguments)
+    assert passed == given
+    assert isinstance(value, dict if operation == "getMessage" else list)
+
+
+def test_a_text_is_sent_with_headers() -> None:
+    link = FakeBrokerLink()
+    headers = {"JMSPriority": 7, "timeToLive": "500", "JMSDeliveryMode": 1, "JMSXGroupID": "g", "own": True}
+    request = {"type": "exec", "mbean": QUEUE, "operation": "sendTextMessage", "arguments": [headers, "x"]}
+    assert posted(request, OTTO, link)["status"] == 200
+    given = link.asked[-1][1]
+    assert {name: given[name] for name in given if name != "handle"} == {
+        "destination": "queue://A", "body": "x", "priority": 7, "lifetime_ms": 500, "persistent": False, "group": "g",
+        "properties": {"own": True},
+    }  # fmt: skip
+    assert posted({**request, "arguments": ["no object", "x"]}, OTTO, link)["status"] == 400
+
+
+def queried(filter_: object, page: object = 1, size: object = 10, operation: str = "queryQueues") -> dict[str, object]:
+    link = FakeBrokerLink()
+    names = ("queue://C.EMPTY", "queue://B.FULL", "queue://A.FULL", "topic://T", "topic://ActiveMQ.Advisory.X")
+    link.answers["destinations"] = [
+        destination(name, pending=index if "FULL" in name else 0) for index, name in enumerate(names, 1)
+    ]
+    text = filter_ if isinstance(filter_, str) else json.dumps(filter_)
+    request = {"type": "exec", "mbean": BROKER, "operation": operation, "arguments": [text, page, size]}
+    answer = posted(request, VERA, link)
+    return json.loads(str(answer["value"])) if answer["status"] == 200 else answer
+
+
+@pytest.mark.parametrize(
+    ("filter_", "names"),
+    [
+        ("", ["A.FULL", "B.FULL", "C.EMPTY"]),
+        ({"name": "FULL"}, ["A.FULL", "B.FULL"]),
+        ({"filter": "nonEmpty", "sortColumn": "queueSize", "sortOrder": "desc"}, ["A.FULL", "B.FULL"]),
+        ({"filter": "nonEmpty", "sortColumn": "queueSize"}, ["B.FULL", "A.FULL"]),
+        ({"filter": "empty"}, ["C.EMPTY"]),
+        ({"filter": "noConsumer"}, []),
+    ],
+)
+def test_queues_are_queried_with_a_filter(filter_: object, names: list[str]) -> None:
+    found = queried(filter_)
+    rows = found["data"]
+    assert isinstance(rows, dict)
+    assert [row["name"] for row in rows.values()] == names
+    assert found["count"] == len(names)
+
+
+def test_a_query_has_pages_and_small_first_letters() -> None:
+    found = queried({}, 2, 2)
+    rows = found["data"]
+    assert isinstance(rows, dict)
+    assert list(rows) == [f"{BROKER},destinationType=Queue,destinationName=C.EMPTY"]
+    assert (found["count"], next(iter(rows.values()))["queueSize"]) == (3, 0)
+    topics = queried({"filter": "nonAdvisory"}, operation="queryTopics")["data"]
+    assert isinstance(topics, dict)
+    assert [row["name"] for row in topics.values()] == ["T"]
+
+
+@pytest.mark.parametrize(
+    ("filter_", "page", "size"), [("[", 1, 1), ("[1]", 1, 1), ({"filter": "odd"}, 1, 1), ("", 0, 1), ("", 1, "many")]
+)
+def test_s24_a_wrong_query_is_refused(filter_: object, page: object, size: object) -> None:
+    assert queried(filter_, page, size)["status"] == 400
 
 
 def test_a_link_shows_its_messages_by_destination() -> None:
@@ -341,16 +552,16 @@ def test_the_order_of_a_names_properties_has_no_meaning() -> None:
     [
         ("org.apache.activemq:type=Broker,brokerName=*", 1),
         ("org.apache.activemq:type=Broker,brokerName=*,destinationType=Queue,destinationName=*", 1),
-        ("org.apache.activemq:type=Broker,*", 20),
+        ("org.apache.activemq:type=Broker,*", 21),
         ("org.apache.*:type=Broker,brokerName=orders,destinationType=*,destinationName=?", 2),
         ("java.lang:type=Memory", 0),
-        ("*:*", 20),
+        ("*:*", 21),
         ("*:connector=clientConnectors,connectionViewType=*,*", 3),
         ("*:*,endpoint=Consumer", 3),
         ("*:*,endpoint=Producer", 1),
         ("*:*,endpoint=dynamicProducer", 1),
         ("*:*,networkBridge=*", 2),
-        ("*:*,service=*", 3),
+        ("*:*,service=*", 4),
     ],
 )
 def test_a_search_finds_beans_by_pattern(pattern: str, found: int) -> None:
@@ -448,11 +659,11 @@ def test_s19_an_operation_needs_its_role() -> None:
     [
         {"type": "exec", "mbean": QUEUE, "operation": "addConnector(java.lang.String)", "arguments": ["vm://x"]},
         {"type": "exec", "mbean": BROKER, "operation": "purge"},
-        {"type": "exec", "mbean": BROKER, "operation": "addConnector", "arguments": ["tcp://0.0.0.0:1"]},
+        {"type": "exec", "mbean": BROKER, "operation": "terminateJVM", "arguments": [0]},
         {"type": "exec", "mbean": QUEUE, "operation": "__class__"},
         {"type": "exec", "mbean": QUEUE},
         {"type": "exec", "mbean": "java.lang:type=Runtime", "operation": "exec", "arguments": ["id"]},
-        {"type": "write", "mbean": QUEUE, "attribute": "MemoryLimit", "value": 1},
+        {"type": "write", "mbean": QUEUE, "attribute": "MemoryLimit", "value": "much"},
         {"type": "write", "mbean": QUEUE, "attribute": "Name", "value": "B"},
         {"type": "write", "mbean": BROKER, "attribute": {"a": 1}, "value": "B"},
         {"type": "write", "mbean": LOGGING, "attribute": "RootLogLevel", "value": {"a": 1}},
@@ -461,7 +672,7 @@ def test_s19_an_operation_needs_its_role() -> None:
         {"type": "read", "mbean": 1},
         {"type": "read", "mbean": QUEUE, "attribute": {"a": 1}},
         {"type": "search", "mbean": "*" * 50},
-        {"type": "exec", "mbean": QUEUE, "operation": "purge", "arguments": [1]},
+        {"type": "exec", "mbean": QUEUE, "operation": "purge", "arguments": [1, 2]},
         {"type": "exec", "mbean": QUEUE, "operation": "removeMessage", "arguments": [{"a": 1}]},
         {"type": "exec", "mbean": QUEUE, "operation": "removeMatchingMessages", "arguments": ["n = 1", "many"]},
         {"type": "exec", "mbean": QUEUE, "operation": "addQueue", "arguments": ["B"]},

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.broker.admin.destination_details import statistics_of, switch_statistics
+from spanwire.broker.admin.destination_details import forget_bridged, statistics_of, switch_statistics
 from spanwire.broker.connection_cleanup import ConnectionCleanup
 from spanwire.broker.connections.connections import Connections
 from spanwire.broker.destinations.destination_map import DestinationMap
@@ -15,6 +15,7 @@ from spanwire.broker.destinations.destinations import Destinations
 from spanwire.broker.destinations.durable_subscriptions import DurableSubscriptions
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.ports import Authenticator, Principal
+from spanwire.broker.queue.queue import Queue
 from spanwire.broker.routing.flow_control import FlowControl
 from spanwire.broker.security.login import Logins
 from spanwire.model.destination import Destination
@@ -112,6 +113,18 @@ class Administration:
             raise InvalidDestinationError(f"there is no {destination.qualified_name}")
         switch_statistics(found, enabled, self._context)
 
+    def free_groups(self, destination: Destination, group: str | None, now: Time) -> int:
+        """Take a message group of a queue, or all of them, from their consumers. Return the number of groups.
+
+        Raises:
+            InvalidDestinationError: there is no such queue.
+        """
+        self._context.begin_request(now)
+        found = self._map.find(destination)
+        if not isinstance(found, Queue):
+            raise InvalidDestinationError(f"there is no queue {destination.qualified_name}")
+        return found.free_groups(group)
+
     def reset_statistics(self, destination: Destination, now: Time) -> None:
         """Set the counters of a queue or topic to 0. Counts of present things, such as consumers, stay.
 
@@ -124,6 +137,8 @@ class Administration:
             raise InvalidDestinationError(f"there is no {destination.qualified_name}")
         found.enqueued = found.dequeued = found.dispatched = found.expired = found.blocked_sends = 0
         found.blocked_seconds = 0.0
+        found.refused_uncommitted = 0
+        forget_bridged(found)
         found.resets += 1  # a browser that waits compares the counters
         found.visits += 1  # the removal of unused destinations compares them too
         statistics = statistics_of(found)

@@ -22,14 +22,15 @@ from spanwire.broker.admin.views import (
     producer_view,
     session_views,
 )
-from spanwire.broker.admin.work_views import BranchView, JobView, branch_view, job_view
+from spanwire.broker.admin.work_views import BranchView, JobView, StrategyView, branch_view, job_view, strategy_view
 from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.connections.connections import Connections
 from spanwire.broker.connections.xa_branch import Branch
 from spanwire.broker.destinations.destination_map import DestinationMap
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.destination import BrokerDestination
-from spanwire.broker.dispatch.memory_usage import MemoryUsage, UsageLimits
+from spanwire.broker.dispatch.memory_usage import MemoryUsage
+from spanwire.broker.dispatch.slow_consumer_strategy import SlowConsumerWatch
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.policy.policy_map import PolicyMap
 from spanwire.broker.routing.flow_control import FlowControl
@@ -49,7 +50,6 @@ class Overview:
         destination_map: DestinationMap,
         connections: Connections,
         usage: MemoryUsage,
-        limits: UsageLimits,
         flow: FlowControl,
         xa: XaTransactions,
         scheduler: Scheduler | None,
@@ -59,7 +59,6 @@ class Overview:
         self._map: Final[DestinationMap] = destination_map
         self._connections: Final[Connections] = connections
         self._usage: Final[MemoryUsage] = usage
-        self._limits: Final[UsageLimits] = limits
         self._flow: Final[FlowControl] = flow
         self._xa: Final[XaTransactions] = xa
         self._scheduler: Final[Scheduler | None] = scheduler
@@ -100,11 +99,11 @@ class Overview:
 
     def connection_views(self) -> list[ConnectionView]:
         """Return all connections."""
-        return [connection_view(state) for state in self._connections.all()]
+        return [connection_view(state, self._context.wall_ms) for state in self._connections.all()]
 
-    def connection_view(self, state: ConnectionState) -> ConnectionView:
-        """Return the view of a connection."""
-        return connection_view(state)
+    def connection_view(self, state: ConnectionState, wall_ms: int) -> ConnectionView:
+        """Return the view of a connection at the time ``wall_ms``."""
+        return connection_view(state, wall_ms)
 
     def consumers(self, state: ConnectionState) -> list[Subscription]:
         """Return the consumers of a connection."""
@@ -126,6 +125,14 @@ class Overview:
         """Return the views of a connection's sessions."""
         return session_views(state)
 
+    def strategies(self) -> list[SlowConsumerWatch]:
+        """Return the watches over slow consumers."""
+        return self._map.slow_consumer_watches()
+
+    def strategy_view(self, watch: SlowConsumerWatch) -> StrategyView:
+        """Return the view of a strategy for slow consumers."""
+        return strategy_view(watch)
+
     def jobs(self) -> list[Job]:
         """Return the scheduled messages, for work in slices."""
         return [] if self._scheduler is None else list(self._scheduler.schedule.jobs.values())
@@ -144,7 +151,8 @@ class Overview:
 
     def totals(self, with_destinations: bool = True) -> Totals:
         """Return sums over all durable subscriptions, and over all destinations if asked, to be added up in slices."""
-        return Totals(self._map.all() if with_destinations else [], list(self._map.durables.values()))
+        destinations = self._map.all() if with_destinations else []
+        return Totals(destinations, list(self._map.durables.values()), list(self._context.measured))
 
     def statistics(self) -> BrokerStatistics:
         """Return the statistics with totals over all destinations and durable subscriptions, added up at once."""
@@ -156,6 +164,7 @@ class Overview:
     def statistics_of(self, totals: Totals) -> BrokerStatistics:
         """Return the statistics with totals that were added up before."""
         store_usage = self._context.store_usage
+        sizes = totals.sizes if totals.sizes.count > 0 else None
         return BrokerStatistics(
             connections=len(self._connections),
             destinations=totals.destinations,
@@ -172,11 +181,16 @@ class Overview:
             durable_pending=totals.durable_pending,
             prepared_transactions=len(self._xa.prepared_branches()),
             store_bytes=store_usage.used_bytes(),
-            store_limit_bytes=self._limits.store_bytes,
-            temporary_limit_bytes=self._limits.temporary_bytes,
+            store_limit_bytes=self._flow.limits.store_bytes,
+            temporary_limit_bytes=self._flow.limits.temporary_bytes,
             disk_full=not store_usage.has_room(),
             connections_ever=self._connections.entered,
             scheduled_messages=0 if self._scheduler is None else len(self._scheduler.schedule.jobs),
+            maximum_uncommitted=self._connections.uncommitted.messages,
+            refused_uncommitted=self._connections.uncommitted.exceeded,
+            average_size_bytes=None if sizes is None else int(sizes.average()),
+            least_size_bytes=None if sizes is None else sizes.least,
+            greatest_size_bytes=None if sizes is None else sizes.greatest,
         )
 
 

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Final
 
 from spanwire.broker.dispatch.broker_context import BrokerContext
-from spanwire.broker.dispatch.destination import BrokerDestination
+from spanwire.broker.dispatch.destination import BrokerDestination, bridged
 from spanwire.broker.dispatch.destination_events import DestinationObserver
 from spanwire.broker.dispatch.message_statistics import MessageStatistics
 from spanwire.broker.queue.queue import Queue
@@ -21,7 +21,9 @@ class DestinationDetails:
     """Details of one queue or topic.
 
     Figures of messages are None unless message statistics are on. ``groups`` maps at most `MAX_GROUPS` message groups
-    to their consumers. ``dead_letter_destination`` takes the dead letters of the destination.
+    to their consumers. ``dead_letter_destination`` takes the dead letters of the destination. ``from_brokers`` messages
+    came over bridges, and bridges have acknowledged ``to_brokers``. ``refused_uncommitted`` messages were beyond the
+    limit of open transactions. ``last_in`` and ``last_out`` are the last measured messages.
     """
 
     statistics_enabled: bool
@@ -42,6 +44,17 @@ class DestinationDetails:
     group_map: str
     dead_letter_destination: str | None
     policy: str
+    from_brokers: int
+    to_brokers: int
+    refused_uncommitted: int
+    slow_consumer_strategy: str | None
+    last_in_id: str | None
+    last_in_sent_ms: int | None
+    last_in_ms: int | None
+    last_in_connection: str | None
+    last_out_id: str | None
+    last_out_sent_ms: int | None
+    last_out_ms: int | None
 
 
 def destination_details(destination: BrokerDestination) -> DestinationDetails:
@@ -52,6 +65,10 @@ def destination_details(destination: BrokerDestination) -> DestinationDetails:
     held = None if statistics is None or statistics.held_ms.count == 0 else statistics.held_ms
     letters = policy.dead_letter.target(destination.name)
     groups = destination.group_owners() if isinstance(destination, Queue) else {}
+    entered = None if statistics is None else statistics.entered
+    left = None if statistics is None else statistics.left
+    last_in = None if entered is None else entered.message_id
+    last_out = None if left is None else left.message_id
     return DestinationDetails(
         statistics_enabled=statistics is not None,
         average_size_bytes=None if sizes is None else int(sizes.average()),
@@ -71,7 +88,32 @@ def destination_details(destination: BrokerDestination) -> DestinationDetails:
         group_map=policy.queue.groups.kind,
         dead_letter_destination=None if letters is None else letters.qualified_name,
         policy=policy.destination.qualified_name,
+        from_brokers=destination.from_brokers,
+        to_brokers=to_brokers(destination),
+        refused_uncommitted=destination.refused_uncommitted,
+        slow_consumer_strategy=None if policy.slow_consumers is None else policy.destination.qualified_name,
+        last_in_id=None if last_in is None else str(last_in),
+        last_in_sent_ms=None if entered is None or last_in is None else entered.timestamp_ms,
+        last_in_ms=None if entered is None or last_in is None else entered.seen_ms,
+        last_in_connection=None if last_in is None else last_in.producer_id.connection_id,
+        last_out_id=None if last_out is None else str(last_out),
+        last_out_sent_ms=None if left is None or last_out is None else left.timestamp_ms,
+        last_out_ms=None if left is None or last_out is None else left.seen_ms,
     )
+
+
+def to_brokers(destination: BrokerDestination) -> int:
+    """Return the number of messages that bridges have acknowledged, of a topic with those of durable subscriptions."""
+    holders = [destination]
+    if isinstance(destination, Topic):
+        holders += [durable.queue for durable in destination.durables if durable.terms.topic == destination.name]
+    return max(0, sum(holder.to_brokers + sum(map(bridged, holder.attached())) for holder in holders))
+
+
+def forget_bridged(destination: BrokerDestination) -> None:
+    """Set the numbers of messages from and to other brokers to 0."""
+    destination.from_brokers = 0
+    destination.to_brokers -= to_brokers(destination)
 
 
 def statistics_of(destination: BrokerDestination) -> MessageStatistics | None:
@@ -89,6 +131,10 @@ def switch_statistics(destination: BrokerDestination, enabled: bool, context: Br
     statistics = statistics_of(destination)
     if enabled == (statistics is not None):
         return
+    if enabled:
+        context.measured[destination] = None
+    else:
+        context.measured.pop(destination, None)
     if isinstance(destination, Queue):
         destination.observer = (
             MessageStatistics(destination.observer, context, False) if statistics is None else statistics.inner

@@ -6,7 +6,7 @@ from typing import Final, Protocol
 
 from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.connections.connections import Connections
-from spanwire.broker.connections.transaction import MAX_UNCOMMITTED
+from spanwire.broker.connections.transaction import UncommittedLimit
 from spanwire.broker.destinations.destination_map import DestinationMap
 from spanwire.broker.destinations.durable_subscriptions import DurableSubscriptions
 from spanwire.broker.dispatch.broker_context import BrokerContext
@@ -189,7 +189,7 @@ class OperatorActions:
         connection = OperatorConnection(_Nobody() if observer is None else observer)
         info = ConnectionInfo(self.connection_id, client_id=client_id, user_name=principal.name, remote_address=ADDRESS)
         output = ConnectionOutput(connection, [], self._usage)
-        return ConnectionState(output, info, principal, MAX_UNCOMMITTED)
+        return ConnectionState(output, info, principal, UncommittedLimit())
 
 
 class _Nobody(ActionObserver):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from spanwire.broker.admin.destination_details import statistics_of
 from spanwire.broker.dispatch.destination import BrokerDestination
+from spanwire.broker.dispatch.message_statistics import Distribution
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.topic.durable_subscription import DurableSubscription
 
@@ -12,9 +14,18 @@ SLICE: Final = 1_000  # destinations or durable subscriptions added up in one tu
 
 
 class Totals:
-    """Sums over some destinations and durable subscriptions, complete once `add` has returned False."""
+    """Sums over some destinations and durable subscriptions, complete once `add` has returned False.
 
-    def __init__(self, destinations: list[BrokerDestination], durables: list[DurableSubscription]) -> None:
+    ``sizes`` are those of the messages of the destinations ``measured``.
+    """
+
+    def __init__(
+        self,
+        destinations: list[BrokerDestination],
+        durables: list[DurableSubscription],
+        measured: list[BrokerDestination],
+    ) -> None:
+        self._measured: Final[list[BrokerDestination]] = measured
         self._destinations: Final[list[BrokerDestination]] = destinations
         self._durables: Final[list[DurableSubscription]] = durables
         self._next_destination = 0
@@ -28,6 +39,7 @@ class Totals:
         self.pending = 0
         self.durables_away = 0
         self.durable_pending = 0
+        self.sizes: Final[Distribution] = Distribution()
 
     def add(self, at_most: int = SLICE) -> bool:
         """Add at most so many destinations or durable subscriptions. Return True while some are left."""
@@ -36,6 +48,13 @@ class Totals:
             self._next_destination = start + at_most
             for destination in self._destinations[start : start + at_most]:
                 self._add_destination(destination)
+            return True
+        if self._measured:
+            for destination in self._measured[-at_most:]:
+                statistics = statistics_of(destination)
+                if statistics is not None:
+                    self.sizes.join(statistics.sizes)
+            del self._measured[-at_most:]
             return True
         start = self._next_durable
         self._next_durable = start + at_most

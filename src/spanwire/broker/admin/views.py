@@ -8,6 +8,7 @@ from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.topic.durable_subscription import DurableSubscription
+from spanwire.broker.topic.pending_eviction import NO_LIMIT, limit_of
 from spanwire.broker.topic.topic import Topic
 from spanwire.model.info import ProducerInfo
 
@@ -65,6 +66,8 @@ class DurableView:
     cached: int = 0
     memory_bytes: int = 0
     user_name: str | None = None
+    memory_percent: int = 0
+    full: bool = False
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,7 @@ class ConsumerView:
 
     ``in_flight`` counts unacknowledged messages, ``durable`` names the durable subscription. ``pending`` messages of
     topics wait for the consumer; ``slow`` is True if messages wait although the consumer has as many as it may.
+    ``discarded`` messages of topics were more than ``pending_limit`` allows; None without a limit.
     """
 
     consumer_id: str
@@ -98,6 +102,8 @@ class ConsumerView:
     no_local: bool = False
     priority: int = 0
     most_pending: int = 0
+    discarded: int = 0
+    pending_limit: int | None = None
 
 
 @dataclass(frozen=True)
@@ -139,6 +145,7 @@ class ConnectionView:
 
     ``waiting_sends`` wait for memory or disk; ``blocked`` is True if the broker has stopped reading meanwhile.
     ``connected_ms`` is the time of the login in milliseconds since 1970. A ``network`` connection is another broker's.
+    The oldest open transaction began ``oldest_transaction_ms`` ago; None without one.
     """
 
     connection_id: str
@@ -159,6 +166,7 @@ class ConnectionView:
     blocked: bool = False
     network: bool = False
     fault_tolerant: bool = False
+    oldest_transaction_ms: int | None = None
 
 
 @dataclass(frozen=True)
@@ -166,7 +174,8 @@ class BrokerStatistics:
     """Totals since the broker started.
 
     ``pending`` counts messages in queues, for consumers of topics and for durable subscriptions. ``store_bytes`` is the
-    size of the store's files; a limit of 0 is the size of the disk.
+    size of the store's files; a limit of 0 is the size of the disk. Sizes are those of measured messages, None without
+    such. ``refused_uncommitted`` messages were beyond the limit ``maximum_uncommitted`` of open transactions.
     """
 
     connections: int
@@ -189,6 +198,11 @@ class BrokerStatistics:
     disk_full: bool = False
     connections_ever: int = 0
     scheduled_messages: int = 0
+    maximum_uncommitted: int = 0
+    refused_uncommitted: int = 0
+    average_size_bytes: int | None = None
+    least_size_bytes: int | None = None
+    greatest_size_bytes: int | None = None
 
 
 def destination_view(destination: BrokerDestination, consumers: int, dead_letters: bool = False) -> DestinationView:
@@ -237,6 +251,8 @@ def durable_view(durable: DurableSubscription, monotonic: float) -> DurableView:
         cached=queue.paged_in(),
         memory_bytes=queue.usage.used_bytes,
         user_name=None if durable.principal is None else durable.principal.name,
+        memory_percent=queue.usage.used_bytes * 100 // queue.usage.limit_bytes if queue.usage.limit_bytes > 0 else 0,
+        full=queue.pending.is_full(),
     )
 
 
@@ -257,8 +273,8 @@ def consumer_view(state: ConnectionState, subscription: Subscription) -> Consume
         durable=info.subscription_name,
         prefetch_size=subscription.prefetch_size,
         in_flight=subscription.dispatched_count,
-        dispatched=subscription.dispatched_total,
-        dequeued=subscription.in_flight.acknowledged_total,
+        dispatched=subscription.dispatched_total - subscription.dispatched_before,
+        dequeued=subscription.in_flight.acknowledged_total - subscription.acknowledged_before,
         browser=info.browser,
         connection_id=state.connection_id,
         session=info.consumer_id.session_id,
@@ -271,7 +287,19 @@ def consumer_view(state: ConnectionState, subscription: Subscription) -> Consume
         no_local=info.no_local,
         priority=info.priority,
         most_pending=info.maximum_pending_messages,
+        discarded=subscription.discarded,
+        pending_limit=_pending_limit(subscription),
     )
+
+
+def _pending_limit(subscription: Subscription) -> int | None:
+    """Return the limit of pending messages; None without one, and for a consumer of many destinations."""
+    if len(subscription.destinations) != 1:
+        return None
+    only = next(iter(subscription.destinations))
+    limit = only.policy.topic.pending_limit if isinstance(only, Topic) else None
+    most = NO_LIMIT if limit is None else limit_of(limit, subscription)
+    return most if most > NO_LIMIT else None
 
 
 def _is_slow(subscription: Subscription) -> bool:
@@ -325,8 +353,9 @@ def session_views(state: ConnectionState) -> list[SessionView]:
     ]
 
 
-def connection_view(state: ConnectionState) -> ConnectionView:
-    """Return the view of a connection."""
+def connection_view(state: ConnectionState, wall_ms: int) -> ConnectionView:
+    """Return the view of a connection at the time ``wall_ms``."""
+    began = [one.began_ms for one in (*state.transactions.values(), *state.branches.values()) if one.began_ms > 0]
     return ConnectionView(
         connection_id=state.connection_id,
         client_id=state.info.client_id,
@@ -346,4 +375,5 @@ def connection_view(state: ConnectionState) -> ConnectionView:
         blocked=state.reading_paused,
         network=state.forwards or state.info.is_bridge,
         fault_tolerant=state.info.fault_tolerant,
+        oldest_transaction_ms=max(0, wall_ms - min(began)) if began else None,
     )

@@ -1,11 +1,34 @@
-"""Views of work that the broker keeps for later: scheduled messages and prepared XA branches."""
+"""Views of scheduled messages, prepared XA branches and strategies for slow consumers."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from spanwire.broker.connections.xa_branch import Branch
+from spanwire.broker.dispatch.slow_consumer_strategy import SlowConsumerWatch
 from spanwire.broker.scheduler.schedule import Job
+
+MAX_SLOW: Final = 1_000  # slow consumers in the view of a strategy; some 100 KB of JSON
+
+
+@dataclass(frozen=True)
+class StrategyView:
+    """A strategy for slow consumers, ``name`` is the pattern of its policy entry.
+
+    ``max_since_ack_ms`` is None for a strategy that compares pending messages with the prefetch. ``slow`` are at most
+    `MAX_SLOW` slow consumers, each with the number of slow phases and of checks in the present one.
+    """
+
+    name: str
+    max_slow_count: int
+    max_slow_ms: int
+    check_period_ms: int
+    aborts_connections: bool
+    max_since_ack_ms: int | None
+    ignores_idle: bool
+    ignores_network: bool
+    slow: list[dict[str, object]]
 
 
 @dataclass(frozen=True)
@@ -80,4 +103,27 @@ def branch_view(branch: Branch) -> BranchView:
         acknowledgements=acknowledgements,
         recovered=branch.on_disk,
         finishing=branch.finishing,
+    )
+
+
+def strategy_view(watch: SlowConsumerWatch) -> StrategyView:
+    """Return the view of a strategy for slow consumers."""
+    strategy = watch.strategy
+    return StrategyView(
+        name=watch.policy.destination.qualified_name,
+        max_slow_count=strategy.max_slow_count,
+        max_slow_ms=strategy.max_slow_ms,
+        check_period_ms=strategy.check_period_ms,
+        aborts_connections=strategy.abort_connection,
+        max_since_ack_ms=strategy.max_since_ack_ms,
+        ignores_idle=strategy.ignore_idle_consumers,
+        ignores_network=strategy.ignore_network_consumers,
+        slow=[
+            {
+                "consumer_id": str(one.subscription.info.consumer_id),
+                "slow_count": one.slow_count,
+                "mark_count": one.marks,
+            }
+            for one in watch.slow()[:MAX_SLOW]
+        ],
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from spanwire.broker.connections.transaction import LocalTransaction, Uncommitted
+from spanwire.broker.connections.transaction import LocalTransaction, Uncommitted, UncommittedLimit
 from spanwire.broker.connections.xa_branch import Branch
 from spanwire.broker.dispatch.connection_output import ConnectionOutput
 from spanwire.broker.dispatch.destination import BrokerDestination
@@ -52,7 +52,7 @@ class ConnectionState:
     """
 
     def __init__(
-        self, output: ConnectionOutput, info: ConnectionInfo, principal: Principal, max_uncommitted: int
+        self, output: ConnectionOutput, info: ConnectionInfo, principal: Principal, limit: UncommittedLimit
     ) -> None:
         self.output: Final[ConnectionOutput] = output
         self.info: Final[ConnectionInfo] = info
@@ -64,7 +64,7 @@ class ConnectionState:
         self.temporary: Final[dict[str, Destination]] = {}
         self.transactions: Final[dict[str, LocalTransaction]] = {}
         self.branches: Final[dict[bytes, Branch]] = {}  # begun or joined here, and not finished
-        self.uncommitted: Final[Uncommitted] = Uncommitted(max_uncommitted)
+        self.uncommitted: Final[Uncommitted] = Uncommitted(limit)
         self.parked: Final[deque[ParkedSend]] = deque()
         self.parked_bytes = 0
         self.reading_paused = False

@@ -11,6 +11,7 @@ from typing import Final
 
 from spanwire.broker.connections.connection_job import ConnectionJob
 from spanwire.broker.connections.connection_state import ConnectionState
+from spanwire.broker.connections.transaction import UncommittedLimit
 from spanwire.broker.dispatch.connection_output import ConnectionOutput
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.ports import ClientConnection, Principal
@@ -32,7 +33,7 @@ class Connections:
         self._broker_name: Final[str] = broker_name
         self._usage: Final[MemoryUsage] = usage
         self._dirty: Final[list[ConnectionOutput]] = dirty
-        self._max_uncommitted: Final[int] = max_uncommitted
+        self.uncommitted: Final[UncommittedLimit] = UncommittedLimit(max_uncommitted)
         self._by_id: Final[dict[str, ConnectionState]] = {}
         self._by_client_id: Final[dict[str, ConnectionState]] = {}
         self.entered = 0  # connections since the start
@@ -137,7 +138,7 @@ class Connections:
                     f"{holder.info.remote_address}"
                 )
         state = ConnectionState(
-            ConnectionOutput(connection, self._dirty, self._usage), info, principal, self._max_uncommitted
+            ConnectionOutput(connection, self._dirty, self._usage), info, principal, self.uncommitted
         )
         self._by_id[info.connection_id] = state
         self.entered += 1

@@ -18,14 +18,33 @@ from spanwire.model.message import Message
 MAX_UNCOMMITTED: Final = 100_000  # sends and acknowledged messages in open transactions of a connection
 
 
+class UncommittedLimit:
+    """The limit of `Uncommitted`, for all connections of a broker; ``exceeded`` counts what it has refused."""
+
+    __slots__ = ("exceeded", "messages")
+
+    def __init__(self, messages: int = MAX_UNCOMMITTED) -> None:
+        self.messages = messages
+        self.exceeded = 0
+
+
 class Uncommitted:
     """Number and limit of the messages in the open transactions of one connection."""
 
-    __slots__ = ("count", "limit")
+    __slots__ = ("_limit", "count")
 
-    def __init__(self, limit: int) -> None:
-        self.limit: Final[int] = limit
+    def __init__(self, limit: UncommittedLimit) -> None:
+        self._limit: Final[UncommittedLimit] = limit
         self.count = 0
+
+    @property
+    def limit(self) -> int:
+        """The greatest number."""
+        return self._limit.messages
+
+    def note_exceeded(self) -> None:
+        """Count a refusal."""
+        self._limit.exceeded += 1
 
 
 class TransactedSend:
@@ -114,6 +133,7 @@ class Transaction:
 
     def __init__(self, name: str, uncommitted: Uncommitted, is_repeated: bool) -> None:
         self.name: Final[str] = name
+        self.began_ms = 0  # wall milliseconds; 0 for a branch of before the start of the broker
         self.is_repeated: Final[bool] = is_repeated
         self._uncommitted = uncommitted
         self._counted = 0  # sends that count in memory, from the first
@@ -136,7 +156,11 @@ class Transaction:
         Raises:
             ResourceAllocationError: the limit is exceeded.
         """
-        self._grow(1)
+        try:
+            self._grow(1)
+        except ResourceAllocationError:
+            send.destination.refused_uncommitted += 1
+            raise
         self.sends.append(send)
         send.usage.add(send.message.size)
         self._counted += 1
@@ -151,6 +175,9 @@ class Transaction:
             self._grow(len(ack.references))
         except ResourceAllocationError as error:
             self._full = error
+            for holder in {reference.destination for reference in ack.references}:
+                if isinstance(holder, BrokerDestination):
+                    holder.refused_uncommitted += 1
             raise
         self.acks.append(ack)
 
@@ -221,6 +248,7 @@ class Transaction:
 
     def _grow(self, count: int) -> None:
         if self._uncommitted.count + count > self._uncommitted.limit:
+            self._uncommitted.note_exceeded()
             raise ResourceAllocationError(
                 f"the connection of transaction {self.name} holds {self._uncommitted.count} uncommitted "
                 f"messages; at most {self._uncommitted.limit} are allowed: commit more often"

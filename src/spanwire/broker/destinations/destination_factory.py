@@ -36,6 +36,7 @@ def new_queue(destination: Destination, policy: PolicyEntry, usage: MemoryUsage,
         queue.observer = ArrivalObserver(queue.arrivals, context)
     if policy.measures_messages:
         queue.observer = MessageStatistics(queue.observer, context, False)
+        context.measured[queue] = None
     return queue
 
 
@@ -62,6 +63,7 @@ def new_topic(
     topic = _topic(destination, policy, usage, context, memory, slow)
     if policy.measures_messages and not destination.is_advisory:
         topic.observer = MessageStatistics(topic.observer, context, True)
+        context.measured[topic] = None
     return topic
 
 

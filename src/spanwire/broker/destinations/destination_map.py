@@ -240,6 +240,14 @@ class DestinationMap:
             self._slow_consumers[name] = watch
         return watch
 
+    def slow_consumer_watches(self) -> list[SlowConsumerWatch]:
+        """Return the watches over slow consumers that destinations use or have used."""
+        return list(self._slow_consumers.values())
+
+    def slow_consumer_watch(self, name: str) -> SlowConsumerWatch | None:
+        """Return the watch of the policy with the pattern ``name``."""
+        return self._slow_consumers.get(name)
+
     def check_room(self, wanted: list[Destination]) -> None:
         """Check that there is room for new destinations.
 
@@ -294,6 +302,7 @@ class DestinationMap:
         was_untuned = self._untuned.pop(destination.qualified_name, None) is not None
         if known is not None:
             known.removed = True
+            self._context.measured.pop(known, None)
         if known is not None and not was_untuned and _counts(known.policy, destination):
             self._limited[known.policy.destination.qualified_name] -= 1
         if destination.is_queue:

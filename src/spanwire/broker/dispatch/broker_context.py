@@ -88,6 +88,7 @@ class BrokerContext:
         self.remover: ConsumerRemover | None = None
         self.joins: Final[list[PendingJoin]] = []  # unfinished
         self.crowded: Final[dict[BrokerDestination, None]] = {}  # topics with more than half of their consumer limit
+        self.measured: Final[dict[BrokerDestination, None]] = {}  # with message statistics
         self.looks = 0  # looks at pending messages of slow consumers for the current request
         self.losses = 0  # messages of slow consumers that are just becoming dead letters, one because of another
         self.made = 0  # dead letters, repetitions and advisories so far; a large one counts as several

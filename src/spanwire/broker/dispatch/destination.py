@@ -23,6 +23,9 @@ class BrokerDestination(MessageHolder):
         self.producers = 0
         self.blocked_sends = 0  # sends that waited for memory or disk
         self.blocked_seconds = 0.0  # time that those which have ended waited
+        self.from_brokers = 0  # messages that other brokers have forwarded here
+        self.to_brokers = 0  # messages acknowledged by bridges that have left
+        self.refused_uncommitted = 0  # messages beyond the limit of open transactions
         self.visits = 0  # consumers and producers attached so far
         self.resets = 0  # resets of the counters by operators
         self.visitors = 0  # browsers attached now
@@ -98,6 +101,23 @@ class BrokerDestination(MessageHolder):
     def paged_in(self) -> int:
         """Return the number of pending messages in memory."""
         return self.waiting()
+
+
+def bridged(subscription: Subscription) -> int:
+    """Return the number of messages that a bridge has acknowledged; 0 for other consumers, and for those of wildcards.
+
+    A consumer of several destinations counts their messages together.
+    """
+    if subscription.shared or not subscription.info.network_subscription:
+        return 0
+    return subscription.in_flight.acknowledged_total
+
+
+def note_bridge_left(subscription: Subscription) -> None:
+    """Count the messages of a bridge's consumer at its destination, because the consumer is removed."""
+    for holder in subscription.destinations:
+        if isinstance(holder, BrokerDestination):
+            holder.to_brokers += bridged(subscription)
 
 
 class QueueBase(BrokerDestination, Job, StoreReader, Alarm):

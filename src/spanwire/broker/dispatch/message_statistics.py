@@ -11,6 +11,7 @@ from typing import Final
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.destination_events import DestinationObserver
 from spanwire.broker.dispatch.subscription import Subscription
+from spanwire.model.ids import MessageId
 from spanwire.model.message import Message
 
 
@@ -51,11 +52,34 @@ class Distribution:
         self.count = self.total = self.least = self.greatest = 0
 
 
+class LastMessage:
+    """Id, timestamp and time of the last message that came or went; the id is None before the first one."""
+
+    __slots__ = ("message_id", "seen_ms", "timestamp_ms")
+
+    def __init__(self) -> None:
+        self.message_id: MessageId | None = None
+        self.timestamp_ms = 0
+        self.seen_ms = 0
+
+    def note(self, message: Message, wall_ms: int) -> None:
+        """Take a message."""
+        self.message_id = message.message_id
+        self.timestamp_ms = message.timestamp_ms
+        self.seen_ms = wall_ms
+
+    def reset(self) -> None:
+        """Forget the message."""
+        self.message_id = None
+        self.timestamp_ms = self.seen_ms = 0
+
+
 class MessageStatistics(DestinationObserver):
     """Counts the messages of one destination from now on, and passes all events on to ``inner``.
 
     ``sizes`` are bytes as in the memory limit. ``held_ms`` are milliseconds from the message's timestamp to its removal
-    from a queue, or to its dispatch by a topic; messages without a timestamp do not count.
+    from a queue, or to its dispatch by a topic; messages without a timestamp do not count. ``entered`` is the last
+    message that came, ``left`` the last one that was removed from a queue.
     """
 
     def __init__(self, inner: DestinationObserver | None, context: BrokerContext, is_topic: bool) -> None:
@@ -64,15 +88,20 @@ class MessageStatistics(DestinationObserver):
         self._context: Final[BrokerContext] = context
         self.sizes: Final[Distribution] = Distribution()
         self.held_ms: Final[Distribution] = Distribution()
+        self.entered: Final[LastMessage] = LastMessage()
+        self.left: Final[LastMessage] = LastMessage()
 
     def reset(self) -> None:
         """Begin anew."""
         self.sizes.reset()
         self.held_ms.reset()
+        self.entered.reset()
+        self.left.reset()
 
     def before_accept(self, message: Message, sequence: int) -> None:
         """Count the size, and in a topic the time since the send."""
         self.sizes.add(message.size)
+        self.entered.note(message, self._context.wall_ms)
         if self._is_topic:
             self._count_time(message)
         if self.inner is not None:
@@ -90,6 +119,7 @@ class MessageStatistics(DestinationObserver):
     def message_removed(self, message: Message) -> None:
         """Count the time since the send."""
         self._count_time(message)
+        self.left.note(message, self._context.wall_ms)
         if self.inner is not None:
             self.inner.message_removed(message)
 

@@ -67,11 +67,11 @@ class ClosingConsumer:
 
 
 class SlowConsumerWatch(Job, Alarm):
-    """Watches the consumers under one policy."""
+    """Watches the consumers under one policy. An operator may replace ``strategy`` by one of its kind."""
 
     def __init__(self, policy: PolicyEntry, strategy: SlowConsumerPolicy, context: BrokerContext) -> None:
-        self._policy: Final[PolicyEntry] = policy
-        self._strategy: Final[SlowConsumerPolicy] = strategy
+        self.policy: Final[PolicyEntry] = policy
+        self.strategy: SlowConsumerPolicy = strategy
         self._context: Final[BrokerContext] = context
         self._period: Final[float] = strategy.check_period_ms / 1000
         self._by_acks: Final[bool] = strategy.max_since_ack_ms is not None
@@ -84,7 +84,7 @@ class SlowConsumerWatch(Job, Alarm):
 
     def join(self, subscription: Subscription, destination: BrokerDestination) -> None:
         """Watch a consumer of ``destination``."""
-        if subscription.info.network_subscription and self._strategy.ignore_network_consumers:
+        if subscription.info.network_subscription and self.strategy.ignore_network_consumers:
             return
         if subscription.info.browser or subscription in self._watched:
             return
@@ -94,6 +94,10 @@ class SlowConsumerWatch(Job, Alarm):
         if not self._armed:
             self._check_due = now + self._period
             self._arm()
+
+    def slow(self) -> list[WatchedConsumer]:
+        """Return the consumers that are slow, or have been since they last kept up."""
+        return [watched for watched in self._watched.values() if watched.slow_count > 0]
 
     def becomes_slow(self, subscription: Subscription) -> None:
         """Record that more messages than the prefetch wait for a consumer of a topic."""
@@ -156,7 +160,7 @@ class SlowConsumerWatch(Job, Alarm):
         if progress != watched.progress:
             watched.progress = progress
             watched.since = self._context.monotonic
-        elif self._strategy.ignore_idle_consumers and subscription.dispatched_count == 0:
+        elif self.strategy.ignore_idle_consumers and subscription.dispatched_count == 0:
             watched.since = self._context.monotonic  # a consumer without messages owes no acknowledgement
         queue = watched.queue
         if queue is not None and not self._by_acks and not subscription.pulls:
@@ -178,15 +182,15 @@ class SlowConsumerWatch(Job, Alarm):
                 watched.marks += 1
         if watched.slow_count == 0:
             return False
-        strategy = self._strategy
+        strategy = self.strategy
         too_long = strategy.max_slow_ms > 0 and watched.marks * strategy.check_period_ms >= strategy.max_slow_ms
         return too_long or 0 < strategy.max_slow_count <= watched.slow_count
 
     def _check_acks(self, watched: WatchedConsumer) -> None:
-        limit_ms = self._strategy.max_since_ack_ms
+        limit_ms = self.strategy.max_since_ack_ms
         if limit_ms is None or limit_ms < 0:
             return
-        idle = self._strategy.ignore_idle_consumers and watched.subscription.dispatched_count == 0
+        idle = self.strategy.ignore_idle_consumers and watched.subscription.dispatched_count == 0
         silent_ms = (self._context.monotonic - watched.since) * 1000
         if idle or silent_ms <= limit_ms:
             if watched.slow_count > 0:
@@ -194,17 +198,17 @@ class SlowConsumerWatch(Job, Alarm):
             watched.clear()
             return
         watched.marks += 1
-        if watched.slow_count == 0 or self._strategy.max_slow_count > 0:
+        if watched.slow_count == 0 or self.strategy.max_slow_count > 0:
             watched.suspect()
 
     def _abort(self, doomed: list[Subscription]) -> None:
-        strategy = self._strategy
+        strategy = self.strategy
         for subscription in doomed:
             info = subscription.info
             reason = JmsError(
                 f"consumer {info.consumer_id} of {info.destination} was slow too often (>{strategy.max_slow_count}) or "
                 f"too long (>{strategy.max_slow_ms}): acknowledge faster, or change the slowConsumerStrategy of "
-                f"{self._policy.destination}"
+                f"{self.policy.destination}"
             )
             if strategy.abort_connection:
                 logger.warning("connection %s is ended: %s", info.consumer_id.connection_id, reason)

@@ -80,6 +80,9 @@ class Subscription:
         self.pending: Final[deque[MessageReference]] = _pending_of(info.destination)
         self.weight: Final[int] = 1 + selector_steps(info.selector)  # steps for each message of a topic
         self.dispatched_total = 0
+        self.discarded = 0  # pending messages discarded because there were too many
+        self.dispatched_before = 0  # of the totals, those from before an operator's reset
+        self.acknowledged_before = 0
 
     @property
     def dispatched_count(self) -> int:

@@ -175,11 +175,11 @@ class FilteredBroker(Broker):
             broker_filter.pull(subscription, timeout_ms)
         super().pull(subscription, timeout_ms, now)
 
-    def begin(self, state: ConnectionState, transaction_id: TransactionId) -> None:
+    def begin(self, state: ConnectionState, transaction_id: TransactionId, now: Time) -> None:
         """Begin a transaction as `Broker.begin` does."""
         for broker_filter in self._filters:
             broker_filter.begin(state, transaction_id)
-        super().begin(state, transaction_id)
+        super().begin(state, transaction_id, now)
 
     def commit(self, state: ConnectionState, transaction_id: TransactionId, token: int, now: Time) -> bool:
         """Commit as `Broker.commit` does."""

@@ -17,7 +17,7 @@ from typing import Final
 
 from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.connections.connections import Connections
-from spanwire.broker.connections.transaction import MAX_UNCOMMITTED
+from spanwire.broker.connections.transaction import UncommittedLimit
 from spanwire.broker.destinations.destination_map import DestinationMap
 from spanwire.broker.destinations.pattern_index import COMPARED_PER_STEP
 from spanwire.broker.dispatch.broker_context import BrokerContext
@@ -133,7 +133,7 @@ class StatisticsRequests(Job, StoreReader, Alarm):
         info = ConnectionInfo(
             state.connection_id, user_name=state.principal.name, remote_address=state.info.remote_address
         )
-        own = ConnectionState(self._output, info, state.principal, MAX_UNCOMMITTED)
+        own = ConnectionState(self._output, info, state.principal, UncommittedLimit())
         request = Request(own, reply_to, view.correlation_id)
         if name.startswith(OF_DESTINATIONS):
             self._ask_destinations(request, message.destination, view.properties)

@@ -100,6 +100,14 @@ class MessageGroups:
         for key in [key for key, owner in self._owners.items() if owner is consumer]:
             self._free(key)
 
+    def free(self, group: str | None) -> int:
+        """Free a group or, without one, all: the next consumer of each becomes its owner. Return their number."""
+        key = None if group is None else self._key(group)
+        keys = list(self._owners) if key is None else [key] if key in self._owners else []
+        for one in keys:
+            self._free(one)
+        return len(keys)
+
     def owners(self) -> dict[str, str]:
         """Return the consumer id of each group or bucket, for an operator."""
         return {

@@ -489,6 +489,15 @@ class Queue(QueueBase):
         self.pending.forget(sequence)
         self.dequeued += 1
 
+    def free_groups(self, group: str | None) -> int:
+        """Take message groups from their consumers; `MessageGroups.free` says which."""
+        groups = self._selective.groups
+        count = 0 if groups is None else groups.free(group)
+        if count > 0:
+            self._dispatcher.begin(True)
+            self.fill()
+        return count
+
     def group_owners(self) -> dict[str, str]:
         """Return the consumer id of each message group's owner."""
         groups = self._selective.groups

@@ -14,7 +14,7 @@ from spanwire.broker.destinations.destinations import Destinations, attach
 from spanwire.broker.destinations.durable_subscriptions import DurableSubscriptions
 from spanwire.broker.destinations.wildcard_matching import Joining
 from spanwire.broker.dispatch.broker_context import BrokerContext, ConsumerRemover
-from spanwire.broker.dispatch.destination import BrokerDestination
+from spanwire.broker.dispatch.destination import BrokerDestination, note_bridge_left
 from spanwire.broker.dispatch.evaluation_context import MessageEvaluationContext
 from spanwire.broker.dispatch.jobs import Job
 from spanwire.broker.dispatch.message_reference import settle_all
@@ -351,6 +351,8 @@ class ConsumerRegistry(ConsumerRemover):
             subscription.discarding = True
             self._owners.pop(subscription, None)
             self._map.remove_patterns(subscription)
+            if subscription.info.network_subscription:
+                note_bridge_left(subscription)
             if subscription.info.subscription_name is not None:
                 self._durables.release(subscription)
             if self._advisories is not None and not subscription.info.browser:

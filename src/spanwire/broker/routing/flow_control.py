@@ -69,7 +69,7 @@ class FlowControl:
         self._context: Final[BrokerContext] = context
         self._has_store: Final[bool] = context.store is not None
         self._map: Final[DestinationMap] = destination_map
-        self._limits: Final[UsageLimits] = limits
+        self.limits: UsageLimits = limits
         self._lowest_store_mark = lowest_store_mark
         self._unsynced: Final[UnsyncedBytes] = unsynced
         self._max_parked_bytes: Final[int] = max(limits.memory_bytes * PARKED_SHARE // 100, MAX_PARKED_BYTES)
@@ -82,6 +82,11 @@ class FlowControl:
         self._store_is_tight = False
         self.sender: ParkedSender | None = None
         self.parked: Final[deque[ConnectionState]] = deque()
+        self.refresh()
+
+    def use_limits(self, limits: UsageLimits) -> None:
+        """Replace the limits of memory and disk."""
+        self.limits = limits
         self.refresh()
 
     def use_store_mark(self, lowest: int) -> None:
@@ -110,7 +115,7 @@ class FlowControl:
     def _store_obstacle(self, destination: BrokerDestination) -> int:
         if not self._has_disk_room:
             return DISK
-        limit = self._limits.store_bytes
+        limit = self.limits.store_bytes
         if limit > 0 and self._store_bytes * 100 >= limit * destination.policy.store_usage_high_water_mark:
             return STORE
         return BEHIND if self._unsynced.is_full() else ROOM
@@ -146,7 +151,7 @@ class FlowControl:
         """Return True if the store takes non-persistent messages of ``destination``."""
         if not self._has_store or not keeps_messages(destination):
             return False
-        limit = self._limits.temporary_bytes
+        limit = self.limits.temporary_bytes
         if limit > 0 and self._store_bytes >= limit:
             return False
         return self._store_obstacle(destination) == ROOM
@@ -195,7 +200,7 @@ class FlowControl:
 
     def refresh(self) -> None:
         """Ask the store for its size."""
-        limit = self._limits.store_bytes
+        limit = self.limits.store_bytes
         usage = self._context.store_usage
         self._store_bytes = usage.used_bytes()
         self._has_disk_room = usage.has_room()
@@ -250,12 +255,12 @@ class FlowControl:
         if state.forwards:  # messages of another broker wait: the broker has no user to report to
             return False
         fails = destination.policy.send_fail_if_no_space
-        return self._limits.fail_if_no_space if fails is None else fails
+        return self.limits.fail_if_no_space if fails is None else fails
 
     def _deadline(self, state: ConnectionState, destination: BrokerDestination) -> float:
         after_ms = destination.policy.send_fail_after_ms
         if after_ms < 0:
-            after_ms = self._limits.fail_after_ms
+            after_ms = self.limits.fail_after_ms
         return self._context.monotonic + after_ms / 1000 if after_ms > 0 and not state.forwards else NEVER
 
     def _is_parking_full(self, state: ConnectionState) -> bool:
@@ -444,7 +449,7 @@ class FlowControl:
             return "the disk of the store has no room"
         if obstacle == STORE:
             percent = destination.policy.store_usage_high_water_mark
-            return f"{percent} % of storeUsage, {self._limits.store_bytes} bytes, are in use"
+            return f"{percent} % of storeUsage, {self.limits.store_bytes} bytes, are in use"
         level = destination.usage.full_level(message.size)
         name = "memoryUsage" if level.parent is None else "memoryLimit"
         return f"{name} of {level.limit_bytes} bytes is reached"
@@ -455,7 +460,7 @@ class FlowControl:
             what = "Persistent store is Full, the disk has no room"
         elif obstacle == STORE:
             percent = destination.policy.store_usage_high_water_mark
-            what = f"Persistent store is Full, {percent}% of {self._limits.store_bytes}"
+            what = f"Persistent store is Full, {percent}% of {self.limits.store_bytes}"
         elif late:
             what = "Usage Manager Memory Limit Wait Timeout"
         else:

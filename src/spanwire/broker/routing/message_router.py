@@ -150,6 +150,17 @@ class MessageRouter(ParkedSender, Dispatcher):
                 return self._flow.park(state, target.destination, message, token, obstacle)
         return self._deliver_all(state, targets, self.copies(targets, message), token)
 
+    def send_forwarded(self, state: ConnectionState, message: Message, token: int) -> bool:
+        """Take a message of a bridge, and count it at its destination. Returns and raises as `send`."""
+        if message.destination.is_queue:
+            answered = self.send(state, message, None, token)
+        else:
+            answered = self.send_over_link(state, message, token)
+        destination = self._map.find(message.destination)
+        if destination is not None:
+            destination.from_brokers += 1
+        return answered
+
     def send_over_link(self, state: ConnectionState, message: Message, token: int) -> bool:
         """Take a topic's message from another broker, once only although copies may come over several routes.
 

@@ -14,7 +14,7 @@ import logging
 from typing import Final
 
 from spanwire.broker.connections.connection_state import ConnectionState
-from spanwire.broker.connections.transaction import MAX_UNCOMMITTED
+from spanwire.broker.connections.transaction import UncommittedLimit
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.connection_output import ConnectionOutput
 from spanwire.broker.dispatch.destination import BrokerDestination
@@ -397,7 +397,7 @@ class Scheduler(DelayedSender):
     def _own_state(self, principal: Principal) -> ConnectionState:
         """Return a connection state without a client, with the rights of ``principal``."""
         info = ConnectionInfo(self._connection_id, user_name=principal.name, remote_address="the scheduler")
-        return ConnectionState(self._output, info, principal, MAX_UNCOMMITTED)
+        return ConnectionState(self._output, info, principal, UncommittedLimit())
 
     def recover(self, metadata: dict[bytes, bytes], recovered: list[RecoveredDestination]) -> None:
         """Restore the jobs. A job with several missed times is delivered once."""

@@ -285,10 +285,12 @@ class PolicyTopic(Topic):
             self._watch.becomes_slow(subscription)
         most = self._eviction.most(subscription)
         if most == 0 and subscription.started:
+            subscription.discarded += 1
             self.release(reference.message)  # without an advisory, as in ActiveMQ: the limit allows no pending message
             return
         if most > NO_LIMIT and self._eviction.drops(subscription, most):
             self.discarded += 1
+            subscription.discarded += 1
             self.release(reference.message)
             return
         pending.append(reference)
@@ -306,6 +308,7 @@ class PolicyTopic(Topic):
                 self.name,
             )
         self.discarded += 1
+        subscription.discarded += 1
         subscription.discarding = True
         if self.observer is not None and not reference.destination.name.is_advisory:
             self.observer.message_discarded(subscription, reference.message)

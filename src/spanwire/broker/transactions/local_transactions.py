@@ -93,7 +93,8 @@ class LocalTransactions(Commits, StagedCommits):
                 f"at maximum limit: {MAX_TRANSACTIONS_PER_CONNECTION}"
             )
         repeated = self.was_committed(state, transaction_id)
-        state.transactions[key] = LocalTransaction(transaction_id, state.uncommitted, repeated)
+        transaction = state.transactions[key] = LocalTransaction(transaction_id, state.uncommitted, repeated)
+        transaction.began_ms = self._context.wall_ms
 
     def was_committed(self, state: ConnectionState, transaction_id: TransactionId) -> bool:
         """Return True if a client repeats, after a reconnect, a transaction that took effect before."""

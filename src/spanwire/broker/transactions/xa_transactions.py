@@ -12,7 +12,13 @@ from typing import Final
 
 from spanwire.broker.connections.connection_job import JOB_STEPS, SlicedWork, complete
 from spanwire.broker.connections.connection_state import MAX_TRANSACTIONS_PER_CONNECTION, ConnectionState
-from spanwire.broker.connections.transaction import TransactedAck, TransactedSend, Transaction, Uncommitted
+from spanwire.broker.connections.transaction import (
+    TransactedAck,
+    TransactedSend,
+    Transaction,
+    Uncommitted,
+    UncommittedLimit,
+)
 from spanwire.broker.connections.xa_branch import Branch, BranchRecord, StoredAcks, branch_destination
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.destination import BrokerDestination
@@ -77,10 +83,10 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
         self._flow: Final[FlowControl] = flow
         self._recovered: Final[RecoveredBranches] = recovered
         self._branches: Final[dict[bytes, Branch]] = {}
-        self._prepared: Final[Uncommitted] = Uncommitted(MAX_PREPARED)
+        self._prepared: Final[Uncommitted] = Uncommitted(UncommittedLimit(MAX_PREPARED))
 
-    def begin(self, state: ConnectionState, xid: XaTransactionId) -> None:
-        """Open a branch, or join a known branch.
+    def begin(self, state: ConnectionState, xid: XaTransactionId, wall_ms: int = 0) -> None:
+        """Open a branch at ``wall_ms``, or join a known branch.
 
         Raises:
             ResourceAllocationError: a limit is reached.
@@ -96,6 +102,7 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
             limit = MAX_BRANCHES
             if known is None and len(self._branches) < limit:
                 known = Branch(xid, state.uncommitted, state.principal.name)
+                known.began_ms = wall_ms
                 known.siblings = state.branches
                 self._branches[xid.key] = known
             if known is not None:

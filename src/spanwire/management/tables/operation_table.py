@@ -66,12 +66,21 @@ MOST: Final = Argument("limit", INTEGER, "most messages", least=0)
 LIFETIME: Final = Argument(
     "lifetime_ms", INTEGER, "another time to live in milliseconds, 0 for none; else as they were sent", least=0
 )
+BYTES_LIMIT: Final = "bytes; 0 for the whole disk"
 LATER: Final = Argument("as_task", BOOLEAN, "true for an answer at once, with the id of a task")
 TARGET: Final = Argument("target", TEXT, "queue or topic that gets the messages", required=True)
 XID: Final = Argument("xid", TEXT, "id of the branch", required=True)
 MEASURES: Final = "measure sizes and times of messages from now on, or no longer"
 ENABLED: Final = (Argument("enabled", BOOLEAN, "true to measure", required=True),)
 SENDS: Final = "send a text message with the rights of the user"
+SETTINGS: Final = (
+    Argument("memory_limit_bytes", INTEGER, "bytes of memory; 0 for the broker's limit alone", least=0),
+    Argument("producer_flow_control", BOOLEAN, "true if sends wait at that limit"),
+    Argument("blocked_warning_ms", INTEGER, "milliseconds between two warnings of waiting sends", least=0),
+)
+TOPIC_SETTINGS: Final = (
+    *SETTINGS, Argument("audits_copies", BOOLEAN, "true if copies over several routes are taken once")
+)  # fmt: skip
 MESSAGE: Final = (
     Argument("body", TEXT, "the text", required=True),
     Argument("properties", OBJECT, "properties: texts, numbers, true and false"),
@@ -98,10 +107,52 @@ OPERATIONS: Final = (
               (SELECTOR, MOST, LIFETIME, LATER), QUEUE),
     Operation("/queues/{name}/pause", "pause", Role.OPERATE, "stop the dispatch", subject=QUEUE),
     Operation("/queues/{name}/resume", "resume", Role.OPERATE, "dispatch again", subject=QUEUE),
+    Operation("/queues/{name}/ungroup", "groups-remove", Role.OPERATE,
+              "take a message group from its consumer, or all of them; the next consumer gets it",
+              (Argument("group", TEXT, "the group; without one all"),), QUEUE),
     Operation("/queues/{name}/create", "create", Role.ADMIN, "create a queue", subject=QUEUE),
     Operation("/topics/{name}/create", "create", Role.ADMIN, "create a topic", subject=TOPIC),
     Operation("/queues/{name}/statistics", "statistics", Role.OPERATE, MEASURES, ENABLED, QUEUE),
     Operation("/topics/{name}/statistics", "statistics", Role.OPERATE, MEASURES, ENABLED, TOPIC),
+    Operation("/queues/{name}/settings", "settings", Role.ADMIN,
+              "set limits of a queue until the next start or reload of the broker", SETTINGS, QUEUE),
+    Operation("/topics/{name}/settings", "settings", Role.ADMIN,
+              "set limits of a topic until the next start or reload of the broker", TOPIC_SETTINGS, TOPIC),
+    Operation("/broker/limits", "limits", Role.ADMIN, "set limits of the broker until its next start",
+              (Argument("memory_limit_bytes", INTEGER, "memory of pending messages", least=1),
+               Argument("store_limit_bytes", INTEGER, f"size of the store in {BYTES_LIMIT}", least=0),
+               Argument("temporary_limit_bytes", INTEGER, f"non-persistent messages on the disk, {BYTES_LIMIT}",
+                        least=0),
+               Argument("maximum_uncommitted", INTEGER, "messages in the open transactions of a connection",
+                        least=1))),
+    Operation("/slow_consumer_strategies/change", "strategy-change", Role.ADMIN,
+              "set the bounds of a strategy for slow consumers until the next start of the broker",
+              (Argument("name", TEXT, "pattern of its policy entry, such as topic://PRICES.>", required=True),
+               Argument("max_slow_count", INTEGER, "slow phases; 0 or less for no such limit", least=-1),
+               Argument("max_slow_ms", INTEGER, "milliseconds of slowness; 0 or less for no such limit", least=-1),
+               Argument("max_since_ack_ms", INTEGER, "milliseconds without an acknowledgement", least=0),
+               Argument("ignores_idle", BOOLEAN, "true to leave out consumers without messages"),
+               Argument("ignores_network", BOOLEAN, "true to leave out bridges"))),
+    Operation("/producers/reset", "reset-producer", Role.OPERATE, "set the counters of a producer to 0",
+              (Argument("producer_id", TEXT, "id of the producer", required=True),
+               Argument("only_waits", BOOLEAN, "true for those of sends that waited"))),
+    Operation("/consumers/reset", "reset-consumer", Role.OPERATE, "set the counters of a consumer to 0",
+              (Argument("consumer_id", TEXT, "id of the consumer", required=True),)),
+    Operation("/links/reset", "network-reset", Role.OPERATE,
+              "set the counters of a link to 0, or those of one destination",
+              (Argument("name", TEXT, "name of the network connector", required=True),
+               Argument("uri", TEXT, "address of the remote broker, as in the list of links", required=True),
+               Argument("direction", TEXT, "direction of the destination's messages",
+                        choices=("outbound", "inbound")),
+               Argument("destination", TEXT, "the destination, such as queue://ORDERS"))),
+    Operation("/connectors/reset", "connector-reset", Role.OPERATE, "set the counters of connectors to 0", LISTENERS),
+    Operation("/connectors/add", "connector-add", Role.ADMIN,
+              "listen at a further address until the next start of the broker",
+              (Argument("uri", TEXT, "the address, such as stomp://127.0.0.1:61613", required=True),
+               Argument("name", TEXT, "name of the connector; else the address"))),
+    Operation("/connectors/remove", "connector-remove", Role.ADMIN,
+              "close the ports of connectors and their connections, and forget these until the next start of the "
+              "broker", LISTENERS),
     Operation("/queues/{name}/reset", "reset-statistics", Role.OPERATE, "set the counters to 0", subject=QUEUE),
     Operation("/topics/{name}/reset", "reset-statistics", Role.OPERATE, "set the counters to 0", subject=TOPIC),
     Operation("/queues/{name}/delete", "delete", Role.ADMIN, "remove an empty queue that is not in use",

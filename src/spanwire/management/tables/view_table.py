@@ -31,7 +31,7 @@ from spanwire.management.tables.attributes import (
     messages,
     text,
 )
-from spanwire.management.tables.work_tables import BRANCHES, JOBS, LINK_DESTINATIONS, STORES, TASKS
+from spanwire.management.tables.work_tables import BRANCHES, JOBS, LINK_DESTINATIONS, STORES, STRATEGIES, TASKS
 
 RUNNING: Final = "running"  # the state of a link that forwards
 ADVISORY_TOPICS: Final = "topic://ActiveMQ.Advisory."
@@ -67,6 +67,10 @@ BROKER: Final = ViewTable(
                 "PreparedTransactionCount", metric=GAUGE),
         integer("scheduled_messages", "messages that wait for their time", "ScheduledMessageCount", metric=GAUGE),
         integer("parked_sends", "sends that wait for memory or disk", "ParkedSendCount", metric=GAUGE),
+        integer("maximum_uncommitted", "most messages in the open transactions of a connection", "MaxUncommittedCount",
+                MESSAGES),
+        messages("refused_uncommitted", "sends and acknowledgements refused beyond that number",
+                 "TotalMaxUncommittedExceededCount", COUNTER),
         integer("memory_bytes", "memory of pending messages", "MemoryUsageByteCount", BYTES, GAUGE),
         integer("memory_limit_bytes", "limit of that memory", "MemoryLimit", BYTES, GAUGE),
         integer("store_bytes", "size of the store's files", "StoreUsageByteCount", BYTES, GAUGE),
@@ -80,6 +84,10 @@ BROKER: Final = ViewTable(
         Attribute("disk_free_bytes", INTEGER, "free bytes of the store's disk", "DiskFreeByteCount", BYTES, GAUGE,
                   nullable=True),
         flag("disk_full", "the disk has no room for persistent messages, whose sends wait", "DiskFull", GAUGE),
+        Attribute("average_size_bytes", INTEGER, "average size of messages, over destinations that are measured",
+                  "AverageMessageSize", BYTES, nullable=True),
+        Attribute("least_size_bytes", INTEGER, "smallest of these messages", "MinMessageSize", BYTES, nullable=True),
+        Attribute("greatest_size_bytes", INTEGER, "largest of these messages", "MaxMessageSize", BYTES, nullable=True),
     ),
     "broker",
 )  # fmt: skip
@@ -103,6 +111,8 @@ CONNECTORS: Final = ViewTable(
         flag("rebalances_clients", "clients are spread over brokers", "RebalanceClusterClients"),
         flag("updates_on_remove", "clients learn of brokers that leave", "UpdateClusterClientsOnRemove"),
         flag("audits_producers", "repeated messages of other brokers are found", "AuditNetworkProducers"),
+        text("cluster_filter", "patterns of the brokers of which clients learn", "UpdateClusterFilter"),
+        flag("auto_start", "the connector opens with the broker", "AutoStart"),
         text("discovery_uri", "group in which the connector is announced", "DiscoveryURI"),
         Attribute(
             "certificate_expires_s",
@@ -141,6 +151,14 @@ CONNECTIONS: Final = ViewTable(
         flag("slow", "the client does not read its bytes", "Slow"),
         flag("network", "another broker is connected", "NetworkConnection"),
         flag("fault_tolerant", "the client connects again after a break", "FaultTolerantConnection"),
+        Attribute(
+            "oldest_transaction_ms",
+            INTEGER,
+            "age of the oldest open transaction",
+            "OldestActiveTransactionDuration",
+            MILLISECONDS,
+            nullable=True,
+        ),
     ),
 )
 SESSIONS: Final = ViewTable(
@@ -189,6 +207,15 @@ CONSUMERS: Final = ViewTable(
             "pending messages before some are discarded, as the client asked; 0 for the policy's",
             "MaximumPendingMessageLimit",
             MESSAGES,
+        ),
+        messages("discarded", "messages of topics discarded because more waited than may", "DiscardedCount", NO_METRIC),
+        Attribute(
+            "pending_limit",
+            INTEGER,
+            "pending messages of a topic before some are discarded, by policy and client; none without a limit",
+            "MaximumPendingQueueSize",
+            MESSAGES,
+            nullable=True,
         ),
     ),
 )
@@ -258,6 +285,23 @@ DESTINATION_ATTRIBUTES: Final = (
     detail("dead_letter_destination", TEXT, "destination of its dead letters; none if they are dropped, or if it takes "
            "dead letters itself", "", "", True),
     detail("policy", TEXT, "pattern of the policy entry"),
+    detail("from_brokers", INTEGER, "messages that other brokers have forwarded here", "NetworkEnqueues", MESSAGES),
+    detail("to_brokers", INTEGER, "messages that bridges of other brokers have acknowledged", "NetworkDequeues",
+           MESSAGES),
+    detail("refused_uncommitted", INTEGER, "messages refused because the transaction was too large",
+           "MaxUncommittedExceededCount", MESSAGES),
+    detail("slow_consumer_strategy", TEXT, "policy entry with the strategy for slow consumers", "", "", True),
+    detail("last_in_id", TEXT, "id of the last message that came, measured", "EnqueuedMessageId", "", True),
+    detail("last_in_sent_ms", INTEGER, "its time of the send, since 1970", "EnqueuedMessageTimestamp", MILLISECONDS,
+           True),
+    detail("last_in_ms", INTEGER, "its time of arrival, since 1970", "EnqueuedMessageBrokerInTime", MILLISECONDS, True),
+    detail("last_in_connection", TEXT, "connection of its producer", "", "", True),
+    detail("last_out_id", TEXT, "id of the last message that was removed from a queue, measured", "DequeuedMessageId",
+           "", True),
+    detail("last_out_sent_ms", INTEGER, "its time of the send, since 1970", "DequeuedMessageTimestamp", MILLISECONDS,
+           True),
+    detail("last_out_ms", INTEGER, "its time of removal, since 1970", "DequeuedMessageBrokerOutTime", MILLISECONDS,
+           True),
 )  # fmt: skip
 DESTINATION_LABELS: Final = (("type", "type"), ("destination", "name"))
 # Attributes of destinations of which the broker's metrics have sums; memory has a figure of its own.
@@ -299,9 +343,11 @@ SUBSCRIPTIONS: Final = ViewTable(
         messages("dequeued", "acknowledged since the broker started", "DequeueCounter", NO_METRIC),
         messages("dispatched", "dispatched since the broker started", "DispatchedCounter", NO_METRIC),
         messages("expired", "expired since the broker started", "", NO_METRIC),
-        messages("cached", "pending messages in memory", "", NO_METRIC),
+        messages("cached", "pending messages in memory", "MessagesCachedCount", NO_METRIC),
         integer("memory_bytes", "memory of its messages", "CursorMemoryUsage", BYTES),
         text("user_name", "user who subscribed last", "UserName", nullable=True),
+        integer("memory_percent", "used part of the memory limit of its policy", "CursorPercentUsage", PERCENT),
+        flag("full", "further messages stay on the disk", "CursorFull"),
     ),
 )
 NETWORK_CONNECTORS: Final = ViewTable(
@@ -328,6 +374,15 @@ NETWORK_CONNECTORS: Final = ViewTable(
              "SuppressDuplicateTopicSubscriptions"),
         text("userName", "user at this broker", "UserName", nullable=True),
         text("remoteUserName", "user at the remote broker", "RemoteUserName", nullable=True),
+        Attribute("started_ms", INTEGER, "time of the last start, since 1970; 0 before", "StartedTimestamp",
+                  MILLISECONDS, nullable=True),
+        Attribute("stopped_ms", INTEGER, "time of the last stop, since 1970; 0 before", "StoppedTimestamp",
+                  MILLISECONDS, nullable=True),
+        Attribute("attempts_failed", INTEGER, "connections that led to no link", "BridgeExceptionCount", nullable=True),
+        Attribute("local_failures", INTEGER, "links that this broker has refused", "LocalExceptionCount",
+                  nullable=True),
+        Attribute("remote_failures", INTEGER, "running links that broke, and forwards that a remote broker refused",
+                  "RemoteExceptionCount", nullable=True),
     ),
 )  # fmt: skip
 LINKS: Final = ViewTable(
@@ -352,6 +407,17 @@ LINKS: Final = ViewTable(
         integer("reconnects", "connections before the present one", metric=COUNTER),
         flag("duplex", "the link forwards in both directions"),
         flag("accepted", "the remote broker has opened the link", "CreatedByDuplex"),
+        text("remote_id", "id of the remote broker while the link runs", "RemoteBrokerId"),
+        Attribute(
+            "started_ms",
+            INTEGER,
+            "time since which the link runs, since 1970; 0 while it does not",
+            "StartedTimestamp",
+            MILLISECONDS,
+        ),
+        integer("attempts", "connections that led to no link", metric=COUNTER),
+        integer("breaks", "running links that broke", metric=COUNTER),
+        integer("local_failures", "links that this broker has refused", "LocalExceptionCount", metric=COUNTER),
     ),
     "link",
     (("link", "name"), ("remote", "remote"), ("uri", "uri")),
@@ -386,7 +452,7 @@ BRIDGES: Final = ViewTable(
 )  # fmt: skip
 VIEWS: Final = (
     BROKER, CONNECTORS, CONNECTIONS, SESSIONS, CONSUMERS, PRODUCERS, QUEUES, TOPICS, SUBSCRIPTIONS, NETWORK_CONNECTORS,
-    LINKS, LINK_DESTINATIONS, BRIDGES, JOBS, BRANCHES, TASKS, STORES,
+    LINKS, LINK_DESTINATIONS, BRIDGES, JOBS, BRANCHES, STRATEGIES, TASKS, STORES,
 )  # fmt: skip
 # Views that are parts of the answer to ``status`` or ``summary``.
 STATUS_PARTS: Final = {

@@ -38,6 +38,35 @@ JOBS: Final = ViewTable(
         flag("redelivery", "a failed message on the way back to its destination"),
     ),
 )
+STRATEGIES: Final = ViewTable(
+    "slow_consumer_strategies",
+    "strategies that end slow consumers, one for each policy entry that has one",
+    "slow-consumer-strategies",
+    ("name",),
+    (
+        text("name", "pattern of the policy entry"),
+        integer("max_slow_count", "slow phases before the end; 0 or less for no such limit", "MaxSlowCount"),
+        integer(
+            "max_slow_ms",
+            "time of slowness before the end; 0 or less for no such limit",
+            "MaxSlowDuration",
+            MILLISECONDS,
+        ),
+        integer("check_period_ms", "pause between two checks", "CheckPeriod", MILLISECONDS),
+        flag("aborts_connections", "the connection ends, not the consumer alone"),
+        Attribute(
+            "max_since_ack_ms",
+            INTEGER,
+            "time without an acknowledgement that makes a consumer slow; none if pending messages do",
+            "MaxTimeSinceLastAck",
+            MILLISECONDS,
+            nullable=True,
+        ),
+        flag("ignores_idle", "a consumer without messages is not slow", "IgnoreIdleConsumers"),
+        flag("ignores_network", "bridges of other brokers are never ended", "IgnoreNetworkConsumers"),
+        Attribute("slow", LIST, "slow consumers with their phases and checks, 1,000 at most"),
+    ),
+)
 BRANCHES: Final = ViewTable(
     "branches",
     "prepared XA branches, which wait for their transaction manager",

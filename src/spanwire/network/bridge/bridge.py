@@ -131,6 +131,8 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
         self.was_running = False
         self.leads_to_itself = False
         self.running_since = 0.0  # monotonic seconds
+        self.running_since_ms = 0  # wall milliseconds
+        self.failed_here = False  # this broker has refused what the bridge asked for
         self.closed_since = 0.0
         self.logs_no_demand = True
         self.has_no_demand = False  # no consumer was announced in time: there is none, or advisories are off
@@ -155,6 +157,11 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
     def remote_name(self) -> str:
         """The remote broker's name, "" before its BrokerInfo."""
         return self._remote.name
+
+    @property
+    def remote_id(self) -> str:
+        """The id of the remote broker, "" before it has told it."""
+        return self._remote.broker_id
 
     @property
     def demand_count(self) -> int:
@@ -205,6 +212,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
         except RemoteProtocolError as error:
             self._fail(Event.PROTOCOL_ERROR, f"the remote broker broke the protocol: {error}", now)
         except (JmsError, StoreError) as refusal:
+            self.failed_here = True
             self._fail(Event.LOCAL_ERROR, local_reason(refusal, self.settings.user_name), now)
 
     def go_on(self, now: Time) -> None:
@@ -429,6 +437,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
         self._transition(Event.SUBSCRIBED)
         self._awaits_advisories = not self.settings.static_bridge and not self._has_advisory
         self.running_since = now.monotonic
+        self.running_since_ms = now.wall_ms
         self.was_running = True
         logger.info("network connector %s: bridge to broker %s is up", self.settings.name, self._remote.name)
         logger.info("Network connection between vm://%s and %s has been established.",

@@ -27,6 +27,14 @@ class LinkCounts:
         if self.began == 0.0:
             self.began = monotonic
 
+    def reset(self, monotonic: float, direction: str | None = None, destination: str | None = None) -> None:
+        """Set all counts to 0, or that of one destination in a ``direction``; rates of all are counted from now on."""
+        if destination is None:
+            self.began = monotonic
+        for name, counts in (("outbound", self.outbound), ("inbound", self.inbound)):
+            if direction in (None, name):
+                counts.reset(destination)
+
     def shrink(self) -> None:
         """Keep the largest counts of a link that is closed."""
         self.outbound.shrink(MAX_KEPT)
@@ -69,3 +77,36 @@ class BridgeStatistics:
         self.failed += other.failed
         self.unserved += other.unserved
         self.refusals.add(other.refusals)
+
+    def subtract(self, other: BridgeStatistics) -> None:
+        """Subtract the counters of ``other``."""
+        self.sent -= other.sent
+        self.answered -= other.answered
+        self.received -= other.received
+        self.failed -= other.failed
+        self.unserved -= other.unserved
+        self.refusals.subtract(other.refusals)
+
+
+class LinkFailures:
+    """Counts the failures of links.
+
+    ``attempts`` did not lead to a link, ``breaks`` ended a running one, and ``local`` ones have their cause here.
+    """
+
+    __slots__ = ("attempts", "breaks", "local")
+
+    def __init__(self) -> None:
+        self.attempts = 0
+        self.breaks = 0
+        self.local = 0
+
+    def add(self, other: LinkFailures) -> None:
+        """Add the counters of ``other``."""
+        self.attempts += other.attempts
+        self.breaks += other.breaks
+        self.local += other.local
+
+    def reset(self) -> None:
+        """Set the counters to 0."""
+        self.attempts = self.breaks = self.local = 0

@@ -58,7 +58,10 @@ class AcceptedLink:
         self.changed_at = 0.0
         self.reason = ""
         self.counts: Final[LinkCounts] = LinkCounts()
+        self.running_since_ms = 0  # wall milliseconds; 0 while the link is down
         self._earlier: Final[BridgeStatistics] = BridgeStatistics()
+        self._before: Final[BridgeStatistics] = BridgeStatistics()  # counters at the last reset
+        self.connections_before = 0
 
     def on_link_up(self, bridge: DuplexBridge, address: str, now: Time) -> None:
         """Note a new link."""
@@ -68,22 +71,36 @@ class AcceptedLink:
         self.address = address
         self.connection_count += 1
         self.changed_at = now.monotonic
+        self.running_since_ms = now.wall_ms
 
     def on_link_down(self, bridge: DuplexBridge, reason: str, now: Time) -> None:
         """Note the end of a link."""
         if self.bridge is bridge:
             self.bridge = None
+            self.running_since_ms = 0
             self.reason = reason
             self.changed_at = now.monotonic
             self.counts.shrink()
         self._earlier.add(bridge.statistics())
 
+    @property
+    def breaks(self) -> int:
+        """The number of links that have ended since the last reset."""
+        return self.connection_count - self.connections_before - (0 if self.bridge is None else 1)
+
+    def reset(self, monotonic: float) -> None:
+        """Set the counters to 0."""
+        self._before.add(self.statistics())
+        self.connections_before = self.connection_count - (0 if self.bridge is None else 1)
+        self.counts.reset(monotonic)
+
     def statistics(self) -> BridgeStatistics:
-        """Return the counters of all successive links."""
+        """Return the counters of all successive links since the last reset."""
         statistics = BridgeStatistics()
         statistics.add(self._earlier)
         if self.bridge is not None:
             statistics.add(self.bridge.statistics())
+        statistics.subtract(self._before)
         return statistics
 
 

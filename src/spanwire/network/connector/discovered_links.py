@@ -13,6 +13,7 @@ from typing import Final, Protocol
 from spanwire.broker.broker import Broker
 from spanwire.discovery.addresses.address import DiscoveredAddress, read_address
 from spanwire.discovery.groups.sightings import DiscoveryListener
+from spanwire.network.bridge.bridge_statistics import LinkFailures
 from spanwire.network.connector.link import (
     MAX_REASON,
     DiscoverySettings,
@@ -93,6 +94,7 @@ class DiscoveredLinks(DiscoveryListener):
         routes: NetworkRoutes,
     ) -> None:
         self.links: Final[dict[str, DiscoveredLink]] = {}
+        self.ended_failures: Final = LinkFailures()  # of links that have ended
         self._settings: Final = settings
         self._discovery: Final = discovery
         self._broker: Final = broker
@@ -140,12 +142,14 @@ class DiscoveredLinks(DiscoveryListener):
         self._unlinked.pop(uri, None)
         link = self.links.pop(uri, None)
         if link is not None:
+            self.ended_failures.add(link.failures)
             link.end()
 
     def on_link_ended(self, link: DiscoveredLink, uptime_s: float) -> None:
         """Tell the agent about a link closed after so many seconds of use."""
         if self.links.pop(link.discovered_uri, None) is None:
             return
+        self.ended_failures.add(link.failures)
         if link.leads_to_itself and self._agent is not None:
             self._agent.ignore(link.discovered_uri)
         else:

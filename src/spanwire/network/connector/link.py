@@ -21,7 +21,7 @@ from spanwire.discovery.groups.agent_settings import AgentSettings
 from spanwire.model.environment import Time
 from spanwire.model.errors import ConfigurationError, JmsError
 from spanwire.network.bridge.bridge import NetworkBridge, State
-from spanwire.network.bridge.bridge_statistics import BridgeStatistics, LinkCounts
+from spanwire.network.bridge.bridge_statistics import BridgeStatistics, LinkCounts, LinkFailures
 from spanwire.network.bridge.duplex_bridge import AcceptedLink
 from spanwire.network.connector.failure_log import FailureLog
 from spanwire.network.connector.socket_options import SocketOptions
@@ -113,7 +113,8 @@ class LinkView:
     ``reason`` is the cause of the present or last break. ``destinations`` have demand at the remote broker. ``since_s``
     is the age of the ``state`` in seconds, ``reconnects`` the number of connections before this one. The counters are
     those of `BridgeStatistics`, ``filtered`` by reason. ``ways`` are the paths of broker ids to consumers beyond the
-    remote broker, nearest first. An ``accepted`` link was opened by the remote broker.
+    remote broker, nearest first. An ``accepted`` link was opened by the remote broker. ``started_ms`` is the wall time
+    since which the link runs, 0 while it does not. The failures are those of `LinkFailures`.
     """
 
     name: str
@@ -135,6 +136,11 @@ class LinkView:
     unserved: int = 0
     ways: tuple[tuple[str, ...], ...] = ()
     accepted: bool = False
+    remote_id: str = ""
+    started_ms: int = 0
+    attempts: int = 0
+    breaks: int = 0
+    local_failures: int = 0
 
 
 def accepted_view(link: AcceptedLink, now: float) -> LinkView:
@@ -166,6 +172,9 @@ def accepted_view(link: AcceptedLink, now: float) -> LinkView:
         unserved=statistics.unserved,
         ways=() if demand is None else demand.ways(MAX_SHOWN),
         accepted=True,
+        remote_id="" if bridge is None else bridge.remote.broker_id,
+        started_ms=link.running_since_ms,
+        breaks=link.breaks,
     )
 
 
@@ -198,9 +207,12 @@ class Link:
         self._task: asyncio.Task[None] | None = None
         self._remote_name = ""
         self._was_running = False  # waiting for an answer in vain is no use of the link
+        self._failed_here = False  # this broker has refused the last bridge
         self._state = STOPPED
         self._reason = ""
         self._earlier: Final = BridgeStatistics()  # the counters of earlier bridges
+        self._before: Final = BridgeStatistics()  # the counters at the last reset
+        self.failures: Final = LinkFailures()
         self.counts: Final = LinkCounts()
         self._connection_count = 0
         self._logged_no_demand = False
@@ -247,10 +259,7 @@ class Link:
         """Return state and counters, including those of earlier bridges."""
         bridge = self._bridge
         state = self._current_state()
-        statistics = BridgeStatistics()
-        statistics.add(self._earlier)
-        if bridge is not None:
-            statistics.add(bridge.statistics())
+        statistics = self._statistics()
         connection_count = self._connection_count + (1 if bridge is not None and bridge.was_running else 0)
         return LinkView(
             name=self._settings.bridge.name,
@@ -271,7 +280,27 @@ class Link:
             filtered=statistics.refusals.by_reason(),
             unserved=statistics.unserved,
             ways=() if bridge is None else bridge.ways(MAX_SHOWN),
+            remote_id="" if bridge is None else bridge.remote_id,
+            started_ms=0 if bridge is None or state != "running" else bridge.running_since_ms,
+            attempts=self.failures.attempts,
+            breaks=self.failures.breaks,
+            local_failures=self.failures.local,
         )
+
+    def _statistics(self) -> BridgeStatistics:
+        """Return the counters of all bridges since the last reset."""
+        statistics = BridgeStatistics()
+        statistics.add(self._earlier)
+        if self._bridge is not None:
+            statistics.add(self._bridge.statistics())
+        statistics.subtract(self._before)
+        return statistics
+
+    def reset(self) -> None:
+        """Set the counters to 0."""
+        self._before.add(self._statistics())
+        self.failures.reset()
+        self.counts.reset(self._turn.clock.now().monotonic)
 
     def peer(self) -> Peer | None:
         """Return the remote broker with the login of the link; None while the link does not run."""
@@ -330,8 +359,10 @@ class Link:
             began = self._turn.clock.now().monotonic
             self._state = "connecting"
             self._changed_at = began
-            self._was_running = False
+            self._was_running = self._failed_here = False
             self._reason = await self._connect_and_wait()
+            if not self._was_running and not self._failed_here:
+                self.failures.attempts += 1
             self._state = "waiting"
             self._changed_at = self._turn.clock.now().monotonic
             if await self._wait_for_retry(self._changed_at - began if self._was_running else 0.0):
@@ -414,6 +445,9 @@ class Link:
             return "the connection was closed"
         self._remote_name = bridge.remote_name
         self._was_running = bridge.was_running
+        self._failed_here = bridge.failed_here
+        self.failures.local += bridge.failed_here
+        self.failures.breaks += bridge.was_running and not bridge.failed_here
         self._leads_to_itself = bridge.leads_to_itself
         self._connection_count += bridge.was_running
         self._logged_no_demand = self._logged_no_demand or bridge.has_no_demand

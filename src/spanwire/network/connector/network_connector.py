@@ -13,7 +13,7 @@ from typing import Final
 
 from spanwire.broker.broker import Broker
 from spanwire.discovery.agents.agent_factory import DiscoveryAgent, make_agent
-from spanwire.network.bridge.bridge_statistics import LinkCounts
+from spanwire.network.bridge.bridge_statistics import LinkCounts, LinkFailures
 from spanwire.network.connector.discovered_links import DiscoveredLinks
 from spanwire.network.connector.link import STOPPED, Link, LinkView, NetworkConnectorSettings
 from spanwire.network.demand.duplicate_suppression import NetworkRoutes
@@ -34,6 +34,8 @@ class NetworkConnector:
     ) -> None:
         self.settings: Final = settings
         self.is_started = False
+        self.started_ms = 0  # wall milliseconds; 0 before
+        self.stopped_ms = 0
         self._broker: Final = broker
         self._links: Final = [Link(settings, remote, broker, broker_url, turn, routes) for remote in settings.remotes]
         self._discovered: DiscoveredLinks | None = None
@@ -53,6 +55,7 @@ class NetworkConnector:
             ConfigurationError: the group of the agent cannot be joined
         """
         self.is_started = True
+        self.started_ms = self._broker.environment.now().wall_ms
         bridge = self.settings.bridge
         if self._broker.advisories is None and not bridge.static_bridge:
             logger.warning(
@@ -68,6 +71,8 @@ class NetworkConnector:
 
     def stop(self) -> None:
         """Stop discovery and connecting; may be called twice. Sockets stay open."""
+        if self.is_started:
+            self.stopped_ms = self._broker.environment.now().wall_ms
         self.is_started = False
         if self._agent is not None:
             self._agent.stop()
@@ -84,10 +89,22 @@ class NetworkConnector:
         for link in self._links:
             link.end()
 
+    def failures(self) -> LinkFailures:
+        """Return the failures of all links, with those that are gone."""
+        failures = LinkFailures()
+        for link in self.links():
+            failures.add(link.failures)
+        if self._discovered is not None:
+            failures.add(self._discovered.ended_failures)
+        return failures
+
+    def links(self) -> list[Link]:
+        """Return the links."""
+        return [*self._links, *([] if self._discovered is None else self._discovered.links.values())]
+
     def counts(self) -> list[tuple[LinkView, LinkCounts]]:
         """Return view and counts by destination of each link."""
-        discovered = [] if self._discovered is None else list(self._discovered.links.values())
-        return [(link.view(), link.counts) for link in [*self._links, *discovered]]
+        return [(link.view(), link.counts) for link in self.links()]
 
     def peers(self) -> list[Peer]:
         """Return the remote brokers of the links that run."""

@@ -244,7 +244,7 @@ class ClientCommands(wire.CommandVisitor):
         if transaction_id is None:
             raise JmsError(f"transaction info type {kind} names no transaction")
         if kind == BEGIN:
-            self._broker.begin(self.state, transaction_id)
+            self._broker.begin(self.state, transaction_id, self.now)
         elif kind == COMMIT_ONE_PHASE:
             self._commit(command, transaction_id)
         elif kind == ROLLBACK:

@@ -50,7 +50,7 @@ class XaCommands:
         kind = command.type
         self.refusal = None
         if kind == BEGIN:
-            xa.begin(self._state, xid)
+            xa.begin(self._state, xid, now.wall_ms)
             return True
         if kind == PREPARE:
             return self._prepare(command, xid, token, now)

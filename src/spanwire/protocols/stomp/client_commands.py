@@ -208,7 +208,7 @@ class ClientCommands:
             raise StompRequestError(f"Must specify the transaction you are {doing}")
         if command == BEGIN:
             begun = self._transactions.next_id(name)
-            self._broker.begin(self.state, begun)
+            self._broker.begin(self.state, begun, now)
             self._transactions.begun(name, begun)
             return True
         transaction_id = self._transactions.take(name)

@@ -13,21 +13,25 @@ from spanwire.transports.connector import TransportConnector
 MAX_NAMES: Final = 100  # connectors in one request
 CLOSE_S: Final = 1.0  # seconds that the answer waits for closed connections
 POLL_S: Final = 0.02  # seconds between two looks at them
+MAX_CONNECTORS: Final = 100  # connectors of a broker to which operators may add
 CLOSED_PER_TURN: Final = 20  # connections closed in one turn; the broker cleans up after each
 
 Open = Callable[[TransportConnector], Awaitable[None]]
 Withdraw = Callable[[TransportConnector], None]
+Make = Callable[[str, str | None], TransportConnector]
 
 
 class ConnectorOperations:
-    """Starts and stops connectors by name."""
+    """Starts and stops connectors by name, adds and removes them."""
 
-    def __init__(self, connectors: Sequence[TransportConnector], start: Open, withdraw: Withdraw) -> None:
+    def __init__(self, connectors: list[TransportConnector], start: Open, withdraw: Withdraw, make: Make) -> None:
         """``start`` opens a connector; it raises `SpanwireError` if the port cannot be taken, or may not be open.
 
-        ``withdraw`` ends the announcement of a stopped connector.
+        ``withdraw`` ends the announcement of a stopped connector. ``make`` returns a closed connector of an address and
+        a name, and raises `ConfigurationError` for an address that is refused.
         """
         self._connectors: Final = connectors
+        self._make: Final = make
         self._start: Final = start
         self._withdraw: Final = withdraw
 
@@ -62,6 +66,52 @@ class ConnectorOperations:
                     await asyncio.sleep(0)
             connector.end_sessions()
         await self._closed(chosen)
+        return [connector_row(connector) for connector in chosen]
+
+    async def add(self, arguments: Mapping[str, object]) -> list[dict[str, object]]:
+        """Open a connector at the address ``uri``, with a ``name`` if any; return its view.
+
+        Raises:
+            ConfigurationError: an argument is refused, the name is taken, there are `MAX_CONNECTORS`, or the port would
+                be open to other machines without users
+            TransportError: the port cannot be taken
+        """
+        uri, name = arguments.get("uri"), arguments.get("name")
+        if not isinstance(uri, str) or not (name is None or (isinstance(name, str) and name)):
+            raise ConfigurationError("uri and name are texts")
+        if len(self._connectors) >= MAX_CONNECTORS:
+            raise ConfigurationError(f"there are {MAX_CONNECTORS} connectors: remove one")
+        connector = self._make(uri, name)
+        if any(connector.name == other.name for other in self._connectors):
+            raise ConfigurationError(f"there is a connector {connector.name[:100]} already")
+        self._connectors.append(connector)
+        try:
+            await self._start(connector)
+        except BaseException:
+            self._connectors.remove(connector)
+            raise
+        return [connector_row(connector)]
+
+    async def remove(self, arguments: Mapping[str, object]) -> list[dict[str, object]]:
+        """Stop connectors as `stop` does, and forget them until the next start of the broker.
+
+        Raises:
+            ConfigurationError: a name is unknown
+        """
+        rows = await self.stop(arguments)
+        for connector in self._named(arguments):
+            self._connectors.remove(connector)
+        return rows
+
+    async def reset(self, arguments: Mapping[str, object]) -> list[dict[str, object]]:
+        """Set the counters of connectors to 0; return a view of each.
+
+        Raises:
+            ConfigurationError: a name is unknown
+        """
+        chosen = self._named(arguments)
+        for connector in chosen:
+            connector.accepted = connector.refused = 0
         return [connector_row(connector) for connector in chosen]
 
     async def _closed(self, connectors: Sequence[TransportConnector]) -> None:

@@ -17,7 +17,7 @@ from spanwire.management.tables.view_table import (
 from spanwire.web.api import broker_with_totals
 from spanwire.web.calls import Call
 from spanwire.web.jolokia import executions
-from spanwire.web.jolokia.beans import (
+from spanwire.web.jolokia.bean import (
     Bean,
     Row,
     broker_name,
@@ -56,8 +56,6 @@ async def broker_bean(call: Call) -> Bean:
         "TotalConsumerCount": sum(number(one.get("consumers")) for one in destinations),
         "TotalProducerCount": sum(number(one.get("producers")) for one in destinations),
         "Uptime": _words(uptime),
-        "DedicatedTaskRunner": False,
-        "VirtualThreadTaskRunner": False,
         **{name: sum(type_of(one) == scheme for one in destinations) for name, scheme in COUNTS.items()},
         **{managed: sum(type_of(one) == scheme for one in destinations) for managed, scheme in MANAGED.items()},
         "VMURL": f"vm://{row['name']}",

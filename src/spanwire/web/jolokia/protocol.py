@@ -17,13 +17,15 @@ from starlette.responses import JSONResponse, Response
 from spanwire import __version__
 from spanwire.management.control_client import ControlError
 from spanwire.management.handles import FORBIDDEN, UNAUTHENTICATED
-from spanwire.management.tables.operation_table import COMMAND_ROLES, Role
+from spanwire.management.tables.operation_table import COMMAND_ROLES, READING, Role
 from spanwire.web.calls import Call, RouteRow
-from spanwire.web.jolokia.beans import BROKER_KEYS, FAMILIES, Bean
+from spanwire.web.jolokia.bean import BROKER_KEYS, Bean
 from spanwire.web.jolokia.broker_bean import broker_bean
 from spanwire.web.jolokia.errors import ILLEGAL, NO_ATTRIBUTE, NOT_FOUND, SECURITY, STATE, JolokiaError
-from spanwire.web.jolokia.executions import ANSWERS, EXECUTABLE, WRITABLE, Answer, Execution, Node
+from spanwire.web.jolokia.executions import Answer, Execution, Node
+from spanwire.web.jolokia.families import FAMILIES
 from spanwire.web.jolokia.names import DOMAIN, Pattern, is_pattern, parts
+from spanwire.web.jolokia.operations import ANSWERS, EXECUTABLE, WRITABLE
 from spanwire.web.problems import ProblemError
 
 PATH: Final = "/api/jolokia"
@@ -160,15 +162,18 @@ async def _execute(call: Call, name: str, request: Node) -> object:
     known = {number: one for (named, number), one in _operations(bean.kind).items() if named == operation}
     if not known:
         raise JolokiaError(403, SECURITY, f"the operation {operation[:60]} of this bean is not allowed")
-    words = _words(request.get("arguments"))
-    if len(words) not in known:
+    arguments = request.get("arguments") or []
+    if not isinstance(arguments, list) or len(arguments) not in known:
         counts = " or ".join(str(number) for number in sorted(known))
         raise JolokiaError(400, ILLEGAL, f"{operation} takes {counts} arguments here")
-    execution = known[len(words)]
+    execution = known[len(arguments)]
+    words = _words(arguments, takes_objects=isinstance(execution, Execution) and execution.takes_objects)
     if not isinstance(execution, Execution):
         details = {} if bean.detail is None else await bean.detail(call, broker)
         return execution({**bean.attributes, **details}, words)
     result = await _asked(call, bean, operation, execution, words)
+    if execution.shown is not None:
+        return execution.shown(result, broker, words)
     first = result[0] if isinstance(result, list) and result else result
     value = first.get(execution.value) if isinstance(first, dict) and execution.value else None
     return bool(value) if execution.is_flag else value
@@ -181,8 +186,7 @@ async def _write(call: Call, name: str, request: Node) -> object:
     execution = WRITABLE.get(bean.kind, {}).get(str(attribute))
     if execution is None:
         raise JolokiaError(403, SECURITY, f"the attribute {str(attribute)[:60]} of this bean cannot be written")
-    value = request.get("value")
-    word = str(value).lower() if isinstance(value, bool) else _words([value])[0]
+    word = _words([request.get("value")])[0]
     before = await _read(call, name, attribute)
     await _asked(call, bean, f"writing {attribute}", execution, [word])
     return before
@@ -193,22 +197,20 @@ async def _asked(call: Call, bean: Bean, operation: str, execution: Execution, w
     command = execution.command
     if call.caller.role < COMMAND_ROLES[command]:
         raise JolokiaError(403, SECURITY, f"{operation} needs the role {COMMAND_ROLES[command].name.lower()}")
-    return await call.ask(command, **execution.arguments(bean.subject or {}, words))
+    arguments = execution.arguments(bean.subject or {}, words)
+    return await (call.ask(command, **arguments) if arguments or command not in READING else call.view(command))
 
 
 def _operations(kind: str) -> dict[tuple[str, int], Execution | Answer]:
     return {**EXECUTABLE.get(kind, {}), **ANSWERS.get(kind, {})}
 
 
-def _words(arguments: object) -> list[str]:
-    """Return the arguments of a request, which are texts and whole numbers."""
-    if arguments is None:
-        return []
-    if not isinstance(arguments, list) or not all(
-        isinstance(value, (str, int)) and not isinstance(value, bool) for value in arguments
-    ):
-        raise JolokiaError(400, ILLEGAL, "arguments is no list of texts and whole numbers")
-    return [str(value) for value in arguments]
+def _words(arguments: list[object], *, takes_objects: bool = False) -> list[str]:
+    """Return the arguments of a request as texts: true and false in small letters, and objects as JSON."""
+    types = (str, int, dict) if takes_objects else (str, int)
+    if not all(isinstance(value, types) for value in arguments):
+        raise JolokiaError(400, ILLEGAL, "arguments are texts, whole numbers, true and false")
+    return [value if isinstance(value, str) else json.dumps(value) for value in arguments]
 
 
 async def _beans(call: Call, pattern: Pattern) -> list[Bean]:

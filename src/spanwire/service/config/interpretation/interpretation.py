@@ -93,7 +93,7 @@ class Interpreter:
         usage = UsageInterpreter(self.findings, self.inner, self.variables.environment).usage(broker)
         return BrokerConfiguration(
             broker_name=self._broker_name(broker),
-            connectors=self._connectors(broker, stores),
+            connectors=self.connectors(broker, stores),
             network_connectors=self._network_connectors(broker, stores),
             bridges=self._bridges(broker),
             persistence=PersistenceInterpreter(self.findings, self.inner, self.base).persistence(
@@ -335,7 +335,8 @@ class Interpreter:
                 f"<transportConnector> at {redacted(asked)} has no effect: clients in this process find it as {own}",
             )
 
-    def _connectors(self, broker: Element, stores: Stores) -> tuple[ConnectorSettings, ...]:
+    def connectors(self, broker: Element, stores: Stores) -> tuple[ConnectorSettings, ...]:
+        """Return the settings of all transport connectors; unusable ones leave findings."""
         connectors: list[ConnectorSettings] = []
         for group in self.inner(broker, "transportConnectors", words.CONNECTORS):
             for connector in self.inner(group, "transportConnector", words.TRANSPORT_CONNECTOR):

@@ -1,4 +1,4 @@
-"""Interprets a network connector that an operator adds to a running broker, with the rules of a configuration file."""
+"""Interprets connectors that an operator adds to a running broker, with the rules of a configuration file."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from spanwire.service.config.values.diagnostics import Findings
 
 if TYPE_CHECKING:
     from spanwire.network.connector.link import NetworkConnectorSettings
+    from spanwire.transports.base import ConnectorSettings
 
 SOURCE: Final = "request"
 LINE: Final = 1
@@ -33,25 +34,52 @@ def read_connector(attributes: Mapping[str, str], stores: Stores | None) -> Netw
     Raises:
         ConfigurationError: an attribute or the uri is refused, each reason on a line of its own
     """
-    encrypted = next((name for name, value in attributes.items() if value.strip().startswith(PREFIX)), None)
-    if encrypted is not None:
-        raise ConfigurationError(f"{encrypted[:60]} is encrypted, which only a configuration file can be")
     findings = Findings(SOURCE)
-    connector = Element(
-        "networkConnector", LINE, attributes={name: Attribute(value, LINE) for name, value in attributes.items()}
-    )
-    group = Element("networkConnectors", LINE, children=[connector])
+    broker = _broker("networkConnector", attributes)
     decryption = Decryption({})
     checks = Interpreter(findings, Path(), Variables({}, {}), decryption)
     reader = NetworkInterpreter(findings, checks.inner, decryption, lambda elements: NO_STORES)
-    settings = reader.connectors(Element("broker", LINE, children=[group]), NO_STORES if stores is None else stores)
-    try:
-        findings.raise_if_any()
-    except ConfigurationError as error:
-        raise ConfigurationError(str(error).replace(f"{SOURCE}:{LINE}: ", "")) from error
+    settings = reader.connectors(broker, NO_STORES if stores is None else stores)
+    _raise_if_any(findings)
     discovery = settings[0].discovery
     if discovery is not None and isinstance(discovery.agent, HttpRegistrySettings):
         raise ConfigurationError(
             "a registry by HTTP is named in a configuration file only; write static:(tcp://host:port)"
         )
     return settings[0]
+
+
+def read_listener(attributes: Mapping[str, str], stores: Stores | None) -> ConnectorSettings:
+    """Return the settings of a transport connector.
+
+    Args:
+        attributes: attributes of ``<transportConnector>``, ``uri`` among them.
+        stores: key and trust store of the broker, for connectors with TLS.
+
+    Raises:
+        ConfigurationError: an attribute or the uri is refused, each reason on a line of its own
+    """
+    findings = Findings(SOURCE)
+    checks = Interpreter(findings, Path(), Variables({}, {}), Decryption({}))
+    settings = checks.connectors(_broker("transportConnector", attributes), NO_STORES if stores is None else stores)
+    _raise_if_any(findings)
+    if not settings:
+        raise ConfigurationError("clients in the broker's process need no connector; write tcp://host:port")
+    return settings[0]
+
+
+def _broker(name: str, attributes: Mapping[str, str]) -> Element:
+    """Return ``<broker>`` with one connector. Raises `ConfigurationError` for an encrypted attribute."""
+    encrypted = next((name for name, value in attributes.items() if value.strip().startswith(PREFIX)), None)
+    if encrypted is not None:
+        raise ConfigurationError(f"{encrypted[:60]} is encrypted, which only a configuration file can be")
+    values = {name: Attribute(value, LINE) for name, value in attributes.items()}
+    group = Element(f"{name}s", LINE, children=[Element(name, LINE, attributes=values)])
+    return Element("broker", LINE, children=[group])
+
+
+def _raise_if_any(findings: Findings) -> None:
+    try:
+        findings.raise_if_any()
+    except ConfigurationError as error:
+        raise ConfigurationError(str(error).replace(f"{SOURCE}:{LINE}: ", "")) from error

@@ -1,0 +1,69 @@
+"""Beans of network connectors, their links, the destinations of links, and bridges of `<jmsBridgeConnectors>`."""
+
+from __future__ import annotations
+
+from spanwire.management.tables.view_table import BRIDGES, LINKS, NETWORK_CONNECTORS, rows_of, type_of
+from spanwire.management.tables.work_tables import LINK_DESTINATIONS
+from spanwire.web.calls import Call
+from spanwire.web.jolokia import executions
+from spanwire.web.jolokia.bean import TYPES, Bean, network_name, number, short, values_of
+from spanwire.web.jolokia.executions import Node
+from spanwire.web.jolokia.names import quoted
+
+
+async def network_connector_beans(call: Call, broker: str) -> list[Bean]:
+    """Return the network connectors of this broker; those of others have beans of their links alone."""
+    status = await call.status()
+    return [
+        Bean(
+            network_name(broker, row),
+            {**values_of(NETWORK_CONNECTORS, row), "LocalUri": f"vm://{status['name']}"},
+            executions.NETWORK_CONNECTOR,
+            {"connectors": [row["name"]]},
+        )
+        for row in rows_of(NETWORK_CONNECTORS, status)
+        if row.get("autoStart") is not None
+    ]
+
+
+async def network_bridge_beans(call: Call, broker: str) -> list[Bean]:
+    status = await call.status()
+    return [
+        Bean(
+            f"{network_name(broker, row)},networkBridge={quoted(str(row['uri']))}",
+            {
+                **values_of(LINKS, row),
+                "LocalBrokerName": status["name"],
+                "LocalAddress": f"vm://{status['name']}",
+                "RemoteExceptionCount": number(row.get("breaks")) + number(row.get("failed")),
+            },
+            executions.LINK,
+            {"name": row["name"], "uri": row["uri"]},
+        )
+        for row in rows_of(LINKS, status)
+    ]
+
+
+async def link_destination_beans(call: Call, broker: str) -> list[Bean]:
+    rows = rows_of(LINK_DESTINATIONS, await call.view(LINK_DESTINATIONS.command))
+    beans: list[Bean] = []
+    for row in rows:
+        if row["destination"] is not None:
+            link = f"{network_name(broker, row)},networkBridge={quoted(str(row['uri']))},direction={row['direction']}"
+            kind = f"destinationType={TYPES[type_of(row)]},destinationName={quoted(short(row))}"
+            subject: Node = {name: row[name] for name in ("name", "uri", "direction", "destination")}
+            attributes: Node = {"Name": short(row), **values_of(LINK_DESTINATIONS, row)}
+            beans.append(Bean(f"{link},{kind}", attributes, executions.LINK, subject))
+    return beans
+
+
+async def jms_bridge_beans(call: Call, broker: str) -> list[Bean]:
+    return [
+        Bean(
+            f"{broker},connector=jmsConnectors,jmsConnectors={quoted(str(row['name']))}",
+            values_of(BRIDGES, row),
+            executions.JMS_BRIDGE,
+            {"bridges": [row["name"]]},
+        )
+        for row in rows_of(BRIDGES, await call.status())
+    ]
