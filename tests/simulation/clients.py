@@ -349,7 +349,7 @@ class SimulatedClient:
             return
         self._transaction_number += 1
         self._transaction = self._transaction_number
-        self._world.broker.begin(self._state, self._transaction_id())
+        self._world.broker.begin(self._state, self._transaction_id(), self._world.now)
 
     def _end_transaction(self, commit: bool) -> None:
         assert self._state is not None

@@ -152,7 +152,7 @@ class Link:
     def stage(self, texts: list[str], transaction: int, properties: dict[str, object]) -> Steps:
         self.check()
         transaction_id = TransactionId(self.state.connection_id, transaction)
-        self.broker.begin(self.state, transaction_id)
+        self.broker.begin(self.state, transaction_id, self.world.now)
         for text in texts:
             self.send(TARGET, text, transaction, {})
             yield

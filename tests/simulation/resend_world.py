@@ -148,7 +148,7 @@ class ResendingClient:
                 self._wire.append(token)
             return
         transaction = TransactionId(self.connection_id, entry.transaction)
-        broker.begin(state, transaction)
+        broker.begin(state, transaction, world.now)
         entry.asked = True
         try:
             for message in entry.messages:

@@ -48,7 +48,7 @@ def broker_operations(
         "delete": administration.delete,
         "statistics": administration.statistics,
         "reset-statistics": administration.reset_statistics,
-        "groups-remove": administration.free_groups,
+        "ungroup": administration.free_groups,
         "limits": adjustments.limits,
         "settings": adjustments.settings,
         "strategy-change": adjustments.strategy,

@@ -37,7 +37,7 @@ audit = logging.getLogger("spanwire.audit")  # one line for each operation: clie
 MAX_CLIENTS: Final = 32
 ENTRIES_PER_TURN: Final = 100  # entries of a list made in one turn; each takes about 20 microseconds
 
-ROWS_PER_TURN: Final = 1_000  # entries that are made already; to write one takes about a microsecond
+ROWS_PER_TURN: Final = 500  # entries that are made already; to encode one takes some 3 microseconds
 FAILURE: Final = "the control command %s failed"
 HANDLE: Final = "handle"
 NOT_NOTED: Final = (

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spanwire.broker.ports import Authenticator, Principal
-from spanwire.management.control import ENTRIES_PER_TURN, ControlServer
+from spanwire.management.control import ENTRIES_PER_TURN, ROWS_PER_TURN, ControlServer
 from spanwire.management.handles import Handles
 from spanwire.model.environment import Time
 from spanwire.model.errors import AuthenticationError, ConfigurationError
@@ -297,6 +297,34 @@ def test_s25_the_audit_names_the_user_of_a_handle_and_shows_neither_handle_nor_p
     ]
     assert "canary" not in caplog.text
     assert "the-handle" not in caplog.text
+
+
+def test_a_long_result_of_an_operation_is_encoded_some_rows_in_each_turn() -> None:
+    taken = 0
+
+    def rows() -> Iterator[object]:
+        nonlocal taken
+        for number in range(5 * ROWS_PER_TURN):
+            taken += 1
+            yield [f"queue://Q.{number}", number]
+
+    async def changes(arguments: Mapping[str, object]) -> Iterator[object]:
+        return rows()
+
+    async def dialogue() -> None:
+        server, client = ControlServer(Path("/nowhere"), {}, {"changes": changes}), Client()
+        server.handle(b'{"command": "changes"}', cast(asyncio.Transport, client))
+        steps: list[int] = []
+        while len(client.answers()) == 0:
+            before = taken
+            await asyncio.sleep(0)
+            steps.append(taken - before)
+        assert max(steps) == ROWS_PER_TURN
+        assert sum(steps) == 5 * ROWS_PER_TURN
+        (answer,) = client.answers()
+        assert len(cast("list[object]", answer["result"])) == 5 * ROWS_PER_TURN
+
+    asyncio.run(dialogue())
 
 
 def test_a_long_list_is_made_some_entries_in_each_turn_and_answered_as_a_whole() -> None:

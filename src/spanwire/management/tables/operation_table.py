@@ -32,6 +32,7 @@ class Argument:
     """One argument of an operation; the type is one of JSON Schema.
 
     ``least`` is the lowest number, and ``most`` the highest one; ``choices`` are the texts that count, if not all do.
+    Without a value that ``stays`` the present setting is kept, which is neither true nor false.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Argument:
     least: int | None = None
     most: int | None = None
     choices: tuple[str, ...] = ()
+    stays: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +77,11 @@ ENABLED: Final = (Argument("enabled", BOOLEAN, "true to measure", required=True)
 SENDS: Final = "send a text message with the rights of the user"
 SETTINGS: Final = (
     Argument("memory_limit_bytes", INTEGER, "bytes of memory; 0 for the broker's limit alone", least=0),
-    Argument("producer_flow_control", BOOLEAN, "true if sends wait at that limit"),
+    Argument("producer_flow_control", BOOLEAN, "true if sends wait at that limit", stays=True),
     Argument("blocked_warning_ms", INTEGER, "milliseconds between two warnings of waiting sends", least=0),
 )
 TOPIC_SETTINGS: Final = (
-    *SETTINGS, Argument("audits_copies", BOOLEAN, "true if copies over several routes are taken once")
+    *SETTINGS, Argument("audits_copies", BOOLEAN, "true if copies over several routes are taken once", stays=True)
 )  # fmt: skip
 MESSAGE: Final = (
     Argument("body", TEXT, "the text", required=True),
@@ -107,7 +109,7 @@ OPERATIONS: Final = (
               (SELECTOR, MOST, LIFETIME, LATER), QUEUE),
     Operation("/queues/{name}/pause", "pause", Role.OPERATE, "stop the dispatch", subject=QUEUE),
     Operation("/queues/{name}/resume", "resume", Role.OPERATE, "dispatch again", subject=QUEUE),
-    Operation("/queues/{name}/ungroup", "groups-remove", Role.OPERATE,
+    Operation("/queues/{name}/ungroup", "ungroup", Role.OPERATE,
               "take a message group from its consumer, or all of them; the next consumer gets it",
               (Argument("group", TEXT, "the group; without one all"),), QUEUE),
     Operation("/queues/{name}/create", "create", Role.ADMIN, "create a queue", subject=QUEUE),
@@ -131,8 +133,8 @@ OPERATIONS: Final = (
                Argument("max_slow_count", INTEGER, "slow phases; 0 or less for no such limit", least=-1),
                Argument("max_slow_ms", INTEGER, "milliseconds of slowness; 0 or less for no such limit", least=-1),
                Argument("max_since_ack_ms", INTEGER, "milliseconds without an acknowledgement", least=0),
-               Argument("ignores_idle", BOOLEAN, "true to leave out consumers without messages"),
-               Argument("ignores_network", BOOLEAN, "true to leave out bridges"))),
+               Argument("ignores_idle", BOOLEAN, "true to leave out consumers without messages", stays=True),
+               Argument("ignores_network", BOOLEAN, "true to leave out bridges", stays=True))),
     Operation("/producers/reset", "reset-producer", Role.OPERATE, "set the counters of a producer to 0",
               (Argument("producer_id", TEXT, "id of the producer", required=True),
                Argument("only_waits", BOOLEAN, "true for those of sends that waited"))),

@@ -179,3 +179,27 @@ def test_a_viewer_sees_no_operations() -> None:
     assert "/admin/do/" not in page
     assert "/admin/send" not in page
     assert link.count("browse") == 0
+
+
+def test_a_setting_without_a_value_stays_as_it_is() -> None:
+    link = FakeBrokerLink()
+    client = client_of(link)
+    path = "/admin/do/queues/settings"
+    shown = client.get(path, params={"name": "queue://A"}, auth=ANNA).text
+    assert '<option value="">as it is</option>' in shown
+    data = {"producer_flow_control": "", "memory_limit_bytes": "7", "blocked_warning_ms": ""}
+    assert client.post(path, params={"name": "queue://A"}, data=data, headers=OWN, auth=ANNA).status_code == 303
+    assert asked(link, "settings") == {"destinations": ["queue://A"], "memory_limit_bytes": 7}
+    data["producer_flow_control"] = "false"
+    client.post(path, params={"name": "queue://A"}, data=data, headers=OWN, auth=ANNA)
+    assert asked(link, "settings")["producer_flow_control"] is False
+
+
+def test_a_bound_below_zero_is_written_in_a_form() -> None:
+    link = FakeBrokerLink()
+    client = client_of(link)
+    path = "/admin/do/slow_consumer_strategies/change"
+    assert 'pattern="-?[0-9]*"' in client.get(path, params={"name": "topic://>"}, auth=ANNA).text
+    data = {"name": "topic://>", "max_slow_count": "-1"}
+    assert client.post(path, data=data, headers=OWN, auth=ANNA).status_code == 303
+    assert asked(link, "strategy-change") == {"name": "topic://>", "max_slow_count": -1}

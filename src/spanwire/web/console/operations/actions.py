@@ -162,19 +162,23 @@ def _value(argument: Argument, form: Form) -> object | None:
     """Return the argument in a field; None for an empty one. Raises `ProblemError`."""
     texts = [text for text in form.texts(argument.name) if text.strip()]
     if argument.type == BOOLEAN:
+        if argument.stays and not texts:
+            return None
         return form.text(argument.name) == "true"
     if not texts:
         return None
     if argument.type == INTEGER:
-        return whole_number(argument.name, texts[0])
+        is_signed = argument.least is not None and argument.least < 0
+        return whole_number(argument.name, texts[0], may_be_negative=is_signed)
     if argument.type == LIST:
         return texts
     return properties(texts[0]) if argument.type == OBJECT else texts[0]
 
 
-def whole_number(name: str, text: str) -> int:
+def whole_number(name: str, text: str, *, may_be_negative: bool = False) -> int:
     """Return the number in a field. Raises `ProblemError`."""
-    if not (text.strip().isascii() and text.strip().isdigit() and len(text) <= 18):
+    digits = text.strip().removeprefix("-") if may_be_negative else text.strip()
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= 18):
         raise ProblemError(HTTPStatus.BAD_REQUEST, f"{name.replace('_', ' ')} is a whole number from 0 on")
     return int(text)
 

@@ -62,6 +62,57 @@ PROMPTS: Final[dict[str, Prompt]] = {
     "reset-statistics": Prompt(
         "Reset the counters", "Reset", "Sent, acknowledged and expired messages count from 0.", "The counters are 0."
     ),
+    "ungroup": Prompt(
+        "Take message groups from their consumers",
+        "Take",
+        "The next consumer of a group may get messages before the present one has acknowledged its own.",
+        "The groups are free.",
+    ),
+    "limits": Prompt(
+        "Set limits of the broker",
+        "Set",
+        "They hold until its next start. Empty fields stay as they are.",
+        "The limits are set.",
+        is_dangerous=False,
+    ),
+    "settings": Prompt(
+        "Set limits",
+        "Set",
+        "They hold until the next start, or a reload of a changed policy. Empty fields stay as they are.",
+        "The limits are set.",
+        is_dangerous=False,
+    ),
+    "strategy-change": Prompt(
+        "Set the bounds of the strategy",
+        "Set",
+        "They hold until the next start of the broker, and may end slow consumers at the next check.",
+        "The bounds are set.",
+    ),
+    "reset-producer": Prompt(
+        "Reset the counters of the producer", "Reset", "Its messages count from 0.", "The counters are 0."
+    ),
+    "reset-consumer": Prompt(
+        "Reset the counters of the consumer", "Reset", "Its messages count from 0.", "The counters are 0."
+    ),
+    "network-reset": Prompt(
+        "Reset the counters of the link", "Reset", "Its messages and failures count from 0.", "The counters are 0."
+    ),
+    "connector-reset": Prompt(
+        "Reset the counters of the connector", "Reset", "Its connections count from 0.", "The counters are 0."
+    ),
+    "connector-add": Prompt(
+        "Add a connector",
+        "Add",
+        "It listens until the next start of the broker.",
+        "It is added.",
+        is_dangerous=False,
+    ),
+    "connector-remove": Prompt(
+        "Remove the connector",
+        "Remove",
+        "Port and connections are closed. It comes back at the next start if the configuration has it.",
+        "It is removed.",
+    ),
     "remove-subscription": Prompt(
         "Delete the durable subscription",
         "Delete",
