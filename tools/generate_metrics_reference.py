@@ -13,15 +13,8 @@ from typing import Final
 
 from spanwire.management.histograms import MEANINGS
 from spanwire.management.tables.attributes import COUNTER, METRIC_PREFIX, Attribute, ViewTable
-from spanwire.management.tables.view_table import (
-    BRIDGES,
-    BROKER,
-    CONNECTORS,
-    DESTINATION_ATTRIBUTES,
-    LINKS,
-    QUEUES,
-    SUMMED,
-)
+from spanwire.management.tables.network_tables import BRIDGES, LINKS
+from spanwire.management.tables.view_table import BROKER, CONNECTORS, DESTINATION_ATTRIBUTES, QUEUES, SUMMED
 
 TARGET: Final = Path(__file__).resolve().parent.parent / "docs" / "reference" / "metrics.md"
 HEAD: Final = """\

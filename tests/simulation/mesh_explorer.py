@@ -53,7 +53,7 @@ class Names:
             bridge = link.bridge
             if bridge is not None and bridge._forwarder is not None:
                 self._labels.append((bridge._forwarder.local.client.connection_id, f"near{place}"))
-                self._labels.append((bridge._remote._connection_id, f"far{place}"))
+                self._labels.append((bridge.remote._connection_id, f"far{place}"))
 
     def site(self, site: Site, is_quiet: bool) -> tuple[object, ...]:
         """Two states of a broker with the same name have the same future. With ``is_quiet`` no broker will hear of

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from spanwire.management.tables.view_table import BRIDGES, CONNECTORS, LINKS, broker_row, rows_of
+from spanwire.management.tables.network_tables import BRIDGES, LINKS
+from spanwire.management.tables.view_table import CONNECTORS, broker_row, rows_of
 
 MEMORY_WARNING: Final = 70  # percent; producers of a topic with slow consumers begin to wait soon
 MEMORY_CRITICAL: Final = 95  # percent; producer flow control stops sends at 100

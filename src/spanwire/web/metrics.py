@@ -23,12 +23,11 @@ from prometheus_client.registry import Collector
 from spanwire.management.health import SERIES, broker_checks
 from spanwire.management.histograms import MEANINGS, buckets_of
 from spanwire.management.tables.attributes import COUNTER, METRIC_PREFIX, Attribute, ViewTable
+from spanwire.management.tables.network_tables import BRIDGES, LINKS
 from spanwire.management.tables.view_table import (
-    BRIDGES,
     BROKER,
     CONNECTORS,
     DESTINATION_ATTRIBUTES,
-    LINKS,
     QUEUES,
     SUMMED,
     metric_type_of,

@@ -20,7 +20,8 @@ def grouped(peer: Peer, group: str, *texts: str, sequence: int = 0) -> None:
 def owners(stage: Stage) -> dict[str, str]:
     queue = stage.broker.find_destination(destination(QUEUE))
     assert isinstance(queue, Queue)
-    return queue.group_owners()
+    groups = queue.selective.groups
+    return {} if groups is None else groups.owners()
 
 
 def firsts(listener: Listener) -> list[str]:

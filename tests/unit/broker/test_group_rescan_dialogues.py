@@ -16,6 +16,7 @@ from spanwire.broker.queue.group_rescan import MAX_SAVED_SCANS, SCANS_PER_MESSAG
 from spanwire.broker.queue.queue import Queue
 from tests.support.dialogue.broker_dialogue import Listener, Peer, Stage, destination
 from tests.support.dialogue.text_format import is_first
+from tests.unit.broker.test_group_dialogues import owners
 
 QUEUE = "queue://Q"
 
@@ -27,12 +28,12 @@ def queue_of(stage: Stage) -> Queue:
 
 
 def looks(stage: Stage) -> int:
-    return queue_of(stage)._selective.scanned
+    return queue_of(stage).selective.scanned
 
 
 def spends_all(stage: Stage) -> None:
     """Nothing is saved for looks: to go back has to be earned."""
-    handover = queue_of(stage)._selective._group_rescan
+    handover = queue_of(stage).selective._group_rescan
     handover._saved = 0.0
     handover._saved_at = stage.now.monotonic
 
@@ -176,11 +177,11 @@ def test_a_closed_group_goes_to_another_consumer_far_ahead_when_its_time_has_com
 
 def test_until_then_the_consumer_that_closed_a_group_may_go_on_with_it() -> None:
     stage, one, two = closed_far_behind()
-    assert queue_of(stage).group_owners().keys() == {"h"}
+    assert owners(stage).keys() == {"h"}
     one.acknowledges("last")
     assert one.out == ["1", "last", "g0"]
     assert is_first(one.deliveries[-1].message)
-    assert queue_of(stage).group_owners().keys() == {"h", "g"}
+    assert owners(stage).keys() == {"h", "g"}
     stage.waits(1)
     stage.settle()
     assert two.out == ["x"]

@@ -18,13 +18,12 @@ from spanwire.broker.admin.views import (
 )
 from spanwire.broker.admin.work_views import BranchView, JobView, StrategyView
 from spanwire.management.tables.attributes import ViewTable
+from spanwire.management.tables.network_tables import LINKS, NETWORK_CONNECTORS
 from spanwire.management.tables.view_table import (
     BROKER,
     CONNECTIONS,
     CONNECTORS,
     CONSUMERS,
-    LINKS,
-    NETWORK_CONNECTORS,
     PRODUCERS,
     QUEUES,
     SESSIONS,

@@ -155,5 +155,5 @@ def test_a_bridge_that_gets_only_so_many_goes_on_in_the_line_where_it_stopped() 
         network.runs_timers()
     assert texts(inbox) == sorted(f"m{number}" for number in range(40))
     assert (
-        queue._selective.scanned <= 2 * 40
+        queue.selective.scanned <= 2 * 40
     )  # at the places of those that are gone as well; the whole line each time is 420

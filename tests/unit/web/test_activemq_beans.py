@@ -10,11 +10,11 @@ import pytest
 from starlette.testclient import TestClient
 
 from spanwire.management.tables.attributes import BOOLEAN, INTEGER, LIST, NUMBER, OBJECT, ViewTable
+from spanwire.management.tables.network_tables import LINKS
 from spanwire.management.tables.view_table import (
     BROKER,
     CONNECTIONS,
     CONSUMERS,
-    LINKS,
     PRODUCERS,
     QUEUES,
     STATUS_PARTS,

@@ -123,7 +123,11 @@ class Administration:
         found = self._map.find(destination)
         if not isinstance(found, Queue):
             raise InvalidDestinationError(f"there is no queue {destination.qualified_name}")
-        return found.free_groups(group)
+        groups = found.selective.groups
+        count = 0 if groups is None else groups.free(group)
+        if count > 0:
+            found.regroup()
+        return count
 
     def reset_statistics(self, destination: Destination, now: Time) -> None:
         """Set the counters of a queue or topic to 0. Counts of present things, such as consumers, stay.

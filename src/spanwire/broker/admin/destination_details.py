@@ -64,7 +64,7 @@ def destination_details(destination: BrokerDestination) -> DestinationDetails:
     sizes = None if statistics is None or statistics.sizes.count == 0 else statistics.sizes
     held = None if statistics is None or statistics.held_ms.count == 0 else statistics.held_ms
     letters = policy.dead_letter.target(destination.name)
-    groups = destination.group_owners() if isinstance(destination, Queue) else {}
+    groups = destination.selective.groups if isinstance(destination, Queue) else None
     entered = None if statistics is None else statistics.entered
     left = None if statistics is None else statistics.left
     last_in = None if entered is None else entered.message_id
@@ -84,7 +84,7 @@ def destination_details(destination: BrokerDestination) -> DestinationDetails:
         blocked_warning_ms=policy.blocked_producer_warning_interval_ms,
         expiry_period_ms=policy.expire_messages_period_ms,
         cursor_full=destination.pending.is_full() if isinstance(destination, Queue) else False,
-        groups=dict(islice(groups.items(), MAX_GROUPS)),
+        groups={} if groups is None else dict(islice(groups.owners().items(), MAX_GROUPS)),
         group_map=policy.queue.groups.kind,
         dead_letter_destination=None if letters is None else letters.qualified_name,
         policy=policy.destination.qualified_name,

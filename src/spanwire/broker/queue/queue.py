@@ -47,7 +47,7 @@ class Queue(QueueBase):
         self._expiry: Final[ExpiryScan] = ExpiryScan(self, pending, context)
         self._purge: Final[Purge] = Purge(self, pending, context)
         self._removal: QueueRemoval | None = None
-        self._selective: Final[SelectiveDispatch] = SelectiveDispatch(self, pending, consumers, context)
+        self.selective: Final[SelectiveDispatch] = SelectiveDispatch(self, pending, consumers, context)
         self._suspended: Final[Dispatcher] = PausedDispatcher(self, pending, consumers, context)
         ordered = PriorityDispatcher if policy.queue.prioritized_messages else DirectDispatcher
         self._ordered: Final[Dispatcher] = ordered(self, pending, consumers, context)
@@ -199,7 +199,7 @@ class Queue(QueueBase):
         return [consumer.subscription for consumer in removed]
 
     def _forget(self, consumer: QueueConsumer) -> None:
-        self._selective.forget(consumer)
+        self.selective.forget(consumer)
         forget_condition(self, consumer.subscription)
 
     def _continue_without(self) -> None:
@@ -219,8 +219,8 @@ class Queue(QueueBase):
             or self._starts_at > self._context.monotonic
         ):
             self._dispatcher = self._suspended
-        elif self._consumers.selective > 0 or self._selective.groups is not None:
-            self._dispatcher = self._selective
+        elif self._consumers.selective > 0 or self.selective.groups is not None:
+            self._dispatcher = self.selective
         else:
             self._dispatcher = self._ordered
         if self._dispatcher is not before:
@@ -229,8 +229,8 @@ class Queue(QueueBase):
 
     def _use_groups(self) -> None:
         """Respect message groups from now on. A durable subscription has one consumer and needs none."""
-        if self._selective.groups is None and self.name.kind != SUBSCRIPTION:
-            self._selective.use_groups(self.policy.queue.groups)
+        if self.selective.groups is None and self.name.kind != SUBSCRIPTION:
+            self.selective.use_groups(self.policy.queue.groups)
             self._choose_dispatcher()
 
     def fill(self) -> None:
@@ -489,16 +489,7 @@ class Queue(QueueBase):
         self.pending.forget(sequence)
         self.dequeued += 1
 
-    def free_groups(self, group: str | None) -> int:
-        """Take message groups from their consumers; `MessageGroups.free` says which."""
-        groups = self._selective.groups
-        count = 0 if groups is None else groups.free(group)
-        if count > 0:
-            self._dispatcher.begin(True)
-            self.fill()
-        return count
-
-    def group_owners(self) -> dict[str, str]:
-        """Return the consumer id of each message group's owner."""
-        groups = self._selective.groups
-        return {} if groups is None else groups.owners()
+    def regroup(self) -> None:
+        """Offer messages of groups that have lost their consumers."""
+        self._dispatcher.begin(True)
+        self.fill()

@@ -152,10 +152,8 @@ class MessageRouter(ParkedSender, Dispatcher):
 
     def send_forwarded(self, state: ConnectionState, message: Message, token: int) -> bool:
         """Take a message of a bridge, and count it at its destination. Returns and raises as `send`."""
-        if message.destination.is_queue:
-            answered = self.send(state, message, None, token)
-        else:
-            answered = self.send_over_link(state, message, token)
+        is_queue = message.destination.is_queue
+        answered = self.send(state, message, None, token) if is_queue else self.send_over_link(state, message, token)
         destination = self._map.find(message.destination)
         if destination is not None:
             destination.from_brokers += 1

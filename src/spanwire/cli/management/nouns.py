@@ -11,16 +11,9 @@ from spanwire.cli.arguments import Command, run_command
 from spanwire.cli.management.actions import operate
 from spanwire.cli.management.rows import list_rows, show_row
 from spanwire.management.tables.attributes import ViewTable
+from spanwire.management.tables.network_tables import LINKS
 from spanwire.management.tables.operation_table import OPERATIONS
-from spanwire.management.tables.view_table import (
-    CONNECTIONS,
-    CONSUMERS,
-    LINKS,
-    PRODUCERS,
-    QUEUES,
-    SUBSCRIPTIONS,
-    TOPICS,
-)
+from spanwire.management.tables.view_table import CONNECTIONS, CONSUMERS, PRODUCERS, QUEUES, SUBSCRIPTIONS, TOPICS
 from spanwire.management.tables.work_tables import JOBS
 
 COLUMNS: Final[dict[str, tuple[str, ...]]] = {

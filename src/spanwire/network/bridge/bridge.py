@@ -130,19 +130,18 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
         self.reason = ""
         self.was_running = False
         self.leads_to_itself = False
-        self.running_since = 0.0  # monotonic seconds
+        self.running_since = self.closed_since = 0.0  # monotonic seconds
         self.running_since_ms = 0  # wall milliseconds
         self.failed_here = False  # this broker has refused what the bridge asked for
-        self.closed_since = 0.0
         self.logs_no_demand = True
         self.has_no_demand = False  # no consumer was announced in time: there is none, or advisories are off
         self._broker: Final[Broker] = broker
         self._broker_url: Final[str] = broker_url
         self._routes: Final[NetworkRoutes] = routes if routes is not None else NetworkRoutes()
         largest = MAX_FRAME_SIZE if settings.duplex else MAX_REMOTE_FRAME_BYTES
-        self._remote: Final[RemoteBroker] = RemoteBroker(broker.ids.next_id(), preferences, largest=largest)
+        self.remote: Final[RemoteBroker] = RemoteBroker(broker.ids.next_id(), preferences, largest=largest)
         self._inbound: Final[InboundBridge | None] = (
-            InboundBridge(broker, settings, self._remote, self) if settings.duplex else None
+            InboundBridge(broker, settings, self.remote, self) if settings.duplex else None
         )
         self._deadline = now.monotonic + START_DEADLINE
         self._monitor: InactivityMonitor | None = None
@@ -156,12 +155,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
     @property
     def remote_name(self) -> str:
         """The remote broker's name, "" before its BrokerInfo."""
-        return self._remote.name
-
-    @property
-    def remote_id(self) -> str:
-        """The id of the remote broker, "" before it has told it."""
-        return self._remote.broker_id
+        return self.remote.name
 
     @property
     def demand_count(self) -> int:
@@ -199,14 +193,14 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
         if self._monitor is not None:
             self._monitor.received(now.monotonic)
         try:
-            commands = self._remote.decode(data)
+            commands = self.remote.decode(data)
             while commands:
                 for command in commands:
                     self._handle(command, now)
                     if self.closed:
                         return
-                commands = self._remote.decode(b"")
-            self._remote.check_answers()
+                commands = self.remote.decode(b"")
+            self.remote.check_answers()
             if self._forwarder is not None:
                 self._forwarder.settle(now)
         except RemoteProtocolError as error:
@@ -229,13 +223,13 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
 
     def data_to_send(self) -> list[bytes]:
         """Take the output."""
-        chunks = self._remote.output.take()
+        chunks = self.remote.output.take()
         self._wrote = self._wrote or len(chunks) > 0
         return chunks
 
     def unsent(self, count: int) -> None:
         """Note that ``count`` bytes of the output are unsent."""
-        self._remote.output.unsent(count)
+        self.remote.output.unsent(count)
         forwarder = self._forwarder
         if forwarder is None or self.closed:
             return
@@ -275,7 +269,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
             )
             return
         if monitor.is_keep_alive_due(now.monotonic):
-            self._remote.send(wire.KeepAliveInfo())
+            self.remote.send(wire.KeepAliveInfo())
         forwarder.handle_timeout(now)
         if self._awaits_advisories and now.monotonic >= self.running_since + ADVISORY_DEADLINE:
             self._report_no_advisory()
@@ -293,7 +287,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
     @property
     def pending_bytes(self) -> int:
         """The bytes of an incomplete frame."""
-        return self._remote.pending_bytes
+        return self.remote.pending_bytes
 
     def on_completed(self, token: int, error: SpanwireError | None) -> None:
         """Answer a stored message of the other direction; this direction waits for no stored message."""
@@ -304,7 +298,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
         """Close the bridge, because the local broker stops or its store failed."""
         if self.closed:
             return
-        self._remote.send(wire.ShutdownInfo())
+        self.remote.send(wire.ShutdownInfo())
         self._fail(Event.STOPPED, str(error), self._broker.environment.now())
 
     def _handle(self, command: wire.Command, now: Time) -> None:
@@ -316,7 +310,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
         elif isinstance(command, wire.Response):
             self._on_response(command.correlation_id, now)
         elif isinstance(command, wire.MessageDispatch):
-            self._remote.acknowledge_dispatch(command)
+            self.remote.acknowledge_dispatch(command)
             message = command.message
             self._on_advisory(None if message is None else message.data_structure, now)
         elif self._inbound is None or not self._take_inbound(self._inbound, command, now):
@@ -332,7 +326,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
         if isinstance(command, wire.MessageFrame):
             advisory = advisory_in(command)
             if advisory is not None:
-                self._remote.acknowledge_advisory(advisory)
+                self.remote.acknowledge_advisory(advisory)
                 self._on_advisory(advisory.data_structure, now)
                 return True
         is_taken = inbound.take(command, now)
@@ -348,7 +342,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
             self._on_broker_info(command, now)
         elif isinstance(command, wire.KeepAliveInfo):
             if command.response_required:
-                self._remote.answer_keep_alive()
+                self.remote.answer_keep_alive()
         elif isinstance(command, wire.BrokerSubscriptionInfo):
             if self._forwarder is not None:
                 self._forwarder.on_subscription_info(command, now)
@@ -378,7 +372,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
 
     def _negotiate(self, command: wire.WireFormatInfo, now: Time) -> None:
         self._transition(Event.NEGOTIATED)
-        wire_format = self._remote.negotiate(command)
+        wire_format = self.remote.negotiate(command)
         self._monitor = InactivityMonitor(
             wire_format.max_inactivity_ms / 1000, wire_format.max_inactivity_initial_delay_ms / 1000, now.monotonic
         )
@@ -389,7 +383,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
         self._transition(Event.BROKER_INFO_RECEIVED)
         if not is_first:
             return
-        remote, broker, settings = self._remote, self._broker, self.settings
+        remote, broker, settings = self.remote, self._broker, self.settings
         remote.identify(command)
         if remote.broker_id == broker.broker_id:
             self.leads_to_itself = True
@@ -429,7 +423,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
     def _on_login_accepted(self, now: Time) -> None:
         """Start the local side, because the remote broker has accepted the login."""
         self._transition(Event.LOGIN_ACCEPTED)
-        self._remote.on_login_accepted()
+        self.remote.on_login_accepted()
         if self._forwarder is not None:
             self._forwarder.local.start(now)
 
@@ -439,9 +433,9 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
         self.running_since = now.monotonic
         self.running_since_ms = now.wall_ms
         self.was_running = True
-        logger.info("network connector %s: bridge to broker %s is up", self.settings.name, self._remote.name)
+        logger.info("network connector %s: bridge to broker %s is up", self.settings.name, self.remote.name)
         logger.info("Network connection between vm://%s and %s has been established.",
-                    self._broker.name, self._remote.name)  # fmt: skip
+                    self._broker.name, self.remote.name)  # fmt: skip
 
     def _report_no_advisory(self) -> None:
         """Log the absence of advisories.
@@ -454,7 +448,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
             logger.warning(
                 "network connector %s: broker %s has announced no consumer in %g s: it has none, or it has "
                 "advisorySupport=\"false\"; then only static destinations are forwarded",
-                self.settings.name, self._remote.name, ADVISORY_DEADLINE,
+                self.settings.name, self.remote.name, ADVISORY_DEADLINE,
             )  # fmt: skip
 
     def _on_exception(self, command: wire.ExceptionResponse, now: Time) -> None:

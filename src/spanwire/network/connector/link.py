@@ -280,7 +280,7 @@ class Link:
             filtered=statistics.refusals.by_reason(),
             unserved=statistics.unserved,
             ways=() if bridge is None else bridge.ways(MAX_SHOWN),
-            remote_id="" if bridge is None else bridge.remote_id,
+            remote_id="" if bridge is None else bridge.remote.broker_id,
             started_ms=0 if bridge is None or state != "running" else bridge.running_since_ms,
             attempts=self.failures.attempts,
             breaks=self.failures.breaks,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from spanwire.management.tables.view_table import BRIDGES, LINKS, NETWORK_CONNECTORS, rows_of, type_of
+from spanwire.management.tables.network_tables import BRIDGES, LINKS, NETWORK_CONNECTORS
+from spanwire.management.tables.view_table import rows_of, type_of
 from spanwire.management.tables.work_tables import LINK_DESTINATIONS
 from spanwire.web.calls import Call
 from spanwire.web.jolokia import executions

@@ -8,7 +8,8 @@ from urllib.parse import urljoin, urlsplit
 from starlette.testclient import TestClient
 
 from spanwire.management.tables.attributes import BOOLEAN, INTEGER, LIST, NUMBER, OBJECT, ViewTable
-from spanwire.management.tables.view_table import BROKER, LINKS, QUEUES, STATUS_PARTS, TOPICS, VIEWS
+from spanwire.management.tables.network_tables import LINKS
+from spanwire.management.tables.view_table import BROKER, QUEUES, STATUS_PARTS, TOPICS, VIEWS
 from spanwire.web.routes import application
 from tests.support.fake_broker_link import SUMMARY, FakeBrokerLink
 

@@ -9,7 +9,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 from spanwire.management.control_client import ControlError
-from spanwire.management.tables.view_table import LINKS, broker_row, rows_of
+from spanwire.management.tables.network_tables import LINKS
+from spanwire.management.tables.view_table import broker_row, rows_of
 from spanwire.web.console.figures.history import BROKER, FIGURES, LINK_FIGURES, MAX_SERIES, History
 from spanwire.web.link import Snapshots
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
-from spanwire.management.tables.view_table import RUNNING
+from spanwire.management.tables.network_tables import RUNNING
 
 MAX_BROKERS: Final = 1_000  # brokers of a map; a broker knows no more
 MAX_LINKS: Final = 5_000  # links of a map

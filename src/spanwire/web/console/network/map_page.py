@@ -8,7 +8,8 @@ from typing import Final
 
 from starlette.responses import Response
 
-from spanwire.management.tables.view_table import LINKS, STATUS_PARTS
+from spanwire.management.tables.network_tables import LINKS
+from spanwire.management.tables.view_table import STATUS_PARTS
 from spanwire.service.network_lint.dry_run import DryRun
 from spanwire.web.calls import Call
 from spanwire.web.console.forms import read_words

@@ -9,7 +9,8 @@ from typing import Final
 from starlette.responses import Response
 
 from spanwire.management.tables.attributes import ViewTable
-from spanwire.management.tables.view_table import CONNECTIONS, CONSUMERS, LINKS, PRODUCERS, QUEUES, TOPICS
+from spanwire.management.tables.network_tables import LINKS
+from spanwire.management.tables.view_table import CONNECTIONS, CONSUMERS, PRODUCERS, QUEUES, TOPICS
 from spanwire.web.api import details, view_rows
 from spanwire.web.calls import Call
 from spanwire.web.console.figures.charts import DAY, charts_of, link_charts

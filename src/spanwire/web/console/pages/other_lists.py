@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from spanwire.management.tables.network_tables import BRIDGES, LINKS, NETWORK_CONNECTORS
 from spanwire.management.tables.operation_table import Role
 from spanwire.management.tables.view_table import (
     ADVISORY_TOPICS,
-    BRIDGES,
     CONNECTIONS,
     CONNECTORS,
     CONSUMERS,
-    LINKS,
-    NETWORK_CONNECTORS,
     PRODUCERS,
     SUBSCRIPTIONS,
     TOPICS,
