@@ -16,7 +16,7 @@ import os
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
 from spanwire import registry
 from spanwire.broker.assembly import BrokerSettings
@@ -37,7 +37,7 @@ from spanwire.model.destination import Destination
 from spanwire.model.environment import IdGenerator
 from spanwire.model.errors import ConfigurationError, StoreError
 from spanwire.model.message import Message
-from spanwire.service.administration.connector_operations import ConnectorOperations
+from spanwire.service.administration.connector_operations import ConnectorOperations, connector_maker
 from spanwire.service.administration.stored_reads import StoredReads
 from spanwire.service.administration.usage import usage_limits
 from spanwire.service.children.loading import bridge_child
@@ -63,12 +63,6 @@ from spanwire.transports.connector import TransportConnector
 from spanwire.transports.loop.polling import Polling
 from spanwire.transports.loop.turn import Turn
 from spanwire.transports.vm import VmConnector
-
-if TYPE_CHECKING:
-    from spanwire.service.config.security.tls import Stores
-    from spanwire.transports.base import ConnectorSettings
-
-    ReadListener = Callable[[Mapping[str, str], Stores | None], ConnectorSettings]
 
 logger = logging.getLogger(__name__)
 
@@ -280,12 +274,6 @@ class BrokerService:
             connector.stop()
             raise
 
-    def _make_connector(self, uri: str, name: str | None) -> TransportConnector:
-        """Return a closed connector that an operator adds. Raises `ConfigurationError`."""
-        read = cast("ReadListener", registry.load(registry.READ_LISTENER))
-        attributes = {"uri": uri} if name is None else {"uri": uri, "name": name}
-        return TransportConnector(read(attributes, self.configuration.stores), self._admission)
-
     def _opening(self) -> list[TransportConnector]:
         """Return the connectors that are open, or open with the broker."""
         return [one for one in self.connectors if one.settings.auto_start or one.is_started]
@@ -422,7 +410,10 @@ class BrokerService:
             "stop": self.request_stop,
         }
         connectors = ConnectorOperations(
-            self.connectors, self._start_connector, self._networking.withdraw, self._make_connector
+            self.connectors,
+            self._start_connector,
+            self._networking.withdraw,
+            connector_maker(self.configuration.stores, self._admission),
         )
         handles = Handles(broker.administration, clock, lambda: self._security.is_open, realm=realm)
         operations: dict[str, Operation] = {

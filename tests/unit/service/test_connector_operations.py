@@ -7,8 +7,7 @@ import asyncio
 import pytest
 
 from spanwire.model.errors import ConfigurationError
-from spanwire.service.administration.connector_operations import MAX_CONNECTORS, ConnectorOperations
-from spanwire.service.config.interpretation.runtime_connector import read_listener
+from spanwire.service.administration.connector_operations import MAX_CONNECTORS, ConnectorOperations, connector_maker
 from spanwire.transports.admission import Admission
 from spanwire.transports.connector import TransportConnector
 
@@ -19,7 +18,9 @@ class Operated:
     def __init__(self) -> None:
         self.connectors: list[TransportConnector] = []
         self.opened: list[str] = []
-        self.operations = ConnectorOperations(self.connectors, self.open, lambda connector: None, make)
+        self.operations = ConnectorOperations(
+            self.connectors, self.open, lambda connector: None, connector_maker(None, Admission())
+        )
 
     async def open(self, connector: TransportConnector) -> None:
         if connector.settings.host == "0.0.0.0":
@@ -28,11 +29,6 @@ class Operated:
 
     def add(self, uri: object, name: object = None) -> list[dict[str, object]]:
         return asyncio.run(self.operations.add({"uri": uri, "name": name}))
-
-
-def make(uri: str, name: str | None) -> TransportConnector:
-    attributes = {"uri": uri} if name is None else {"uri": uri, "name": name}
-    return TransportConnector(read_listener(attributes, None), Admission())
 
 
 def test_an_added_connector_is_opened_under_its_name_or_address() -> None:

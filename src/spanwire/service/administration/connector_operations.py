@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final, cast
 
+from spanwire import registry
 from spanwire.management.views import connector_row
 from spanwire.model.errors import ConfigurationError
+from spanwire.transports.admission import Admission
 from spanwire.transports.connector import TransportConnector
+
+if TYPE_CHECKING:
+    from spanwire.service.config.security.tls import Stores
+    from spanwire.transports.base import ConnectorSettings
+
+    ReadListener = Callable[[Mapping[str, str], Stores | None], ConnectorSettings]
 
 MAX_NAMES: Final = 100  # connectors in one request
 CLOSE_S: Final = 1.0  # seconds that the answer waits for closed connections
@@ -132,3 +140,14 @@ class ConnectorOperations:
                     f"unknown connector {str(name)[:100]}; known are {', '.join(by_name) or 'none'}"
                 )
         return [by_name[name] for name in dict.fromkeys(names)]
+
+
+def connector_maker(stores: Stores | None, admission: Admission) -> Make:
+    """Return a function that makes a closed connector of an address and a name, with the broker's key store."""
+
+    def make(uri: str, name: str | None) -> TransportConnector:
+        read = cast("ReadListener", registry.load(registry.READ_LISTENER))
+        attributes = {"uri": uri} if name is None else {"uri": uri, "name": name}
+        return TransportConnector(read(attributes, stores), admission)
+
+    return make
