@@ -33,7 +33,7 @@ SOURCES := $(shell find src -name '*.py')
 CODE := src tests tools $(wildcard examples)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv client-conformance compiled environments spark peers peers-maven lint format docs test test-all test-pure test-compiled demo bench bench-client bench-floors bench-http bench-instructions bench-management bench-network bench-rights bench-scale bench-selectors bench-spark bench-start flame-graph soak soak-load soak-spark fuzz fuzz-http fuzz-requests measure lock clean
+.PHONY: help venv amqp client-conformance compiled environments spark peers peers-maven lint format docs test test-all test-pure test-compiled demo bench bench-client bench-floors bench-http bench-instructions bench-management bench-network bench-rights bench-scale bench-selectors bench-spark bench-start flame-graph soak soak-load soak-spark fuzz fuzz-http fuzz-requests measure lock clean
 
 help:  ## say what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -72,6 +72,11 @@ $(VENV)/.demo: $(VENV)/.ready requirements/demo.txt
 $(VENV)/.pipelines: $(VENV)/.ready requirements/pipelines.txt
 	$(BIN)/python $(LOCKED) -r requirements/pipelines.txt
 	@touch $@
+
+# Both environments, where they are there: Proton is compiled once, and pip keeps the wheel.
+amqp: $(VENV)/.ready  ## Qpid Proton for tests of bridges over AMQP 1.0; needs cc and Python.h
+	@set -e; for environment in $(VENV) $(COMPILED); do if [ -x $$environment/bin/python ]; then \
+	    $$environment/bin/python $(LOCKED) -r requirements/amqp.txt; fi; done
 
 $(VENV)/.bench: $(VENV)/.ready requirements/bench.txt
 	$(BIN)/python $(LOCKED) -r requirements/bench.txt

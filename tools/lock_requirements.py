@@ -44,6 +44,7 @@ def wishes() -> dict[str, list[str]]:
         "docs": extras["docs"],
         "demo": extras["demo"],
         "bench": extras["bench"],
+        "amqp": extras["amqp"],
         "fuzz": extras["fuzz"],
         "spark": extras["spark"] + extras["protobuf"] + extras["jsonschema"],  # all that runs in Spark's workers
         "pipelines": extras["pipelines"],

@@ -72,6 +72,7 @@ BRIDGE_PROVIDERS: Final[dict[str, str]] = {
     "openwire": "spanwire.bridges.providers.openwire.provider:OpenWireProvider",
     "ldap": "spanwire.bridges.providers.ldap.provider:LdapProvider",
     "stomp": "spanwire.bridges.providers.stomp.provider:StompProvider",
+    "amqp": "spanwire.bridges.providers.amqp.provider:AmqpProvider",
     "amqp091": "spanwire.bridges.providers.amqp091.provider:Amqp091Provider",
     "jvm": "spanwire.bridges.providers.jvm.provider:JvmProvider",
     "mqtt": "spanwire.bridges.providers.mqtt.provider:MqttProvider",

@@ -63,11 +63,10 @@ class ActiveMqPeer:
 
     def __init__(self, broker: BrokerProcess) -> None:
         self._broker: Final = broker
-        self._url: Final = f"stomp://127.0.0.1:{broker.stomp_port}"
 
     def factory(self, password: str | None = None) -> str:
         """Return the table, without a login."""
-        return GOOD_FACTORY.format(url=self._url, provider="stomp")
+        return GOOD_FACTORY.format(url=f"stomp://127.0.0.1:{self._broker.stomp_port}", provider="stomp")
 
     def source(self, name: str) -> str:
         """Return the queue as a source."""
@@ -113,6 +112,19 @@ class ActiveMqPeer:
             while (message := consumer.receive(QUIET_S)) is not None:
                 found.append(message)
         return found
+
+
+class ArtemisPeer(ActiveMqPeer):
+    """Artemis over AMQP 1.0; the test's own client speaks OpenWire."""
+
+    def factory(self, password: str | None = None) -> str:
+        """Return the table, without a login."""
+        return GOOD_FACTORY.format(url=f"amqp://127.0.0.1:{self._broker.openwire_port}", provider="amqp")
+
+    def dead_letters(self, name: str) -> list[tuple[str, str]]:
+        """Remove all messages of the queue with the suffix DLQ."""
+        messages = self._messages(f"{name}.DLQ")
+        return [(message.text, str(message.properties["dlqDeliveryFailureCause"])) for message in messages]
 
 
 class RabbitPeer:
@@ -162,6 +174,23 @@ class RabbitPeer:
     def start(self) -> None:
         """Start the node."""
         self._broker.start()
+
+
+class RabbitPlugInPeer(RabbitPeer):
+    """RabbitMQ through its plug-in for AMQP 1.0, which keeps application properties encoded in one header."""
+
+    def dead_letters(self, name: str) -> list[tuple[str, str]]:
+        """Remove all messages of the queue with the suffix DLQ."""
+        from proton import Data  # noqa: PLC0415 -- the library may be missing
+
+        found: list[tuple[str, str]] = []
+        for message in self.client.take(f"{name}.DLQ"):
+            data = Data()
+            data.decode(message.headers["x-amqp-1.0-app-properties"])
+            data.rewind()
+            data.next()
+            found.append((message.body.decode(), data.get_object().value["dlqDeliveryFailureCause"]))
+        return found
 
 
 class MosquittoPeer:

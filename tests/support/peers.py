@@ -145,6 +145,8 @@ PEERS: Final = tuple(_PEERS)
 # Not asked for by `make peers`: the first three come with the environments, which it does not need, and the last with
 # `make peers-maven`.
 OF_ENVIRONMENT: Final = frozenset({"jpype", "stomp.py", "s3", "activemq-http"})
+# Libraries that `requirements/test.txt` leaves out, because a bare machine may be unable to build them.
+LIBRARIES: Final = {"proton": "make amqp, with the apt packages gcc, python3-dev and pkg-config"}
 _answers: dict[str, str | None] = {}
 
 
@@ -171,6 +173,17 @@ def require(*peers: str, answers: Mapping[str, str | None] | None = None) -> Non
         if os.environ.get("REQUIRE_PEERS") == "1":
             pytest.fail(reason, pytrace=False)
         pytest.skip(reason)
+
+
+def require_library(name: str) -> None:
+    """Skip the test, with the reason, if this Python has no library that `requirements` leaves out.
+
+    Such a library is built from C, so REQUIRE_PEERS does not ask for it.
+    """
+    import pytest  # noqa: PLC0415 -- `make peers` runs this module before pytest is installed
+
+    if importlib.util.find_spec(name) is None:
+        pytest.skip(f"this Python has no package {name} ({LIBRARIES[name]})")
 
 
 def activemq_classpath(*extra: Path) -> str:

@@ -6,14 +6,30 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.bridge_peers import ActiveMqPeer, BridgePeer, KafkaPeer, MosquittoPeer, RabbitPeer
+from tests.support.bridge_peers import (
+    ActiveMqPeer,
+    ArtemisPeer,
+    BridgePeer,
+    KafkaPeer,
+    MosquittoPeer,
+    RabbitPeer,
+    RabbitPlugInPeer,
+)
 from tests.support.broker_process import BrokerProcess
 from tests.support.kafka import KafkaProcess, kafka_jars
 from tests.support.mosquitto import MosquittoProcess
-from tests.support.peers import require
+from tests.support.peers import require, require_library
 from tests.support.rabbitmq import RabbitProcess
 
-PEERS = ("classic_stomp", "rabbit_stomp", "rabbit_amqp091", "mosquitto_mqtt", "kafka_peer")
+PEERS = (
+    "classic_stomp",
+    "rabbit_stomp",
+    "rabbit_amqp091",
+    "rabbit_amqp",
+    pytest.param("artemis_amqp", marks=pytest.mark.long),
+    "mosquitto_mqtt",
+    "kafka_peer",
+)
 
 
 @pytest.fixture(scope="session")
@@ -40,6 +56,20 @@ def rabbit_stomp(rabbitmq: RabbitProcess) -> BridgePeer:
 def rabbit_amqp091(rabbitmq: RabbitProcess) -> BridgePeer:
     """RabbitMQ itself."""
     return RabbitPeer(rabbitmq, "amqp091", rabbitmq.amqp_url)
+
+
+@pytest.fixture(scope="session")
+def rabbit_amqp(rabbitmq: RabbitProcess) -> BridgePeer:
+    """RabbitMQ's plug-in for AMQP 1.0."""
+    require_library("proton")
+    return RabbitPlugInPeer(rabbitmq, "amqp", rabbitmq.amqp_url)
+
+
+@pytest.fixture(scope="session")
+def artemis_amqp(artemis: BrokerProcess) -> BridgePeer:
+    """Artemis."""
+    require_library("proton")
+    return ArtemisPeer(artemis)
 
 
 @pytest.fixture(scope="session")

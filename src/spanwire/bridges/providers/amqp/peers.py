@@ -1,0 +1,98 @@
+"""Brokers of AMQP 1.0 and their addresses; a broker names itself when the connection opens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote, unquote
+
+from spanwire.bridges.providers.addresses import Place
+from spanwire.model.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC, Destination, parse_destination
+from spanwire.model.errors import InvalidDestinationError
+
+EXCHANGE: Final = "exchange"
+TOPIC_EXCHANGE: Final = "amq.topic"  # exists in every virtual host of RabbitMQ
+QUALIFIED: Final = "::"  # between address and queue in Artemis' fully qualified queue names
+OWN_QUEUE: Final = "/amq/queue/"  # prefix of a queue of RabbitMQ that is there
+CREATED_QUEUE: Final = "/queue/"  # prefix of a queue that the plug-in creates if it is not there
+PREFIXES: Final = {
+    "queue://": QUEUE,
+    "topic://": TOPIC,
+    "temp-queue://": TEMP_QUEUE,
+    "temp-topic://": TEMP_TOPIC,
+    OWN_QUEUE: QUEUE,
+    "/queues/": QUEUE,
+    CREATED_QUEUE: QUEUE,
+    "/topic/": TOPIC,
+    f"/exchange/{TOPIC_EXCHANGE}/": TOPIC,
+    f"/exchanges/{TOPIC_EXCHANGE}/": TOPIC,
+}
+QUOTED: Final = ("/queues/", "/exchanges/")  # prefixes of RabbitMQ 4, behind which names are percent-encoded
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A broker by its own name."""
+
+    product: str
+    version: str
+
+    @property
+    def is_rabbit(self) -> bool:
+        """Return True for RabbitMQ."""
+        return self.product == "RabbitMQ"
+
+    @property
+    def has_new_addresses(self) -> bool:
+        """Return True for RabbitMQ from version 4 on, whose addresses are other ones."""
+        major = self.version.partition(".")[0]
+        return self.is_rabbit and major.isdigit() and int(major) >= 4
+
+    @property
+    def is_classic(self) -> bool:
+        """Return True for ActiveMQ Classic, whose addresses have the scheme of a destination."""
+        return self.product == "ActiveMQ"
+
+
+def peer_of(properties: dict[str, str]) -> Peer:
+    """Return the broker that has opened a connection with these properties."""
+    return Peer(properties.get("product", ""), properties.get("version", ""))
+
+
+def address(peer: Peer, destination: Destination, place: Place) -> str:
+    """Return the address of a queue or topic; a name that begins with a slash is one already.
+
+    At RabbitMQ a topic is a routing key of the exchange of topics, or of the exchange of the URL.
+    """
+    name = destination.name
+    if peer.is_classic:
+        return str(destination)
+    if not peer.is_rabbit or name.startswith("/"):
+        return name
+    exchange = place.options.get(EXCHANGE, TOPIC_EXCHANGE)
+    if peer.has_new_addresses:
+        if destination.is_queue:
+            return f"/queues/{quote(name, safe='')}"
+        return f"/exchanges/{quote(exchange, safe='')}/{quote(name, safe='')}"
+    return f"{OWN_QUEUE}{name}" if destination.is_queue else f"/exchange/{exchange}/{name}"
+
+
+def capability(destination: Destination) -> str | None:
+    """Return the capability of a terminus by which Artemis knows queues from topics; None for a qualified name."""
+    if QUALIFIED in destination.name:
+        return None
+    return "queue" if destination.is_queue else "topic"
+
+
+def destination_of(text: str, kind: int) -> Destination | None:
+    """Return the destination of an address, of ``kind`` if the address does not say; None for a wrong name."""
+    for prefix, known in PREFIXES.items():
+        if text.startswith(prefix):
+            text, kind = text[len(prefix) :], known
+            if prefix.startswith(QUOTED):
+                text = unquote(text)
+            break
+    try:
+        return parse_destination(text, kind)
+    except InvalidDestinationError:
+        return None
