@@ -236,10 +236,11 @@ client-conformance: peers venv  ## the client's conformance suite against all br
 soak: venv  ## every fault with large counts, a million inputs for each codec and for selectors; histories in out/soak
 	SPANWIRE_SEEDS=$(SOAK_SEEDS) SPANWIRE_DAMAGED=$(SOAK_DAMAGED) SPANWIRE_ERRORS_EVERY=1 \
 	    SPANWIRE_CRASH_CALLS=$(SOAK_CRASH_CALLS) SPANWIRE_CRASH_EACH=60 SPANWIRE_EXACTLY_ONCE_SEEDS=400 \
-	    SPANWIRE_MESHES=$(SOAK_MESHES) \
+	    SPANWIRE_MESHES=$(SOAK_MESHES) SPANWIRE_TAKE_OVERS=all \
 	    $(BIN)/python -m pytest -n $(PARALLEL) --timeout 0 tests/simulation $(PYTEST_ARGS)
 	SPANWIRE_KILLS=$(SOAK_KILLS) SPANWIRE_INJECTED=all $(BIN)/python -m pytest --timeout 0 -rs tests/faults $(PYTEST_ARGS)
 	$(BIN)/python -m tests.soak.exactly_once --kills 100
+	$(BIN)/python -m tests.soak.takeovers --takeovers 200
 	@set -e; for target in openwire stomp selector websocket xstream requests; do \
 	    echo "fuzzing $$target with $(FUZZ_INPUTS) inputs"; $(BIN)/python -m tests.fuzz.fuzz_$$target $(FUZZ_INPUTS); done
 

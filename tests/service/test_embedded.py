@@ -8,6 +8,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +19,7 @@ from spanwire.client.protocol.transport.in_process import InProcessTransport
 from spanwire.model.errors import ConfigurationError, IllegalStateError, JmsError, SpanwireError
 from spanwire.protocols.openwire.codec.codec import FrameEncoder
 from spanwire.protocols.openwire.codec.wire_format import WireFormatPreferences, wire_format_info
-from spanwire.service.config.model import BrokerConfiguration, PersistenceConfiguration
+from spanwire.service.config.model import BrokerConfiguration, LockConfiguration, PersistenceConfiguration
 from spanwire.service.embedding.broker_thread import BrokerThread
 from spanwire.service.embedding.embedded import connect, start_broker
 from spanwire.service.embedding.embedded_broker import IN_PROCESS, EmbeddedBroker
@@ -351,3 +353,46 @@ def test_a_program_that_ends_with_a_broker_running_ends_in_order(tmp_path: Path)
     answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=WAIT_S, check=True)
     assert (answer.stdout, answer.stderr) == ("end\n", "")
     assert not (tmp_path / "data" / "control.sock").exists()
+
+
+def test_a_broker_with_start_async_waits_for_its_store_behind_the_back_of_the_program(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    lasting = PersistenceConfiguration(lock=LockConfiguration(retry_ms=20))
+
+    def stored(name: str) -> BrokerThread:
+        settings = replace(configuration(name), persistence=lasting, start_async=True)
+        return BrokerThread(EmbeddedBroker(settings, tmp_path / "data"))
+
+    def is_open(thread: BrokerThread) -> bool:
+        try:
+            return bool(thread.call(lambda broker: broker.service.broker.name))
+        except (AssertionError, IllegalStateError):
+            return False
+
+    def eventually(what: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + 60.0
+        while not what():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+    first, second = stored("first"), stored("second")
+    first.start()
+    eventually(lambda: is_open(first))
+    second.start()  # returns, although the first one holds the lock
+    eventually(lambda: "standby: waits for the lock" in caplog.text)
+    assert not is_open(second)
+    first.stop()
+    eventually(lambda: is_open(second))
+    second.stop()
+
+
+def test_a_failure_of_a_start_async_is_one_line_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "data").write_text("no directory")
+    settings = replace(configuration("failing"), persistence=PersistenceConfiguration(), start_async=True)
+    thread = BrokerThread(EmbeddedBroker(settings, tmp_path / "data"))
+    thread.start()
+    thread.stop()
+    lines = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    reason = f"the data directory {tmp_path / 'data'} cannot be used: it is a file; name a directory"
+    assert lines == [f"broker failing cannot start: {reason}"]

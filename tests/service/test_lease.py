@@ -17,6 +17,7 @@ import pytest
 from spanwire.client import aio
 from spanwire.stores.epoch import epoch_in, read_epoch
 from tests.service.started import TIMEOUT_S, Started, StompClient
+from tests.service.test_networks import Linked, links
 from tests.service.test_standby import SEND, Waiting, commanded
 from tests.support.peers import require
 
@@ -191,3 +192,27 @@ def test_a_client_with_failover_follows_a_take_over_from_a_master_that_hangs(tmp
         standby.takes_over()
         master.signal(signal.SIGCONT)
         ends_fenced(master, standby)
+
+
+def test_a_link_to_master_and_slave_follows_a_take_over_from_a_master_that_hangs(tmp_path: Path) -> None:
+    def forwards(far: Started, text: str) -> None:
+        with far.stomp() as client, near.stomp() as producer:
+            client.send("SUBSCRIBE\ndestination:/queue/LINKED\nid:1\n\n")
+            producer.transact(f"SEND\ndestination:/queue/LINKED\npersistent:true\nreceipt:1\n\n{text}", "1")
+            while not client.receive().endswith(f"\n\n{text}"):
+                continue  # what the master had no time to forget comes again
+
+    with Started(tmp_path / "a", inside=lease("a")) as master, standby_of(master, tmp_path / "b") as standby:
+        silent = "wireFormat.maxInactivityDuration=1000"
+        uri = f"masterslave:({master.broker_url}?{silent},{standby.broker_url}?{silent})?initialReconnectDelay=50"
+        with Linked(tmp_path / "near", uri) as near:
+            forwards(master, "first")
+            master.signal(signal.SIGSTOP)
+            standby.takes_over()
+            forwards(standby, "second")
+            assert [row["uri"] for row in links(near) if row["state"] == "running"] == [
+                f"{standby.broker_url}?{silent}"
+            ]
+            master.signal(signal.SIGCONT)
+            ends_fenced(master, standby)
+            forwards(standby, "third")

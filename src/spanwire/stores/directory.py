@@ -18,6 +18,7 @@ import fcntl
 import logging
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -134,7 +135,8 @@ class DataDirectory:
                 draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, LOCK_MODE
             )
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.write(self._descriptor, own_text())
+            with suppress(OSError):  # on a full disk nobody can tell who has it
+                os.write(self._descriptor, own_text())
             os.replace(draft, lock)
         except OSError as error:
             self.release()

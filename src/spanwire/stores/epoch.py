@@ -16,6 +16,7 @@ import fcntl
 import os
 import re
 import secrets
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -207,10 +208,10 @@ def claim_epoch(journal: Path, holder_id: str) -> Epoch:
     epoch = Epoch(path, number, secrets.token_hex(TOKEN_BYTES), holder_id)
     draft = journal / DRAFT_NAME
     try:
-        draft.unlink(missing_ok=True)
-        descriptor = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, LOCK_MODE)
+        descriptor = _open_draft(draft)
         try:
-            os.write(descriptor, epoch.text())
+            os.pwrite(descriptor, epoch.text(), 0)  # over the bytes of `_prepare_draft`, which have room on a full disk
+            os.ftruncate(descriptor, len(epoch.text()))
             os.fsync(descriptor)
             epoch.own(descriptor)
         finally:
@@ -222,7 +223,24 @@ def claim_epoch(journal: Path, holder_id: str) -> Epoch:
             f"{path} cannot be written: {error.strerror or error}; make room or look at the directory, or remove"
             " lease-database-locker"
         ) from error
+    _prepare_draft(draft)
     return epoch
+
+
+def _open_draft(draft: Path) -> int:
+    """Return a descriptor of the draft, created if missing. Raises OSError."""
+    return os.open(draft, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, LOCK_MODE)
+
+
+def _prepare_draft(draft: Path) -> None:
+    """Make the file for the next claim while the disk has room for it."""
+    with suppress(OSError):
+        descriptor = _open_draft(draft)
+        try:
+            os.pwrite(descriptor, b"\n" * MAX_EPOCH_BYTES, 0)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def forget_epoch(journal: Path) -> bool:
@@ -234,6 +252,7 @@ def forget_epoch(journal: Path) -> bool:
     if not path.exists():
         return False
     path.unlink()
+    (journal / DRAFT_NAME).unlink(missing_ok=True)
     sync_directory(journal)
     return True
 

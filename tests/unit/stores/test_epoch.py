@@ -10,6 +10,7 @@ import pytest
 
 from spanwire.model.errors import StoreError
 from spanwire.stores.epoch import (
+    DRAFT_NAME,
     EPOCH_NAME,
     Epoch,
     FencedError,
@@ -29,7 +30,7 @@ def test_an_epoch_has_a_number_and_names_its_owner(tmp_path: Path) -> None:
     found = epoch_in(read_epoch(tmp_path))
     assert (found.number, found.holder_id, found.holder) == (2, "broker-b", (os.getpid(), host_name()))
     second.check()
-    assert [path.name for path in tmp_path.iterdir()] == [EPOCH_NAME]
+    assert {path.name for path in tmp_path.iterdir()} == {EPOCH_NAME, DRAFT_NAME}
 
 
 def test_an_owner_finds_that_another_has_taken_over_in_one_line(tmp_path: Path) -> None:
@@ -129,13 +130,24 @@ def test_a_process_without_descriptors_looks_at_the_name(tmp_path: Path, monkeyp
         epoch.check()
 
 
-def test_a_full_disk_keeps_a_broker_from_claiming_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_claim_has_its_room_on_a_full_disk(tmp_path: Path) -> None:
+    claim_epoch(tmp_path, "a")
+    before = (tmp_path / DRAFT_NAME).stat()
+    second = claim_epoch(tmp_path, "b")
+    after = (tmp_path / EPOCH_NAME).stat()
+    assert (after.st_ino, after.st_blocks) == (before.st_ino, before.st_blocks)
+    second.check()
+
+
+def test_a_disk_without_that_room_keeps_a_broker_from_claiming_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = claim_epoch(tmp_path, "a")
 
-    def write(descriptor: int, data: bytes) -> int:
+    def pwrite(descriptor: int, data: bytes, offset: int) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(os, "write", write)
+    monkeypatch.setattr(os, "pwrite", pwrite)
     with pytest.raises(StoreError, match="epoch cannot be written: No space left on device; make room"):
         claim_epoch(tmp_path, "b")
     first.check()

@@ -21,6 +21,7 @@ WORDS: Final[dict[str, str]] = {
     "delete_all_messages_on_startup": "deleteAllMessagesOnStartup",
     "temporary_by_send": "allowTempAutoCreationOnSend",
     "start": "start",
+    "start_async": "startAsync",
     "connectors": "<transportConnectors>",
     "network_connectors": "<networkConnectors>",
     "bridges": "<jmsBridgeConnectors>",

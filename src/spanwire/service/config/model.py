@@ -280,6 +280,7 @@ class BrokerConfiguration:
     delete_all_messages_on_startup: bool = False
     temporary_by_send: bool = False
     start: bool = True
+    start_async: bool = False
     connectors: tuple[ConnectorSettings, ...] = ()
     network_connectors: tuple[NetworkConnectorSettings, ...] = ()
     bridges: tuple[BridgeDefinition, ...] = ()

@@ -42,8 +42,15 @@ class BrokerThread:
         self._error: BaseException | None = None
 
     def start(self) -> None:
-        """Start the broker and wait until clients can connect; raises the errors of `EmbeddedBroker.start`."""
+        """Start the broker and wait until clients can connect; raises the errors of `EmbeddedBroker.start`.
+
+        With ``startAsync`` in the configuration the call returns at once, also while the broker waits for its store,
+        and errors of the start are logged.
+        """
         self._thread.start()
+        if self.broker.service.configuration.start_async:
+            atexit.register(self._at_exit)
+            return
         if not self._started.wait(START_TIMEOUT):
             loop = self._loop
             if loop is not None:
@@ -121,8 +128,11 @@ class BrokerThread:
         try:
             asyncio.run(self._serve())
         except BaseException as error:
-            if not self._started.is_set():
+            is_starting = not self._started.is_set()
+            if is_starting and not self.broker.service.configuration.start_async:
                 self._error = error
+            elif is_starting and isinstance(error, SpanwireError):
+                logger.warning("broker %s cannot start: %s", self.broker.name, error)
             else:
                 logger.exception("broker %s ended unexpectedly", self.broker.name)
         finally:

@@ -147,7 +147,7 @@ def test_any_flipped_bit_in_a_summary_makes_the_segment_itself_be_read(seed: int
         damaged = CountingDisk(disk)
         damaged.patch(name, offset, bytes([data[offset] ^ 1 << offset % 8]))
         assert knowledge(recover(damaged)) == expected
-        assert damaged.bytes_read[segment_name(summaries(disk)[0])] > 2000  # up to its end
+        assert damaged.bytes_read[segment_name(summaries(disk)[0])] > 80  # more than its header
 
 
 @pytest.mark.parametrize("size", [0, 1, SUMMARY_HEADER_SIZE - 1, SUMMARY_HEADER_SIZE, SUMMARY_HEADER_SIZE + 20])

@@ -96,9 +96,6 @@ BROKER: Final = Words(
         ),
         "populateUserNameInMBeans": NO_JMX,
         **all_of(only("false", STANDBY), "slave shutdownOnSlaveFailure shutdownOnMasterFailure"),
-        "startAsync": Rule(
-            NO_EFFECT, ("true", "false"), "a broker that waits for its store answers spanwire status and signals"
-        ),
         "networkConnectorStartAsync": Rule(
             NO_EFFECT, ("true", "false"), "network connectors start in parallel and delay nothing"
         ),

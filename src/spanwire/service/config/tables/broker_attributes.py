@@ -95,6 +95,7 @@ BROKER: Final = AttributeTable(
     Attribute("deleteAllMessagesOnStartup", FLAG, "delete_all_messages_on_startup"),
     Attribute("allowTempAutoCreationOnSend", FLAG, "temporary_by_send"),
     Attribute("start", FLAG, "start"),
+    Attribute("startAsync", FLAG, "start_async"),
     Attribute("maxUncommittedCount", COUNT, "max_uncommitted"),
 )
 UPKEEP: Final = AttributeTable(
