@@ -155,6 +155,7 @@ def test_a_lease_that_cannot_be_renewed_is_told_and_ends_the_master(tmp_path: Pa
         takes_all(standby, ["1"])
 
 
+@pytest.mark.long
 def test_a_file_system_that_hangs_for_a_while_loses_nothing(tmp_path: Path) -> None:
     with Started(tmp_path / "a", inside=lease("a")) as master, standby_of(master, tmp_path / "b") as standby:
         with master.stomp() as client:
@@ -174,6 +175,7 @@ def test_a_lock_file_of_another_host_is_named(tmp_path: Path) -> None:
             standby.takes_over()
 
 
+@pytest.mark.long
 def test_a_client_with_failover_follows_a_take_over_from_a_master_that_hangs(tmp_path: Path) -> None:
     async def run(master: Started, standby: Waiting) -> list[object]:
         uris = f"{master.broker_url}?wireFormat.maxInactivityDuration=1000,{standby.broker_url}"
@@ -194,7 +196,9 @@ def test_a_client_with_failover_follows_a_take_over_from_a_master_that_hangs(tmp
         ends_fenced(master, standby)
 
 
-def test_a_link_to_master_and_slave_follows_a_take_over_from_a_master_that_hangs(tmp_path: Path) -> None:
+def link_follows(tmp_path: Path, hurt: signal.Signals) -> None:
+    """A link with masterslave: leads to the standby after its master got a signal, and stays there."""
+
     def forwards(far: Started, text: str) -> None:
         with far.stomp() as client, near.stomp() as producer:
             client.send("SUBSCRIBE\ndestination:/queue/LINKED\nid:1\n\n")
@@ -207,12 +211,20 @@ def test_a_link_to_master_and_slave_follows_a_take_over_from_a_master_that_hangs
         uri = f"masterslave:({master.broker_url}?{silent},{standby.broker_url}?{silent})?initialReconnectDelay=50"
         with Linked(tmp_path / "near", uri) as near:
             forwards(master, "first")
-            master.signal(signal.SIGSTOP)
+            master.signal(hurt)
             standby.takes_over()
             forwards(standby, "second")
-            assert [row["uri"] for row in links(near) if row["state"] == "running"] == [
-                f"{standby.broker_url}?{silent}"
-            ]
-            master.signal(signal.SIGCONT)
-            ends_fenced(master, standby)
-            forwards(standby, "third")
+            assert [row["uri"] for row in links(near) if row["state"] == "running"] == [standby.broker_url]
+            if hurt == signal.SIGSTOP:
+                master.signal(signal.SIGCONT)
+                ends_fenced(master, standby)
+                forwards(standby, "third")
+
+
+def test_a_link_to_master_and_slave_follows_a_take_over(tmp_path: Path) -> None:
+    link_follows(tmp_path, signal.SIGKILL)
+
+
+@pytest.mark.long
+def test_a_link_to_master_and_slave_follows_a_take_over_from_a_master_that_hangs(tmp_path: Path) -> None:
+    link_follows(tmp_path, signal.SIGSTOP)

@@ -402,6 +402,37 @@ def test_the_settings_of_the_lock_are_those_of_store_and_locker() -> None:
     assert broker("").persistence.lock == LockConfiguration()
 
 
+LEASE = "<persistenceAdapter><kahaDB {0}><locker><lease-database-locker {1}/></locker></kahaDB></persistenceAdapter>"
+
+
+def test_a_lease_has_the_words_of_activemq() -> None:
+    assert broker(LEASE.format("", "")).persistence.lock == LockConfiguration(keep_alive_ms=2500, lease_ms=10_000)
+    words = LEASE.format(
+        'lockKeepAlivePeriod="500"', 'lockAcquireSleepInterval="1000" leaseHolderId="broker-a" failIfLocked="true"'
+    )
+    assert broker(words).persistence.lock == LockConfiguration(
+        keep_alive_ms=500, fail_if_locked=True, lease_ms=1000, holder_id="broker-a"
+    )
+    assert broker("").persistence.lock.lease_ms == 0
+
+
+@pytest.mark.parametrize(
+    ("store", "locker", "refusal"),
+    [
+        ('lockKeepAlivePeriod="0"', "", "must be from 1 to half of lockAcquireSleepInterval"),
+        ('lockKeepAlivePeriod="501"', 'lockAcquireSleepInterval="1000"', "must be from 1 to half of"),
+        ('enableJournalDiskSyncs="false"', "", "<lease-database-locker> needs disk syncs"),
+        ('journalDiskSyncStrategy="periodic"', "", "<lease-database-locker> needs disk syncs"),
+        ('useLock="false"', "", 'useLock="false" of <kahaDB> contradicts <lease-database-locker>; remove one'),
+        ("", 'leaseHolderId="a b"', "leaseHolderId of <lease-database-locker> must have 1 to 255 letters"),
+        ("", 'lockAcquireSleepInterval="499"', "lockAcquireSleepInterval of <lease-database-locker>"),
+    ],
+)
+def test_what_contradicts_a_lease_is_refused_in_one_line(store: str, locker: str, refusal: str) -> None:
+    lines = obstacles(LEASE.format(store, locker))
+    assert len(lines) == 1 and refusal in lines[0], lines
+
+
 def test_a_connector_that_does_not_start_with_the_broker_is_marked() -> None:
     configuration = broker(
         '<transportConnectors><transportConnector uri="tcp://127.0.0.1:0" autoStart="false"/>'
