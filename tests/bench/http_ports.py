@@ -2,8 +2,9 @@
 
 python -m tests.bench.http_ports [ROUNDS [REQUESTS]]
 
-For each way a message goes from one client to another one: over STOMP, over STOMP in a WebSocket, and by POST and GET
-of the servlet, with 16 connections that stay open. Classic is not asked by GET: its servlet ends a read when its answer
+For each way a message goes from one client to another one: over STOMP, over STOMP in a WebSocket, as OpenWire in XML
+over HTTP, and by POST and GET of the servlet, with 16 connections that stay open. A run in which a message is lost ends
+with an error. Classic is not asked by GET: its servlet ends a read when its answer
 was sent, and refuses the next read of the session until then. The processor time is that of the broker with its
 web process; it says more than the rate where the machine has other work. Prints medians, the least and the most.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 import base64
 import os
 import re
+import selectors
 import shutil
 import socket
 import statistics
@@ -22,12 +24,12 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from tests.bench.loads.tunnel import through_tunnel
 from tests.service.started import Started
 from tests.support.distributions import CLASSIC, find_destination
 from tests.support.ports import free_port
@@ -44,6 +46,8 @@ HANDSHAKE: Final = (
     b"GET /stomp HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
     b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
 )
+LENGTH: Final = re.compile(rb"(?i)content-length: *(\d+)")
+COOKIE: Final = re.compile(rb"(?i)set-cookie: *([^;\r]+)")
 LAST_CHUNK: Final = b"0\r\n\r\n"
 LOGIN: Final = b"CONNECT\naccept-version:1.2\nhost:x\n\n\0"
 CLASSIC_XML: Final = """\
@@ -57,6 +61,7 @@ CLASSIC_XML: Final = """\
   <transportConnector name="openwire" uri="tcp://127.0.0.1:{openwire}"/>
   <transportConnector name="stomp" uri="stomp://127.0.0.1:{stomp}"/>
   <transportConnector name="ws" uri="ws://127.0.0.1:{ws}"/>
+  <transportConnector name="http" uri="http://127.0.0.1:{http}"/>
 </transportConnectors></broker><import resource="jetty.xml"/></beans>
 """
 
@@ -143,18 +148,54 @@ def through_stomp(port: int, queue: str, count: int, *, is_websocket: bool) -> N
     producer.socket.close()
 
 
-def ask(port: int, request: bytes, count: int) -> None:
-    """Send a request again and again over one connection, with the cookie of the first answer."""
-    client = _connected(port)
-    for number in range(count):
-        client.sendall(request)
-        head = _answer(client)
+class Asker:
+    """One connection that sends a request again and again, with the cookie of the first answer."""
+
+    def __init__(self, port: int, request: bytes, count: int) -> None:
+        self.socket: Final = _connected(port)
+        self._request = request
+        self._left = count
+        self._received = b""
+        self.go_on()
+
+    def go_on(self) -> bool:
+        """Send the next request. Returns False if there is none."""
+        if self._left:
+            self._left -= 1
+            self.socket.sendall(self._request)
+            return True
+        self.socket.close()
+        return False
+
+    def reads(self) -> bool:
+        """Read what has come, and go on. Returns False behind the last answer."""
+        self._received += _some(self.socket)
+        answer = _complete(self._received)
+        if answer is None:
+            return True
+        head = answer[0]
         if not head.startswith(b"HTTP/1.1 200"):
             raise ConnectionError(head.decode("latin-1"))
-        cookie = re.search(rb"(?i)set-cookie: *([^;\r]+)", head)
-        if number == 0 and cookie:
-            request = request.replace(b"\r\n", b"\r\nCookie: " + cookie[1] + b"\r\n", 1)
-    client.close()
+        self._received = b""
+        cookie = COOKIE.search(head)
+        if cookie:
+            self._request = self._request.replace(b"\r\n", b"\r\nCookie: " + cookie[1] + b"\r\n", 1)
+        return self.go_on()
+
+
+def ask(port: int, requests: list[bytes], count: int) -> None:
+    """Send each request ``count`` times over a connection of its own."""
+    with selectors.DefaultSelector() as selector:
+        for request in requests:
+            asker = Asker(port, request, count)
+            selector.register(asker.socket, selectors.EVENT_READ, asker)
+        while selector.get_map():
+            found = selector.select(WAIT_S)
+            if not found:
+                raise TimeoutError("there is no answer")
+            for key, _ in found:
+                if not key.data.reads():
+                    selector.unregister(key.fileobj)
 
 
 def _connected(port: int) -> socket.socket:
@@ -163,16 +204,35 @@ def _connected(port: int) -> socket.socket:
     return client
 
 
-def _answer(client: socket.socket) -> bytes:
-    """Read an answer to its end; return its head."""
+def _answer(client: socket.socket) -> tuple[bytes, bytes]:
+    """Read an answer to its end; return its head and body."""
     received = b""
-    while b"\r\n\r\n" not in received:
+    while (answer := _complete(received)) is None:
         received += _some(client)
-    head, _, body = received.partition(b"\r\n\r\n")
-    length = re.search(rb"(?i)content-length: *(\d+)", head)
-    while not body.endswith(LAST_CHUNK) if length is None else len(body) < int(length[1]):
-        body += _some(client)
-    return head
+    return answer
+
+
+def _complete(received: bytes) -> tuple[bytes, bytes] | None:
+    """Return the head and body of a complete answer."""
+    head, end, body = received.partition(b"\r\n\r\n")
+    if not end:
+        return None
+    length = LENGTH.search(head)
+    if length is not None:
+        return (head, body) if len(body) >= int(length[1]) else None
+    if b"chunked" not in head.lower():
+        return head, body
+    return (head, _joined(body)) if body.endswith(LAST_CHUNK) else None
+
+
+def _joined(chunks: bytes) -> bytes:
+    """Return the content of chunks."""
+    content = b""
+    while chunks:
+        size, _, rest = chunks.partition(b"\r\n")
+        content += rest[: int(size, 16)]
+        chunks = rest[int(size, 16) + 2 :]
+    return content
 
 
 def _some(client: socket.socket) -> bytes:
@@ -184,15 +244,8 @@ def _some(client: socket.socket) -> bytes:
 
 def through_servlet(target: Target, method: str, group: str, count: int) -> None:
     """Send, or receive, with `CONNECTIONS` clients of a queue each."""
-    with ThreadPoolExecutor(CONNECTIONS) as clients:
-        asked = [
-            clients.submit(
-                ask, target.ports["web"], servlet_request(target, method, f"{group}/{number}"), count // CONNECTIONS
-            )
-            for number in range(CONNECTIONS)
-        ]
-        for one in asked:
-            one.result()
+    requests = [servlet_request(target, method, f"{group}/{number}") for number in range(CONNECTIONS)]
+    ask(target.ports["web"], requests, count // CONNECTIONS)
 
 
 def servlet_request(target: Target, method: str, queue: str) -> bytes:
@@ -210,7 +263,10 @@ class Spanwire(Started):
     """A broker with a connector for WebSocket, and its web process."""
 
     def text(self) -> str:
-        connector = '  <transportConnector name="ws" uri="ws://127.0.0.1:0"/>\n  </transportConnectors>'
+        connector = (
+            '  <transportConnector name="ws" uri="ws://127.0.0.1:0"/>\n'
+            '  <transportConnector name="http" uri="http://127.0.0.1:0"/>\n  </transportConnectors>'
+        )
         text = super().text().replace("  </transportConnectors>", connector)
         return text.replace("<transportConnectors>", '<web port="0"/>\n  <transportConnectors>')
 
@@ -228,7 +284,7 @@ def spanwire_target(directory: Path) -> Iterator[Target]:
 @contextmanager
 def classic_target(directory: Path, home: Path) -> Iterator[Target]:
     """Run ActiveMQ Classic with its web console, whose servlets are those of the distribution."""
-    ports = {name: free_port() for name in ("openwire", "stomp", "ws", "web")}
+    ports = {name: free_port() for name in ("openwire", "stomp", "ws", "http", "web")}
     shutil.copytree(home / "conf", directory)
     (directory / "activemq.xml").write_text(CLASSIC_XML.format(data=directory / "data", **ports))
     jetty = (directory / "jetty.xml").read_text().replace('value="8161"', f'value="{ports["web"]}"')
@@ -249,7 +305,7 @@ def classic_target(directory: Path, home: Path) -> Iterator[Target]:
             _await_port(port)
         basic = base64.b64encode(b"admin:admin").decode()
         classic = Target("Classic", ports, [process.pid], ("POST",), f"Authorization: Basic {basic}\r\n")
-        ask(ports["web"], servlet_request(classic, "POST", "FIRST"), 1)  # several first ones at once end with 500
+        ask(ports["web"], [servlet_request(classic, "POST", "FIRST")], 1)  # several first ones at once end with 500
         yield classic
     finally:
         process.kill()
@@ -281,6 +337,12 @@ def compare(targets: list[Target], rounds: int, count: int) -> None:
                     through_stomp(target.ports[port], queue, count, is_websocket=port == "ws")
 
                 target.measure(way, count, stomp, is_counted=is_counted)
+            queue = f"tunnel-{number}"
+
+            def tunnel(target: Target = target, queue: str = queue) -> None:
+                through_tunnel(_connected, _answer, target.ports["http"], queue, count // 4, BODY, WAIT_S)
+
+            target.measure("OpenWire over HTTP", count // 4, tunnel, is_counted=is_counted)
             for method in target.methods:
 
                 def servlet(target: Target = target, method: str = method, group: str = str(number)) -> None:

@@ -1,6 +1,6 @@
 """Slowloris: thousands of sockets that say nothing, or one byte at a time, beside one healthy client.
 
-    python -m tests.soak.slow_sockets --count 2000 --seconds 15 --rounds 3
+    python -m tests.soak.slow_sockets --count 2000 --seconds 15 --rounds 3 [--kinds http,web,ws]
 
 The healthy client sends with a receipt at a fixed rate, first alone, then beside the slow ones; the attacker is a
 process of its own and opens anew what the broker closes. Prints one line of JSON; status 1 when the p99 beside them is
@@ -13,6 +13,7 @@ import argparse
 import contextlib
 import json
 import os
+import re
 import resource
 import socket
 import statistics
@@ -33,15 +34,36 @@ RATE: Final = 500  # sends per second of the healthy client
 ALLOWED: Final = 2.0
 SPREAD: Final = 5  # sockets that send in one burst
 PRIORITY: Final = -15  # of the broker and the healthy client, where the system lets us
-KINDS: Final = ("silent", "stomp", "openwire", "hello", "reader")
+KINDS: Final = ("silent", "stomp", "openwire", "hello", "reader", "http", "web", "ws")
 SCRIPTS: Final = {
     "silent": b"",
     "stomp": b"CONNECT\naccept-version:1.2\nhost:" + b"x" * 7000,
     "openwire": FrameEncoder().encode(wire_format_info(WireFormatPreferences())) + b"\0\0\xff\xff\x03" + b"x" * 60000,
     "hello": b"\x16\x03\x01\x3f\xff\x01\x00\x3f\xfb\x03\x03" + b"x" * 16000,
+    "http": b"POST / HTTP/1.1\r\nHost: localhost\r\nclientID: ID:slow\r\nContent-Length: 60000\r\n\r\n" + b"x" * 60000,
+    "web": b"POST /api/message/SLOW HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 16000,
+    "ws": b"GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nX: " + b"x" * 16000,
     "reader": b"CONNECT\naccept-version:1.2\nhost:x\n\n\0SUBSCRIBE\nid:1\ndestination:/topic/NOISE\n\n\0",
 }
-PORTS: Final = {"silent": "tcp", "stomp": "stomp", "openwire": "tcp", "hello": "ssl", "reader": "stomp"}
+PORTS: Final = {
+    "silent": "tcp", "stomp": "stomp", "openwire": "tcp", "hello": "ssl", "reader": "stomp",
+    "http": "http", "web": "web", "ws": "ws",
+}  # fmt: skip
+LISTENING: Final = re.compile(r"Listening for web requests at: http://127\.0\.0\.1:(\d+)")
+
+
+class WebBroker(Broker):
+    """With connectors for HTTP and WebSocket, and the web process."""
+
+    def text(self) -> str:
+        connectors = '<transportConnector uri="http://127.0.0.1:0"/><transportConnector uri="ws://127.0.0.1:0"/>'
+        text = super().text().replace("</transportConnectors>", f"{connectors}</transportConnectors>")
+        return text.replace("<transportConnectors>", '<web port="0"/><transportConnectors>')
+
+    def start(self) -> None:
+        super().start()
+        self.awaits("Listening for web requests at")
+        self.ports["web"] = next(int(match[1]) for line in self.errors if (match := LISTENING.search(line)))
 
 
 class Slow:
@@ -79,11 +101,12 @@ class Slow:
                 self._position += self._channel.send(self._script[self._position : self._position + 1])
 
 
-def attack(count: int, ports: dict[str, int]) -> None:
+def attack(count: int, ports: dict[str, int], kinds: list[str]) -> None:
     """Until somebody ends it. One line says that all sockets are open."""
     with contextlib.suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, 0, 0)
-    sockets = [Slow(KINDS[number % len(KINDS)], ports[PORTS[KINDS[number % len(KINDS)]]]) for number in range(count)]
+    each = [kinds[number % len(kinds)] for number in range(count)]
+    sockets = [Slow(kind, ports[PORTS[kind]]) for kind in each]
     sys.stdout.write("open\n")
     sys.stdout.flush()
     while True:
@@ -112,10 +135,10 @@ def quantile_ms(sorted_values: list[float], share: float) -> float:
     return round(sorted_values[min(len(sorted_values) - 1, int(len(sorted_values) * share))] * 1000, 3)
 
 
-def beside_slow_ones(broker: Started, client: StompClient, count: int, seconds: float) -> list[float]:
+def beside_slow_ones(broker: Started, client: StompClient, count: int, seconds: float, kinds: list[str]) -> list[float]:
     """Round trips while ``count`` slow sockets are open."""
     command = [sys.executable, "-m", "tests.soak.slow_sockets", "--attack", json.dumps(broker.ports)]
-    attacker = subprocess.Popen([*command, "--count", str(count)], stdout=subprocess.PIPE)
+    attacker = subprocess.Popen([*command, "--count", str(count), "--kinds", ",".join(kinds)], stdout=subprocess.PIPE)
     assert attacker.stdout is not None
     try:
         attacker.stdout.readline()
@@ -126,7 +149,7 @@ def beside_slow_ones(broker: Started, client: StompClient, count: int, seconds: 
         attacker.stdout.close()
 
 
-def measure(broker: Started, count: int, seconds: float, rounds: int) -> dict[str, object]:
+def measure(broker: Started, count: int, seconds: float, rounds: int, kinds: list[str]) -> dict[str, object]:
     """Alone and beside the attacker by turns; of each figure the median."""
     alone: list[list[float]] = []
     beside: list[list[float]] = []
@@ -135,7 +158,7 @@ def measure(broker: Started, count: int, seconds: float, rounds: int) -> dict[st
         before = resident_bytes(broker.pid)
         for _ in range(rounds):
             alone.append(latencies(client, seconds))
-            beside.append(beside_slow_ones(broker, client, count, seconds))
+            beside.append(beside_slow_ones(broker, client, count, seconds, kinds))
         grown = resident_bytes(broker.pid) - before
 
     def median_ms(runs: list[list[float]], share: float) -> float:
@@ -144,6 +167,7 @@ def measure(broker: Started, count: int, seconds: float, rounds: int) -> dict[st
     return {
         "build": version_text(),
         "sockets": count,
+        "kinds": kinds,
         "p50_alone_ms": median_ms(alone, 0.5),
         "p99_alone_ms": median_ms(alone, 0.99),
         "p50_beside_ms": median_ms(beside, 0.5),
@@ -161,16 +185,20 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=2000)
     parser.add_argument("--seconds", type=float, default=15.0)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--kinds", default=",".join(KINDS), help="kinds of slow sockets, separated by commas")
     parser.add_argument("--attack", metavar="PORTS", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    kinds = options.kinds.split(",")
+    if unknown := set(kinds) - set(KINDS):
+        parser.error(f"unknown kinds {', '.join(sorted(unknown))}; there are {', '.join(KINDS)}")
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     if options.attack:
-        attack(options.count, json.loads(options.attack))
+        attack(options.count, json.loads(options.attack), kinds)
     with contextlib.suppress(OSError):  # other programs of this machine should not be what is measured
         os.setpriority(os.PRIO_PROCESS, 0, PRIORITY)
-    with tempfile.TemporaryDirectory() as folder, Broker(Path(folder)) as broker:
-        found = measure(broker, options.count, options.seconds, options.rounds)
+    with tempfile.TemporaryDirectory() as folder, WebBroker(Path(folder)) as broker:
+        found = measure(broker, options.count, options.seconds, options.rounds, kinds)
     sys.stdout.write(json.dumps(found) + "\n")
     return 0 if float(str(found["ratio_p99"])) <= ALLOWED else 1
 

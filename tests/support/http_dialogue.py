@@ -8,6 +8,7 @@ client.posts(SessionInfo(…)); command = client.polls()
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import h11
@@ -21,6 +22,8 @@ from spanwire.protocols.openwire.codec.wire_format import WireFormat
 from spanwire.protocols.openwire.xstream.reader import XmlReader
 from spanwire.protocols.openwire.xstream.writer import XmlWriter
 from spanwire.transports.admission import Admission
+from spanwire.transports.http.quick_reader import QuickReader
+from spanwire.transports.http.requests import RequestReader
 from spanwire.transports.http.tunnel import Tunnel
 from spanwire.transports.loop.pump import SocketPump
 from spanwire.transports.loop.turn import Turn
@@ -50,6 +53,8 @@ class DialogueLoop(FakeLoop):
 class HttpStage:
     """One broker with a connector for OpenWire over HTTP."""
 
+    reader: Callable[[], RequestReader] = QuickReader
+
     def __init__(
         self,
         *,
@@ -62,7 +67,7 @@ class HttpStage:
         self.loop = DialogueLoop(self.world.environment)
         self.turn = Turn(self.loop, self.world.broker, self.loop)
         self.admission = Admission(max_sessions)
-        self.tunnel = Tunnel(self.admission, self._make, self.turn, max_sessions, is_local=is_local)
+        self.tunnel = Tunnel(self.admission, self._make, self.turn, max_sessions, is_local=is_local, reader=self.reader)
         self.settings = settings or {}
         self.reports: list[str] = []
         self.connections: list[OpenWireBrokerConnection] = []

@@ -20,9 +20,10 @@ from spanwire.transports.http.connection import (
     MAX_BODY_WITHOUT_SESSION,
     MAX_CLIENT_ID,
     MAX_EVENTS_PER_TURN,
-    MAX_HEADERS,
     MAX_UNREAD_ANSWERS,
 )
+from spanwire.transports.http.quick_reader import QuickReader
+from spanwire.transports.http.requests import MAX_HEADERS, H11Reader, RequestReader, request_reader
 from spanwire.transports.http.session import TunnelSession
 from spanwire.transports.http.tunnel import Tunnel
 from tests.support.http_dialogue import HttpClient, HttpStage, request, text_of
@@ -30,6 +31,15 @@ from tests.support.http_dialogue import HttpClient, HttpStage, request, text_of
 QUEUE = wire.ActiveMQQueue(physical_name="TEST.FOO")
 INACTIVITY_SECONDS = 30.0
 KEEP_ALIVE = text_of(wire.KeepAliveInfo())
+READERS: list[type[RequestReader]] = [H11Reader, QuickReader]
+
+
+@pytest.fixture(autouse=True, params=READERS, ids=["h11", "httptools"])
+def reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> type[RequestReader]:
+    """All dialogues with both readers of HTTP."""
+    monkeypatch.setattr(HttpStage, "reader", request.param)
+    found: type[RequestReader] = request.param
+    return found
 
 
 def produces(client: HttpClient, *texts: str) -> None:
@@ -651,3 +661,60 @@ def test_a_socket_is_closed_after_the_answer_if_the_client_asks_for_it() -> None
     socket.begins("OPTIONS", None, Connection="close")
     assert socket.answer("OPTIONS") == (200, b"")
     assert socket.is_closed
+
+
+@pytest.mark.parametrize(("is_installed", "expected"), [(True, QuickReader), (False, H11Reader)])
+def test_httptools_reads_where_it_is_installed(
+    is_installed: bool, expected: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: object() if is_installed else None)
+    assert request_reader() is expected
+
+
+@pytest.mark.parametrize(
+    ("head", "more", "status"),
+    [
+        (request("POST", "ID:a", X="").partition(b"Content-Length")[0] + b"X: ", b"a" * 4096, 431),
+        (request("POST", "ID:a", Transfer_Encoding="chunked") + b"1", b";a" * 2048, 400),
+        (request("POST", "ID:a", Transfer_Encoding="chunked") + b"1\r\nx\r\n0\r\nX: ", b"a" * 4096, 400),
+    ],
+    ids=["head", "extension of a chunk", "trailer"],
+)
+def test_s15_s24_what_never_ends_and_has_no_content_is_cut_off(head: bytes, more: bytes, status: int) -> None:
+    stage = HttpStage()
+    stage.client("ID:a")
+    socket = stage.socket()
+    socket.sends(head)
+    pieces = 0
+    while not socket.is_closed and pieces < 50:
+        socket.sends(more)
+        pieces += 1
+    answer = socket.answer("POST")
+    assert answer is not None and answer[0] in (status, 400, 431)
+    assert pieces < 10
+
+
+def test_a_trailer_is_no_header() -> None:
+    socket = HttpStage().socket()
+    head = request("POST", None, Transfer_Encoding="chunked")
+    socket.sends(head + b"1\r\nx\r\n0\r\nclientID: ID:a\r\n\r\n")
+    assert socket.answer("POST") == (400, b"No clientID header specified\n")
+
+
+@pytest.mark.parametrize("headers", [{"Connection": "close"}, {"Connection": "Upgrade", "Upgrade": "h2c"}])
+def test_requests_that_arrive_together_are_answered_in_order_up_to_one_that_closes(headers: dict[str, str]) -> None:
+    socket = HttpStage().socket()
+    socket.sends(request("HEAD", "ID:a") + request("OPTIONS", None, **headers) + request("HEAD", "ID:a"))
+    assert socket.answer("HEAD") == (200, b"")
+    assert socket.answer("OPTIONS") == (200, b"")
+    assert socket.answer("HEAD") == (None if "Upgrade" not in headers else (400, b""))
+    assert socket.is_closed is ("Upgrade" not in headers)
+
+
+def test_s24_a_request_of_http_1_1_names_its_host_once() -> None:
+    for head in (b"HEAD / HTTP/1.1\r\nclientID: ID:a\r\n\r\n", request("HEAD", "ID:a", **{"host": "b"})):
+        stage = HttpStage()
+        socket = stage.socket()
+        socket.sends(head)
+        assert socket.is_closed
+        assert stage.tunnel.session_count == 0

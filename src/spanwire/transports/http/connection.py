@@ -7,17 +7,16 @@
 | POST    | 200, as soon as the broker has taken the command |
 | GET     | 200 with a 32-bit length and one command, as soon as there is one |
 
-The library h11 reads and writes HTTP. A connection does one request after the other; requests behind one that waits
-stay in h11's buffer. So do requests of a client that does not read its answers, and what a turn has no time for.
+A `spanwire.transports.http.requests.RequestReader` reads and writes HTTP. A connection does one request after the
+other; requests behind one that waits stay in the reader. So do requests of a client that does not read its answers, and
+what a turn has no time for.
 """
 
 from __future__ import annotations
 
 import enum
 import zlib
-from typing import Any, Final, Protocol
-
-import h11
+from typing import Final, Protocol
 
 from spanwire.model.environment import Time
 from spanwire.protocols.base import MAX_OPENWIRE_FRAME_BEFORE_LOGIN, ConnectionSettings
@@ -28,10 +27,10 @@ from spanwire.protocols.openwire.codec.frames import SIZE_OCTETS
 from spanwire.protocols.openwire.xstream.reader import XmlReader
 from spanwire.protocols.openwire.xstream.writer import XmlWriter
 from spanwire.transports.admission import is_loopback
+from spanwire.transports.http.requests import END, Event, Head, NeedsData, RefusedRequest, RequestReader
 from spanwire.transports.http.session import TunnelSession
 
 MAX_CLIENT_ID: Final = 255  # characters of a name of a session; Java's have about 60
-MAX_HEADERS: Final = 16 * 1024  # bytes of a request's head
 MAX_BODY_WITHOUT_SESSION: Final = 64 * 1024  # bytes that are read before the answer that there is no session
 MAX_WAITING_INPUT: Final = 64 * 1024  # bytes of requests behind one that waits; then the kernel keeps them
 MAX_UNREAD_ANSWERS: Final = 64 * 1024  # bytes that a client has not read; then its next request waits
@@ -42,39 +41,11 @@ GZIP_BITS: Final = 31  # zlib's number for gzip
 GZIP_TYPES: Final = (b"application/x-gzip", b"application/gzip")
 NO_SESSION: Final = "there is no such session; a HEAD request opens one"
 ENDED_SESSION: Final = "the session has ended"
-REASONS: Final = {
-    200: b"OK",
-    400: b"Bad Request",
-    403: b"Forbidden",
-    404: b"Not Found",
-    405: b"Method Not Allowed",
-    408: b"Request Timeout",
-    409: b"Conflict",
-    410: b"Gone",
-    413: b"Content Too Large",
-    421: b"Misdirected Request",
-    431: b"Request Header Fields Too Large",
-    501: b"Not Implemented",
-    503: b"Service Unavailable",
-}
-MALFORMED: Final = "the request is no HTTP"  # h11's own texts show lines of the request, with their passwords
-MALFORMED_REASONS: Final = {
-    431: f"the head of the request is longer than {MAX_HEADERS} bytes",
-    501: "the only Transfer-Encoding is chunked",
-}
 PAGE_HEADERS: Final = (b"origin", b"sec-fetch-site")  # browsers send one of them with each POST, programs neither
 LOCAL_HOST: Final = "localhost"
-CLIENT_ID: Final = b"clientid"  # the header, as h11 writes it
+CLIENT_ID: Final = b"clientid"  # the header, in lower case
 SESSION_METHODS: Final = (b"GET", b"POST")
 METHODS: Final = "GET, HEAD, OPTIONS, POST"
-
-
-class RefusedRequest(Exception):
-    """A request gets an answer other than 200; the text is for the client and the log."""
-
-    def __init__(self, status: int, text: str) -> None:
-        super().__init__(text)
-        self.status: Final[int] = status
 
 
 class Sessions(Protocol):
@@ -111,20 +82,27 @@ class HttpConnection:
     """
 
     def __init__(
-        self, sessions: Sessions, settings: ConnectionSettings, report: Report, now: Time, *, is_local: bool = False
+        self,
+        sessions: Sessions,
+        settings: ConnectionSettings,
+        report: Report,
+        now: Time,
+        requests: RequestReader,
+        *,
+        is_local: bool = False,
     ) -> None:
         self._is_local: Final = is_local
         self._sessions: Final = sessions
         self._settings: Final = settings
         self._report: Final = report
-        self._http: Any = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEADERS)
+        self._requests: Final = requests
         self._phase = Phase.READING
         self._deadline = now.monotonic + settings.login_timeout
         self._output: list[bytes] = []
         self._output_bytes = 0
         self._unsent_bytes = 0  # that the kernel has not taken
-        self._has_more = False  # bytes in h11 wait for a later turn
-        self._request: Any = None  # whose body is being read
+        self._has_more = False  # bytes in the reader wait for a later turn
+        self._request: Head | None = None  # whose body is being read
         self._is_head = False
         self._body = bytearray()
         self._body_limit = 0
@@ -139,7 +117,7 @@ class HttpConnection:
         """Process bytes of the client."""
         if self._phase is Phase.CLOSED or not data:
             return
-        self._http.receive_data(data)
+        self._requests.receive(data)
         self._advance(now)
 
     def go_on(self, now: Time) -> None:
@@ -197,7 +175,7 @@ class HttpConnection:
         """
         if self._phase is Phase.READING:
             return not self._is_unread
-        return self._phase is Phase.POLLING and len(self._http.trailing_data[0]) < MAX_WAITING_INPUT
+        return self._phase is Phase.POLLING and self._requests.waiting_bytes < MAX_WAITING_INPUT
 
     @property
     def closed(self) -> bool:
@@ -226,59 +204,53 @@ class HttpConnection:
                     self._has_more = True
                     break
                 count += 1
-                if self._http.their_state is h11.DONE and self._http.our_state is h11.DONE:
-                    self._http.start_next_cycle()
-                event = self._http.next_event()
-                if event is h11.NEED_DATA or event is h11.PAUSED:
-                    break
-                self._take(event, now)
-        except h11.RemoteProtocolError as error:
-            status = error.error_status_hint
-            self._break_off(RefusedRequest(status, MALFORMED_REASONS.get(status, MALFORMED)), now)
-
-    def _take(self, event: Any, now: Time) -> None:
-        try:
-            if isinstance(event, h11.Request):
-                self._begin(event, now)
-            elif isinstance(event, h11.Data):
-                self._add(event.data, now)
-            elif isinstance(event, h11.EndOfMessage):
-                self._act(now)
-            else:
-                self._phase = Phase.CLOSED  # the client has closed its side
+                self._take(self._requests.next_event(), now)
+        except NeedsData:
+            return
         except RefusedRequest as refusal:
-            if self._http.their_state is h11.DONE:
+            self._break_off(refusal, now)
+
+    def _take(self, event: Event, now: Time) -> None:
+        try:
+            if event is END:
+                self._act(now)
+            elif isinstance(event, Head):
+                self._begin(event, now)
+            else:
+                self._add(event, now)
+        except RefusedRequest as refusal:
+            if self._requests.is_complete:
                 self._refuse(refusal, now)
             else:
                 self._break_off(refusal, now)
 
-    def _begin(self, request: Any, now: Time) -> None:
+    def _begin(self, request: Head, now: Time) -> None:
         self._request = request
         self._is_head = request.method == b"HEAD"
         self._body = bytearray()
         if self._is_local and not _names_this_machine(request):
             raise RefusedRequest(421, "this port serves localhost alone; the header Host names another machine")
-        if any(_header(request, name) for name in PAGE_HEADERS):
+        if any(request.header(name) for name in PAGE_HEADERS):
             raise RefusedRequest(403, "pages in browsers may not use this connector; a ws connector has an allow-list")
         self._session = self._found(request)
         self._body_limit = MAX_BODY_WITHOUT_SESSION if self._session is None else self._session.text_limit
         self._deadline = now.monotonic + min(BODY_SECONDS, self._settings.login_timeout)
-        length = _header(request, b"content-length")
+        length = request.header(b"content-length")
         if length and int(length) > self._body_limit:
             raise self._too_long()
-        if self._http.they_are_waiting_for_100_continue:
-            self._send(h11.InformationalResponse(status_code=100, headers=[], reason=b"Continue"))
+        if self._requests.awaits_continue:
+            self._send(self._requests.begin_body())
 
-    def _found(self, request: Any) -> TunnelSession | None:
+    def _found(self, request: Head) -> TunnelSession | None:
         """Return the session of the client that makes the request."""
-        if request.method not in SESSION_METHODS or not _header(request, CLIENT_ID):
+        if request.method not in SESSION_METHODS or not request.header(CLIENT_ID):
             return None
         session = self._sessions.find(_client_id(request), self._settings)
         if session is not None:
             session.note_activity()
         return session
 
-    def _add(self, data: bytes | bytearray, now: Time) -> None:
+    def _add(self, data: bytes, now: Time) -> None:
         if len(self._body) + len(data) > self._body_limit:
             raise self._too_long()
         self._body += data
@@ -295,6 +267,7 @@ class HttpConnection:
     def _act(self, now: Time) -> None:
         """Process a complete request."""
         request, self._request = self._request, None
+        assert request is not None
         body = bytes(self._body)
         self._body = bytearray()
         if request.method in SESSION_METHODS:
@@ -311,12 +284,12 @@ class HttpConnection:
         else:
             raise RefusedRequest(405, f"the methods are {METHODS}")
 
-    def _post(self, request: Any, body: bytes, now: Time) -> None:
+    def _post(self, request: Head, body: bytes, now: Time) -> None:
         """Pass a command on, or hold it while the broker takes none."""
         session = self._session
         if session is None or session.has_ended:
             raise RefusedRequest(404, NO_SESSION)
-        if _header(request, b"content-type").lower() in GZIP_TYPES:
+        if request.header(b"content-type").lower() in GZIP_TYPES:
             body = _unzipped(body, session.text_limit)
         try:
             frame = self._reader.frame(body, _frame_limit(session))
@@ -378,7 +351,7 @@ class HttpConnection:
             self._refuse(RefusedRequest(410, ENDED_SESSION), now)
         else:
             self._deliver(frame, now)
-        self._has_more = bool(self._http.trailing_data[0])
+        self._has_more = self._requests.waiting_bytes > 0
 
     # Answers.
 
@@ -388,25 +361,14 @@ class HttpConnection:
         self._answer(200, len(text).to_bytes(SIZE_OCTETS, "big") + text, now)
 
     def _answer(self, status: int, body: bytes, now: Time, *headers: tuple[str, str]) -> None:
-        self._send(
-            h11.Response(
-                status_code=status,
-                headers=[*headers, ("Content-Length", str(len(body)))],
-                reason=REASONS.get(status, b""),
-            )
-        )
-        if body:
-            self._send(h11.Data(data=body))
-        self._send(h11.EndOfMessage())
+        self._send(self._requests.answer(status, headers, body))
         self._deadline = now.monotonic + IDLE_SECONDS
-        if self._http.our_state is not h11.DONE:
+        if not self._requests.keeps_open:
             self._phase = Phase.CLOSED  # the client wants the socket closed after this answer
 
-    def _send(self, event: Any) -> None:
-        data = self._http.send(event)
-        if data:
-            self._output.append(data)
-            self._output_bytes += len(data)
+    def _send(self, data: bytes) -> None:
+        self._output.append(data)
+        self._output_bytes += len(data)
 
     def _refuse(self, refusal: RefusedRequest, now: Time, *more_headers: tuple[str, str]) -> None:
         if refusal.status != 410:  # every client asks once more than its session lasts
@@ -419,33 +381,25 @@ class HttpConnection:
     def _break_off(self, refusal: RefusedRequest, now: Time) -> None:
         """Answer a request whose rest is not read, and close the socket."""
         self._body = bytearray()
-        if self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+        if self._requests.can_answer:
             self._refuse(refusal, now, ("Connection", "close"))
         else:
             self._report(str(refusal), now)
         self._phase = Phase.CLOSED
 
 
-def _header(request: Any, name: bytes) -> bytes:
-    """Return the first value of a header, or nothing; h11 has checked the form of all headers."""
-    for known, value in request.headers:
-        if known == name:
-            return bytes(value)
-    return b""
-
-
-def _names_this_machine(request: Any) -> bool:
+def _names_this_machine(request: Head) -> bool:
     """Return True if the one Host header is localhost or an address of this machine's loopback; a port may follow."""
-    host = _header(request, b"host").decode("ascii", "replace").strip()
+    host = request.header(b"host").decode("ascii", "replace").strip()
     if host.startswith("["):
         return is_loopback(host[1:].partition("]")[0])
     name = host.partition(":")[0]
     return name.lower() == LOCAL_HOST or is_loopback(name)
 
 
-def _client_id(request: Any) -> str:
+def _client_id(request: Head) -> str:
     """Return the name of the session; raises `RefusedRequest` if there is none."""
-    name = _header(request, CLIENT_ID).decode("ascii", "replace").strip()
+    name = request.header(CLIENT_ID).decode("ascii", "replace").strip()
     if not name:
         raise RefusedRequest(400, "No clientID header specified")
     if len(name) > MAX_CLIENT_ID or not name.isprintable():

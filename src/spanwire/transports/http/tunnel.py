@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, cast
 
 from spanwire.broker.security.audit_log import host_of
@@ -13,7 +14,8 @@ from spanwire.protocols.openwire.codec.codec import FrameEncoder
 from spanwire.protocols.openwire.codec.wire_format import WireFormatPreferences, wire_format_info
 from spanwire.transports.admission import Admission
 from spanwire.transports.base import ConnectionFactory, StreamTransport
-from spanwire.transports.http.connection import HttpConnection, RefusedRequest
+from spanwire.transports.http.connection import HttpConnection
+from spanwire.transports.http.requests import RefusedRequest, RequestReader, request_reader
 from spanwire.transports.http.session import TunnelledConnection, TunnelSession
 from spanwire.transports.loop.pump import SocketPump
 
@@ -40,12 +42,14 @@ class Tunnel:
         max_sessions: int,
         *,
         is_local: bool = False,
+        reader: Callable[[], RequestReader] | None = None,
     ) -> None:
-        """``factory`` makes the broker's connections, and ``turn`` flushes them.
+        """``factory`` makes the broker's connections, ``turn`` flushes them, ``reader`` reads a socket's requests.
 
         With ``is_local`` the connector listens on loopback, and requests name this machine as their host.
         """
         self._is_local: Final = is_local
+        self._reader: Final = request_reader() if reader is None else reader
         self._admission: Final = admission
         self._factory: Final = factory
         self._turn: Final = turn
@@ -60,7 +64,7 @@ class Tunnel:
 
     def connection(self, settings: ConnectionSettings, report: Report, now: Time) -> ProtocolConnection:
         """Return the connection for a new socket."""
-        return HttpConnection(self, settings, report, now, is_local=self._is_local)
+        return HttpConnection(self, settings, report, now, self._reader(), is_local=self._is_local)
 
     def stop(self) -> None:
         """End all sessions; received commands are processed first, and unacknowledged messages go back."""
