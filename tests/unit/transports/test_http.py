@@ -704,7 +704,7 @@ def test_a_trailer_is_no_header() -> None:
 @pytest.mark.parametrize("headers", [{"Connection": "close"}, {"Connection": "Upgrade", "Upgrade": "h2c"}])
 def test_requests_that_arrive_together_are_answered_in_order_up_to_one_that_closes(headers: dict[str, str]) -> None:
     socket = HttpStage().socket()
-    socket.sends(request("HEAD", "ID:a") + request("OPTIONS", None, **headers) + request("HEAD", "ID:a"))
+    socket.sends(request("HEAD", "ID:a") + request("OPTIONS", None, b"", **headers) + request("HEAD", "ID:a"))
     assert socket.answer("HEAD") == (200, b"")
     assert socket.answer("OPTIONS") == (200, b"")
     assert socket.answer("HEAD") == (None if "Upgrade" not in headers else (400, b""))
@@ -712,7 +712,7 @@ def test_requests_that_arrive_together_are_answered_in_order_up_to_one_that_clos
 
 
 def test_s24_a_request_of_http_1_1_names_its_host_once() -> None:
-    for head in (b"HEAD / HTTP/1.1\r\nclientID: ID:a\r\n\r\n", request("HEAD", "ID:a", **{"host": "b"})):
+    for head in (b"HEAD / HTTP/1.1\r\nclientID: ID:a\r\n\r\n", request("HEAD", "ID:a", b"", **{"host": "b"})):
         stage = HttpStage()
         socket = stage.socket()
         socket.sends(head)
