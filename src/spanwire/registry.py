@@ -144,6 +144,7 @@ TRACE_COLLECTOR: Final = "spanwire.tracing.collector:OtlpCollector"
 BROKER_TRACES: Final = "spanwire.service.tracing:BrokerTraces"
 
 # Loaded only by a program that has configured OpenTelemetry.
+BATCH_SPANS: Final = "spanwire.pipeline.watch.batch_spans:BatchSpans"
 TRACED_AIO: Final = "spanwire.client.aio.traced:TracedConnection"
 TRACED_BLOCKING: Final = "spanwire.client.blocking.traced:TracedConnection"
 

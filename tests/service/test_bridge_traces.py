@@ -82,3 +82,33 @@ def test_a_bridge_to_another_protocol_carries_the_context_in_headers(tmp_path: P
         (forward,) = collector.awaits(lambda spans: len(spans) == 1)
     assert {name: properties[name] for name in PROPERTIES} == PROPERTIES
     assert (forward.name, forward.trace_id, forward.parent_id) == ("forward B", TRACE, SPAN)
+
+
+ROUTE: Final = """\
+<camelContext xmlns="http://camel.apache.org/schema/spring"><route id="orders">
+<from uri="activemq:queue:A"/><setHeader name="seen"><constant>yes</constant></setHeader><to uri="activemq:queue:B"/>
+</route></camelContext>
+"""
+
+
+class TracedRoute(Started):
+    """A broker that traces, with a Camel route between its queues."""
+
+    def __init__(self, directory: Path, endpoint: str) -> None:
+        super().__init__(directory)
+        self._tracing: Final = f'<tracing endpoint="{endpoint}"/>'
+
+    def text(self) -> str:
+        return f"<beans>{super().text().replace('</broker>', f'{self._tracing}</broker>')}{ROUTE}</beans>"
+
+
+def test_a_camel_route_of_a_broker_carries_the_context_and_makes_a_span(tmp_path: Path) -> None:
+    with OtlpReceiver() as collector, TracedRoute(tmp_path, collector.endpoint) as broker:
+        send(broker.broker_url, "A")
+        properties = received_properties(broker.broker_url, "B")
+        spans = collector.awaits(lambda spans: {"forward B", "send B"} <= {span.name for span in spans})
+    assert {name: properties[name] for name in (*PROPERTIES, "seen")} == {**PROPERTIES, "seen": "yes"}
+    (forward,) = [span for span in spans if span.name == "forward B"]
+    assert (forward.instance, forward.trace_id, forward.parent_id) == ("bridges", TRACE, SPAN)
+    assert forward.attributes["messaging.spanwire.bridge.name"] == "orders"
+    assert {span.trace_id for span in spans} == {TRACE}

@@ -16,9 +16,10 @@ from spanwire.bridges.engine.dialogue import (
     Send,
     Sent,
 )
-from spanwire.bridges.model.definition import Quality
+from spanwire.bridges.model.definition import BatchLimits, Quality, RetryPolicy
 from spanwire.bridges.model.message import BridgeMessage
-from spanwire.bridges.running.tracing import MAX_TRACED, BridgeNotes, bridge_traces
+from spanwire.bridges.model.route_definition import FileTarget, RouteDefinition
+from spanwire.bridges.running.tracing import MAX_TRACED, BridgeNotes, RouteNotes, bridge_traces
 from spanwire.model.environment import Time
 from spanwire.model.message_view import STRING_VALUE
 from spanwire.model.span_records import FORWARD, SpanRecords
@@ -110,3 +111,31 @@ def test_bridges_trace_if_the_environment_or_their_broker_says_so(
 ) -> None:
     traces = bridge_traces(environment, lambda: Time(0.0, 0), is_asked)
     assert (traces is not None) is expected
+
+
+def route_notes() -> tuple[RouteNotes, SpanRecords, list[int]]:
+    """The notes of a route from a queue to a queue and a file, with the time in a list."""
+    orders = definition(Quality.DUPLICATES_OK)
+    route = RouteDefinition(
+        "orders", orders.source, [], [], [orders.target, FileTarget("/out", "", "Override")], None, BatchLimits(),
+        RetryPolicy(),
+    )  # fmt: skip
+    records, now_ms = SpanRecords(), [WALL_MS]
+    return RouteNotes(route, records, lambda: Time(0.0, now_ms[0])), records, now_ms
+
+
+def test_a_route_notes_traced_messages_that_a_queue_has_stored() -> None:
+    notes, records, now_ms = route_notes()
+    notes.on_event(RECEIVE, Received([traced(1)]))
+    now_ms[0] += 40
+    notes.on_event(Send([traced(1), text_message(2)], 0), Sent())
+    notes.on_event(Send([traced(1)], 1), Sent())
+    notes.failed("JmsError")
+    (record,) = records.take(100)
+    assert (record.step, record.message_id, record.destination, record.error) == (FORWARD, "ID:1", "queue://B", "")
+    assert (record.start_ms, record.end_ms) == (WALL_MS, WALL_MS + 40)
+    assert record.context.trace_id == TRACE
+    assert record.attributes == {
+        "messaging.spanwire.bridge.name": "orders",
+        "messaging.spanwire.bridge.source": "queue://A",
+    }

@@ -50,7 +50,7 @@ from spanwire.bridges.engine.states import BridgeState
 from spanwire.bridges.ports import MessageRefusedError, PartlySentError
 from spanwire.bridges.running.links import Link
 from spanwire.bridges.running.route_link import RouteLink
-from spanwire.bridges.running.tracing import BridgeNotes
+from spanwire.bridges.running.tracing import BridgeNotes, RouteNotes
 from spanwire.bridges.xa.xa_link import XaLink
 from spanwire.model.environment import Time
 from spanwire.model.errors import SpanwireError
@@ -74,7 +74,7 @@ class BridgeRunner:
         open_link: Callable[[], Awaitable[Link]],
         clock: Callable[[], Time],
         on_change: Callable[[BridgeMachine], None],
-        notes: BridgeNotes | None = None,
+        notes: BridgeNotes | RouteNotes | None = None,
     ) -> None:
         """``notes`` are those of a process that traces."""
         self.machine: Final[BridgeMachine] = machine

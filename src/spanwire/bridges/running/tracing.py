@@ -1,4 +1,4 @@
-"""Notes of bridges about traced messages, for spans ``forward``. A process that does not trace has none.
+"""Notes of bridges and routes about traced messages, for spans ``forward``. A process that does not trace has none.
 
 The context of a message is a property like any other: it reaches the target in the form that its provider has for
 properties, and is never changed.
@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from spanwire.bridges.engine.dialogue import Action, Committed, DeadLettered, Event, Received, Send, Sent
-from spanwire.bridges.model.definition import BridgeDefinition, Quality
+from spanwire.bridges.model.definition import BridgeDefinition, Quality, Source, Target
 from spanwire.bridges.model.message import BridgeMessage
-from spanwire.bridges.model.route_definition import Definition
+from spanwire.bridges.model.route_definition import Definition, RouteDefinition
 from spanwire.bridges.ports import MessageRefusedError
 from spanwire.model.environment import Time
 from spanwire.model.errors import MessageFormatError
@@ -74,6 +74,44 @@ class BridgeNotes:
             self._records.add(record)
 
 
+class RouteNotes:
+    """Notes the traced messages of one route that a queue or topic has stored, from the receipt of their batch on.
+
+    The steps of a route may make other messages of those received. A message keeps its context if it keeps the
+    properties. Files and requests have no spans, and attempts that fail have none.
+    """
+
+    def __init__(self, definition: RouteDefinition, records: SpanRecords, clock: Callable[[], Time]) -> None:
+        source = definition.source
+        self._attributes: Final[dict[str, str | int]] = {BRIDGE: definition.name}
+        if isinstance(source, Source):
+            self._attributes[SOURCE] = source.destination.qualified_name
+        self._targets: Final = [
+            target.destination.qualified_name if isinstance(target, Target) else "" for target in definition.targets
+        ]
+        self._records: Final[SpanRecords] = records
+        self._clock: Final = clock
+        self._since_ms = 0
+
+    def on_event(self, action: Action, event: Event) -> None:
+        """Take the outcome of an action of the route."""
+        if isinstance(event, Received):
+            self._since_ms = self._clock().wall_ms
+        elif isinstance(event, Sent) and isinstance(action, Send) and self._targets[action.target]:
+            now_ms = self._clock().wall_ms
+            for message in action.messages:
+                context = _context(message)
+                if context is not None:
+                    record = SpanRecord(
+                        FORWARD, context, "", self._since_ms, now_ms, self._targets[action.target], message.message_id
+                    )
+                    record.attributes.update(self._attributes)
+                    self._records.add(record)
+
+    def failed(self, error: str) -> None:
+        """Do nothing: a failed batch is received again."""
+
+
 class BridgeTraces:
     """The traces of a process with bridges: notes, and the thread that sends them."""
 
@@ -81,10 +119,10 @@ class BridgeTraces:
         self._export: Final = export
         self._clock: Final = clock
 
-    def of(self, definition: Definition) -> BridgeNotes | None:
-        """Return the notes of one bridge; None for a route, which passes the context on and makes no spans."""
-        if not isinstance(definition, BridgeDefinition):
-            return None
+    def of(self, definition: Definition) -> BridgeNotes | RouteNotes:
+        """Return the notes of one bridge or route."""
+        if isinstance(definition, RouteDefinition):
+            return RouteNotes(definition, self._export.records, self._clock)
         return BridgeNotes(definition, self._export.records, self._clock)
 
     def start(self) -> None:

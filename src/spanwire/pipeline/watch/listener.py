@@ -14,7 +14,7 @@ import time
 import uuid
 from collections.abc import Mapping
 from contextlib import ExitStack
-from typing import Final
+from typing import TYPE_CHECKING, Final, cast
 
 from pyspark.sql.streaming.listener import (
     QueryIdleEvent,
@@ -24,12 +24,17 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
+from spanwire import registry
+from spanwire.client.io.tracing_switch import is_traced
 from spanwire.pipeline.watch.board import StatusBoard
 from spanwire.pipeline.watch.broker_status import nameable, status_links
 from spanwire.pipeline.watch.metrics import prometheus_text
 from spanwire.pipeline.watch.publisher import publishing
 from spanwire.pipeline.watch.status import PipelineStatus, RouteStatus
 from spanwire.routes.masking import mask
+
+if TYPE_CHECKING:
+    from spanwire.pipeline.watch.batch_spans import BatchSpans
 
 
 class PipelineListener(StreamingQueryListener):
@@ -44,6 +49,7 @@ class PipelineListener(StreamingQueryListener):
         self.stop_requested: Final = threading.Event()
         self._board: Final = StatusBoard(nameable(name), uuid.uuid4().hex, socket.gethostname(), _wall_ms())
         self._names: Final[dict[str, str]] = {}
+        self._spans: Final = _batch_spans()
         self._stack: Final = ExitStack()
         links = status_links(brokers)
         self._stack.enter_context(publishing(self._board, links, self.stop_requested.set, _wall_ms))
@@ -71,7 +77,11 @@ class PipelineListener(StreamingQueryListener):
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
         """Note a batch."""
         progress = event.progress
-        self._board.on_progress(progress.name or str(progress.id), progress, _wall_ms())
+        name = progress.name or str(progress.id)
+        self._board.on_progress(name, progress, _wall_ms())
+        if self._spans is not None:
+            duration_ms = progress.durationMs.get("triggerExecution", progress.batchDuration)
+            self._spans.on_batch(name, progress.batchId, progress.numInputRows, progress.timestamp, duration_ms)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
         """Do nothing, because idle queries report progress, too."""
@@ -84,6 +94,13 @@ class PipelineListener(StreamingQueryListener):
             self._board.on_end(name)
         else:
             self._board.on_failure(name, _first_line(event.exception), is_final=True, now_ms=_wall_ms())
+
+
+def _batch_spans() -> BatchSpans | None:
+    """Return the maker of spans in a program that has configured OpenTelemetry."""
+    if not is_traced():
+        return None
+    return cast("type[BatchSpans]", registry.load(registry.BATCH_SPANS))()
 
 
 def _first_line(text: str) -> str:
