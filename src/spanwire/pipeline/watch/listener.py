@@ -29,6 +29,7 @@ from spanwire.client.io.tracing_switch import is_traced
 from spanwire.pipeline.watch.board import StatusBoard
 from spanwire.pipeline.watch.broker_status import nameable, status_links
 from spanwire.pipeline.watch.metrics import prometheus_text
+from spanwire.pipeline.watch.progress import batch_of, duration_ms_of, has_worked, rows_of
 from spanwire.pipeline.watch.publisher import publishing
 from spanwire.pipeline.watch.status import PipelineStatus, RouteStatus
 from spanwire.routes.masking import mask
@@ -79,9 +80,10 @@ class PipelineListener(StreamingQueryListener):
         progress = event.progress
         name = progress.name or str(progress.id)
         self._board.on_progress(name, progress, _wall_ms())
-        if self._spans is not None:
-            duration_ms = progress.durationMs.get("triggerExecution", progress.batchDuration)
-            self._spans.on_batch(name, progress.batchId, progress.numInputRows, progress.timestamp, duration_ms)
+        if self._spans is not None and has_worked(progress):
+            self._spans.on_batch(
+                name, batch_of(progress), rows_of(progress), progress.timestamp, duration_ms_of(progress)
+            )
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
         """Do nothing, because idle queries report progress, too."""
