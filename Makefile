@@ -117,9 +117,11 @@ peers:  ## the brokers and clients that tests talk to; root installs them with a
 	@test -n "$(PYTHON)"
 	@bash tools/peers.sh "$(PYTHON)"
 
-peers-maven:  ## the peers that only Maven Central has (mvn), for tests of `make test-all`: activemq-http
+peers-maven:  ## the peers that only Maven Central has (mvn), for tests of `make test-all`: activemq-http, the client of ActiveMQ 6
 	mvn -q -B -f tests/interop/java_http/pom.xml dependency:copy-dependencies \
 	    -DoutputDirectory="$(CURDIR)/build/peers/activemq-http"
+	mvn -q -B -f tests/interop/java_jakarta/pom.xml dependency:copy-dependencies \
+	    -DoutputDirectory="$(CURDIR)/build/peers/activemq-jakarta"
 
 lint: venv docs  ## format, ruff, mypy, import contracts, forbidden constructs, generated files, the documentation
 	$(BIN)/ruff format --check $(CODE)

@@ -23,9 +23,10 @@ ANSWER_TIMEOUT_S: Final = 120.0
 JVM_OPTIONS: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx512m", "-Dfile.encoding=UTF-8")
 
 Observation = dict[str, Any]
+ClassPath = Callable[..., str]  # of a client, with folders and jars before it
 
 
-def compile_java(sources: Path, classes: Path) -> Path:
+def compile_java(sources: Path, classes: Path, classpath: ClassPath = activemq_classpath) -> Path:
     """Compile every source of a folder into `classes`; raises RuntimeError with what the compiler says."""
     command = [
         "javac",
@@ -35,7 +36,7 @@ def compile_java(sources: Path, classes: Path) -> Path:
         "-encoding",
         "UTF-8",
         "-cp",
-        activemq_classpath(),
+        classpath(),
         "-d",
         str(classes),
     ]

@@ -32,7 +32,9 @@ CLIENT_JARS: Final = (
     "slf4j-api.jar",
     "slf4j-nop.jar",
 )
-HTTP_JARS: Final = Path(__file__).parents[2] / "build" / "peers" / "activemq-http"  # `make peers-maven`
+FETCHED: Final = Path(__file__).parents[2] / "build" / "peers"  # by `make peers-maven`
+HTTP_JARS: Final = FETCHED / "activemq-http"
+JAKARTA_JARS: Final = FETCHED / "activemq-jakarta"
 PROBE_TIMEOUT_S: Final = 30
 
 
@@ -64,6 +66,11 @@ def _activemq_broker() -> str | None:
 
 def _activemq_http() -> str | None:
     return _java() if next(HTTP_JARS.glob("activemq-http-*.jar"), None) else f"no activemq-http in {HTTP_JARS}"
+
+
+def _activemq_jakarta() -> str | None:
+    found = next(JAKARTA_JARS.glob("activemq-client-6.*.jar"), None)
+    return _java() if found else f"no activemq-client of ActiveMQ 6 in {JAKARTA_JARS}"
 
 
 def _zookeeper() -> str | None:
@@ -127,6 +134,7 @@ _PEERS: Final[dict[str, tuple[Callable[[], str | None], str]]] = {
     "activemq-client": (_activemq_client, "apt package libactivemq-java"),
     "activemq-broker": (_activemq_broker, "apt package activemq"),
     "activemq-http": (_activemq_http, "make peers-maven, which needs mvn and Maven Central"),
+    "activemq-jakarta": (_activemq_jakarta, "make peers-maven, which needs mvn and Maven Central"),
     "zookeeper": (_zookeeper, "apt package libzookeeper-java"),
     "jpype": (_jpype, "requirements/test.txt and apt package default-jre-headless"),
     "openldap": (_openldap, "apt packages slapd and ldap-utils"),
@@ -142,9 +150,9 @@ _PEERS: Final[dict[str, tuple[Callable[[], str | None], str]]] = {
     "network-namespace": (_network_namespace, "apt packages util-linux and iproute2, and a kernel that lets users"),
 }
 PEERS: Final = tuple(_PEERS)
-# Not asked for by `make peers`: the first three come with the environments, which it does not need, and the last with
-# `make peers-maven`.
-OF_ENVIRONMENT: Final = frozenset({"jpype", "stomp.py", "s3", "activemq-http"})
+# Not asked for by `make peers`: the first three come with the environments, which it does not need, and the last two
+# with `make peers-maven`.
+OF_ENVIRONMENT: Final = frozenset({"jpype", "stomp.py", "s3", "activemq-http", "activemq-jakarta"})
 # Libraries that `requirements/test.txt` leaves out, because a bare machine may be unable to build them.
 LIBRARIES: Final = {"proton": "make amqp, with the apt packages gcc, python3-dev and pkg-config"}
 _answers: dict[str, str | None] = {}
@@ -189,6 +197,11 @@ def require_library(name: str) -> None:
 def activemq_classpath(*extra: Path) -> str:
     """The class path for a Java program that uses ActiveMQ's JMS client; `extra` folders or jars come first."""
     return os.pathsep.join(str(path) for path in (*extra, *(JARS / name for name in CLIENT_JARS)))
+
+
+def jakarta_classpath(*extra: Path) -> str:
+    """The same with the client of ActiveMQ 6, which has the packages of Jakarta Messaging."""
+    return os.pathsep.join(str(path) for path in (*extra, JAKARTA_JARS / "*"))
 
 
 def main(arguments: list[str]) -> int:
