@@ -21,6 +21,8 @@ LOGIN: Final = 'userName = "{user}"\npassword = "{password}"\n'
 class BridgePeer(Protocol):
     """A broker with one destination per name, a queue or a topic with a subscription."""
 
+    stores_acknowledgements: bool  # before it answers, so that a killed broker delivers again at most one batch
+
     def factory(self, password: str | None = None) -> str:
         """Return the table ``connectionFactories.peer``, with another password if given."""
         ...
@@ -60,6 +62,8 @@ class BridgePeer(Protocol):
 
 class ActiveMqPeer:
     """A broker of the ActiveMQ family over STOMP; the test's own client speaks OpenWire."""
+
+    stores_acknowledgements = True
 
     def __init__(self, broker: BrokerProcess) -> None:
         self._broker: Final = broker
@@ -130,6 +134,8 @@ class ArtemisPeer(ActiveMqPeer):
 class RabbitPeer:
     """RabbitMQ through one of its protocols."""
 
+    stores_acknowledgements = False
+
     def __init__(self, broker: RabbitProcess, provider: str, url: str) -> None:
         self.client: Final = RabbitClient(f"amqp://guest:guest@127.0.0.1:{broker.amqp_port}/")
         self._broker: Final = broker
@@ -196,6 +202,8 @@ class RabbitPlugInPeer(RabbitPeer):
 class MosquittoPeer:
     """Mosquitto; the source is one topic, the target another, because a topic has no owner."""
 
+    stores_acknowledgements = True  # with its sessions, when it ends in order
+
     def __init__(self, broker: MosquittoProcess) -> None:
         self._broker: Final = broker
         self._collector: MqttClient | None = None
@@ -260,6 +268,8 @@ class MosquittoPeer:
 
 class KafkaPeer:
     """Kafka; the source is one topic, the target another."""
+
+    stores_acknowledgements = True
 
     def __init__(self, broker: KafkaProcess) -> None:
         self._broker: Final = broker

@@ -155,8 +155,11 @@ class ArtemisProcess(BrokerProcess):
         }
     )
 
-    def __init__(self, home: Path, directory: Path) -> None:
+    def __init__(self, home: Path, directory: Path, key_store: tuple[Path, str] | None = None) -> None:
+        """With a key store in PKCS #12 and its password there is an acceptor with TLS, too."""
         self._port: Final = free_port()
+        self.secure_port: Final = free_port()
+        self._key_store: Final = key_store
         super().__init__(lambda place: [str(place / "instance" / "bin" / "artemis"), "run"], directory)
         self._home: Final = home
 
@@ -178,4 +181,12 @@ class ArtemisProcess(BrokerProcess):
                 ],
                 check=True, capture_output=True, timeout=CREATE_TIMEOUT_S,
             )  # fmt: skip
+            if self._key_store is not None:
+                self._add_secure_acceptor(instance / "etc" / "broker.xml", *self._key_store)
         super().start()
+
+    def _add_secure_acceptor(self, configuration: Path, key_store: Path, password: str) -> None:
+        options = f"sslEnabled=true;keyStorePath={key_store};keyStorePassword={password};keyStoreType=PKCS12"
+        acceptor = f'<acceptor name="secure">tcp://127.0.0.1:{self.secure_port}?{options}</acceptor></acceptors>'
+        text = configuration.read_text(encoding="utf-8")
+        configuration.write_text(text.replace("</acceptors>", acceptor, 1), encoding="utf-8")

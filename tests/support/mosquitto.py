@@ -24,13 +24,21 @@ allow_anonymous false
 password_file {directory}/passwords
 user root
 """
+SECURE: Final = """\
+listener {port} 127.0.0.1
+certfile {certificate}
+keyfile {certificate}
+"""
 
 
 class MosquittoProcess:
     """A broker that runs while the block does. `stop` and `start` keep the port and the sessions."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, certificate: Path | None = None) -> None:
+        """With a file of a key and its certificate there is a port with TLS, too."""
         self._directory: Final = directory
+        self._certificate: Final = certificate
+        self.secure_port: Final = free_port()
         self.port: Final = free_port()
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -50,6 +58,8 @@ class MosquittoProcess:
         command = ["mosquitto_passwd", "-b", "-c", str(passwords), USER, PASSWORD]
         subprocess.run(command, check=True, capture_output=True, timeout=START_TIMEOUT_S)
         text = CONFIGURATION.format(port=self.port, directory=self._directory)
+        if self._certificate is not None:
+            text += SECURE.format(port=self.secure_port, certificate=self._certificate)
         (self._directory / "mosquitto.conf").write_text(text, encoding="utf-8")
         self.start()
         return self

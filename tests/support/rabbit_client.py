@@ -30,12 +30,13 @@ class RabbitClient:
         self._run(call)
 
     def send(self, queue: str, bodies: list[bytes], **properties: Any) -> None:
-        """Send persistent messages, confirmed."""
+        """Send persistent messages in order, and wait for the confirms of all, which the broker syncs together."""
 
         async def call(channel: Any) -> None:
-            for body in bodies:
-                message = aio_pika.Message(body, delivery_mode=aio_pika.DeliveryMode.PERSISTENT, **properties)
-                await channel.default_exchange.publish(message, routing_key=queue)
+            mode = aio_pika.DeliveryMode.PERSISTENT
+            messages = [aio_pika.Message(body, delivery_mode=mode, **properties) for body in bodies]
+            exchange = channel.default_exchange
+            await asyncio.gather(*(exchange.publish(message, routing_key=queue) for message in messages))
 
         self._run(call)
 

@@ -25,6 +25,15 @@ log.console = true
 log.console.level = warning
 log.file = false
 """
+SECURE: Final = """\
+listeners.ssl.1 = 127.0.0.1:{amqp}
+stomp.listeners.ssl.1 = 127.0.0.1:{stomp}
+ssl_options.cacertfile = {certificate}
+ssl_options.certfile = {certificate}
+ssl_options.keyfile = {certificate}
+ssl_options.verify = verify_none
+ssl_options.fail_if_no_peer_cert = false
+"""
 USER: Final = "guest"
 PASSWORD: Final = "guest"
 
@@ -32,8 +41,12 @@ PASSWORD: Final = "guest"
 class RabbitProcess:
     """A node that runs while the block does. `kill` and `start` keep ports and data."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, certificate: Path | None = None) -> None:
+        """With a file of a key and its certificate there are ports with TLS, too."""
         self._directory: Final = directory
+        self._certificate: Final = certificate
+        self.secure_amqp_port: Final = free_port()
+        self.secure_stomp_port: Final = free_port()
         self._epmd_port: Final = free_port()
         self._dist_port: Final = free_port()
         self.amqp_port: Final = free_port()
@@ -55,6 +68,10 @@ class RabbitProcess:
         self._directory.mkdir(parents=True, exist_ok=True)
         (self._directory / "enabled_plugins").write_text(PLUGINS, encoding="utf-8")
         text = CONFIGURATION.format(amqp=self.amqp_port, stomp=self.stomp_port)
+        if self._certificate is not None:
+            text += SECURE.format(
+                amqp=self.secure_amqp_port, stomp=self.secure_stomp_port, certificate=self._certificate
+            )
         (self._directory / "rabbitmq.conf").write_text(text, encoding="utf-8")
         self._epmd = subprocess.Popen(["epmd", "-address", "127.0.0.1", "-port", str(self._epmd_port)])
         self.start()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,8 @@ from tests.support.bridge_peers import (
     RabbitPlugInPeer,
 )
 from tests.support.broker_process import BrokerProcess
+from tests.support.certificates import Authority, Certified
+from tests.support.distributions import ARTEMIS, ArtemisProcess, find_destination
 from tests.support.kafka import KafkaProcess, kafka_jars
 from tests.support.mosquitto import MosquittoProcess
 from tests.support.peers import require, require_library
@@ -33,10 +36,40 @@ PEERS = (
 
 
 @pytest.fixture(scope="session")
-def rabbitmq(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RabbitProcess]:
-    """A running RabbitMQ."""
+def authority() -> Authority:
+    """The authority that has signed the certificates of the brokers."""
+    return Authority()
+
+
+@pytest.fixture(scope="session")
+def certified(authority: Authority) -> Certified:
+    """The key and certificate of the brokers, for their number and for no name."""
+    return authority.issue(("127.0.0.1",))
+
+
+@pytest.fixture(scope="session")
+def certificate(certified: Certified, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of `certified`."""
+    return certified.write_pem(tmp_path_factory.mktemp("certificate") / "broker.pem")
+
+
+@pytest.fixture(scope="session")
+def artemis(certified: Certified, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """ActiveMQ Artemis, with TLS beside."""
+    home = find_destination(ARTEMIS)
+    if isinstance(home, str):
+        pytest.skip(home)
+    directory = tmp_path_factory.mktemp("artemis")
+    store = certified.write_pkcs12(directory / "broker.p12", "store-word"), "store-word"
+    with ArtemisProcess(home, directory, store) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def rabbitmq(certificate: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RabbitProcess]:
+    """A running RabbitMQ, with TLS beside."""
     require("rabbitmq")
-    with RabbitProcess(tmp_path_factory.mktemp("rabbitmq")) as broker:
+    with RabbitProcess(tmp_path_factory.mktemp("rabbitmq"), certificate) as broker:
         yield broker
 
 
@@ -73,10 +106,10 @@ def artemis_amqp(artemis: BrokerProcess) -> BridgePeer:
 
 
 @pytest.fixture(scope="session")
-def mosquitto(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MosquittoProcess]:
-    """A running Mosquitto."""
+def mosquitto(certificate: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MosquittoProcess]:
+    """A running Mosquitto, with TLS beside."""
     require("mosquitto")
-    with MosquittoProcess(tmp_path_factory.mktemp("mosquitto")) as broker:
+    with MosquittoProcess(tmp_path_factory.mktemp("mosquitto"), certificate) as broker:
         yield broker
 
 

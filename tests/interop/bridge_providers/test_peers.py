@@ -20,6 +20,7 @@ from tests.support.broker_process import COMMAND, BrokerProcess
 WAIT_S: Final = 60.0
 QUIET_S: Final = 0.5
 COUNT: Final = 2_000
+FEW: Final = 400
 BATCH: Final = 20
 DELAY_S: Final = 0.05  # seconds of work before a kill
 KILLS: Final = 3
@@ -145,6 +146,31 @@ def test_a_peer_that_dies_and_returns_is_reached_again(
     counts = Counter(peer.take(name))
     assert set(counts) == set(texts)
     assert counts.total() - COUNT <= BATCH
+
+
+@pytest.mark.long
+def test_a_source_that_dies_and_returns_loses_nothing(
+    peer: BridgePeer, spanwire: BrokerProcess, name: str, tmp_path: Path
+) -> None:
+    texts = [str(number) for number in range(FEW)]
+    peer.send(name, texts)
+    words = (f"maxBatchSize = {BATCH}", "failureRetryInterval = 200")
+    log: list[str] = []
+    process = started(inward(peer, spanwire, name, *words), tmp_path, log)
+    time.sleep(DELAY_S)
+    peer.kill()
+    try:
+        process.wait_until(lambda line: "retrying after a failure" in line, WAIT_S)
+    finally:
+        peer.start()
+    process.wait_until(lambda line: "bridge test: running" in line, WAIT_S)
+    assert process.end(signal.SIGTERM) == 0
+    assert not any("Traceback" in line for line in log), log
+    forward_file(inward(peer, spanwire, name, *words))
+    counts = Counter(take(spanwire, name))
+    assert set(counts) == set(texts)
+    if peer.stores_acknowledgements:
+        assert counts.total() - FEW <= BATCH
 
 
 def started(text: str, directory: Path, log: list[str], *options: str) -> AnnouncingProcess:

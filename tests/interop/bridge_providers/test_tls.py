@@ -1,0 +1,113 @@
+"""Providers reach real brokers over TLS, and refuse a certificate that nobody vouches for or that is another host's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from spanwire.bridges.model.definition import ConnectionFactory, Source, Target
+from spanwire.bridges.ports import Provider
+from spanwire.bridges.running.process import provider_of
+from spanwire.model.destination import QUEUE, TOPIC, Destination
+from spanwire.model.errors import JmsError
+from spanwire.model.secret import Secret
+from tests.conformance.bridge_providers import CREDIT, bodies, neutral_message, runs, take
+from tests.support.certificates import Authority
+from tests.support.mosquitto import PASSWORD, USER, MosquittoProcess
+from tests.support.peers import require_library
+from tests.support.rabbit_client import RabbitClient
+from tests.support.rabbitmq import RabbitProcess
+
+NAME: Final = "bridges-over-tls"
+Factory = Callable[..., ConnectionFactory]
+
+
+class Secured:
+    """A provider, and the port with TLS of a broker."""
+
+    def __init__(self, name: str, scheme: str, port: int, user: str, password: str, kind: int = QUEUE) -> None:
+        self.provider: Final[Provider] = provider_of(name)
+        self.destination: Final = Destination(kind, NAME)
+        self._name: Final = name
+        self._address: Final = (scheme, port)
+        self._login: Final = (user, Secret(password))
+
+    def factory(self, trust: Path | None, host: str = "127.0.0.1", options: str = "") -> ConnectionFactory:
+        """The connection factory, with the certificate of an authority that it trusts."""
+        scheme, port = self._address
+        store = None if trust is None else str(trust)
+        url = f"{scheme}://{host}:{port}{options}"
+        return ConnectionFactory(url, *self._login, trust_store=store, provider=self._name)
+
+
+@pytest.fixture
+def rabbit_queue(rabbitmq: RabbitProcess) -> RabbitProcess:
+    RabbitClient(f"amqp://guest:guest@127.0.0.1:{rabbitmq.amqp_port}/").declare(NAME)
+    return rabbitmq
+
+
+@pytest.fixture
+def stomp(rabbit_queue: RabbitProcess) -> Secured:
+    return Secured("stomp", "stomp+ssl", rabbit_queue.secure_stomp_port, "guest", "guest")
+
+
+@pytest.fixture
+def amqp091(rabbit_queue: RabbitProcess) -> Secured:
+    return Secured("amqp091", "amqps", rabbit_queue.secure_amqp_port, "guest", "guest")
+
+
+@pytest.fixture
+def amqp(rabbit_queue: RabbitProcess) -> Secured:
+    require_library("proton")
+    return Secured("amqp", "amqps", rabbit_queue.secure_amqp_port, "guest", "guest")
+
+
+@pytest.fixture
+def amqp_artemis(artemis: Any) -> Secured:
+    require_library("proton")
+    return Secured("amqp", "amqps", artemis.secure_port, "admin", "admin")
+
+
+@pytest.fixture
+def mqtt(mosquitto: MosquittoProcess) -> Secured:
+    return Secured("mqtt", "mqtts", mosquitto.secure_port, USER, PASSWORD, TOPIC)
+
+
+@pytest.fixture(params=["stomp", "amqp091", "amqp", "mqtt", pytest.param("amqp_artemis", marks=pytest.mark.long)])
+def secured(request: pytest.FixtureRequest) -> Secured:
+    """Each of the providers with a broker."""
+    found: Secured = request.getfixturevalue(request.param)
+    return found
+
+
+@pytest.fixture
+def trust(authority: Authority, tmp_path: Path) -> Path:
+    """A file with the certificate of the authority."""
+    return authority.write_certificate(tmp_path / "authority.pem")
+
+
+def test_a_message_goes_to_the_broker_and_back_over_tls(secured: Secured, trust: Path) -> None:
+    async def scenario() -> None:
+        for factory in (secured.factory(trust), secured.factory(trust, "localhost", "?verifyHostName=false")):
+            source = await secured.provider.open_source(Source(factory, secured.destination), CREDIT)
+            target = await secured.provider.open_target(Target(factory, secured.destination))
+            await target.send([neutral_message("over TLS")])
+            assert bodies(await take(source, 1)) == ["over TLS"]
+            await source.acknowledge()
+            await source.close()
+            await target.close()
+
+    runs(scenario)
+
+
+def test_a_certificate_of_nobody_or_of_another_host_is_refused_in_one_line(secured: Secured, trust: Path) -> None:
+    async def scenario() -> None:
+        for factory in (secured.factory(None), secured.factory(trust, "localhost")):
+            with pytest.raises(JmsError, match="certificate") as refusal:
+                await secured.provider.open_target(Target(factory, secured.destination))
+            assert "\n" not in str(refusal.value)
+
+    runs(scenario)
