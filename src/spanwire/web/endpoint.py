@@ -95,6 +95,7 @@ class Endpoint:
             if error.status is HTTPStatus.UNAUTHORIZED:
                 end_refused(request, self._shared.sessions)
             raise
+        request.state.caller = caller  # for the navigation of a page that tells an error
         if caller.role < self._row.role:
             raise ProblemError(HTTPStatus.FORBIDDEN, f"this needs the role {self._row.role.name.lower()}")
         return caller

@@ -97,7 +97,8 @@ def refusal(request: Request, error: ProblemError) -> Response:
             return _response(request, "again.html", "Spanwire", HTTPStatus.OK, {"caller": NOBODY})
         here = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         return RedirectResponse(formats.link(LOGIN, next=here), HTTPStatus.SEE_OTHER, HEADERS)
-    values = {"caller": NOBODY, "status": int(error.status), "detail": error.detail, "back": _previous(request)}
+    caller = getattr(request.state, "caller", NOBODY)
+    values = {"caller": caller, "status": int(error.status), "detail": error.detail, "back": _previous(request)}
     return _response(request, "error.html", error.status.phrase, error.status, values)
 
 

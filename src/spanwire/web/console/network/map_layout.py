@@ -14,12 +14,10 @@ from typing import Final, cast
 
 from spanwire import registry
 from spanwire.web.console.network.known_network import KnownLink, KnownNetwork
+from spanwire.web.console.network.map_grid import CELL_X, CELL_Y, MapGrid
 
 MOST_DRAWN: Final = 100  # brokers that are legible on a screen; more are drawn as clusters, or around one of them
-CELL_X: Final = 150  # units; a cell has one broker with its name
-CELL_Y: Final = 74
 MARGIN: Final = 12
-SPARE: Final = 1.9  # cells for each broker, so that the layout keeps its shape
 BOW: Final = 9  # units by which the two directions of a link stand apart
 RADIUS: Final = 9
 CLUSTER_RADIUS: Final = 16
@@ -47,11 +45,13 @@ class Place:
 
 @dataclass(slots=True)
 class Curve:
-    """All links of one direction between two places."""
+    """All links of one direction between two places; ``x`` and ``y`` are its middle."""
 
     near: str
     far: str
     path: str
+    x: float
+    y: float
     links: list[KnownLink]
 
     @property
@@ -99,7 +99,7 @@ def layout(network: KnownNetwork, around: str = "") -> MapLayout:
         for name, members in groups
         for x, y in [at[name]]
     }
-    curves = [Curve(near, far, _path(places[near], places[far]), links) for (near, far), links in joined.items()]
+    curves = [Curve(near, far, *_path(places[near], places[far]), links) for (near, far), links in joined.items()]
     return MapLayout(
         list(places.values()),
         curves,
@@ -140,33 +140,18 @@ def _clusters(names: tuple[str, ...], edges: tuple[Edge, ...]) -> tuple[tuple[st
 
 
 @lru_cache(maxsize=REMEMBERED)
-def _cells(names: tuple[str, ...], edges: tuple[Edge, ...]) -> dict[str, tuple[int, int]]:
-    """Return a cell of the grid for each name: the nearest free one to its position."""
+def _cells(names: tuple[str, ...], edges: tuple[Edge, ...]) -> dict[str, tuple[float, int]]:
+    """Return a column and row of the grid for each name."""
     if len(names) < 3:
         return {name: (2 * number, 0) for number, name in enumerate(names)}
     place = cast(Positions, registry.load(registry.MAP_POSITIONS))
-    found = place(names, edges)
-    across = max(3, math.ceil(math.sqrt(len(names) * SPARE * CELL_Y / CELL_X * 1.6)))
-    down = max(2, math.ceil(len(names) * SPARE / across))
-    (left, right), (top, low) = (_ends([at[axis] for at in found.values()]) for axis in (0, 1))
-    free = {(x, y) for x in range(across) for y in range(down)}
-    cells: dict[str, tuple[int, int]] = {}
-    for name in sorted(found, key=lambda one: (abs(found[one][0]) + abs(found[one][1]), one)):
-        x = (found[name][0] - left) / (right - left) * (across - 1)
-        y = (found[name][1] - top) / (low - top) * (down - 1)
-        cell = min(free, key=lambda one: ((one[0] - x) ** 2 + (one[1] - y) ** 2, one))
-        free.discard(cell)
-        cells[name] = cell
-    first_x, first_y = min(x for x, _ in cells.values()), min(y for _, y in cells.values())
-    return {name: (x - first_x, y - first_y) for name, (x, y) in cells.items()}
+    grid = MapGrid(place(names, edges), edges)
+    grid.shorten()
+    return grid.compact()
 
 
-def _ends(values: list[float]) -> tuple[float, float]:
-    return (min(values), max(values)) if min(values) < max(values) else (min(values), min(values) + 1)
-
-
-def _path(near: Place, far: Place) -> str:
-    """Return a curve from one circle to another, which leaves room beside it for the way back."""
+def _path(near: Place, far: Place) -> tuple[str, float, float]:
+    """Return a curve from one circle to another, which leaves room beside it for the way back, and its middle."""
     across, down = far.x - near.x, far.y - near.y
     length = math.hypot(across, down)
     unit_x, unit_y = across / length, down / length
@@ -174,8 +159,9 @@ def _path(near: Place, far: Place) -> str:
     side = min(BOW, length / 8)
     middle_x = near.x + across / 2 - unit_y * side * 2
     middle_y = near.y + down / 2 + unit_x * side * 2
-    return (
+    path = (
         f"M{near.x + unit_x * begin - unit_y * side / 2:.1f} {near.y + unit_y * begin + unit_x * side / 2:.1f}"
         f"Q{middle_x:.1f} {middle_y:.1f} "
         f"{near.x + unit_x * end - unit_y * side / 2:.1f} {near.y + unit_y * end + unit_x * side / 2:.1f}"
     )
+    return path, near.x + across / 2 - unit_y * side * 1.25, near.y + down / 2 + unit_x * side * 1.25

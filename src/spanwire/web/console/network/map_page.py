@@ -12,6 +12,7 @@ from spanwire.management.tables.network_tables import LINKS
 from spanwire.management.tables.view_table import STATUS_PARTS
 from spanwire.service.network_lint.dry_run import DryRun
 from spanwire.web.calls import Call
+from spanwire.web.console import formats
 from spanwire.web.console.forms import read_words
 from spanwire.web.console.network.configured_network import Question, read_question, runs_of, settings_of
 from spanwire.web.console.network.known_network import (
@@ -24,11 +25,12 @@ from spanwire.web.console.network.known_network import (
     KnownNetwork,
     known_network,
 )
-from spanwire.web.console.network.map_layout import Curve, layout
+from spanwire.web.console.network.map_layout import MOST_DRAWN, Curve, layout
 from spanwire.web.console.rendering import page
 
 PATH: Final = "/admin/network-map"
 MAX_LABEL: Final = 20  # characters of a name on the map; the tooltip and the table have all
+MAX_RATES: Final = 40  # curves of a map with numbers beside them; they would cover more
 MAX_ROWS: Final = 500  # links of the table; the lists of each broker have all
 NOTES: Final = {
     OWN: "this broker", ACTIVEMQ: "ActiveMQ", REPORTED: "known by its consumers", SILENT: "tells nothing",
@@ -77,7 +79,10 @@ async def show_map(call: Call) -> Response:
         kind_of=lambda curve: _kind(curve, marks),
         mark_of=lambda curve: _mark(curve, marks),
         words_of=words_of,
-        note_of=lambda name: NOTES.get(network.brokers[name].kind, ""),
+        note_of=lambda name: _note(network, name),
+        rate_of=rate_of,
+        has_rates=len(drawn.curves) <= MAX_RATES,
+        is_large=len(network.brokers) > MOST_DRAWN,
         class_of=lambda place: _class(network, place.members),
         label=label,
         question=question or Question(network.own, "", "", False, ""),
@@ -137,6 +142,19 @@ def _mark(curve: Curve, marks: Marks) -> str:
 def _class(network: KnownNetwork, members: tuple[str, ...]) -> str:
     kinds = {network.brokers[name].kind for name in members}
     return OWN if OWN in kinds else next(iter(kinds)) if len(kinds) == 1 else "mixed"
+
+
+def _note(network: KnownNetwork, name: str) -> str:
+    kind = network.brokers[name].kind
+    is_linked = any(link.is_known for link in network.links.values() if name in (link.near, link.far))
+    return "tells nothing yet" if kind == REPORTED and is_linked else NOTES.get(kind, "")
+
+
+def rate_of(curve: Curve) -> str:
+    """Return the messages a second of a curve, and those that wait; empty without any."""
+    rate, waiting = (sum(getattr(link, name) or 0 for link in curve.links) for name in ("rate", "waiting"))
+    parts = [f"{formats.number(round(rate, 1))}/s"] if rate else []
+    return ", ".join([*parts, f"{formats.number(waiting)} wait"] if waiting else parts)
 
 
 def words_of(link: KnownLink) -> str:

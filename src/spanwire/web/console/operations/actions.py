@@ -24,7 +24,7 @@ from spanwire.web.console.formats import link
 from spanwire.web.console.forms import Form, read_form, read_words, safe_target
 from spanwire.web.console.operations.prompts import BEGUN, PROMPTS, messages
 from spanwire.web.console.pages.dead_letters import chosen
-from spanwire.web.console.pages.list_pages import DO_PATH
+from spanwire.web.console.pages.list_pages import DO_PATH, label_of
 from spanwire.web.console.rendering import HEADERS, page
 from spanwire.web.problems import ProblemError
 
@@ -54,7 +54,7 @@ async def ask(operation: Operation, call: Call) -> Response:
     return page(
         call,
         "action.html",
-        prompt.title,
+        prompt.title.format(subject=operation.subject),
         prompt=prompt,
         path=path_of(operation),
         names=names,
@@ -68,6 +68,7 @@ async def ask(operation: Operation, call: Call) -> Response:
             for one in operation.arguments
             if one.name != AS_TASK
         ],
+        label_of=label_of,
         back=safe_target(words.text("back")),
     )
 

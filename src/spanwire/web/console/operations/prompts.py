@@ -10,8 +10,8 @@ from typing import Final
 class Prompt:
     """The words of one operation: title, label of the button, consequence, and result.
 
-    Button and result may have ``{count}`` messages. A prompt with ``needs_count`` names the messages it concerns.
-    ``is_dangerous`` marks what cannot be undone.
+    Button and result may have ``{count}`` messages, the title the ``{subject}``. A prompt with ``needs_count`` names
+    the messages it concerns. ``is_dangerous`` marks what cannot be undone.
     """
 
     title: str
@@ -50,8 +50,12 @@ PROMPTS: Final[dict[str, Prompt]] = {
     "resume": Prompt(
         "Resume the dispatch", "Resume", "Consumers get messages again.", "The dispatch goes on.", is_dangerous=False
     ),
-    "create": Prompt("Create", "Create", "One that exists stays as it is.", "It exists now.", is_dangerous=False),
-    "delete": Prompt("Delete", "Delete", "The broker refuses one that has messages or is in use.", "It is deleted."),
+    "create": Prompt(
+        "Create a {subject}", "Create", "One that exists stays as it is.", "It exists now.", is_dangerous=False
+    ),
+    "delete": Prompt(
+        "Delete a {subject}", "Delete", "The broker refuses one that has messages or is in use.", "It is deleted."
+    ),
     "statistics": Prompt(
         "Measure messages",
         "Save",

@@ -16,7 +16,7 @@ from spanwire.web.calls import Call
 from spanwire.web.console.figures.charts import DAY, charts_of, link_charts
 from spanwire.web.console.figures.recorder import link_name
 from spanwire.web.console.forms import read_words
-from spanwire.web.console.pages.list_pages import Column, Filter, ListPage, show_list, shown
+from spanwire.web.console.pages.list_pages import CONVERTS, Column, Filter, ListPage, label_of, show_list, shown
 from spanwire.web.console.rendering import page
 from spanwire.web.problems import ProblemError
 
@@ -78,7 +78,7 @@ async def show_destination(view: ViewTable, call: Call) -> Response:
         queue=whole,
         is_queue=view is QUEUES,
         settings=[
-            (one.name.replace("_", " "), one.meaning, shown(one, whole.get(one.name)))
+            (label_of(one.name), one.meaning, shown(one, whole.get(one.name)))
             for one in view.attributes
             if one.name not in FIGURES and one.name in whole and one.name not in ("destination", "groups")
         ],
@@ -86,6 +86,7 @@ async def show_destination(view: ViewTable, call: Call) -> Response:
         sent_rate=call.recorder.rate(name, "enqueued"),
         acknowledged_rate=call.recorder.rate(name, "dequeued"),
         most=MAX_CLIENTS,
+        converts=CONVERTS,
         **clients,
     )
 
@@ -116,8 +117,7 @@ async def show_connection(call: Call) -> Response:
         connection=connection,
         views=CONNECTIONS.name,
         facts=[
-            (one.name.replace("_", " ").removesuffix(" ms"), one.meaning, shown(one, connection.get(one.name)))
-            for one in CONNECTIONS.attributes
+            (label_of(one.name), one.meaning, shown(one, connection.get(one.name))) for one in CONNECTIONS.attributes
         ],
         consumers=[row for row in rows[CONSUMERS.name] if row.get("connection_id") == name],
         producers=[row for row in rows[PRODUCERS.name] if row.get("connection_id") == name],
@@ -137,11 +137,12 @@ async def show_link(call: Call) -> Response:
         name,
         name=name,
         views=LINKS.name,
+        is_stopped=all(row.get("state") == "stopped" for row in links),
         links=[
             (
                 row,
                 link_charts(call.recorder, link_name(row), is_day=is_day),
-                [(one.name.replace("_", " "), one.meaning, shown(one, row.get(one.name))) for one in LINKS.attributes],
+                [(label_of(one.name), one.meaning, shown(one, row.get(one.name))) for one in LINKS.attributes],
             )
             for row in links
         ],

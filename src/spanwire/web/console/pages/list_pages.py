@@ -32,6 +32,9 @@ SEARCH: Final = "q"
 NOTICE_WORDS: Final = ("did", "count")  # of a page to which an operation leads
 SIZES: Final = (50, 100, 500)
 DO_PATH: Final = "/admin/do"
+MAX_WORD: Final = 26  # characters of a text that is not broken within a cell, such as an address with its port
+UNITS: Final = ("_ms", "_s", "_bytes")  # ends of attributes' names; the value has the unit
+CONVERTS: Final = "convert_string_expressions:"  # begins a selector of STOMP, which compares texts as numbers
 MAX_SEARCH: Final = 100  # characters of a search
 
 Row = Mapping[str, object]
@@ -105,11 +108,11 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One value of a row, as text."""
+    """One value of a row, as text; ``style`` is the class of its width and side."""
 
     text: str
     target: str
-    is_number: bool
+    style: str
     is_state: bool
 
 
@@ -188,7 +191,7 @@ def _target(listed: ListPage, query: Sequence[tuple[str, str]], **changed: objec
 def _heading(
     listed: ListPage, column: Column, attribute: Attribute, query: Sequence[tuple[str, str]], sort: str
 ) -> Heading:
-    is_number = attribute.type in (INTEGER, NUMBER)
+    is_number = _is_number(attribute)
     is_sorted, is_descending = sort.removeprefix("-") == column.name, sort.startswith("-")
     descends = not is_descending if is_sorted else is_number
     direction = ("descending" if is_descending else "ascending") if is_sorted else ""
@@ -207,8 +210,30 @@ def _filter(listed: ListPage, one: Filter, query: Sequence[tuple[str, str]]) -> 
 def _cell(column: Column, attribute: Attribute, row: Row) -> Cell:
     value = row.get(column.name)
     target = formats.link(column.path, name=value) if column.path and value is not None else ""
-    is_number = attribute.type in (INTEGER, NUMBER)
-    return Cell(shown(attribute, value), target, is_number, column.name == STATE)
+    text = shown(attribute, value)
+    return Cell(text, target, "number" if _is_number(attribute) else style_of(text), column.name == STATE)
+
+
+def style_of(text: str) -> str:
+    """Return the class of a cell: short words stay on one line, and long texts get room."""
+    if len(text) > MAX_WORD and "<" not in text:
+        return "wide"
+    return "short" if " " in text or "<" in text else "word"
+
+
+def _is_number(attribute: Attribute) -> bool:
+    return attribute.type in (INTEGER, NUMBER) and not _is_moment(attribute)
+
+
+def _is_moment(attribute: Attribute) -> bool:
+    return attribute.unit == MILLISECONDS and "since 1970" in attribute.meaning
+
+
+def label_of(name: str) -> str:
+    """Return the name of an attribute for people, without its unit."""
+    for unit in UNITS:
+        name = name.removesuffix(unit)
+    return name.replace("_", " ").capitalize().replace("Uri", "Address")
 
 
 def shown(attribute: Attribute, value: object) -> str:
@@ -221,6 +246,8 @@ def shown(attribute: Attribute, value: object) -> str:
         return formats.size(value)
     if attribute.unit == SECONDS:
         return formats.duration(value)
-    if attribute.unit == MILLISECONDS and "since 1970" in attribute.meaning:
+    if _is_moment(attribute):
         return formats.moment(value)
-    return formats.number(value)
+    if attribute.name == "selector":
+        return str(value).removeprefix(CONVERTS) or formats.NONE
+    return formats.number(value) or formats.NONE

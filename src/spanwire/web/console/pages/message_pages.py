@@ -129,7 +129,8 @@ def _shown(value: object) -> str:
 
 def excerpt(message: Message) -> str:
     """Return the beginning of a body in one line."""
-    body = decoded(message)[1]
+    written = message.get("body")
+    body = written if isinstance(written, str) and "fault" not in message else decoded(message)[1]
     text = body if isinstance(body, str) else "; ".join(f"{name} = {value}" for name, value in body)
     line = " ".join(text[: EXCERPT * 8].split())
     return line if len(line) <= EXCERPT else f"{line[:EXCERPT]}…"

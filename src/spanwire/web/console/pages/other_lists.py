@@ -269,7 +269,7 @@ JOB_LIST: Final = ListPage(
         Column("job_id", "Job"),
         Column("due_ms", "Next delivery"),
         Column("cron", "Cron entry"),
-        Column("period_ms", "Pause"),
+        Column("period_ms", "Period, ms"),
         Column("repeat", "Deliveries after it"),
         Column("redelivery", "Redelivery"),
         Column("user_name", "User"),
