@@ -33,7 +33,7 @@ SOURCES := $(shell find src -name '*.py')
 CODE := src tests tools $(wildcard examples)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv amqp client-conformance compiled environments spark peers peers-maven lint format docs test test-all test-pure test-compiled demo bench bench-client bench-floors bench-http bench-instructions bench-management bench-network bench-rights bench-scale bench-selectors bench-spark bench-start flame-graph soak soak-load soak-spark fuzz fuzz-http fuzz-requests measure lock clean
+.PHONY: help venv amqp client-conformance compiled environments spark peers peers-maven lint format docs test test-all test-pure test-compiled demo bench bench-client bench-floors bench-http bench-instructions bench-management bench-network bench-rights bench-scale bench-selectors bench-spark bench-start flame-graph soak soak-load soak-spark fuzz fuzz-http fuzz-requests measure lock clean console-pictures bench-console soak-console
 
 help:  ## say what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -222,6 +222,13 @@ bench-instructions: venv  ## instructions of the broker for a message, counted b
 bench-management: venv  ## what open pages, scrapes, slow sockets and long lists of the web process cost a broker
 	$(call with_best_build,-m tests.bench.management $(BENCH_ARGS))
 
+bench-console: peers venv  ## pages of the web console in Chromium: bytes, milliseconds, large maps; ten tasks beside the consoles of ActiveMQ and RabbitMQ
+	$(call with_best_build,-m tests.bench.console.budgets $(BENCH_ARGS))
+	$(call with_best_build,-m tests.bench.console.comparison)
+
+console-pictures: venv  ## a picture of each page of the web console at five widths, light and dark, in out/console
+	$(call with_best_build,-m tests.bench.console.pictures out/console $(BENCH_ARGS))
+
 bench-scale: venv  ## what a message costs with more connections, destinations, consumers, pending messages, bytes: one picture in out
 	$(call with_best_build,-m tests.bench.scale $(BENCH_ARGS))
 
@@ -261,6 +268,9 @@ soak-load: venv  ## a million pending messages, a kill and a drain; how long one
 	$(call with_best_build,-m tests.soak.large_fan_out --openwire 10 --producer openwire --resident-mib 400)
 	$(call with_best_build,-m tests.soak.idle_connections --count 10000)
 	$(call with_best_build,-m tests.soak.reconnects --clients 1000)
+
+soak-console: venv  ## an hour of open pages in Chromium: memory of pages, web process and broker, minute by minute
+	$(call with_best_build,-m tests.soak.open_pages $(SOAK_ARGS))
 
 fuzz-requests: venv  ## a million mutated requests against the web process, with its broker in memory (FUZZ_INPUTS=20000)
 	$(BIN)/python -m tests.fuzz.fuzz_requests $(FUZZ_INPUTS)

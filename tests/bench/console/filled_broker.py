@@ -49,6 +49,11 @@ class Filled(Started):
 
     base = ""
 
+    def web_address(self) -> str:
+        """The address of the console, once the web process listens."""
+        self.awaits("Listening for web requests at: ")
+        return next(match[1] for line in self.errors if (match := LISTENING.search(line)))
+
     def text(self) -> str:
         name = "orders" if self._elements else "billing"
         return super().text().replace('brokerName="tested"', f'brokerName="{name}"')
@@ -61,8 +66,7 @@ def filled(directory: Path, shops: int = len(SHOPS)) -> Iterator[Filled]:
     inside = INSIDE.replace("{far}", str(far.ports["tcp"])).replace("{closed}", str(free_port()))
     near = Filled(directory / "orders", 'schedulerSupport="true"', inside=inside)
     with far, near, ExitStack() as clients:
-        near.awaits("Listening for web requests at: ")
-        near.base = next(match[1] for line in near.errors if (match := LISTENING.search(line)))
+        near.base = near.web_address()
         _fill(near, clients, SHOPS[:shops])
         clients.enter_context(_consumer(far, "/queue/shop.berlin.invoices", login=False))
         yield near

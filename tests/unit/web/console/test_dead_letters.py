@@ -179,3 +179,7 @@ def test_bookmarks_of_activemq_lead_to_the_same() -> None:
     assert answer.headers["location"] == "/admin/messages?name=queue%3A%2F%2FA%26B"
     answer = client.get("/admin/send.jsp?JMSDestination=T&JMSDestinationType=topic", auth=OTTO)
     assert answer.headers["location"] == "/admin/send?name=topic%3A%2F%2FT"
+    answer = client.get("/admin/topicSubscribers.jsp?JMSDestination=T", auth=OTTO)
+    assert answer.headers["location"] == "/admin/topic?name=topic%3A%2F%2FT"
+    answer = client.get("/admin/connection.jsp?connectionID=c-1", auth=OTTO)
+    assert answer.headers["location"] == "/admin/connection?name=c-1"

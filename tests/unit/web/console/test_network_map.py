@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
@@ -10,7 +12,9 @@ import pytest
 from starlette.testclient import TestClient
 
 from spanwire.web.console.network.known_network import MAX_BROKERS, KnownNetwork, known_network
+from spanwire.web.console.network.map_grid import CELL_X, CELL_Y, MapGrid
 from spanwire.web.console.network.map_layout import MOST_DRAWN, RADIUS, layout
+from spanwire.web.console.network.map_page import MAX_RATES
 from spanwire.web.routes import application
 from tests.support.fake_broker_link import LINK, SUMMARY, FakeBrokerLink
 
@@ -114,6 +118,40 @@ def test_no_broker_covers_another_one_or_its_name(count: int) -> None:
         assert RADIUS <= one.x <= drawn.width - RADIUS and RADIUS <= one.y <= drawn.height - RADIUS
         for other in drawn.places[index + 1 :]:
             assert abs(one.x - other.x) >= 140 or abs(one.y - other.y) >= 60
+
+
+def test_leaves_of_a_star_are_beside_their_hub() -> None:
+    hubs = [f"hub{number}" for number in range(4)]
+    edges = [(f"{hub}-{leaf}", hub) for hub in hubs for leaf in range(6)] + list(pairwise(hubs))
+    names = sorted({name for edge in edges for name in edge})
+    grid = MapGrid({name: (index * 7 % 11 / 11, index * 5 % 13 / 13) for index, name in enumerate(names)}, edges)
+    before = lengths(grid.compact(), edges)
+    grid.shorten()
+    cells = grid.compact()
+    assert len(set(cells.values())) == len(names)
+    assert lengths(cells, edges) < before / 2
+    assert all(lengths(cells, [edge]) < 3 * CELL_X for edge in edges if "-" in edge[0])
+
+
+def lengths(cells: dict[str, tuple[float, int]], edges: Sequence[tuple[str, str]]) -> float:
+    """The length of all lines."""
+    ends = [(cells[near], cells[far]) for near, far in edges]
+    return sum(math.hypot((a[0] - b[0]) * CELL_X, (a[1] - b[1]) * CELL_Y) for a, b in ends)
+
+
+def test_a_small_map_has_rates_and_backlogs_on_its_lines() -> None:
+    text = page_of(told("orders", link_to("billing", rate=2.5, waiting=1200)), told("billing"))
+    assert ">2.5/s, 1,200 wait</text>" in text
+    assert "/s</text>" not in page_of(told("orders", link_to("billing", rate=0)))
+    many = [told(f"b{number}", link_to(f"b{number + 1}", rate=2.5)) for number in range(MAX_RATES + 1)]
+    assert ">2.5/s" not in page_of(*many)
+
+
+def test_brokers_of_a_large_map_lead_to_those_around_them() -> None:
+    names = [f"b{number}" for number in range(MOST_DRAWN + 5)]
+    rows = [told(near, link_to(far)) for near, far in pairwise(names)]
+    assert 'tabindex="-1"><circle class="broker' in page_of(*rows)
+    assert 'tabindex="-1"' not in page_of(*rows[:5]).partition("<svg")[2]
 
 
 def test_brokers_keep_their_places_when_a_state_changes() -> None:

@@ -8,6 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from spanwire.web.console.assets import NAMES, asset
+from spanwire.web.console.pages.list_pages import style_of
 from spanwire.web.routes import application
 from tests.support.fake_broker_link import FakeBrokerLink, destination
 
@@ -224,6 +225,40 @@ def test_an_error_leads_back_to_the_page_before() -> None:
     assert '<a href="/admin/queues?q=M">Back</a>' in page
     for strange in ("http://[", "javascript:alert(1)", "//evil.example/admin"):
         assert '<a href="/admin">Back</a>' in client.get(path, headers={"Referer": strange}).text
+
+
+def test_an_error_keeps_the_navigation_of_the_user() -> None:
+    page = logged_in(FakeBrokerLink(), "otto").get("/admin/queue?name=queue://M")
+    assert (page.status_code, '<a href="/admin/topics">Topics</a>' in page.text) == (404, True)
+    stranger = client_of(FakeBrokerLink()).get("/admin/queue?name=queue://M", auth=("otto", "wrong"))
+    assert '<a href="/admin/topics">' not in stranger.text
+
+
+def test_rows_of_queues_lead_to_their_messages_and_forms() -> None:
+    link = FakeBrokerLink()
+    link.answers["destinations"] = [destination("queue://A&B"), destination("temp-queue://T")]
+    text = logged_in(link, "otto").get("/admin/queues").text
+    for target in ("messages?name=queue%3A%2F%2FA%26B", "send?name=queue%3A%2F%2FA%26B"):
+        assert text.count('<td class="actions"') == 2 and f'href="/admin/{target}"' in text
+    assert 'href="/admin/do/queues/purge?name=queue%3A%2F%2FA%26B&amp;back=%2Fadmin%2Fqueues"' in text
+    assert text.count("name=temp-queue%3A%2F%2FT") == 1  # the page of the queue
+    viewer = logged_in(link).get("/admin/queues").text
+    assert "Browse</a>" in viewer and "Purge</a>" not in viewer
+
+
+@pytest.mark.parametrize(
+    ("text", "style"),
+    [("tcp://127.0.0.1:61616", "word"), ("connection refused", "short"), ("x" * 40, "wide"), ("", "word")],
+)
+def test_addresses_stay_on_one_line_and_long_texts_get_room(text: str, style: str) -> None:
+    assert style_of(text) == style
+
+
+def test_a_selector_of_stomp_is_shown_without_its_mark() -> None:
+    link = FakeBrokerLink()
+    link.answers["consumers"] = [{"consumer_id": "c", "selector": "convert_string_expressions:n > 5"}]
+    text = logged_in(link).get("/admin/consumers").text
+    assert ">n &gt; 5</td>" in text and "convert_string" not in text
 
 
 def test_a_broker_that_does_not_answer_is_told_on_a_page() -> None:

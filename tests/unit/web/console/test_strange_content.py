@@ -91,7 +91,7 @@ def strange_broker() -> FakeBrokerLink:
     return link
 
 
-def test_s18_markup_of_clients_is_text_on_every_page() -> None:
+def test_s21_markup_of_clients_is_text_on_every_page() -> None:
     client = TestClient(application(strange_broker(), is_loopback=True), base_url=HOST)
     waiting, seen, shown = ["/admin"], set[str](), 0
     while waiting and len(seen) < MAX_PAGES:
@@ -121,7 +121,7 @@ def test_s18_markup_of_clients_is_text_on_every_page() -> None:
         assert any(one.startswith(path) for one in seen), path
 
 
-def test_s18_markup_of_a_query_is_text() -> None:
+def test_s21_markup_of_a_query_is_text() -> None:
     client = TestClient(application(FakeBrokerLink(), is_loopback=True), base_url=HOST)
     for path in (
         "/admin/queues?q=", "/admin/queues?sort=", "/admin/queues?did=", "/admin/queue?name=", "/admin/login?next=",

@@ -25,6 +25,8 @@ from spanwire.web.rest.message_xml import attribute
 
 FOLDER: Final = "/admin/xml"
 XML_TYPE: Final = "text/xml; charset=utf-8"
+TOPIC: Final = "/admin/topic"
+CONNECTION: Final = "/admin/connection"
 REDIRECTS: Final = {
     "index.jsp": "/admin",
     "queues.jsp": "/admin/queues",
@@ -38,6 +40,13 @@ REDIRECTS: Final = {
     "message.jsp": "/admin/message",
     "queueConsumers.jsp": "/admin/queue",
     "queueProducers.jsp": "/admin/queue",
+    "queueGraph.jsp": "/admin/queues?sort=-pending",
+    "topicSubscribers.jsp": TOPIC,
+    "topicProducers.jsp": TOPIC,
+    "connection.jsp": CONNECTION,
+    "graph.jsp": "/admin/network-map",
+    "slave.jsp": "/admin",
+    "login.html": "/admin/login",
 }
 STATISTICS: Final = (
     ("size", "pending"), ("consumerCount", "consumers"), ("enqueueCount", "enqueued"), ("dequeueCount", "dequeued"),
@@ -62,8 +71,10 @@ async def lead(target: str, call: Call) -> Response:
     """Lead to the page that shows the same; ``JMSDestination`` and ``id`` name queue and message."""
     words = read_words(call)
     name, message_id = words.text("JMSDestination"), words.text("id") or words.text("messageId")
-    scheme = words.text("JMSDestinationType") or "queue"
-    to = link(target, name=f"{'topic' if scheme == 'topic' else 'queue'}://{name}" if name else "", id=message_id)
+    if target == CONNECTION:
+        return RedirectResponse(link(target, name=words.text("connectionID")), headers=HEADERS)
+    is_topic = target == TOPIC or words.text("JMSDestinationType") == "topic"
+    to = link(target, name=f"{'topic' if is_topic else 'queue'}://{name}" if name else "", id=message_id)
     return RedirectResponse(to, headers=HEADERS)
 
 

@@ -10,19 +10,37 @@ from starlette.responses import Response
 
 from spanwire.management.tables.attributes import ViewTable
 from spanwire.management.tables.network_tables import LINKS
+from spanwire.management.tables.operation_table import Role
 from spanwire.management.tables.view_table import CONNECTIONS, CONSUMERS, PRODUCERS, QUEUES, TOPICS
 from spanwire.web.api import details, view_rows
 from spanwire.web.calls import Call
 from spanwire.web.console.figures.charts import DAY, charts_of, link_charts
 from spanwire.web.console.figures.recorder import link_name
-from spanwire.web.console.forms import read_words
-from spanwire.web.console.pages.list_pages import CONVERTS, Column, Filter, ListPage, label_of, show_list, shown
+from spanwire.web.console.forms import HOME, read_words
+from spanwire.web.console.pages.list_pages import (
+    CONVERTS,
+    Column,
+    Filter,
+    ListPage,
+    Row,
+    RowAction,
+    label_of,
+    show_list,
+    shown,
+)
 from spanwire.web.console.rendering import page
 from spanwire.web.problems import ProblemError
 
 QUEUE_PATH: Final = "/admin/queue"
 MAX_CLIENTS: Final = 100  # consumers and producers on the page of a queue; the lists have all
 FIGURES: Final = ("pending", "in_flight", "consumers", "producers", "enqueued", "dequeued", "expired", "memory_bytes")
+NAMED: Final = (("name", "destination"),)
+
+
+def _is_permanent(row: Row) -> bool:
+    return not str(row.get("destination")).startswith("temp-")
+
+
 QUEUE_LIST: Final = ListPage(
     QUEUES,
     "Queues",
@@ -46,6 +64,11 @@ QUEUE_LIST: Final = ListPage(
         Filter("without consumers", "consumers", "0"),
         Filter("paused", "paused", "true"),
         Filter("dead letters", "dead_letters", "true"),
+    ),
+    actions=(
+        RowAction("Browse", "/messages", Role.VIEW, NAMED, _is_permanent, HOME),
+        RowAction("Send", "/send", Role.OPERATE, NAMED, _is_permanent, HOME),
+        RowAction("Purge", "/queues/purge", Role.OPERATE, NAMED, _is_permanent),
     ),
     create=("Create a queue", "/queues/create"),
     bulk=(
@@ -104,10 +127,11 @@ async def _clients(view: ViewTable, name: str, call: Call) -> list[dict[str, obj
 
 
 async def show_connection(call: Call) -> Response:
-    """Show one connection with its consumers and producers."""
+    """Show one connection, by its id or the id of its client, with its consumers and producers."""
     name = read_words(call).text("name")
     rows = {view.name: await view_rows(view, call.view) for view in (CONNECTIONS, CONSUMERS, PRODUCERS)}
-    connection = next((row for row in rows[CONNECTIONS.name] if row.get("connection_id") == name), None)
+    found = [row for row in rows[CONNECTIONS.name] if name in (row.get("connection_id"), row.get("client_id"))]
+    connection = next((row for row in found if row.get("connection_id") == name), found[0] if found else None)
     if connection is None:
         raise ProblemError(HTTPStatus.NOT_FOUND, f"there is no connection {name[:200]}; it may have ended")
     return page(
@@ -119,8 +143,8 @@ async def show_connection(call: Call) -> Response:
         facts=[
             (label_of(one.name), one.meaning, shown(one, connection.get(one.name))) for one in CONNECTIONS.attributes
         ],
-        consumers=[row for row in rows[CONSUMERS.name] if row.get("connection_id") == name],
-        producers=[row for row in rows[PRODUCERS.name] if row.get("connection_id") == name],
+        consumers=[row for row in rows[CONSUMERS.name] if row.get("connection_id") == connection["connection_id"]],
+        producers=[row for row in rows[PRODUCERS.name] if row.get("connection_id") == connection["connection_id"]],
     )
 
 

@@ -60,17 +60,22 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class RowAction:
-    """An operation on one row: its label, path and role, and pairs of a word of its form and an attribute."""
+    """An operation on one row: its label, path and role, and pairs of a word of its form and an attribute.
+
+    ``folder`` is the begin of its path; pages that are no forms of an operation have another one.
+    """
 
     label: str
     path: str
     role: Role
     words: tuple[tuple[str, str], ...]
     is_offered: Callable[[Row], bool] = lambda row: True
+    folder: str = DO_PATH
 
     def target(self, row: Row, back: str) -> str:
         """Return the link to the form of the operation."""
-        return formats.link(f"{DO_PATH}{self.path}", **{word: row.get(name) for word, name in self.words}, back=back)
+        words = {word: row.get(name) for word, name in self.words}
+        return formats.link(f"{self.folder}{self.path}", **words, back=back if self.folder == DO_PATH else "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from spanwire.management.tables.view_table import (
     TOPICS,
 )
 from spanwire.management.tables.work_tables import BRANCHES, JOBS, TASKS
+from spanwire.web.console.forms import HOME
 from spanwire.web.console.pages.list_pages import Column, Filter, ListPage, Row, RowAction
 
 TOPIC_PATH: Final = "/admin/topic"
@@ -71,6 +72,9 @@ TOPIC_LIST: Final = ListPage(
     (Filter("without consumers", "consumers", "0"),),
     hidden=_is_advisory,
     hidden_label="advisory topics",
+    actions=(
+        RowAction("Send", "/send", Role.OPERATE, (("name", "destination"),), lambda row: not _is_advisory(row), HOME),
+    ),
     create=("Create a topic", "/topics/create"),
 )
 SUBSCRIPTION_LIST: Final = ListPage(
