@@ -7,10 +7,12 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from selenium import webdriver
 from selenium.webdriver.common.by import By
+from selenium.webdriver.support.expected_conditions import alert_is_present
 from selenium.webdriver.support.wait import WebDriverWait
 
 from tests.service.started import TIMEOUT_S, Started, StompClient
@@ -106,6 +108,25 @@ def test_an_operator_sends_a_message_and_purges_and_an_open_page_follows(
     window.find_element(By.CSS_SELECTOR, "button.danger").click()
     assert window.find_element(By.CSS_SELECTOR, ".notice.good").text == "Removed 2 messages."
     assert complaints(window) == []
+
+
+def test_s21_markup_of_clients_runs_nothing_in_a_browser(window: webdriver.Chrome, console: str) -> None:
+    name = quote(f"queue://{STRANGE}", safe="")
+    for path in (*PATHS, f"/admin/queue?name={name}", f"/admin/messages?name={name}", f"/admin/send?name={name}",
+                 f"/admin/do/queues/purge?name={name}", f"/admin/queues?q={quote(STRANGE)}"):  # fmt: skip
+        window.get(console + path)
+        assert window.find_elements(By.CSS_SELECTOR, "[onerror], img:not(.brand img)") == [], path
+        assert not alert_is_present()(window), path
+    assert complaints(window) == []
+
+
+def test_s23_no_page_is_shown_in_a_frame_of_another_page(window: webdriver.Chrome, console: str) -> None:
+    frame = f"<iframe src='{console}/admin/do/queues/purge?name=queue://ORDERS'></iframe>"
+    window.get(f"data:text/html,{quote(frame)}")
+    window.switch_to.frame(0)
+    assert window.find_elements(By.CSS_SELECTOR, "form") == []
+    window.switch_to.default_content()
+    complaints(window)
 
 
 def pending(window: webdriver.Chrome) -> str:

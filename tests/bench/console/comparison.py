@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -41,6 +42,7 @@ CLICK_S: Final = 0.2
 HOME_S: Final = 0.4
 KEY_S: Final = 0.2
 PART: Final = "077"
+TRIES: Final = 5  # to click on an element of a page that follows changes
 AS_NEW: Final = """
     for (const key of Object.keys(localStorage)) if (!/auth|cred|login|user/i.test(key)) localStorage.removeItem(key);
 """
@@ -71,7 +73,10 @@ class Hand:
 
     def click(self, how: str, what: str) -> None:
         """Click on an element, once it is there."""
-        self.find(how, what).click()
+        for _ in range(TRIES):
+            with suppress(StaleElementReferenceException):  # the page has been drawn anew in between
+                self.find(how, what).click()
+                break
         self._acted(THINK_S + POINT_S + CLICK_S)
         self.clicks += 1
 
