@@ -18,7 +18,7 @@ from selenium.webdriver.support.wait import WebDriverWait
 
 from tests.service.started import TIMEOUT_S
 from tests.service.test_console_browser import Guarded, served
-from tests.support.browser import browser, complaints, require_browser, resize
+from tests.support.browser import await_notice, browser, complaints, require_browser, resize
 from tests.support.ports import free_port
 
 PATHS: Final = (
@@ -45,7 +45,7 @@ def log_in(window: webdriver.Chrome, console: str) -> None:
     window.find_element(By.ID, "user").send_keys("anna")
     window.find_element(By.ID, "password").send_keys("a-4711")
     window.find_element(By.CSS_SELECTOR, "main button").click()
-    assert window.current_url == f"{console}/admin"
+    WebDriverWait(window, TIMEOUT_S).until(lambda page: page.current_url == f"{console}/admin")
 
 
 def axe() -> str:
@@ -87,26 +87,27 @@ def test_no_page_breaks_a_rule_of_accessibility(console: str, scheme: str) -> No
 
 def test_reading_and_the_main_operations_need_no_javascript(console: str) -> None:
     with browser() as window:
+        window.implicitly_wait(TIMEOUT_S)  # a click does not wait for the page that it leads to
         window.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
         log_in(window, console)
         window.get(f"{console}/admin/send")
         window.find_element(By.ID, "destination").send_keys("PLAIN")
         window.find_element(By.ID, "body").send_keys("hello")
         window.find_element(By.CSS_SELECTOR, "main .buttons button").click()
-        assert window.find_element(By.CSS_SELECTOR, ".notice.good").text == "Sent 1 message."
+        await_notice(window, "Sent 1 message.")
         window.get(f"{console}/admin/messages?name=queue://PLAIN")
         assert [cell.text for cell in window.find_elements(By.CSS_SELECTOR, ".excerpt")] == ["hello"]
         window.find_element(By.CSS_SELECTOR, "td.check input").click()
         window.find_element(By.XPATH, "//button[.='Move']").click()
         window.find_element(By.ID, "target").send_keys("OTHER")
         window.find_element(By.CSS_SELECTOR, "main .buttons button").click()
-        assert window.find_element(By.CSS_SELECTOR, ".notice.good").text == "Moved 1 message."
+        await_notice(window, "Moved 1 message.")
         window.get(f"{console}/admin/queue?name=queue://OTHER")
         window.find_element(By.XPATH, "//button[.='Pause']").click()
-        assert "paused" in window.find_element(By.TAG_NAME, "h1").text
+        assert window.find_element(By.CSS_SELECTOR, "h1 .state").text == "paused"
         window.find_element(By.LINK_TEXT, "Purge").click()
         window.find_element(By.CSS_SELECTOR, "button.danger").click()
-        assert window.find_element(By.CSS_SELECTOR, ".notice.good").text == "Removed 1 message."
+        await_notice(window, "Removed 1 message.")
         window.get(f"{console}/admin/network-map?destination=OTHER&from=tested")
         assert window.find_element(By.TAG_NAME, "h1").text == "Network map"
 
@@ -122,7 +123,7 @@ def test_a_queue_is_purged_with_the_keyboard_alone(console: str) -> None:
         assert active(window) == "content"
         press_until(window, "Purge")
         press_until(window, "Remove 1 message")
-        assert window.find_element(By.CSS_SELECTOR, ".notice.good").text == "Removed 1 message."
+        await_notice(window, "Removed 1 message.")
 
 
 def test_an_open_page_says_that_its_session_has_ended(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from selenium.webdriver.support.wait import WebDriverWait
 from tests.service.started import TIMEOUT_S, Started, StompClient
 from tests.support.announcing_process import AnnouncingProcess
 from tests.support.broker_process import COMMAND
-from tests.support.browser import browser, complaints, require_browser, resize
+from tests.support.browser import await_notice, browser, complaints, require_browser, resize
 
 LISTENING = re.compile(r"Listening for web requests at: (http://127\.0\.0\.1:\d+)")
 USERS = """\
@@ -74,7 +74,7 @@ def window(console: str) -> Iterator[webdriver.Chrome]:
         driver.find_element(By.ID, "user").send_keys("anna")
         driver.find_element(By.ID, "password").send_keys("a-4711")
         driver.find_element(By.CSS_SELECTOR, "main button").click()
-        assert driver.current_url == f"{console}/admin"
+        WebDriverWait(driver, TIMEOUT_S).until(lambda page: page.current_url == f"{console}/admin")
         yield driver
 
 
@@ -98,7 +98,7 @@ def test_an_operator_sends_a_message_and_purges_and_an_open_page_follows(
     window.get(f"{console}/admin/send?name=queue://ORDERS")
     window.find_element(By.ID, "body").send_keys(STRANGE)
     window.find_element(By.CSS_SELECTOR, "main .buttons button").click()
-    assert window.find_element(By.CSS_SELECTOR, ".notice.good").text == "Sent 1 message."
+    await_notice(window, "Sent 1 message.")
     window.get(f"{console}/admin/messages?name=queue://ORDERS")
     assert [cell.text for cell in window.find_elements(By.CSS_SELECTOR, ".excerpt")] == [STRANGE] * 2
     window.close()
@@ -106,7 +106,7 @@ def test_an_operator_sends_a_message_and_purges_and_an_open_page_follows(
     WebDriverWait(window, TIMEOUT_S).until(lambda page: pending(page) == "2")
     window.find_element(By.LINK_TEXT, "Purge").click()
     window.find_element(By.CSS_SELECTOR, "button.danger").click()
-    assert window.find_element(By.CSS_SELECTOR, ".notice.good").text == "Removed 2 messages."
+    await_notice(window, "Removed 2 messages.")
     assert complaints(window) == []
 
 

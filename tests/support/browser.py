@@ -9,7 +9,10 @@ from typing import Final
 
 import pytest
 from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.wait import WebDriverWait
 
 CHROMIUM: Final = Path("/usr/bin/chromium")
 DRIVER: Final = Path("/usr/bin/chromedriver")
@@ -46,6 +49,13 @@ def resize(driver: webdriver.Chrome, width: int, height: int) -> None:
     """Give the page another size; a window has a least width, a page has none."""
     size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+
+
+def await_notice(driver: webdriver.Chrome, text: str) -> None:
+    """Wait for the page to which a form leads, and for what it says of the result."""
+    WebDriverWait(driver, LOAD_S, ignored_exceptions=[StaleElementReferenceException]).until(
+        lambda page: [one.text for one in page.find_elements(By.CSS_SELECTOR, ".notice.good[role=status]")] == [text]
+    )
 
 
 def complaints(driver: webdriver.Chrome) -> list[str]:

@@ -26,6 +26,7 @@ QUEUE: Final = "shop.077.orders"
 TARGET: Final = "held.orders"
 DEAD: Final = "shop.dead"
 MESSAGES: Final = 20
+DEAD_LETTERS: Final = 2
 INSIDE: Final = """\
   <plugins><simpleAuthenticationPlugin><users>
     <authenticationUser username="anna" password="a-4711" groups="admins"/>
@@ -47,7 +48,7 @@ CLASSIC_BROKER: Final = """\
 </beans>
 """
 
-Fill = Callable[[int], None]
+Fill = Callable[[], None]
 
 
 def client_of(port: int, login: str) -> StompClient:
@@ -65,7 +66,7 @@ def send(client: StompClient, queue: str, count: int) -> None:
         client.transact(f"SEND\ndestination:/queue/{queue}\npersistent:true\nnumber:{number}\nreceipt:r\n\n{body}", "r")
 
 
-def fill(port: int, login: str, prefetch: str, has_dead_letters: bool, kept: list[StompClient], rounds: int) -> None:
+def fill(port: int, login: str, prefetch: str, has_dead_letters: bool, kept: list[StompClient]) -> None:
     """All queues and a consumer at the first time; later the messages that tasks have taken away."""
     with client_of(port, login) as client:
         if not kept:
@@ -77,10 +78,10 @@ def fill(port: int, login: str, prefetch: str, has_dead_letters: bool, kept: lis
         send(client, QUEUE, MESSAGES)
         send(client, TARGET, 1)
         if has_dead_letters:
-            send(client, DEAD, rounds)
+            send(client, DEAD, DEAD_LETTERS)
             with client_of(port, login) as consumer:
                 consumer.send(f"SUBSCRIBE\nid:1\ndestination:/queue/{DEAD}\nack:client-individual\n\n")
-                for _ in range(rounds):
+                for _ in range(DEAD_LETTERS):
                     lines = consumer.receive().split("\n")
                     mark = next(line.partition(":")[2] for line in lines if line.startswith("ack:"))
                     consumer.send(f"NACK\nid:{mark}\n\n")

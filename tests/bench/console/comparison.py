@@ -32,7 +32,7 @@ from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.expected_conditions import alert_is_present
 from selenium.webdriver.support.wait import WebDriverWait
 
-from tests.bench.console.compared_brokers import QUEUE, TARGET, activemq, rabbitmq, spanwire
+from tests.bench.console.compared_brokers import QUEUE, TARGET, Fill, activemq, rabbitmq, spanwire
 from tests.service.started import TIMEOUT_S
 from tests.support.browser import browser
 
@@ -352,17 +352,17 @@ RABBITMQ_TASKS: Final = (
 )  # fmt: skip
 
 
-def cell(console: Console, number: int, window: webdriver.Chrome, rounds: int) -> str:
+def cell(console: Console, number: int, window: webdriver.Chrome, fill: Fill, rounds: int) -> str:
     """Clicks, fields and seconds of a task."""
     task = console.tasks[number]
     if isinstance(task, str):
         return f"– ({task})"
     hands = []
     for _ in range(rounds):
+        fill()
         console.start(window)
         hands.append(Hand(window))
         task(hands[-1])
-        time.sleep(0.5)  # a view of the console under test is a second old at most
     waited = statistics.median(hand.waited_s for hand in hands)
     hand = hands[0]
     return f"{hand.clicks} + {hand.fields}, {hand.thought_s + waited:.1f} s ({waited:.1f})"
@@ -385,8 +385,7 @@ def main() -> int:
             console = Console(name, partial(start, base), tasks)
             cells = columns.setdefault(name, [])
             for number, task in enumerate(TASKS):
-                fill(options.rounds)
-                cells.append(cell(console, number, window, options.rounds))
+                cells.append(cell(console, number, window, fill, options.rounds))
                 sys.stderr.write(f"{name}: {task}: {cells[-1]}\n")
     sys.stdout.write(f"| task | {' | '.join(columns)} |\n|---|{'---|' * len(columns)}\n")
     for number, task in enumerate(TASKS):
