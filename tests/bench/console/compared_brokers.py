@@ -85,7 +85,9 @@ def fill(port: int, login: str, prefetch: str, has_dead_letters: bool, kept: lis
                     lines = consumer.receive().split("\n")
                     mark = next(line.partition(":")[2] for line in lines if line.startswith("ack:"))
                     consumer.send(f"NACK\nid:{mark}\n\n")
-                consumer.transact("UNSUBSCRIBE\nid:1\nreceipt:u\n\n", "u")
+                consumer.send("DISCONNECT\nreceipt:u\n\n")
+                while "receipt-id:u" not in consumer.receive():  # what the last round has sent back comes, too
+                    pass
 
 
 @contextmanager
