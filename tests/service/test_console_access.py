@@ -118,6 +118,7 @@ def test_a_queue_is_purged_with_the_keyboard_alone(console: str) -> None:
         window.get(f"{console}/admin/send?name=queue://KEYS")
         window.find_element(By.ID, "body").send_keys("x")
         window.find_element(By.CSS_SELECTOR, "main .buttons button").send_keys(Keys.ENTER)
+        await_notice(window, "Sent 1 message.")
         window.get(f"{console}/admin/queue?name=queue://KEYS")
         press_until(window, "Skip to the content")
         assert active(window) == "content"
