@@ -200,6 +200,11 @@ class LateStore:
         broker.on_fetched(pending.request, [kept.get(sequence) for sequence in pending.sequences], now)
         return len(pending.sequences)
 
+    def read(self, destination: Destination, sequences: list[int]) -> list[Message | None]:
+        """What an operator's read gets: messages beside those of the broker."""
+        kept = self._messages.get(destination.qualified_name, {})
+        return [kept.get(sequence) for sequence in sequences]
+
     def lose(self, destination: Destination, sequence: int) -> None:
         """A message is missing though nobody removed it."""
         del self._messages[destination.qualified_name][sequence]

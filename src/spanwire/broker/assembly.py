@@ -21,6 +21,7 @@ from spanwire.broker.destinations.durable_subscriptions import DurableSubscripti
 from spanwire.broker.destinations.inactive_destinations import UpkeepSettings
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.connection_output import ConnectionOutput
+from spanwire.broker.dispatch.departures import MAX_DEPARTURES, Departures
 from spanwire.broker.dispatch.evaluation_context import MessageEvaluationContext
 from spanwire.broker.dispatch.memory_usage import MemoryUsage, UsageLimits
 from spanwire.broker.dispatch.message_formats import MessageFormats
@@ -81,6 +82,7 @@ class BrokerSettings:
     scheduler: SchedulerSettings | None = None  # None: no scheduler
     upkeep: UpkeepSettings | None = None
     temporary_by_send: bool = False
+    departures: int = MAX_DEPARTURES  # messages remembered after they left otherwise than by an acknowledgement
 
 
 DEFAULT_SETTINGS: Final = BrokerSettings()
@@ -99,7 +101,7 @@ class BrokerAssembly:
         self._policies: Final[PolicyMap] = settings.policies if settings.policies is not None else PolicyMap()
         self._limits: Final[UsageLimits] = settings.limits if settings.limits is not None else UsageLimits()
         self.usage: Final[MemoryUsage] = MemoryUsage(self._limits.memory_bytes)
-        self.context: Final[BrokerContext] = BrokerContext(store, formats)
+        self.context: Final[BrokerContext] = BrokerContext(store, formats, Departures(settings.departures))
         self.unsynced: Final[UnsyncedBytes] = UnsyncedBytes(store, unsynced_limit(self._limits))
         self.replies: Final[ReplyQueue] = ReplyQueue()
         self.producer_audit: Final[ProducerAudit] = (

@@ -310,6 +310,7 @@ class BrokerService:
                 policies=PolicyMap(list(configuration.policies)),
                 limits=limits,
                 max_uncommitted=configuration.max_uncommitted,
+                departures=configuration.departures,
                 producer_audit=self._persistence.audit,
                 virtual=configuration.virtual,
                 scheduler=configuration.scheduler,

@@ -12,6 +12,7 @@ from spanwire.broker.admin.transfers import Deliveries, Disposal, Transferring, 
 from spanwire.broker.destinations.destination_map import DestinationMap
 from spanwire.broker.destinations.destinations import Destinations
 from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.dispatch.departures import REMOVED as REMOVED_BY_OPERATOR
 from spanwire.broker.dispatch.evaluation_context import MessageEvaluationContext
 from spanwire.broker.dispatch.jobs import Alarm, Job, StoreReader
 from spanwire.broker.dispatch.message_formats import MessageFormats
@@ -51,7 +52,8 @@ class OperationObserver(Protocol):
 class Discarding(Disposal):
     """Removes selected messages."""
 
-    def __init__(self, unsynced: UnsyncedBytes) -> None:
+    def __init__(self, context: BrokerContext, unsynced: UnsyncedBytes) -> None:
+        self._context: Final[BrokerContext] = context
         self._unsynced: Final[UnsyncedBytes] = unsynced
 
     @property
@@ -73,6 +75,9 @@ class Discarding(Disposal):
         if reference.sequence > 0:
             self._unsynced.add(REMOVAL_BYTES)
         queue.discard(reference)
+        self._context.departures.note(
+            reference.message, REMOVED_BY_OPERATOR, queue.name, self._context.wall_ms, None, reference.redelivery_count
+        )
 
     def is_behind(self) -> bool:
         """Return True if removals use half of the unsynced bytes; the other half is for sends."""
@@ -255,6 +260,7 @@ class SelectiveWalk(Job, StoreReader, Alarm):
         start = position.offset
         end = scan.end(page, budget)
         paged_index = start
+        before = self._count
         while paged_index < end and self._left > 0:
             number = (
                 REMOVED
@@ -272,6 +278,8 @@ class SelectiveWalk(Job, StoreReader, Alarm):
                 self._left -= 1
             paged_index += 1
         position.offset = paged_index
+        departures, gone = self._context.departures, self._count - before
+        departures.note_sweep(REMOVED_BY_OPERATOR, queue.name, gone, self._context.wall_ms)
         return end - start
 
     def _ask(self, scan: ListScan, page: Page, paged_out: PagedOut) -> bool:
@@ -376,7 +384,7 @@ class Operations:
         self._map: Final[DestinationMap] = destination_map
         self._formats: Final[MessageFormats] = formats
         self._unsynced: Final[UnsyncedBytes] = unsynced
-        self._discarding: Final[Discarding] = Discarding(unsynced)
+        self._discarding: Final[Discarding] = Discarding(context, unsynced)
         self._deliveries: Final[Deliveries] = Deliveries(context, destinations, unsynced)
         self._destinations: Final[Destinations] = destinations
 

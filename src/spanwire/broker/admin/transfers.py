@@ -9,6 +9,7 @@ from typing import Final, Protocol
 
 from spanwire.broker.destinations.destinations import Destinations
 from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.dispatch.departures import MOVED
 from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.message_reference import MessageReference
@@ -74,6 +75,10 @@ class Deliveries:
         if not keeps:
             queue.in_flight += 1
             queue.forget(reference)
+            self._context.departures.note(
+                reference.message, MOVED, queue.name, self._context.wall_ms, destination.name,
+                reference.redelivery_count,
+            )  # fmt: skip
         for index, target in enumerate(targets):
             target.accept(copies[index], sequences[index])
 

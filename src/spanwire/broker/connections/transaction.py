@@ -149,6 +149,7 @@ class Transaction:
         self.metadata: list[MetadataRecord] = []
         self.sender: Principal | None = None  # scheduled messages are delivered with this user's rights
         self.stager: Stager | None = None
+        self.began_at = 0.0  # monotonic seconds of the first message; 0 before it, and after a restart of the broker
 
     def add_send(self, send: TransactedSend) -> None:
         """Add a message.

@@ -9,6 +9,7 @@ import heapq
 from itertools import islice
 from typing import Final, Protocol
 
+from spanwire.broker.dispatch.departures import Departures
 from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.destination_events import MessageAdvisories
 from spanwire.broker.dispatch.jobs import Alarm, Job, StoreReader
@@ -75,13 +76,16 @@ class BrokerContext:
     ``wall_ms`` and ``monotonic`` are the times of the current input.
     """
 
-    def __init__(self, store: Store | None, formats: MessageFormats | None = None) -> None:
+    def __init__(
+        self, store: Store | None, formats: MessageFormats | None = None, departures: Departures | None = None
+    ) -> None:
         nothing = NoStore()
         self.store: Final[MessageStore | None] = store
         self.units: Final[UnitStore] = nothing if store is None else store
         self.metadata: Final[MetadataStore] = nothing if store is None else store
         self.store_usage: Final[StoreUsage] = nothing if store is None else store
         self.formats: Final[MessageFormats | None] = formats
+        self.departures: Final[Departures] = departures if departures is not None else Departures()
         self.dead_letter_handler: DeadLetterHandler | None = None
         self.observer: EventObserver | None = None
         self.advisories: MessageAdvisories | None = None  # None on a broker without advisories

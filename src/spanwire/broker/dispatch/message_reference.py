@@ -56,6 +56,11 @@ class MessageHolder:
             self.usage.add(size - message.forms_counted)
             message.forms_counted = size
 
+    def drop_expired(self, message: Message) -> None:
+        """Count and release a message that expired before its consumer could take it."""
+        self.expired += 1
+        self.release(message)
+
     def settle(self, reference: MessageReference) -> None:
         """Remove ``reference`` after the consumer has finished with the message, also from the store."""
 
@@ -110,9 +115,10 @@ class MessageReference:
         redelivery_count: the number of earlier deliveries without success.
         is_reported: True if the consumer has reported a redelivery. ActiveMQ's newer clients report each, older ones
             all but the one after a first delivery.
+        dispatched_at: the time of the last dispatch in monotonic seconds, 0 before the first one.
     """
 
-    __slots__ = ("destination", "is_reported", "message", "order", "redelivery_count", "sequence")
+    __slots__ = ("destination", "dispatched_at", "is_reported", "message", "order", "redelivery_count", "sequence")
 
     def __init__(
         self, destination: MessageHolder, message: Message, sequence: int, order: int, redelivery_count: int
@@ -123,6 +129,7 @@ class MessageReference:
         self.order: Final[int] = order
         self.redelivery_count = redelivery_count
         self.is_reported = False
+        self.dispatched_at = 0.0
 
 
 def settle_all(references: list[MessageReference]) -> None:

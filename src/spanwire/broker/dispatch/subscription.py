@@ -165,8 +165,7 @@ class Subscription:
             reference = pending.popleft()
             destination = reference.destination
             if reference.message.is_expired(wall_ms):
-                destination.expired += 1
-                destination.release(reference.message)
+                destination.drop_expired(reference.message)
                 continue
             destination.dispatched += 1
             self.dispatch(reference)

@@ -234,6 +234,10 @@ class Cursors:
         cursor.check_range(start, end)
         return cursor
 
+    def all(self) -> list[Cursor]:
+        """Return all cursors that are not released, for an operator."""
+        return [cursor for cursor in self._cursors.values() if not cursor.released]
+
     def rows(self, state: ConnectionState | None, name: str) -> list[dict[str, object]]:
         """Return rows of all cursors, or of cursor ``name``, within the rights of the connection, if there is one."""
         cursors = [cursor for cursor in self._cursors.values() if not name or cursor.name == name]

@@ -79,6 +79,14 @@ class ReplyQueue:
     def __len__(self) -> int:
         return len(self._replies)
 
+    def withheld(self) -> list[WithheldMessage]:
+        """Return the messages that wait for a sync, for an operator."""
+        entries: list[WithheldMessage] = []
+        for reply in self._replies:
+            if reply.messages is not None:
+                entries.extend(reply.messages)
+        return entries
+
     def is_stored(self, position: int) -> bool:
         """Return True if the store has synced up to ``position``."""
         return position <= self.stored_position

@@ -112,6 +112,7 @@ class DirectDispatcher(Dispatcher):
             if subscription is not None:
                 queue.dispatched += 1
                 queue.in_flight += 1
+                reference.dispatched_at = context.monotonic
                 subscription.dispatch(reference)
                 return
         pending_list.append(reference)
@@ -157,6 +158,7 @@ class DirectDispatcher(Dispatcher):
                 return False
             pending_list.pop()
             queue.note_dispatched()
+            reference.dispatched_at = self._context.monotonic
             subscription.dispatch(reference)
         self._context.schedule(queue)
         return False

@@ -12,6 +12,7 @@ from __future__ import annotations
 import zlib
 from typing import Final
 
+from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.policy.policy_entry import BUCKET_GROUPS, GroupMap
 from spanwire.broker.queue.queue_consumers import QueueConsumer
 
@@ -107,6 +108,11 @@ class MessageGroups:
         for one in keys:
             self._free(one)
         return len(keys)
+
+    def owner(self, group: str) -> Subscription | None:
+        """Return the consumer that owns a group, or None."""
+        owner = self._owners.get(self._key(group))
+        return None if owner is None else owner.subscription
 
     def owners(self) -> dict[str, str]:
         """Return the consumer id of each group or bucket, for an operator."""

@@ -22,6 +22,7 @@ from spanwire.broker.persistence.recovered import RecoveredDestination
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.queue.bridge_filter import add_condition, forget_condition, let_go_on
 from spanwire.broker.queue.dispatchers import DirectDispatcher, Dispatcher, PausedDispatcher, PriorityDispatcher
+from spanwire.broker.queue.inspection import NOT_PAUSED, QueueInspection
 from spanwire.broker.queue.pending_messages import PendingMessages
 from spanwire.broker.queue.queue_consumers import QueueConsumer, QueueConsumers
 from spanwire.broker.queue.queue_tasks import ExpiryScan, Purge, QueueRemoval
@@ -53,7 +54,7 @@ class Queue(QueueBase):
         self._ordered: Final[Dispatcher] = ordered(self, pending, consumers, context)
         self._dispatcher: Dispatcher = self._ordered
         self.arrivals: Final[Arrivals | None] = arrivals_of(policy, context.monotonic)
-        self._paused = False
+        self._paused_at = NOT_PAUSED  # monotonic seconds
         self._starts_at = 0.0
         self.slow_consumers: SlowConsumerWatch | None = None  # set if the policy ends slow consumers
         self.purges = 0  # purges by operators; a job that still adds messages ends
@@ -212,7 +213,7 @@ class Queue(QueueBase):
     def _choose_dispatcher(self) -> None:
         before = self._dispatcher
         if (
-            self._paused
+            self.paused
             or self._reserved
             or self._returning > 0
             or self._purge.is_under_way()
@@ -352,16 +353,17 @@ class Queue(QueueBase):
     @property
     def paused(self) -> bool:
         """True while an operator has stopped the dispatch."""
-        return self._paused
+        return self._paused_at != NOT_PAUSED
 
     def pause(self) -> None:
         """Stop the dispatch. Messages are still accepted, and messages in flight may be acknowledged."""
-        self._paused = True
+        if not self.paused:
+            self._paused_at = self._context.monotonic
         self._choose_dispatcher()
 
     def resume(self) -> None:
         """Dispatch again after `pause`."""
-        self._paused = False
+        self._paused_at = NOT_PAUSED
         self._choose_dispatcher()
         self.fill()
 
@@ -408,7 +410,7 @@ class Queue(QueueBase):
         """
         self._expiry.stop()
         self._purge.stop()
-        self._removal = QueueRemoval(self, self.pending)
+        self._removal = QueueRemoval(self, self.pending, self._context)
         if self._removal.work():
             self._context.schedule(self)
 
@@ -493,3 +495,10 @@ class Queue(QueueBase):
         """Offer messages of groups that have lost their consumers."""
         self._dispatcher.begin(True)
         self.fill()
+
+    def inspect(self) -> QueueInspection:
+        """Return what stands between the messages and the consumers now, for an operator."""
+        return QueueInspection(
+            self._paused_at, self._reserved, self._purge.is_under_way(), self.is_held, self._starts_at,
+            self._consumers.exclusive, self.selective.groups,
+        )  # fmt: skip

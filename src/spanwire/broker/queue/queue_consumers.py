@@ -137,6 +137,11 @@ class QueueConsumers:
             self._pending_lists[index].close(position)
         consumer.positions = []
 
+    @property
+    def exclusive(self) -> Subscription | None:
+        """The consumer that gets all messages; a former one may still have some."""
+        return self._exclusive
+
     def may_share_scan(self) -> bool:
         """Return True if no rule of the queue prefers one able consumer to another."""
         return self._exclusive is None and self.conditional == 0 and not self.in_order and len(self._pending_lists) == 1

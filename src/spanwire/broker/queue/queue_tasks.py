@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.dispatch.departures import EXPIRED
+from spanwire.broker.dispatch.departures import REMOVED as DEPARTED
 from spanwire.broker.dispatch.destination import QueueBase
 from spanwire.broker.dispatch.destination_events import EXPIRED_ADVISORY
 from spanwire.broker.dispatch.message_reference import MessageReference
@@ -201,6 +203,7 @@ class ExpiryScan:
             self.pending += len(due)
             self._reads[self._context.fetch(queue, queue.name, due)] = due
             return
+        self._context.departures.note_sweep(EXPIRED, queue.name, len(due), self._context.wall_ms)
         for sequence in due:
             self._pending.forget(sequence)
             queue.expired += 1
@@ -255,6 +258,8 @@ class Purge:
     def start(self) -> None:
         """Begin a purge. The new purge includes the rest of a purge under way."""
         self.stop()
+        departures, wall_ms = self._context.departures, self._context.wall_ms
+        departures.note_sweep(DEPARTED, self._queue.name, self._pending.waiting(), wall_ms)
         self._scans = [ListScan(pending_list) for pending_list in self._pending.lists if pending_list.count > 0]
 
     def is_under_way(self) -> bool:
@@ -318,8 +323,9 @@ class QueueRemoval:
     The store removes the destination as a whole.
     """
 
-    def __init__(self, queue: QueueBase, pending: PendingMessages) -> None:
+    def __init__(self, queue: QueueBase, pending: PendingMessages, context: BrokerContext) -> None:
         self._queue: Final[QueueBase] = queue
+        context.departures.note_sweep(DEPARTED, queue.name, pending.waiting(), context.wall_ms)
         self._pages: Final[list[Page]] = pending.clear()  # last page first: `work` pops from the end
         self._pages.reverse()
 

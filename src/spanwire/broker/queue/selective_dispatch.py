@@ -279,7 +279,9 @@ class SelectiveDispatch(Dispatcher):
                     pending_list.take(page, offset)
                     self._queue.note_dispatched()
                     self._consumers.note_taker(consumer)
-                    consumer.subscription.dispatch(self._as_taken(consumer, reference))
+                    taken = self._as_taken(consumer, reference)
+                    taken.dispatched_at = self._context.monotonic
+                    consumer.subscription.dispatch(taken)
                     return scanned
                 position.offset += 1
         return scanned

@@ -227,6 +227,7 @@ class SharedScan:
             self._pending_list.take(page, position.offset)
             self._queue.note_dispatched()
             self._consumers.note_taker(taker)
+            reference.dispatched_at = self._context.monotonic
             taker.subscription.dispatch(reference)
             return True
         if full:

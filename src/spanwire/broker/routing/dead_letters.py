@@ -7,6 +7,8 @@ from typing import Final, Protocol
 
 from spanwire.broker.destinations.destinations import Destinations
 from spanwire.broker.dispatch.broker_context import BrokerContext, DeadLetterHandler
+from spanwire.broker.dispatch.departures import DEAD_LETTERED, DISCARDED
+from spanwire.broker.dispatch.departures import EXPIRED as DEPARTED_EXPIRED
 from spanwire.broker.dispatch.destination_events import publish_dead_letter, publish_expired
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.message_reference import MessageHolder, MessageReference
@@ -80,6 +82,7 @@ class DeadLetters(DeadLetterHandler):
             fate = rule.fate(reference, cause)
             if fate == DROP:
                 destination.settle(reference)
+                self._note_loss(reference, cause)
                 self._publish_expired(destination, reference.message, cause)
                 return
             if fate == LATER:
@@ -98,11 +101,12 @@ class DeadLetters(DeadLetterHandler):
         """Apply the policy and return False if the disk has no room yet."""
         destination = reference.destination
         if reference.sequence == 0:
-            self._keep_transient(destination, reference.message, cause)
+            self._keep_transient(reference, cause)
             destination.settle(reference)
             return True
         if self._target(destination, reference.message, cause) is None:
             destination.settle(reference)
+            self._note_loss(reference, cause)
             return True
         if not self._context.store_usage.has_room():
             assert isinstance(destination, Queue)
@@ -111,6 +115,7 @@ class DeadLetters(DeadLetterHandler):
         letters = self._letters(reference, cause)
         sequences = self._context.units.append_unit(_additions(letters), [(destination.name, reference.sequence)], [])
         destination.forget(reference)
+        self._note_letters(reference, cause, letters)
         self._accept(letters, sequences)
         self._publish_dead_letter(destination, reference.message)
         return True
@@ -121,25 +126,30 @@ class DeadLetters(DeadLetterHandler):
 
     def dead_on_arrival(self, destination: MessageHolder, message: Message, cause: str) -> None:
         """Keep a copy of a message that expired before its arrival at the destination."""
-        if not self._is_dropped(MessageReference(destination, message, 0, 0, message.redelivery_count), cause):
-            self._keep_transient(destination, message, cause)
+        reference = MessageReference(destination, message, 0, 0, message.redelivery_count)
+        if self._is_dropped(reference, cause):
+            self._note_loss(reference, cause)
+        else:
+            self._keep_transient(reference, cause)
         self._publish_expired(destination, message, cause)
 
-    def _keep_transient(self, destination: MessageHolder, message: Message, cause: str) -> None:
+    def _keep_transient(self, reference: MessageReference, cause: str) -> None:
         """Keep a copy of a message without a record in the store.
 
         On a full disk the copy stays in memory only, like the message.
         """
-        letters = self._letters(MessageReference(destination, message, 0, 0, 0), cause)
+        letters = self._letters(reference, cause)
         if not letters:
+            self._note_loss(reference, cause)
             return
+        self._note_letters(reference, cause, letters)
         store = self._context.store
         sequences: list[int] = []
         if store is not None and self._context.store_usage.has_room():
             additions = _additions(letters)
             sequences = self._context.units.append_unit(additions, [], []) if additions else []
         self._accept(letters, sequences)
-        self._publish_dead_letter(destination, message)
+        self._publish_dead_letter(reference.destination, reference.message)
 
     def publish_committed(self, reference: MessageReference, cause: str, has_copy: bool) -> None:
         """Publish the advisories for a dead message whose transaction took effect.
@@ -147,8 +157,24 @@ class DeadLetters(DeadLetterHandler):
         ``has_copy`` says that `letters` returned a copy.
         """
         if has_copy:
+            self._note(reference, DEAD_LETTERED, cause, self._target(reference.destination, reference.message, cause))
             self._publish_dead_letter(reference.destination, reference.message)
+        else:
+            self._note_loss(reference, cause)
         self._publish_expired(reference.destination, reference.message, cause)
+
+    def _note_loss(self, reference: MessageReference, cause: str) -> None:
+        """Remember a dead message without a dead letter."""
+        self._note(reference, DEPARTED_EXPIRED if cause == EXPIRED else DISCARDED, cause, None)
+
+    def _note_letters(self, reference: MessageReference, cause: str, letters: list[WithheldMessage]) -> None:
+        self._note(reference, DEAD_LETTERED, cause, letters[0].destination.name if letters else None)
+
+    def _note(self, reference: MessageReference, kind: int, cause: str, target: Destination | None) -> None:
+        name = reference.destination.name
+        if not name.is_advisory:
+            wall_ms, count = self._context.wall_ms, reference.redelivery_count
+            self._context.departures.note(reference.message, kind, name, wall_ms, target, count, cause)
 
     def _publish_dead_letter(self, destination: MessageHolder, message: Message) -> None:
         advisories = self._context.advisories

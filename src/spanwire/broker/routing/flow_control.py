@@ -435,7 +435,7 @@ class FlowControl:
             logger.warning(
                 "producer flow control: sends to %s wait: %s; connection %s of %s holds %d of %d connections' sends",
                 name,
-                self._limit(destination, message, obstacle),
+                self.limit_text(destination, message, obstacle),
                 state.connection_id,
                 state.info.remote_address,
                 len(state.parked),
@@ -443,7 +443,7 @@ class FlowControl:
             )
         self._due = min(self._due, last + interval)
 
-    def _limit(self, destination: BrokerDestination, message: Message, obstacle: int) -> str:
+    def limit_text(self, destination: BrokerDestination, message: Message, obstacle: int) -> str:
         """Describe the limit that is reached."""
         if obstacle == DISK:
             return "the disk of the store has no room"

@@ -13,6 +13,8 @@ from spanwire.broker.destinations.destination_map import DestinationMap
 from spanwire.broker.destinations.destinations import Destinations
 from spanwire.broker.destinations.pattern_index import check_compared
 from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.dispatch.departures import COPY as SECOND_COPY
+from spanwire.broker.dispatch.departures import DUPLICATE
 from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.message_reference import MessageReference
@@ -167,6 +169,7 @@ class MessageRouter(ParkedSender, Dispatcher):
         audited = self._is_audited(message.destination)
         verdict = self._audit.copies.judge(message) if audited else NEW
         if verdict == COPY:
+            self._note_duplicate(state, message, SECOND_COPY)
             return not message.persistent or self.answer_when_stored(state, token)
         parked = len(state.parked)
         if verdict == NEW:
@@ -219,11 +222,22 @@ class MessageRouter(ParkedSender, Dispatcher):
         Only answer such a send.
         """
         if state.forwards:
-            return self._audit.is_repeated_over_link(message, state.info.audit_makers)
-        return message.persistent and self._audit.is_repeated(message.message_id)
+            is_repeated = self._audit.is_repeated_over_link(message, state.info.audit_makers)
+        else:
+            is_repeated = message.persistent and self._audit.is_repeated(message.message_id)
+        if is_repeated:
+            self._note_duplicate(state, message, DUPLICATE)
+        return is_repeated
+
+    def _note_duplicate(self, state: ConnectionState, message: Message, kind: int) -> None:
+        """Remember a message that is dropped because the broker has it already, and who sent it again."""
+        wall_ms, sender = self._context.wall_ms, state.connection_id
+        self._context.departures.note(message, kind, message.destination, wall_ms, None, 0, sender)
 
     def _gather(self, transaction: Transaction, destination: BrokerDestination, message: Message) -> None:
         """Keep ``message`` for the commit."""
+        if transaction.began_at == 0.0:
+            transaction.began_at = self._context.monotonic
         self._flow.check_transacted(destination, message)
         transaction.add_send(
             TransactedSend(destination, message, self._flow.usage_in_transaction(destination, message))

@@ -98,6 +98,8 @@ class PolicyTopic(Topic):
             message = retained.add(message)
         chosen = self._recipients
         if not chosen:
+            if retained is None and not self.subscriptions and not self.fans_out:
+                self._note_unheard(message)
             return False
         self._context.steps += self._steps
         if message.expiration_ms > 0:
@@ -119,6 +121,7 @@ class PolicyTopic(Topic):
     def _give(self, subscription: Subscription, reference: MessageReference) -> None:
         if self._takes_now(subscription):
             self.dispatched += 1
+            reference.dispatched_at = self._context.monotonic
             subscription.dispatch(reference)
             if self._watch is not None:
                 self._watch.keeps_up(subscription)
@@ -187,8 +190,7 @@ class PolicyTopic(Topic):
         for _ in range(count):
             reference = later.popleft()
             if reference.message.is_expired(self._context.wall_ms):
-                self.expired += 1
-                self.release(reference.message)
+                self.drop_expired(reference.message)
             else:
                 self._give(subscription, reference)
         if later and recovery is not None:

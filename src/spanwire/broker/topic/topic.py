@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.dispatch.departures import EXPIRED, SENT_NOWHERE
 from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.destination_events import DestinationObserver
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
@@ -77,6 +78,8 @@ class Topic(BrokerDestination):
         if self.observer is not None:
             self.observer.before_accept(message, sequence)
         if not self.subscriptions:
+            if not self.fans_out:
+                self._note_unheard(message)
             return
         self._context.steps += self._steps
         reference = MessageReference(self, message, 0, self._context.next_order(), 0)
@@ -87,12 +90,24 @@ class Topic(BrokerDestination):
             message.holders += 1
             if subscription.can_take() and not subscription.pending:
                 self.dispatched += 1
+                reference.dispatched_at = self._context.monotonic
                 subscription.dispatch(reference)
             elif subscription.discarding:
                 self.release(message)
             else:
                 subscription.pending.append(reference)
         self.release(message)
+
+    def _note_unheard(self, message: Message) -> None:
+        """Remember a message of a topic that nobody subscribes to."""
+        if not self.name.is_advisory:
+            self._context.departures.note(message, SENT_NOWHERE, self.name, self._context.wall_ms)
+
+    def drop_expired(self, message: Message) -> None:
+        """Count, remember and release a message that expired before its subscriber could take it."""
+        super().drop_expired(message)
+        if not self.name.is_advisory:
+            self._context.departures.note(message, EXPIRED, self.name, self._context.wall_ms)
 
     def accept_for_bridges(self, message: Message) -> None:
         """Hand a copy of an earlier message to bridges only."""
@@ -104,6 +119,7 @@ class Topic(BrokerDestination):
             message.holders += 1
             if self._takes_now(subscription):
                 self.dispatched += 1
+                reference.dispatched_at = self._context.monotonic
                 subscription.dispatch(reference)
             else:
                 self._let_wait(subscription, reference)

@@ -29,6 +29,7 @@ WORDS: Final[dict[str, str]] = {
     "persistence": "<persistenceAdapter>",
     "usage": "<systemUsage>",
     "max_uncommitted": "maxUncommittedCount",
+    "departures": "rememberedDepartures",
     "destinations": "<destinations>",
     "policies": "<destinationPolicy>",
     "virtual": "<destinationInterceptors>",

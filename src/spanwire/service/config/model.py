@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from spanwire.broker.connections.transaction import MAX_UNCOMMITTED
 from spanwire.broker.destinations.inactive_destinations import UpkeepSettings
+from spanwire.broker.dispatch.departures import MAX_DEPARTURES
 from spanwire.broker.dispatch.memory_usage import DEFAULT_MEMORY_LIMIT_BYTES
 from spanwire.broker.persistence.producer_audit import MAX_PRODUCERS
 from spanwire.broker.persistence.sequence_window import DEFAULT_DEPTH
@@ -268,8 +269,9 @@ class BrokerConfiguration:
     """The configuration of a broker.
 
     ``data_directory`` None means the default directory for the broker's name. The open transactions of a connection
-    hold at most ``max_uncommitted`` messages. ``warnings`` and the settings ``skipped`` on request are for the
-    operator. ``presumed_base`` is the directory used for ``activemq.base`` without a setting.
+    hold at most ``max_uncommitted`` messages. The broker remembers why the last ``departures`` messages left.
+    ``warnings`` and the settings ``skipped`` on request are for the operator. ``presumed_base`` is the directory used
+    for ``activemq.base`` without a setting.
     """
 
     broker_name: str = DEFAULT_BROKER_NAME
@@ -288,6 +290,7 @@ class BrokerConfiguration:
     persistence: PersistenceConfiguration = PersistenceConfiguration()
     usage: UsageConfiguration = UsageConfiguration()
     max_uncommitted: int = MAX_UNCOMMITTED
+    departures: int = MAX_DEPARTURES
     destinations: tuple[Destination, ...] = ()
     policies: tuple[PolicyEntry, ...] = ()
     virtual: VirtualSettings = field(default_factory=VirtualSettings)

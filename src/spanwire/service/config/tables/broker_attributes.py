@@ -6,6 +6,7 @@ import re
 from typing import Any, Final
 
 from spanwire.broker.destinations.inactive_destinations import NEVER, UpkeepSettings
+from spanwire.broker.dispatch.departures import MAX_DEPARTURES
 from spanwire.broker.dispatch.subscription import MAX_PREFETCH
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.routing import MAX_PATH, MIN_CONSUMER_PRIORITY
@@ -97,6 +98,7 @@ BROKER: Final = AttributeTable(
     Attribute("start", FLAG, "start"),
     Attribute("startAsync", FLAG, "start_async"),
     Attribute("maxUncommittedCount", COUNT, "max_uncommitted"),
+    Attribute("rememberedDepartures", number("messages", 0, MAX_DEPARTURES), "departures"),
 )
 UPKEEP: Final = AttributeTable(
     UpkeepSettings,

@@ -1,0 +1,170 @@
+"""The memory of messages that left otherwise than by an acknowledgement: ids with causes, for ``spanwire why``.
+
+A message that is acknowledged leaves no entry, so the usual path costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from mypy_extensions import mypyc_attr
+
+from spanwire.model.destination import Destination
+from spanwire.model.ids import ProducerId
+from spanwire.model.message import Message
+
+MAX_DEPARTURES: Final = 100_000  # messages remembered; some 12 MB with usual ids, at most 70 MB
+MAX_UNHEARD: Final = 20_000  # messages beside these that were sent to topics without a subscriber
+MAX_SWEEPS: Final = 1_000  # removals of unread messages remembered, such as purges
+MAX_DETAIL: Final = 160  # characters of a cause that are kept; a client may send any number
+MAX_TEXT_ID: Final = 200  # characters of an id from another messaging system; a longer one is not remembered
+
+# kinds of departures
+EXPIRED: Final = 1  # without a dead letter
+DEAD_LETTERED: Final = 2
+DISCARDED: Final = 3  # died, and no policy wanted a dead letter
+MOVED: Final = 4
+REMOVED: Final = 5  # by an operator
+SENT_NOWHERE: Final = 6
+DUPLICATE: Final = 7
+COPY: Final = 8  # a copy that came over a second route
+
+KINDS: Final = {
+    EXPIRED: "expired",
+    DEAD_LETTERED: "dead-lettered",
+    DISCARDED: "discarded",
+    MOVED: "moved",
+    REMOVED: "removed",
+    SENT_NOWHERE: "sent-nowhere",
+    DUPLICATE: "duplicate",
+    COPY: "duplicate",
+}
+
+
+@mypyc_attr(acyclic=True)
+class Departure:
+    """One message that left: its id as in `Message`, the kind, and the place that it left.
+
+    ``target`` is the destination that has it now, or a copy. ``deliveries`` counts the deliveries before, ``detail``
+    is the cause in the words of its origin. ``wall_ms`` is the time in milliseconds since 1970.
+    """
+
+    __slots__ = (
+        "deliveries",
+        "destination",
+        "detail",
+        "kind",
+        "producer_id",
+        "sequence",
+        "target",
+        "text_view",
+        "wall_ms",
+    )
+
+    def __init__(
+        self,
+        message: Message,
+        kind: int,
+        destination: Destination,
+        target: Destination | None,
+        deliveries: int,
+        detail: str,
+        wall_ms: int,
+    ) -> None:
+        self.producer_id: Final[ProducerId] = message.producer_id
+        self.sequence: Final[int] = message.sequence
+        self.text_view: Final[str | None] = message.text_view
+        self.kind: Final[int] = kind
+        self.destination: Final[Destination] = destination
+        self.target: Final[Destination | None] = target
+        self.deliveries: Final[int] = deliveries
+        self.detail: Final[str] = detail
+        self.wall_ms: Final[int] = wall_ms
+
+
+class Sweep:
+    """Messages of one destination that were removed unread, so that nobody knows their ids."""
+
+    def __init__(self, kind: int, destination: Destination, count: int, wall_ms: int) -> None:
+        self.kind: Final[int] = kind
+        self.destination: Final[Destination] = destination
+        self.count = count
+        self.wall_ms: Final[int] = wall_ms
+
+
+class Ring:
+    """The latest entries of one kind, ``limit`` at most; the oldest one makes room.
+
+    ``begins_ms`` is the time of the last entry that made room, in milliseconds since 1970; 0 if none has.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit: Final[int] = limit
+        self.entries: Final[list[Departure]] = []
+        self.begins_ms = 0
+        self._next = 0
+
+    def add(self, entry: Departure) -> None:
+        """Add the latest entry."""
+        entries = self.entries
+        if len(entries) < self.limit:
+            entries.append(entry)
+            return
+        index = self._next
+        self.begins_ms = entries[index].wall_ms
+        entries[index] = entry
+        index += 1
+        self._next = 0 if index == self.limit else index
+
+    def latest_first(self, start: int, end: int) -> list[Departure]:
+        """Return the entries from ``start`` up to ``end``, counted from the latest one."""
+        entries = self.entries
+        count = len(entries)
+        last = self._next - 1 if count == self.limit else count - 1
+        return [entries[(last - offset) % count] for offset in range(start, min(end, count))]
+
+
+class Departures:
+    """Remembers the last departures and sweeps.
+
+    Messages that nobody wanted stand apart: a topic without subscribers may get many, and must not push out the others.
+    With a ``limit`` of 0 nothing is noted.
+    """
+
+    def __init__(self, limit: int = MAX_DEPARTURES) -> None:
+        self.limit: Final[int] = limit
+        self.losses: Final[Ring] = Ring(limit)
+        self.unheard: Final[Ring] = Ring(min(limit, MAX_UNHEARD))
+        self.sweeps: Final[deque[Sweep]] = deque(maxlen=MAX_SWEEPS)
+
+    def note(
+        self,
+        message: Message,
+        kind: int,
+        destination: Destination,
+        wall_ms: int,
+        target: Destination | None = None,
+        deliveries: int = 0,
+        detail: str = "",
+    ) -> None:
+        """Remember that ``message`` has left ``destination``."""
+        if self.limit == 0:
+            return
+        text_id = message.text_view
+        if text_id is not None and len(text_id) > MAX_TEXT_ID:
+            return
+        if len(detail) > MAX_DETAIL:
+            detail = detail[:MAX_DETAIL]
+        ring = self.unheard if kind == SENT_NOWHERE else self.losses
+        ring.add(Departure(message, kind, destination, target, deliveries, detail, wall_ms))
+
+    def note_sweep(self, kind: int, destination: Destination, count: int, wall_ms: int) -> None:
+        """Remember that ``count`` messages of ``destination`` were removed unread."""
+        if self.limit == 0 or count == 0:
+            return
+        last = self.sweeps[-1] if self.sweeps else None
+        if last is not None and last.kind == kind and last.destination == destination and last.wall_ms == wall_ms:
+            last.count += count
+        else:
+            self.sweeps.append(Sweep(kind, destination, count, wall_ms))

@@ -1,0 +1,132 @@
+"""What an explanation needs to know of the links to other brokers, and why a message does not cross one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from spanwire.broker.explanation.explanation import (
+    CONDUIT,
+    EXCLUDED,
+    LINK_DOWN,
+    NO_DEMAND,
+    PATH,
+    TTL,
+    Explanation,
+    age_text,
+    counted,
+)
+from spanwire.model.destination import Destination
+from spanwire.model.environment import Time
+from spanwire.model.message import Message
+from spanwire.model.routing import lets_through, within
+
+RUNNING = "running"
+
+
+@dataclass(frozen=True)
+class LinkFacts:
+    """One link as its connector sees it.
+
+    ``destinations`` have demand at the remote broker. ``connection_id`` is that of the bridge at this broker, "" while
+    the link is down. ``refusals`` are the answers of the remote broker that refused messages, by message id.
+    """
+
+    name: str
+    remote: str
+    remote_id: str
+    uri: str
+    state: str
+    reason: str
+    since_s: float
+    message_ttl: int
+    conduit: bool
+    excluded: tuple[Destination, ...] = ()
+    included: tuple[Destination, ...] = ()
+    destinations: tuple[Destination, ...] = ()
+    connection_id: str = ""
+    refusals: tuple[tuple[str, str], ...] = ()
+    is_static: bool = False
+
+    @property
+    def title(self) -> str:
+        """The name of the link for people."""
+        return f"link {self.name} to {self.remote or self.uri}"
+
+    def wants(self, destination: Destination) -> bool:
+        """Return True if the remote broker has demand for ``destination``."""
+        return any(one == destination or (one.is_pattern and one.matches(destination)) for one in self.destinations)
+
+
+def crossing(link: LinkFacts, destination: Destination, message: Message | None) -> tuple[str, str]:
+    """Return why a message of ``destination`` does not cross a link: cause and words; "" if nothing stops it."""
+    if link.state != RUNNING:
+        why = f": {link.reason}" if link.reason else ""
+        return LINK_DOWN, f"it is {link.state} for {age_text(link.since_s)}{why}"
+    if not lets_through(destination, link.excluded, link.included):
+        what = "excludes" if any(one.matches(destination) for one in link.excluded) else "does not include"
+        return EXCLUDED, f"its configuration {what} {destination.qualified_name}"
+    if message is not None:
+        path = message.broker_path
+        if link.remote_id and link.remote_id in path:
+            return PATH, "the message has come through that broker, and does not return"
+        if not within(len(path), link.message_ttl):
+            return TTL, f"the message has passed {counted(len(path), 'broker')}, and messageTTL is {link.message_ttl}"
+    if not link.wants(destination):
+        return NO_DEMAND, f"no consumer of {destination.qualified_name} is known beyond it"
+    return "", ""
+
+
+def add_links(
+    explanation: Explanation, links: list[LinkFacts], destination: Destination, message: Message | None, now: Time
+) -> str:
+    """Add why no link takes a message, with advice. Return the cause if all links agree on one, else ""."""
+    causes: dict[str, None] = {}
+    for link in links:
+        cause, text = crossing(link, destination, message)
+        if not cause:
+            causes[""] = None
+            text = f"{destination.qualified_name} has demand there, and the bridge takes messages of it"
+        else:
+            causes[cause] = None
+            advise_link(explanation, link, cause, destination)
+        explanation.saw(text, link.title, now.wall_ms)
+    return next(iter(causes)) if len(causes) == 1 else ""
+
+
+def advise_link(explanation: Explanation, link: LinkFacts, cause: str, destination: Destination) -> None:
+    """Add what to do about a link that does not take a message."""
+    name, place = link.name, link.remote or link.uri
+    if cause == LINK_DOWN:
+        explanation.advise(f"bring the {link.title} up; spanwire why link {name} tells what it lacks")
+    elif cause == EXCLUDED:
+        explanation.advise(
+            f"let network connector {name} forward {destination.qualified_name}: change its excludedDestinations or "
+            f"dynamicallyIncludedDestinations"
+        )
+    elif cause == TTL:
+        explanation.advise(f"consume here, or raise messageTTL of network connector {name} for later messages")
+    elif cause == PATH:
+        explanation.advise(
+            f"consume here, or let messages return to {place}: set conditionalNetworkBridgeFilterFactory with "
+            f"replayWhenNoConsumers on the policy of {destination.qualified_name}"
+        )
+    elif cause == NO_DEMAND:
+        explanation.advise(
+            f"start a consumer of {destination.qualified_name} at {place} or beyond, or list it in "
+            f"staticallyIncludedDestinations of network connector {name}"
+        )
+
+
+def add_conduit(explanation: Explanation, message: Message, destination: Destination, now: Time) -> None:
+    """Add why a message with no matching consumer here came over a link at all: a conduit hides selectors."""
+    if not message.broker_path:
+        return
+    explanation.saw(
+        f"it came over {counted(len(message.broker_path), 'link')}: a link with conduitSubscriptions forwards for any "
+        f"consumer of {destination.qualified_name} and hides its selector ({CONDUIT})",
+        destination.qualified_name,
+        now.wall_ms,
+    )
+    explanation.advise(
+        'set conduitSubscriptions="false" on the network connector that sent it, so that links forward by selectors'
+    )
