@@ -126,6 +126,7 @@ READ_LISTENER: Final = "spanwire.service.config.interpretation.runtime_connector
 NETWORK_CONNECTOR: Final = "spanwire.network.connector.network_connector:NetworkConnector"
 NETWORK_QUESTION: Final = "spanwire.network.reports.questions:ask"
 ACCEPTED_VIEW: Final = "spanwire.network.connector.link:accepted_view"
+ACCEPTED_FACTS: Final = "spanwire.network.connector.link:accepted_facts"
 ANNOUNCEMENTS: Final = "spanwire.service.announcements:Announcements"
 AGENT_OBSTACLE: Final = "spanwire.service.announcements:agent_obstacle"
 SERVER_CONTEXT: Final = "spanwire.tls.context:server_context"
@@ -138,6 +139,9 @@ BRIDGE_BEANS: Final = "spanwire.service.config.interpretation.jms_bridges:bridge
 JAR_OBSTACLES: Final = "spanwire.bridges.running.jars:jar_obstacles"
 CONVERTOR_OBSTACLES: Final = "spanwire.bridges.running.convertors:convertor_obstacles"
 PLUG_IN: Final = "spanwire.broker.plugins.plugins:plug_in"
+
+# Loaded by the first question why.
+WHY: Final = "spanwire.management.why:WhyQuestions"
 
 # Loaded only by a process that traces; it needs the extra `tracing`.
 TRACE_COLLECTOR: Final = "spanwire.tracing.collector:OtlpCollector"

@@ -33,6 +33,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
         "spanwire.cli.process.status:run",
         "show uptime, connectors, links, memory, store and disk of a broker",
     ),
+    "why": ("spanwire.cli.monitoring.why:run", "explain why a message, queue, subscription or link does not move"),
     "health": ("spanwire.cli.monitoring.health:run", "judge a running broker, with the exit codes of Nagios plug-ins"),
     "metrics": ("spanwire.cli.monitoring.web:metrics", "print the metrics of a running broker in OpenMetrics"),
     "web": ("spanwire.cli.monitoring.web:web", "serve metrics and health of a running broker over HTTP"),

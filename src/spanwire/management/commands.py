@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from spanwire.broker.broker import Broker
 from spanwire.management.actions import BrokerActions, JobRemoval
@@ -11,8 +12,12 @@ from spanwire.management.administration import BrokerAdministration
 from spanwire.management.browsing import QueueAges, QueueBrowsing, ReadStored
 from spanwire.management.control import Operation
 from spanwire.management.operations import QueueOperations
+from spanwire.management.questions import Questions
 from spanwire.management.tasks import Tasks
 from spanwire.transports.base import Clock
+
+if TYPE_CHECKING:  # loaded by the first question why
+    from spanwire.broker.explanation.links import LinkFacts
 
 
 def broker_operations(
@@ -21,12 +26,14 @@ def broker_operations(
     wake: Callable[[], None],
     read_stored: ReadStored,
     tasks: Tasks,
+    links: Callable[[], Sequence[LinkFacts]] = lambda: (),
     *,
     viewers_see_bodies: bool = False,
 ) -> dict[str, Operation]:
     """Return the operations by their names; ``wake`` ends a turn of the loop soon.
 
-    ``viewers_see_bodies`` shows the bodies of messages to users who may only look.
+    ``links`` returns the facts of all links. ``viewers_see_bodies`` shows the bodies of messages to users who may only
+    look.
     """
     browsing = QueueBrowsing(broker, read_stored, viewers_see_bodies=viewers_see_bodies)
     queues = QueueOperations(broker.operations, clock, wake)
@@ -63,6 +70,7 @@ def broker_operations(
         "jobs-remove": JobRemoval(broker.overview, broker.assembly.operator_actions, clock, wake).remove,
         "disconnect": administration.disconnect,
         "task-cancel": tasks.cancel,
+        "why": Questions(broker, clock, read_stored, links).why,
     }
 
 

@@ -45,6 +45,7 @@ NOT_NOTED: Final = (
     "destination",
     "changes",
     "network",
+    "why",
 )  # a login a minute and user, and reading, are not audited
 HIDDEN: Final = "********"
 LOGIN_IN_URI: Final = re.compile(r"//[^/@\s,)]*@")

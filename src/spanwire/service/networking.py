@@ -25,6 +25,7 @@ from spanwire.transports.connector import TransportConnector
 from spanwire.transports.loop.turn import Turn
 
 if TYPE_CHECKING:  # loaded by name, because most brokers have no network connectors
+    from spanwire.broker.explanation.links import LinkFacts
     from spanwire.network.bridge.bridge_statistics import LinkCounts
     from spanwire.network.connector.link import Link, LinkView, NetworkConnectorSettings
     from spanwire.network.connector.network_connector import NetworkConnector
@@ -368,6 +369,16 @@ class Networking:
         accepted_view = cast("Callable[[AcceptedLink, float], LinkView]", registry.load(registry.ACCEPTED_VIEW))
         now = acceptor.now().monotonic
         return views + [asdict(accepted_view(link, now)) for link in acceptor.links.values()]
+
+    def link_facts(self) -> list[LinkFacts]:
+        """Return what explains why messages do or do not cross each link."""
+        facts = [one for connector in list(self._connectors.values()) for one in connector.facts()]
+        acceptor = self._acceptor
+        if acceptor is None or not acceptor.links:
+            return facts
+        accepted = cast("Callable[[AcceptedLink, float], LinkFacts]", registry.load(registry.ACCEPTED_FACTS))
+        now = acceptor.now().monotonic
+        return facts + [accepted(link, now) for link in acceptor.links.values()]
 
     def count_rows(self) -> Iterator[dict[str, object]]:
         """Yield the messages of each link by direction and destination."""

@@ -10,46 +10,42 @@ from spanwire.broker.explanation.explanation import UNKNOWN, Explanation, clock_
 from spanwire.broker.routing.dead_letters import EXPIRED
 from spanwire.model.environment import Time
 
+DIED_OF_AGE: Final = 0  # beside the kinds of departures: expired, with a dead letter
+SENTENCES: Final = {
+    DIED_OF_AGE: "it expired in {name} at {at}, and a dead letter went to {target}",
+    departures.DEAD_LETTERED: "it was given up in {name} at {at}, and a dead letter went to {target}",
+    departures.EXPIRED: "it expired in {name} at {at}, and left no dead letter",
+    departures.DISCARDED: "it was given up in {name} at {at}, and no policy wanted a dead letter",
+    departures.MOVED: "an operator moved it from {name} to {target} at {at}",
+    departures.REMOVED: "an operator removed it from {name} at {at}",
+    departures.SENT_NOWHERE: "it was sent nowhere at {at}: topic {name} had no subscriber",
+    departures.DUPLICATE: "it was sent again to {name} and dropped at {at}: the broker had taken its id before",
+    departures.COPY: "a copy of it that came to {name} over a second route was dropped at {at}: the first one counts",
+}
+SEE_LETTER: Final = "see its dead letter: spanwire browse {target}; spanwire queue retry {target} sends it back"
+ADVICE: Final = {
+    DIED_OF_AGE: SEE_LETTER,
+    departures.DEAD_LETTERED: SEE_LETTER,
+    departures.EXPIRED: "send with a longer time to live; processExpired and processNonPersistent keep dead letters",
+    departures.DISCARDED: "let the deadLetterStrategy keep it: processNonPersistent, and no discardingDLQBrokerPlugin",
+    departures.MOVED: "look there: spanwire why queue {target}",
+    departures.REMOVED: "send it again",
+    departures.SENT_NOWHERE: "subscribe to {name} before, with a durable subscription, or send to a queue",
+    departures.DUPLICATE: "nothing, if a client repeated its send; else give each message an id of its own",
+    departures.COPY: "nothing: each subscriber gets the message once",
+}
 MAX_SWEEPS_SHOWN: Final = 10  # removals of unread messages named in one answer
 
 
 def explain_departure(departure: Departure, subject: str) -> Explanation:
     """Return why the message of ``departure`` is gone."""
-    kind = departure.kind
+    kind, detail = departure.kind, departure.detail
     name = departure.destination.qualified_name
-    at = clock_text(departure.wall_ms)
-    detail = departure.detail
     target = "" if departure.target is None else departure.target.qualified_name
-    cause = departures.KINDS[kind]
-    if kind == departures.DEAD_LETTERED:
-        cause = "expired" if detail == EXPIRED else cause
-        what = "expired" if detail == EXPIRED else "was given up"
-        sentence = f"it {what} in {name} at {at}, and a dead letter went to {target}"
-        advice = f"see it there: spanwire browse {quoted(target)}; spanwire queue retry {quoted(target)} sends it back"
-    elif kind == departures.EXPIRED:
-        sentence = f"it expired in {name} at {at}, and left no dead letter"
-        advice = "send with a longer time to live, or consume sooner; processExpired of the policy keeps dead letters"
-    elif kind == departures.DISCARDED:
-        sentence = f"it was given up in {name} at {at}, and no policy wanted a dead letter"
-        advice = "set a deadLetterStrategy that keeps it: processNonPersistent, or no discardingDLQBrokerPlugin"
-    elif kind == departures.MOVED:
-        sentence = f"an operator moved it from {name} to {target} at {at}"
-        advice = f"look there: spanwire why queue {quoted(target)}"
-    elif kind == departures.REMOVED:
-        sentence = f"an operator removed it from {name} at {at}"
-        advice = "send it again"
-    elif kind == departures.SENT_NOWHERE:
-        sentence = f"it was sent nowhere at {at}: topic {name} had no subscriber"
-        advice = f"subscribe to {name} before messages are sent, with a durable subscription, or send to a queue"
-    elif kind == departures.COPY:
-        sentence = f"a copy of it that came over a second route to {name} was dropped at {at}: the first one counts"
-        advice = "nothing: each subscriber gets the message once"
-    else:
-        sentence = (
-            f"it was sent again to {name} and dropped at {at}: the broker had taken the message of this id before"
-        )
-        advice = "nothing, if a client repeated its send; else give each message an id of its own"
-    explanation = Explanation(subject, cause, sentence)
+    died = kind == departures.DEAD_LETTERED and detail == EXPIRED
+    key = DIED_OF_AGE if died else kind
+    sentence = SENTENCES[key].format(name=name, target=target, at=clock_text(departure.wall_ms))
+    explanation = Explanation(subject, departures.KINDS[departures.EXPIRED if died else kind], sentence)
     if detail and kind in (departures.DUPLICATE, departures.COPY):
         detail = f"duplicate of the message with the same id, sent by connection {detail}"
     if detail:
@@ -59,7 +55,7 @@ def explain_departure(departure: Departure, subject: str) -> Explanation:
         explanation.saw(text, name, departure.wall_ms)
     if not explanation.evidence:
         explanation.saw(sentence, name, departure.wall_ms)
-    explanation.advise(advice)
+    explanation.advise(ADVICE[key].format(name=name, target=quoted(target)))
     return explanation
 
 

@@ -112,9 +112,7 @@ class ObjectReasons:
         text = f"{counted(len(out), 'message')} unacknowledged, the oldest{since_text(first, now)}"
         explanation.saw(text, consumer_text(subscription), wall_of(first, now) if first else now.wall_ms)
         if first and now.monotonic - first >= LONG_S:
-            explanation.advise(
-                f"see why its client does not acknowledge: spanwire consumer end {subscription.info.consumer_id} ends it"
-            )
+            explanation.advise(f"if it hangs, end it: spanwire consumer end {subscription.info.consumer_id}")
 
     def topic(self, topic: Topic, subject: str) -> Explanation:
         """Return why messages of a topic do not arrive."""

@@ -158,6 +158,11 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
         return self.remote.name
 
     @property
+    def forwarder(self) -> Forwarder | None:
+        """The direction to the remote broker; None before it runs, and after its end."""
+        return None if self.closed else self._forwarder
+
+    @property
     def demand_count(self) -> int:
         """The number of subscriptions of the bridge at the local broker."""
         return 0 if self._forwarder is None or self.closed else len(self._forwarder.local.demand.subscriptions)

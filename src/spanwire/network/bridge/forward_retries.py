@@ -18,11 +18,15 @@ NO_ROOM: Final = "javax.jms.ResourceAllocationException"  # a full broker; the m
 
 
 class RefusedMessage:
-    """A message to be sent again at ``due``, in monotonic seconds, after ``tries`` attempts."""
+    """A message to be sent again at ``due``, in monotonic seconds, after ``tries`` attempts.
 
-    __slots__ = ("due", "entry", "reference", "tries")
+    ``words`` are those of the first refusal.
+    """
 
-    def __init__(self, entry: InFlightMessage, reference: MessageReference) -> None:
+    __slots__ = ("due", "entry", "reference", "tries", "words")
+
+    def __init__(self, entry: InFlightMessage, reference: MessageReference, words: str = "") -> None:
+        self.words: Final[str] = words
         self.entry: Final[InFlightMessage] = entry
         self.reference: Final[MessageReference] = reference
         self.tries = 0

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import logging
+from itertools import islice
 from typing import Final
 
 from spanwire.broker.broker import Broker
@@ -101,6 +102,16 @@ class Forwarder(DemandBridge):
         """The number of forwarded messages without an answer."""
         return len(self._unanswered) + len(self._unflushed) + self._retries.scheduled_count
 
+    @property
+    def remote_id(self) -> str:
+        """The id of the remote broker."""
+        return self._remote.broker_id
+
+    def refusals(self, at_most: int) -> list[tuple[str, str]]:
+        """Return id and refusal of ``at_most`` messages that the remote broker refused and that are tried again."""
+        refused = list(islice(self._retries.messages.values(), at_most))
+        return [(str(one.entry.message_id), printable(one.words)) for one in refused]
+
     def statistics(self) -> BridgeStatistics:
         """Return the counters of this direction; the link counts received messages."""
         statistics = BridgeStatistics()
@@ -193,7 +204,7 @@ class Forwarder(DemandBridge):
             reference = self._reference_of(entry)
             if reference is None:
                 return True  # the subscription has ended
-            message = RefusedMessage(entry, reference)
+            message = RefusedMessage(entry, reference, words)
             entry.demand.refused_count += 1
             self._report_failure(entry, words)
             self._log_refusal(entry, words)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from spanwire.broker.broker import Broker
+from spanwire.broker.explanation.links import LinkFacts
 from spanwire.discovery.agents.agent_factory import DiscoveryAgent, make_agent
 from spanwire.network.bridge.bridge_statistics import LinkCounts, LinkFailures
 from spanwire.network.connector.discovered_links import DiscoveredLinks
@@ -110,6 +111,12 @@ class NetworkConnector:
         """Return the remote brokers of the links that run."""
         discovered = [] if self._discovered is None else self._discovered.peers()
         return [peer for link in self._links if (peer := link.peer()) is not None] + discovered
+
+    def facts(self) -> list[LinkFacts]:
+        """Return what explains why messages do or do not cross each link."""
+        discovered = [] if self._discovered is None else list(self._discovered.links.values())
+        facts = [link.facts() for link in [*self._links, *discovered]]
+        return facts if self.is_started else [replace(one, state=STOPPED, reason="") for one in facts]
 
     def views(self) -> list[LinkView]:
         """Return a view per link."""

@@ -211,6 +211,14 @@ class DemandTable:
         names = {demand.info.destination.qualified_name for demand in self.subscriptions}
         return tuple(sorted(names)[:at_most])
 
+    def all_destinations(self) -> tuple[Destination, ...]:
+        """Return the subscribed destinations, `MAX_DEMAND` at most; those of composites one by one."""
+        found: dict[str, Destination] = {}
+        for demand in self.subscriptions:
+            for part in demand.info.destination.parts():
+                found[part.qualified_name] = part
+        return tuple(found.values())
+
     def ways(self, at_most: int) -> tuple[tuple[str, ...], ...]:
         """Return at most ``at_most`` paths of broker ids to consumers beyond the remote broker, nearest first.
 
