@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from spanwire.management.tables.attributes import ViewTable
-from spanwire.management.tables.operation_table import OPERATIONS, Operation
+from spanwire.management.tables.operation_table import OPERATIONS, WHY, Operation
 from spanwire.management.tables.view_table import BROKER, VIEWS
 from spanwire.web.calls import RouteRow
 from spanwire.web.messages.message_routes import JSON_ROUTES
@@ -29,6 +29,15 @@ API](../operations/http-api.md) has examples.
 
 Each is a `POST` with a JSON object of arguments, or with no body. The answer is an object with `result`, which has the
 values that the command of the same name shows. `{name}` is one queue or topic, without patterns.
+
+| route | role | effect | arguments |
+|---|---|---|---|
+"""
+QUESTION_HEAD: Final = """\
+## Questions
+
+A `GET` with the arguments as parameters of the query. [My message does not arrive](../operations/why.md) explains the
+answer: `broker`, `kind`, and a list of `explanations` with `subject`, `cause`, `sentence`, `evidence` and `advice`.
 
 | route | role | effect | arguments |
 |---|---|---|---|
@@ -66,7 +75,13 @@ def page() -> str:
     rows = "".join(operation_row(operation) for operation in OPERATIONS)
     messages = "".join(message_row(route) for route in JSON_ROUTES)
     return "\n".join(
-        [HEAD + rows, MESSAGES_HEAD + messages, VIEW_HEAD, *(part for view in VIEWS for part in section(view))]
+        [
+            HEAD + rows,
+            QUESTION_HEAD + operation_row(WHY),
+            MESSAGES_HEAD + messages,
+            VIEW_HEAD,
+            *(part for view in VIEWS for part in section(view)),
+        ]
     )
 
 

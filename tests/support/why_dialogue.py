@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from spanwire.broker.explanation.explainer import Explainer
 from spanwire.broker.explanation.explanation import Explanation
-from spanwire.broker.explanation.links import LinkFacts
+from spanwire.broker.explanation.links import LinkDescription
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.topic.durable_subscription import subscription_key
 from spanwire.model.destination import parse_destination
@@ -19,7 +19,7 @@ def id_of(peer: Peer, number: int = 1) -> str:
     return f"{peer.connection_id}:1:1:{number}"
 
 
-def whys(stage: Stage, message_id: str, *links: LinkFacts, queue: str | None = None) -> list[Explanation]:
+def whys(stage: Stage, message_id: str, *links: LinkDescription, queue: str | None = None) -> list[Explanation]:
     """All answers about a message."""
     explainer = Explainer(stage.broker, START_MS)
     search = explainer.search(message_id, None if queue is None else parse_destination(queue))
@@ -31,7 +31,7 @@ def whys(stage: Stage, message_id: str, *links: LinkFacts, queue: str | None = N
     return explainer.message(message_id, search, list(links), stage.now)
 
 
-def why(stage: Stage, message_id: str, *links: LinkFacts) -> Explanation:
+def why(stage: Stage, message_id: str, *links: LinkDescription) -> Explanation:
     """The only answer about a message; each has evidence and, if there is a cause, advice."""
     answers = whys(stage, message_id, *links)
     assert len(answers) == 1, [one.sentence for one in answers]
@@ -40,7 +40,7 @@ def why(stage: Stage, message_id: str, *links: LinkFacts) -> Explanation:
     return answers[0]
 
 
-def why_queue(stage: Stage, name: str, *links: LinkFacts) -> Explanation:
+def why_queue(stage: Stage, name: str, *links: LinkDescription) -> Explanation:
     found = stage.broker.find_destination(parse_destination(name))
     assert found is not None
     oldest: Message | None = None

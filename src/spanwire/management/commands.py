@@ -17,7 +17,7 @@ from spanwire.management.tasks import Tasks
 from spanwire.transports.base import Clock
 
 if TYPE_CHECKING:  # loaded by the first question why
-    from spanwire.broker.explanation.links import LinkFacts
+    from spanwire.broker.explanation.links import LinkDescription
 
 
 def broker_operations(
@@ -26,14 +26,14 @@ def broker_operations(
     wake: Callable[[], None],
     read_stored: ReadStored,
     tasks: Tasks,
-    links: Callable[[], Sequence[LinkFacts]] = lambda: (),
+    links: Callable[[], Sequence[LinkDescription]] = lambda: (),
     *,
     viewers_see_bodies: bool = False,
 ) -> dict[str, Operation]:
     """Return the operations by their names; ``wake`` ends a turn of the loop soon.
 
-    ``links`` returns the facts of all links. ``viewers_see_bodies`` shows the bodies of messages to users who may only
-    look.
+    ``links`` returns the descriptions of all links. ``viewers_see_bodies`` shows the bodies of messages to users who
+    may only look.
     """
     browsing = QueueBrowsing(broker, read_stored, viewers_see_bodies=viewers_see_bodies)
     queues = QueueOperations(broker.operations, clock, wake)

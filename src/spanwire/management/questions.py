@@ -12,7 +12,7 @@ from spanwire.model.message import Message
 from spanwire.transports.base import Clock
 
 if TYPE_CHECKING:
-    from spanwire.broker.explanation.links import LinkFacts
+    from spanwire.broker.explanation.links import LinkDescription
     from spanwire.management.why import WhyQuestions
 
 ReadStored = Callable[[Destination, list[int]], Awaitable[list[Message | None]]]
@@ -22,7 +22,7 @@ class Questions:
     """Answers the operation ``why`` of one broker (`spanwire.management.why`)."""
 
     def __init__(
-        self, broker: Broker, clock: Clock, read_stored: ReadStored, links: Callable[[], Sequence[LinkFacts]]
+        self, broker: Broker, clock: Clock, read_stored: ReadStored, links: Callable[[], Sequence[LinkDescription]]
     ) -> None:
         self._broker: Final = broker
         self._clock: Final = clock

@@ -1,4 +1,4 @@
-"""The operation ``why``: explains why a message or an object of the broker does not move.
+"""The question ``why``: explains why a message or an object of the broker does not move.
 
 `spanwire.broker.explanation` has the reasons.
 """
@@ -14,7 +14,7 @@ from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.explanation.explainer import Explainer
 from spanwire.broker.explanation.explanation import UNKNOWN, Explanation
-from spanwire.broker.explanation.links import LinkFacts
+from spanwire.broker.explanation.links import LinkDescription
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.topic.durable_subscription import DurableSubscription
 from spanwire.model.destination import QUEUE, Destination, parse_destination
@@ -39,10 +39,10 @@ class WhyQuestions:
         broker: Broker,
         clock: Clock,
         read_stored: ReadStored,
-        links: Callable[[], Sequence[LinkFacts]],
+        links: Callable[[], Sequence[LinkDescription]],
         began_ms: int,
     ) -> None:
-        """Take the sources: ``links`` returns the facts of all links; ``began_ms`` is the start of the broker."""
+        """Take the sources: ``links`` describes all links; ``began_ms`` is the start of the broker."""
         self._broker: Final = broker
         self._clock: Final = clock
         self._read_stored: Final = read_stored
@@ -83,7 +83,7 @@ class WhyQuestions:
 
     def _found(
         self, kind: str, name: str, client_id: str | None
-    ) -> BrokerDestination | DurableSubscription | ConnectionState | LinkFacts | None:
+    ) -> BrokerDestination | DurableSubscription | ConnectionState | LinkDescription | None:
         """Return the object of a name; None if a message is asked for, or nothing has the name."""
         if kind in ("", QUEUE_KIND, TOPIC):
             destination = self._destination(kind, name)
@@ -129,7 +129,7 @@ class WhyQuestions:
         states = self._broker.overview.connections()
         return next((one for one in states if name in (one.connection_id, one.info.client_id)), None)
 
-    def _link(self, name: str) -> LinkFacts | None:
+    def _link(self, name: str) -> LinkDescription | None:
         links = self._links()
         named = [one for one in links if name in (one.name, f"{one.name} {one.uri}")] or [
             one for one in links if name in (one.remote, one.uri)
@@ -137,10 +137,10 @@ class WhyQuestions:
         return named[0] if named else None
 
     async def _object(
-        self, found: BrokerDestination | DurableSubscription | ConnectionState | LinkFacts
+        self, found: BrokerDestination | DurableSubscription | ConnectionState | LinkDescription
     ) -> tuple[str, Explanation]:
         links, explainer = list(self._links()), self._explainer
-        if isinstance(found, LinkFacts):
+        if isinstance(found, LinkDescription):
             return LINK, explainer.link(found, self._clock.now())
         if isinstance(found, ConnectionState):
             return CONNECTION, explainer.connection(found, links, self._clock.now())

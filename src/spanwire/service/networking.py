@@ -25,7 +25,7 @@ from spanwire.transports.connector import TransportConnector
 from spanwire.transports.loop.turn import Turn
 
 if TYPE_CHECKING:  # loaded by name, because most brokers have no network connectors
-    from spanwire.broker.explanation.links import LinkFacts
+    from spanwire.broker.explanation.links import LinkDescription
     from spanwire.network.bridge.bridge_statistics import LinkCounts
     from spanwire.network.connector.link import Link, LinkView, NetworkConnectorSettings
     from spanwire.network.connector.network_connector import NetworkConnector
@@ -370,15 +370,17 @@ class Networking:
         now = acceptor.now().monotonic
         return views + [asdict(accepted_view(link, now)) for link in acceptor.links.values()]
 
-    def link_facts(self) -> list[LinkFacts]:
+    def link_descriptions(self) -> list[LinkDescription]:
         """Return what explains why messages do or do not cross each link."""
-        facts = [one for connector in list(self._connectors.values()) for one in connector.facts()]
+        descriptions = [one for connector in list(self._connectors.values()) for one in connector.descriptions()]
         acceptor = self._acceptor
         if acceptor is None or not acceptor.links:
-            return facts
-        accepted = cast("Callable[[AcceptedLink, float], LinkFacts]", registry.load(registry.ACCEPTED_FACTS))
+            return descriptions
+        accepted = cast(
+            "Callable[[AcceptedLink, float], LinkDescription]", registry.load(registry.ACCEPTED_DESCRIPTION)
+        )
         now = acceptor.now().monotonic
-        return facts + [accepted(link, now) for link in acceptor.links.values()]
+        return descriptions + [accepted(link, now) for link in acceptor.links.values()]
 
     def count_rows(self) -> Iterator[dict[str, object]]:
         """Yield the messages of each link by direction and destination."""

@@ -417,7 +417,7 @@ class BrokerService:
             connector_maker(self.configuration.stores, self._admission),
         )
         handles = Handles(broker.administration, clock, lambda: self._security.is_open, realm=realm)
-        links, bodies = self._networking.link_facts, shows_bodies(self.configuration)
+        links, bodies = self._networking.link_descriptions, shows_bodies(self.configuration)
         operations: dict[str, Operation] = {
             **broker_operations(broker, clock, self.wake, self.read_stored, tasks, links, viewers_see_bodies=bodies),
             "login": handles.login,

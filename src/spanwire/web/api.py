@@ -9,9 +9,9 @@ from typing import Final
 
 from starlette.responses import JSONResponse, Response
 
-from spanwire.management.tables.attributes import ViewTable
+from spanwire.management.tables.attributes import LIST, OBJECT, TEXT, ViewTable
 from spanwire.management.tables.listing import read_listing
-from spanwire.management.tables.operation_table import OPERATIONS, QUEUE, Operation, Role
+from spanwire.management.tables.operation_table import OPERATIONS, QUEUE, WHY, Operation, Role
 from spanwire.management.tables.view_table import (
     BROKER,
     QUEUES,
@@ -23,8 +23,8 @@ from spanwire.management.tables.view_table import (
     listed_rows,
     rows_of,
 )
-from spanwire.web.arguments import read_arguments
-from spanwire.web.calls import Call, Handler, RouteRow
+from spanwire.web.arguments import check_arguments, read_arguments
+from spanwire.web.calls import Call, Handler, Node, RouteRow, RouteSchema
 from spanwire.web.problems import ProblemError
 
 PREFIX: Final = "/api/v1"
@@ -111,6 +111,13 @@ async def run(operation: Operation, arguments: dict[str, object], call: Call) ->
     return await call.ask(operation.command, **arguments)
 
 
+async def why(call: Call) -> Response:
+    """Answer with the explanation of a message or object; the query has the arguments."""
+    arguments: dict[str, object] = dict(call.request.query_params.multi_items())
+    check_arguments(WHY.arguments, arguments)
+    return JSONResponse(await call.ask(WHY.command, **arguments))
+
+
 def subject(operation: Operation, names: Sequence[str]) -> dict[str, object]:
     """Return the argument that has the destinations with some names. Raises `ProblemError` for a pattern.
 
@@ -152,4 +159,24 @@ def _operation_route(operation: Operation) -> RouteRow:
     return RouteRow("POST", path, operation.role, handler, operation.meaning)
 
 
-API_ROUTES: Final = (*_view_routes(), *(_operation_route(operation) for operation in OPERATIONS))
+def _why_route() -> RouteRow:
+    parameters: tuple[Node, ...] = tuple(
+        {
+            "name": argument.name,
+            "in": "query",
+            "required": argument.required,
+            "description": argument.meaning,
+            "schema": {"type": TEXT, **({"enum": list(argument.choices)} if argument.choices else {})},
+        }
+        for argument in WHY.arguments
+    )
+    answer: Node = {
+        "type": OBJECT,
+        "properties": {"broker": {"type": TEXT}, "kind": {"type": TEXT}, "explanations": {"type": LIST}},
+        "required": ["broker", "kind", "explanations"],
+    }
+    schema = RouteSchema(parameters=parameters, answer=answer)
+    return RouteRow("GET", PREFIX + WHY.path, WHY.role, why, WHY.meaning, schema=schema)
+
+
+API_ROUTES: Final = (*_view_routes(), _why_route(), *(_operation_route(operation) for operation in OPERATIONS))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from spanwire.management.control_client import ControlClient, ControlError
-from spanwire.management.tables.operation_table import OPERATIONS
+from spanwire.management.tables.operation_table import OPERATIONS, WHY
 from spanwire.web.mirror import DestinationMirror
 
 MAX_REQUESTS: Final = 8  # requests to the broker at a time, and operations; the control socket takes 32 clients
@@ -20,6 +20,7 @@ OPERATION_S: Final = 60.0  # seconds for an operation, such as a purge of some m
 MAX_AGE_S: Final = 1.0  # seconds that a snapshot is served; so each view costs the broker one request a second
 DESTINATIONS: Final = "destinations"
 OPERATING: Final = frozenset(operation.command for operation in OPERATIONS)
+LONG: Final = OPERATING | {WHY.command}  # commands that may take seconds
 CHANGING: Final = OPERATING - {"browse"}  # operations after which views are made again
 
 
@@ -40,7 +41,7 @@ class ControlLink:
 
     async def ask(self, command: str, **arguments: object) -> object:
         """Return the result of a command. Raises `ControlError`."""
-        client, threads = self._operating if command in OPERATING else self._reading
+        client, threads = self._operating if command in LONG else self._reading
         return await asyncio.get_running_loop().run_in_executor(threads, partial(client.ask, command, **arguments))
 
 

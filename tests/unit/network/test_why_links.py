@@ -7,10 +7,10 @@ from typing import Final
 from spanwire.broker.explanation import explanation as cause
 from spanwire.broker.explanation.explainer import Explainer
 from spanwire.broker.explanation.explanation import Explanation
-from spanwire.broker.explanation.links import LinkFacts
+from spanwire.broker.explanation.links import LinkDescription
 from spanwire.model.destination import parse_destination
 from spanwire.network.bridge.forward_retries import FIRST_PAUSE
-from spanwire.network.bridge.link_facts import link_facts
+from spanwire.network.bridge.link_description import link_description
 from spanwire.network.demand.bridge_settings import BridgeSettings
 from spanwire.protocols.openwire.codec import _marshallers as wire
 from tests.support.network_dialogue import STARTED_MS, Client, Link, Network, Site
@@ -20,13 +20,13 @@ from tests.unit.network.test_refused_messages import Refusing
 Q: Final = "queue://Q"
 
 
-def facts(link: Link) -> LinkFacts:
+def facts(link: Link) -> LinkDescription:
     """What the connector of a link knows of it."""
     bridge = link.bridge
     forwarder = None if bridge is None else bridge.forwarder
     state = "running" if link.running else "waiting"
     reason = link.reasons[-1] if link.reasons and not link.running else ""
-    return link_facts(link.settings, forwarder, link.far.name, link.broker_url, state, reason, 5.0)
+    return link_description(link.settings, forwarder, link.far.name, link.broker_url, state, reason, 5.0)
 
 
 def why(site: Site, message_id: str, *links: Link) -> Explanation:
@@ -181,10 +181,10 @@ def test_what_the_remote_broker_refuses_says_in_its_words_why() -> None:
     remote = Refusing()
     (command,) = remote.sends("one")
     bridge = remote.bridge
-    link = link_facts(bridge.settings, bridge.forwarder, "remote", "tcp://remote", "running", "", 1.0)
+    link = link_description(bridge.settings, bridge.forwarder, "remote", "tcp://remote", "running", "", 1.0)
     explainer = Explainer(remote.site.broker, STARTED_MS)
 
-    def answer(link: LinkFacts) -> Explanation:
+    def answer(link: LinkDescription) -> Explanation:
         search = explainer.search(id_of(remote.client))
         while search.step():
             pass
@@ -193,10 +193,13 @@ def test_what_the_remote_broker_refuses_says_in_its_words_why() -> None:
 
     assert answer(link).cause == cause.FORWARDING
     remote.refuses(command)
-    link = link_facts(bridge.settings, bridge.forwarder, "remote", "tcp://remote", "running", "", 1.0)
+    link = link_description(bridge.settings, bridge.forwarder, "remote", "tcp://remote", "running", "", 1.0)
     refused = answer(link)
     assert refused.cause == cause.REFUSED
-    assert "broker remote refuses it over link NC to remote, and it is tried again: not\\nyou" in refused.sentence
+    assert (
+        "broker remote refuses it over link NC to remote, and it is tried again: java.lang.SecurityException: not?you"
+        in refused.sentence
+    )
     assert explainer.link(link, remote.network.now).cause == cause.REFUSED
     (again,) = remote.after(FIRST_PAUSE)
     remote.says(wire.Response(again.command_id))

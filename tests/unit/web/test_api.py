@@ -178,6 +178,18 @@ def test_s20_the_commands_of_operations_are_a_closed_list() -> None:
         assert client.post(f"/api/v1/{command}", auth=ANNA).status_code in (404, 405)
 
 
+def test_a_question_passes_its_parameters_on_and_refuses_others() -> None:
+    link = FakeBrokerLink()
+    link.answers["why"] = {"broker": "b", "kind": "queue", "explanations": []}
+    client = client_of(link)
+    answer = client.get("/api/v1/why", params={"name": "Q", "kind": "queue"}, auth=VERA)
+    assert answer.json() == link.answers["why"]
+    assert client.get("/api/v1/why", auth=VERA).status_code == 400
+    assert client.get("/api/v1/why", params={"name": "Q", "colour": "red"}, auth=VERA).status_code == 400
+    assert client.get("/api/v1/why", params={"name": "Q"}).status_code == 401
+    assert link.count("why") == 1
+
+
 def test_operations_have_the_role_that_the_broker_checks() -> None:
     for operation in OPERATIONS:
         assert COMMAND_ROLES[operation.command] is operation.role

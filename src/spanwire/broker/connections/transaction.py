@@ -151,6 +151,11 @@ class Transaction:
         self.stager: Stager | None = None
         self.began_at = 0.0  # monotonic seconds of the first message; 0 before it, and after a restart of the broker
 
+    def note_begin(self, monotonic: float) -> None:
+        """Note the time of the first message in monotonic seconds."""
+        if self.began_at == 0.0:
+            self.began_at = monotonic
+
     def add_send(self, send: TransactedSend) -> None:
         """Add a message.
 

@@ -28,7 +28,7 @@ MOVED: Final = 4
 REMOVED: Final = 5  # by an operator
 SENT_NOWHERE: Final = 6
 DUPLICATE: Final = 7
-COPY: Final = 8  # a copy that came over a second route
+SECOND_COPY: Final = 8  # a copy that came over a second route
 
 KINDS: Final = {
     EXPIRED: "expired",
@@ -38,7 +38,7 @@ KINDS: Final = {
     REMOVED: "removed",
     SENT_NOWHERE: "sent-nowhere",
     DUPLICATE: "duplicate",
-    COPY: "duplicate",
+    SECOND_COPY: "duplicate",
 }
 
 

@@ -1,4 +1,4 @@
-"""Why a message is gone, from the memory of departures."""
+"""Reasons of messages that are gone, from the memory of departures."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SENTENCES: Final = {
     departures.REMOVED: "an operator removed it from {name} at {at}",
     departures.SENT_NOWHERE: "it was sent nowhere at {at}: topic {name} had no subscriber",
     departures.DUPLICATE: "it was sent again to {name} and dropped at {at}: the broker had taken its id before",
-    departures.COPY: "a copy of it that came to {name} over a second route was dropped at {at}: the first one counts",
+    departures.SECOND_COPY: "a copy that came to {name} over a second route was dropped at {at}",
 }
 SEE_LETTER: Final = "see its dead letter: spanwire browse {target}; spanwire queue retry {target} sends it back"
 ADVICE: Final = {
@@ -32,7 +32,7 @@ ADVICE: Final = {
     departures.REMOVED: "send it again",
     departures.SENT_NOWHERE: "subscribe to {name} before, with a durable subscription, or send to a queue",
     departures.DUPLICATE: "nothing, if a client repeated its send; else give each message an id of its own",
-    departures.COPY: "nothing: each subscriber gets the message once",
+    departures.SECOND_COPY: "nothing: each subscriber gets the message once",
 }
 MAX_SWEEPS_SHOWN: Final = 10  # removals of unread messages named in one answer
 
@@ -46,7 +46,7 @@ def explain_departure(departure: Departure, subject: str) -> Explanation:
     key = DIED_OF_AGE if died else kind
     sentence = SENTENCES[key].format(name=name, target=target, at=clock_text(departure.wall_ms))
     explanation = Explanation(subject, departures.KINDS[departures.EXPIRED if died else kind], sentence)
-    if detail and kind in (departures.DUPLICATE, departures.COPY):
+    if detail and kind in (departures.DUPLICATE, departures.SECOND_COPY):
         detail = f"duplicate of the message with the same id, sent by connection {detail}"
     if detail:
         explanation.saw(detail, name, departure.wall_ms)
@@ -60,7 +60,7 @@ def explain_departure(departure: Departure, subject: str) -> Explanation:
 
 
 def explain_unknown(memory: Departures, began_ms: int, subject: str, now: Time, is_stored: bool) -> Explanation:
-    """Return what is known of a message that is in no place.
+    """Return what is known of a message that is in no location.
 
     Args:
         memory: the memory of departures.

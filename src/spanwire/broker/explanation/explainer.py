@@ -13,11 +13,11 @@ from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.evaluation_context import MessageEvaluationContext
 from spanwire.broker.explanation.departure_reasons import explain_unknown
 from spanwire.broker.explanation.explanation import Explanation
-from spanwire.broker.explanation.links import LinkFacts
+from spanwire.broker.explanation.links import LinkDescription
+from spanwire.broker.explanation.location_reasons import LocationReasons
+from spanwire.broker.explanation.locations import Gone, WantedId
 from spanwire.broker.explanation.message_search import MessageSearch
 from spanwire.broker.explanation.object_reasons import ObjectReasons
-from spanwire.broker.explanation.place_reasons import PlaceReasons
-from spanwire.broker.explanation.places import Gone, WantedId
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.topic.durable_subscription import DurableSubscription
 from spanwire.broker.topic.topic import Topic
@@ -26,7 +26,7 @@ from spanwire.model.environment import Time
 from spanwire.model.ids import MessageId
 from spanwire.model.message import Message
 
-MAX_TOLD: Final = 20  # places explained in one answer; further ones are counted
+MAX_EXPLAINED: Final = 20  # locations explained in one answer; further ones are counted
 
 
 class Explainer:
@@ -41,24 +41,28 @@ class Explainer:
         """Return the search for a message; ``queue`` limits what is read from the store."""
         return MessageSearch(self._broker.assembly, WantedId(message_id), queue)
 
-    def message(self, message_id: str, search: MessageSearch, links: list[LinkFacts], now: Time) -> list[Explanation]:
-        """Return the explanations of all places that a search has found, or one that says that there is none."""
+    def message(
+        self, message_id: str, search: MessageSearch, links: list[LinkDescription], now: Time
+    ) -> list[Explanation]:
+        """Return the explanations of all locations that a search has found, or one that says that there is none."""
         subject = f"message {message_id}"
-        reasons = PlaceReasons(self._broker.assembly, self._broker.formats, self._values, links, now)
-        found = [place for place in search.places if not isinstance(place, Gone)]
-        found.extend([place for place in search.places if isinstance(place, Gone)])
+        reasons = LocationReasons(self._broker.assembly, self._broker.formats, self._values, links, now)
+        found = [location for location in search.locations if not isinstance(location, Gone)]
+        found.extend([location for location in search.locations if isinstance(location, Gone)])
         if not found:
             explanation = explain_unknown(
                 self._broker.assembly.context.departures, self._began_ms, subject, now, self._is_stored(message_id)
             )
             explanations = [explanation]
         else:
-            explanations = [reasons.explain(place, subject) for place in found[:MAX_TOLD]]
+            explanations = [reasons.explain(location, subject) for location in found[:MAX_EXPLAINED]]
         if search.left_unread > 0:
             text = f"{search.left_unread} stored messages were not compared; name the queue to compare them"
             explanations[0].saw(text, "store", now.wall_ms)
-        if len(found) > MAX_TOLD:
-            explanations[0].saw(f"the message is in {len(found)} places; {MAX_TOLD} are told", "broker", now.wall_ms)
+        if len(found) > MAX_EXPLAINED:
+            explanations[0].saw(
+                f"the message is in {len(found)} locations; {MAX_EXPLAINED} are explained", "broker", now.wall_ms
+            )
         return explanations
 
     def _is_stored(self, message_id: str) -> bool:
@@ -68,7 +72,7 @@ class Explainer:
         return producer is not None and audit.is_stored(MessageId(producer, wanted.sequence))
 
     def destination(
-        self, found: BrokerDestination, oldest: Message | None, sequence: int, links: list[LinkFacts], now: Time
+        self, found: BrokerDestination, oldest: Message | None, sequence: int, links: list[LinkDescription], now: Time
     ) -> Explanation:
         """Return why messages of a queue or topic do not move; ``oldest`` is the oldest pending message of a queue."""
         name = found.name.qualified_name
@@ -79,19 +83,19 @@ class Explainer:
         return reasons.topic(found, f"topic {name}")
 
     def subscription(
-        self, found: DurableSubscription, oldest: Message | None, sequence: int, links: list[LinkFacts], now: Time
+        self, found: DurableSubscription, oldest: Message | None, sequence: int, links: list[LinkDescription], now: Time
     ) -> Explanation:
         """Return why messages of a durable subscription do not move."""
         subject = f"subscription {found.terms.name} of client {found.terms.client_id}"
         return self._reasons(links, now).subscription(found, oldest, sequence, subject)
 
-    def connection(self, state: ConnectionState, links: list[LinkFacts], now: Time) -> Explanation:
+    def connection(self, state: ConnectionState, links: list[LinkDescription], now: Time) -> Explanation:
         """Return what holds a connection up."""
         return self._reasons(links, now).connection(state, f"connection {state.connection_id}")
 
-    def link(self, link: LinkFacts, now: Time) -> Explanation:
+    def link(self, link: LinkDescription, now: Time) -> Explanation:
         """Return why messages do not cross a link."""
         return self._reasons([link], now).link(link, link.title)
 
-    def _reasons(self, links: list[LinkFacts], now: Time) -> ObjectReasons:
+    def _reasons(self, links: list[LinkDescription], now: Time) -> ObjectReasons:
         return ObjectReasons(self._broker.assembly, self._values, links, now)

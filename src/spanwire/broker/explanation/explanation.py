@@ -64,7 +64,7 @@ class Evidence:
 
 
 class Explanation:
-    """The answer about one message in one place, or about one object.
+    """The answer about one message in one location, or about one object.
 
     ``subject`` is what the answer is about. The sentence says the cause, the evidence proves it, and the advice is what
     to do, most often a command.

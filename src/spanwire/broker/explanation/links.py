@@ -1,4 +1,4 @@
-"""What an explanation needs to know of the links to other brokers, and why a message does not cross one."""
+"""Descriptions of the links to other brokers, and the reasons of messages that do not cross one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RUNNING = "running"
 
 
 @dataclass(frozen=True)
-class LinkFacts:
+class LinkDescription:
     """One link as its connector sees it.
 
     ``destinations`` have demand at the remote broker. ``connection_id`` is that of the bridge at this broker, "" while
@@ -57,7 +57,7 @@ class LinkFacts:
         return any(one == destination or (one.is_pattern and one.matches(destination)) for one in self.destinations)
 
 
-def crossing(link: LinkFacts, destination: Destination, message: Message | None) -> tuple[str, str]:
+def crossing(link: LinkDescription, destination: Destination, message: Message | None) -> tuple[str, str]:
     """Return why a message of ``destination`` does not cross a link: cause and words; "" if nothing stops it."""
     if link.state != RUNNING:
         why = f": {link.reason}" if link.reason else ""
@@ -77,7 +77,7 @@ def crossing(link: LinkFacts, destination: Destination, message: Message | None)
 
 
 def add_links(
-    explanation: Explanation, links: list[LinkFacts], destination: Destination, message: Message | None, now: Time
+    explanation: Explanation, links: list[LinkDescription], destination: Destination, message: Message | None, now: Time
 ) -> str:
     """Add why no link takes a message, with advice. Return the cause if all links agree on one, else ""."""
     causes: dict[str, None] = {}
@@ -93,9 +93,9 @@ def add_links(
     return next(iter(causes)) if len(causes) == 1 else ""
 
 
-def advise_link(explanation: Explanation, link: LinkFacts, cause: str, destination: Destination) -> None:
+def advise_link(explanation: Explanation, link: LinkDescription, cause: str, destination: Destination) -> None:
     """Add what to do about a link that does not take a message."""
-    name, place = link.name, link.remote or link.uri
+    name, location = link.name, link.remote or link.uri
     if cause == LINK_DOWN:
         explanation.advise(f"bring the {link.title} up; spanwire why link {name} tells what it lacks")
     elif cause == EXCLUDED:
@@ -107,12 +107,12 @@ def advise_link(explanation: Explanation, link: LinkFacts, cause: str, destinati
         explanation.advise(f"consume here, or raise messageTTL of network connector {name} for later messages")
     elif cause == PATH:
         explanation.advise(
-            f"consume here, or let messages return to {place}: set conditionalNetworkBridgeFilterFactory with "
+            f"consume here, or let messages return to {location}: set conditionalNetworkBridgeFilterFactory with "
             f"replayWhenNoConsumers on the policy of {destination.qualified_name}"
         )
     elif cause == NO_DEMAND:
         explanation.advise(
-            f"start a consumer of {destination.qualified_name} at {place} or beyond, or list it in "
+            f"start a consumer of {destination.qualified_name} at {location} or beyond, or list it in "
             f"staticallyIncludedDestinations of network connector {name}"
         )
 

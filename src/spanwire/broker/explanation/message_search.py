@@ -1,4 +1,4 @@
-"""Finds a message by its id in all places of a broker, in slices.
+"""Finds a message by its id in all locations of a broker, in slices.
 
 The caller calls `step` until it returns False, then reads from the store what `next_read` asks for. A message that
 moves meanwhile may be missed.
@@ -17,13 +17,13 @@ from spanwire.broker.dispatch.departures import Ring
 from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.exactly_once.cursor import Cursor
-from spanwire.broker.explanation.places import (
+from spanwire.broker.explanation.locations import (
     ForSubscriber,
     Gone,
+    Location,
     Out,
     Parked,
     Pending,
-    Place,
     Reserved,
     Scheduled,
     Transacted,
@@ -36,7 +36,7 @@ from spanwire.broker.scheduler.schedule import SCHEDULED_MESSAGES, Job
 from spanwire.model.destination import Destination
 from spanwire.model.message import Message
 
-MAX_PLACES: Final = 100  # places told of one message; a topic may copy it to more subscriptions
+MAX_LOCATIONS: Final = 100  # locations told of one message; a topic may copy it to more subscriptions
 MAX_READ: Final = 200_000  # messages read from the store for one question: about ten seconds
 READ_MESSAGES: Final = 100  # messages of one read
 READ_BYTES: Final = 4 * 1024 * 1024  # bytes of one read, unless one message is larger
@@ -81,13 +81,19 @@ class Read:
 
 
 class MessageSearch:
-    """The search for one message. ``queue`` limits the reads from the store to one queue."""
+    """The search for one message.
 
-    def __init__(self, parts: BrokerAssembly, wanted: WantedId, queue: Destination | None = None) -> None:
+    ``queue`` limits the reads from the store to one queue, ``most_read`` to so many messages.
+    """
+
+    def __init__(
+        self, parts: BrokerAssembly, wanted: WantedId, queue: Destination | None = None, most_read: int = MAX_READ
+    ) -> None:
+        self._most_read: Final[int] = most_read
         self._parts: Final[BrokerAssembly] = parts
         self._wanted: Final[WantedId] = wanted
         self._only: Final[Destination | None] = queue
-        self.places: Final[list[Place]] = []
+        self.locations: Final[list[Location]] = []
         self.left_unread = 0  # messages in the store beyond `MAX_READ`
         self._read_count = 0
         self._unread: Final[list[Unread]] = []
@@ -116,11 +122,11 @@ class MessageSearch:
             self._look_at_ring()
         else:
             return False
-        return len(self.places) < MAX_PLACES
+        return len(self.locations) < MAX_LOCATIONS
 
     def next_read(self) -> Read | None:
         """Return the next read, None if none is needed. What memory has answers the question alone."""
-        if any(not isinstance(place, Gone) for place in self.places):
+        if any(not isinstance(location, Gone) for location in self.locations):
             return None
         while self._unread:
             unread = self._unread[-1]
@@ -128,7 +134,7 @@ class MessageSearch:
             rest = len(unread.sequences) - start
             if rest <= 0:
                 self._unread.pop()
-            elif self._read_count >= MAX_READ:
+            elif self._read_count >= self._most_read:
                 self.left_unread += rest
                 self._unread.pop()
             else:
@@ -167,9 +173,9 @@ class MessageSearch:
             reference = unread.queue.from_disk(message, unread.sequences[index])
             self._add(Pending(unread.queue, reference, unread.ahead + index, True))
 
-    def _add(self, place: Place) -> None:
-        if len(self.places) < MAX_PLACES:
-            self.places.append(place)
+    def _add(self, location: Location) -> None:
+        if len(self.locations) < MAX_LOCATIONS:
+            self.locations.append(location)
 
     def _look_at_others(self) -> None:
         """Look at what waits for the disk, and note what only the store has: jobs, cursors, prepared branches."""

@@ -1,4 +1,4 @@
-"""How near a message comes to a selector: the terms that hold, and those that do not with the values of the message."""
+"""Nearness of a message to a selector: terms that hold, and those that do not with the values of the message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a queue, a topic, a durable subscription, a connection or a link does not bring messages on."""
+"""Reasons of queues, topics, durable subscriptions, connections and links that bring no messages on."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from spanwire.broker.explanation.explanation import (
     since_text,
     wall_of,
 )
-from spanwire.broker.explanation.links import RUNNING, LinkFacts, add_links
+from spanwire.broker.explanation.links import RUNNING, LinkDescription, add_links
 from spanwire.broker.explanation.queue_reasons import QueueReasons
 from spanwire.broker.explanation.verdicts import consumer_text, window_text
 from spanwire.broker.queue.queue import Queue
@@ -48,10 +48,10 @@ class ObjectReasons:
     """Explains the objects of one broker at one time."""
 
     def __init__(
-        self, parts: BrokerAssembly, values: MessageEvaluationContext, links: list[LinkFacts], now: Time
+        self, parts: BrokerAssembly, values: MessageEvaluationContext, links: list[LinkDescription], now: Time
     ) -> None:
         self._parts: Final[BrokerAssembly] = parts
-        self._links: Final[list[LinkFacts]] = links
+        self._links: Final[list[LinkDescription]] = links
         self._now: Final[Time] = now
         self._queues: Final[QueueReasons] = QueueReasons(parts, values, links, now)
 
@@ -206,7 +206,7 @@ class ObjectReasons:
             explanation.advise(f"if it hangs, close it: spanwire disconnect {state.connection_id}")
         return explanation
 
-    def link(self, link: LinkFacts, subject: str) -> Explanation:
+    def link(self, link: LinkDescription, subject: str) -> Explanation:
         """Return why messages do not cross a link."""
         now, title = self._now, link.title
         age = age_text(link.since_s)

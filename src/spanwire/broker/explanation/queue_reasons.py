@@ -1,4 +1,4 @@
-"""Why a message pending in a queue, or in the queue of a durable subscription, is not dispatched."""
+"""Reasons of pending messages, of queues and durable subscriptions, that are not dispatched."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from spanwire.broker.explanation.explanation import (
     quoted,
     since_text,
 )
-from spanwire.broker.explanation.links import LinkFacts, add_conduit, add_links, advise_link
+from spanwire.broker.explanation.links import LinkDescription, add_conduit, add_links, advise_link
 from spanwire.broker.explanation.verdicts import Verdict, Verdicts, consumer_text, window_text
 from spanwire.broker.queue import inspection as inspected
 from spanwire.broker.queue.inspection import QueueInspection
@@ -51,11 +51,11 @@ class QueueReasons:
     """Explains pending messages of the queues of one broker at one time."""
 
     def __init__(
-        self, parts: BrokerAssembly, values: MessageEvaluationContext, links: list[LinkFacts], now: Time
+        self, parts: BrokerAssembly, values: MessageEvaluationContext, links: list[LinkDescription], now: Time
     ) -> None:
         self._parts: Final[BrokerAssembly] = parts
         self._values: Final[MessageEvaluationContext] = values
-        self._links: Final[list[LinkFacts]] = links
+        self._links: Final[list[LinkDescription]] = links
         self._now: Final[Time] = now
 
     def explain(self, queue: Queue, reference: MessageReference | None, subject: str, ahead: int) -> Explanation:
@@ -172,8 +172,8 @@ class QueueReasons:
     def _of_windows(self, queue: Queue, subject: str, where: str) -> Explanation:
         """Explain a queue without looking at one message: by the room of its consumers."""
         verdicts = Verdicts(queue, self._values, self._now)
-        rooms = [verdicts.room(one) for one in queue.attached()[:MAX_JUDGED]]
-        return self._judged(queue, rooms, subject, where)
+        judged = [verdicts.room(one) for one in queue.attached()[:MAX_JUDGED]]
+        return self._judged(queue, judged, subject, where)
 
     def _of_consumers(self, queue: Queue, reference: MessageReference, subject: str, where: str) -> Explanation:
         verdicts = Verdicts(queue, self._values, self._now)

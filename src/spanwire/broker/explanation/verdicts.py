@@ -1,4 +1,4 @@
-"""Why one consumer of a queue does not get one message. Asks nothing that counts, wakes or dispatches."""
+"""Verdicts on the consumers of a queue for one message. Nothing here counts, wakes or dispatches."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ NEAREST_FIRST: Final = (
 
 @dataclass(frozen=True)
 class Verdict:
-    """Why ``subscription`` does not get a message: a cause of `spanwire.broker.explanation.explanation`, in words."""
+    """The cause, and its words, for which ``subscription`` does not get a message."""
 
     subscription: Subscription
     cause: str
@@ -49,7 +49,7 @@ class Verdict:
 
     @property
     def rank(self) -> int:
-        """The place of the cause in `NEAREST_FIRST`."""
+        """The location of the cause in `NEAREST_FIRST`."""
         return NEAREST_FIRST.index(self.cause)
 
 

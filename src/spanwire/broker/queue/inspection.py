@@ -1,4 +1,4 @@
-"""What stands between the messages of a queue and its consumers, for an operator."""
+"""Inspection of a queue: all that stands between its messages and consumers, for an operator."""
 
 from __future__ import annotations
 

@@ -104,8 +104,7 @@ class Acknowledgements:
 
     def _acknowledge_later(self, transaction: Transaction, subscription: Subscription, ack: MessageAck) -> None:
         transaction.check_full()
-        if transaction.began_at == 0.0:
-            transaction.began_at = self._context.monotonic
+        transaction.note_begin(self._context.monotonic)
         references = self._take(subscription, ack.ack_type, ack.first, ack.last, ack.count)
         in_flight = subscription.in_flight
         transacted = TransactedAck(

@@ -13,8 +13,7 @@ from spanwire.broker.destinations.destination_map import DestinationMap
 from spanwire.broker.destinations.destinations import Destinations
 from spanwire.broker.destinations.pattern_index import check_compared
 from spanwire.broker.dispatch.broker_context import BrokerContext
-from spanwire.broker.dispatch.departures import COPY as SECOND_COPY
-from spanwire.broker.dispatch.departures import DUPLICATE
+from spanwire.broker.dispatch.departures import DUPLICATE, SECOND_COPY
 from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.message_reference import MessageReference
@@ -236,8 +235,7 @@ class MessageRouter(ParkedSender, Dispatcher):
 
     def _gather(self, transaction: Transaction, destination: BrokerDestination, message: Message) -> None:
         """Keep ``message`` for the commit."""
-        if transaction.began_at == 0.0:
-            transaction.began_at = self._context.monotonic
+        transaction.note_begin(self._context.monotonic)
         self._flow.check_transacted(destination, message)
         transaction.add_send(
             TransactedSend(destination, message, self._flow.usage_in_transaction(destination, message))
@@ -313,10 +311,7 @@ class MessageRouter(ParkedSender, Dispatcher):
             self._stored(state, entry.destination, entry.message, sequence, NO_TOKEN)
 
     def answer_when_stored(self, state: ConnectionState, token: int) -> bool:
-        """Return True if all earlier writes to the store are safe.
-
-        Otherwise the answer to ``token`` waits for the store.
-        """
+        """Return True if all earlier writes are safe; otherwise the answer to ``token`` waits for the store."""
         store = self._context.store
         if token == NO_TOKEN or store is None:
             return True

@@ -94,17 +94,7 @@ MESSAGE: Final = (
     Argument("group", TEXT, "message group"),
     Argument("reply_to", TEXT, "queue or topic for answers"),
 )
-WHY: Final = Operation(
-    "/why", "why", Role.VIEW, "explain why a message, queue, topic, subscription, connection or link does not move",
-    (Argument("name", TEXT, "message id, or name of the object", required=True),
-     Argument("kind", TEXT, "what the name is of; else the first object with the name",
-              choices=("message", "queue", "topic", "subscription", "connection", "link")),
-     Argument("client_id", TEXT, "client id of a durable subscription"),
-     Argument("queue", TEXT, "the only queue whose stored messages are compared with the id"),
-     ),
-)  # fmt: skip
 OPERATIONS: Final = (
-    WHY,
     Operation("/queues/{name}/browse", "browse", Role.OPERATE, "show pending messages and leave them in the queue",
               (SELECTOR, Argument("limit", INTEGER, "most messages, 400 at most", least=1),
                Argument("skip", INTEGER, "messages at the front that are left out", least=0, most=100_000)), QUEUE),
@@ -218,8 +208,18 @@ OPERATIONS: Final = (
     Operation("/bridges/restart", "bridge-restart", Role.OPERATE, "start bridges anew, also failed and paused ones",
               BRIDGES),
 )  # fmt: skip
+# A question changes nothing: it is no operation, and viewers may ask.
+WHY: Final = Operation(
+    "/why", "why", Role.VIEW, "explain why a message, queue, topic, subscription, connection or link does not move",
+    (Argument("name", TEXT, "message id, or name of the object", required=True),
+     Argument("kind", TEXT, "what the name is of; else the first object with the name",
+              choices=("message", "queue", "topic", "subscription", "connection", "link")),
+     Argument("client_id", TEXT, "client id of a durable subscription"),
+     Argument("queue", TEXT, "the only queue whose stored messages are compared with the id"),
+     ),
+)  # fmt: skip
 READING: Final = (
-    "status", "summary", "destination", "changes", "ages", "network", "pipelines", "headers",
+    "status", "summary", "destination", "changes", "ages", "network", "pipelines", "headers", WHY.command,
     *(view.command for view in VIEWS),
 )  # fmt: skip
 # Commands of the control socket for the holder of a handle. A command that is not listed is refused.

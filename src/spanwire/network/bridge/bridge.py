@@ -111,8 +111,7 @@ TRANSITIONS: Final[dict[tuple[State, Event], State]] = {
 class NetworkBridge(ClientConnection, ProtocolConnection):
     """One link to one broker, from the first byte to the break.
 
-    The connector connects and reconnects, `RemoteBroker` encodes, `Forwarder` forwards messages, and `InboundBridge`
-    serves the other direction of a duplex link.
+    The connector connects, `RemoteBroker` encodes, `Forwarder` forwards, `InboundBridge` serves the other direction.
     """
 
     def __init__(

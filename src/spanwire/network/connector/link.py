@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from spanwire import registry
 from spanwire.broker.broker import Broker
-from spanwire.broker.explanation.links import LinkFacts
+from spanwire.broker.explanation.links import LinkDescription
 from spanwire.discovery.addresses.reconnect import Reconnect, ReconnectSettings
 from spanwire.discovery.groups.agent_settings import AgentSettings
 from spanwire.model.environment import Time
@@ -24,7 +24,7 @@ from spanwire.model.errors import ConfigurationError, JmsError
 from spanwire.network.bridge.bridge import NetworkBridge, State
 from spanwire.network.bridge.bridge_statistics import BridgeStatistics, LinkCounts, LinkFailures
 from spanwire.network.bridge.duplex_bridge import AcceptedLink
-from spanwire.network.bridge.link_facts import link_facts
+from spanwire.network.bridge.link_description import link_description
 from spanwire.network.connector.failure_log import FailureLog
 from spanwire.network.connector.socket_options import SocketOptions
 from spanwire.network.demand.bridge_settings import BridgeSettings
@@ -145,12 +145,12 @@ class LinkView:
     local_failures: int = 0
 
 
-def accepted_facts(link: AcceptedLink, now: float) -> LinkFacts:
-    """Return `Link.facts` of a link opened by the remote broker; ``now`` in monotonic seconds."""
+def accepted_description(link: AcceptedLink, now: float) -> LinkDescription:
+    """Return `Link.description` of a link opened by the remote broker; ``now`` in monotonic seconds."""
     view = accepted_view(link, now)
     settings = BridgeSettings(name=link.name) if link.bridge is None else link.bridge.settings
     forwarder = None if link.bridge is None else link.bridge.forwarder
-    return link_facts(settings, forwarder, view.remote, view.uri, view.state, view.reason, view.since_s)
+    return link_description(settings, forwarder, view.remote, view.uri, view.state, view.reason, view.since_s)
 
 
 def accepted_view(link: AcceptedLink, now: float) -> LinkView:
@@ -312,12 +312,12 @@ class Link:
         self.failures.reset()
         self.counts.reset(self._turn.clock.now().monotonic)
 
-    def facts(self) -> LinkFacts:
+    def description(self) -> LinkDescription:
         """Return what explains why a message does or does not cross the link."""
         view, bridge = self.view(), self._bridge
         forwarder = None if bridge is None else bridge.forwarder
         settings = self._settings.bridge
-        return link_facts(settings, forwarder, view.remote, view.uri, view.state, view.reason, view.since_s)
+        return link_description(settings, forwarder, view.remote, view.uri, view.state, view.reason, view.since_s)
 
     def peer(self) -> Peer | None:
         """Return the remote broker with the login of the link; None while the link does not run."""

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from spanwire.broker.broker import Broker
-from spanwire.broker.explanation.links import LinkFacts
+from spanwire.broker.explanation.links import LinkDescription
 from spanwire.discovery.agents.agent_factory import DiscoveryAgent, make_agent
 from spanwire.network.bridge.bridge_statistics import LinkCounts, LinkFailures
 from spanwire.network.connector.discovered_links import DiscoveredLinks
@@ -112,11 +112,11 @@ class NetworkConnector:
         discovered = [] if self._discovered is None else self._discovered.peers()
         return [peer for link in self._links if (peer := link.peer()) is not None] + discovered
 
-    def facts(self) -> list[LinkFacts]:
+    def descriptions(self) -> list[LinkDescription]:
         """Return what explains why messages do or do not cross each link."""
         discovered = [] if self._discovered is None else list(self._discovered.links.values())
-        facts = [link.facts() for link in [*self._links, *discovered]]
-        return facts if self.is_started else [replace(one, state=STOPPED, reason="") for one in facts]
+        descriptions = [link.description() for link in [*self._links, *discovered]]
+        return descriptions if self.is_started else [replace(one, state=STOPPED, reason="") for one in descriptions]
 
     def views(self) -> list[LinkView]:
         """Return a view per link."""

@@ -1,4 +1,4 @@
-"""The places where a broker may have a message, and the id by which a message is found."""
+"""The locations where a broker may have a message, and the id by which a message is found."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ def _is_number(text: str) -> bool:
     return 0 < len(text) <= 19 and text.isascii() and text.removeprefix("-").isdigit()
 
 
-class Place:
-    """A place of one message. ``message`` is None if it is known by its departure alone."""
+class Location:
+    """A location of one message. ``message`` is None if it is known by its departure alone."""
 
     def __init__(self, message: Message | None) -> None:
         self.message: Final[Message | None] = message
 
 
-class Pending(Place):
+class Pending(Location):
     """A message pending in a queue behind ``ahead`` others; ``paged_out`` if its body is in the store alone."""
 
     def __init__(self, queue: Queue, reference: MessageReference, ahead: int, paged_out: bool) -> None:
@@ -79,7 +79,7 @@ class Pending(Place):
         self.paged_out: Final[bool] = paged_out
 
 
-class Out(Place):
+class Out(Location):
     """A message that a consumer has and has not acknowledged."""
 
     def __init__(self, state: ConnectionState, subscription: Subscription, reference: MessageReference) -> None:
@@ -89,7 +89,7 @@ class Out(Place):
         self.reference: Final[MessageReference] = reference
 
 
-class ForSubscriber(Place):
+class ForSubscriber(Location):
     """A message of a topic that waits for the window of one subscriber, behind ``ahead`` others."""
 
     def __init__(
@@ -102,7 +102,7 @@ class ForSubscriber(Place):
         self.ahead: Final[int] = ahead
 
 
-class Parked(Place):
+class Parked(Location):
     """A send that waits for room, behind ``ahead`` others of its connection."""
 
     def __init__(self, state: ConnectionState, parked: ParkedSend, ahead: int) -> None:
@@ -112,7 +112,7 @@ class Parked(Place):
         self.ahead: Final[int] = ahead
 
 
-class Transacted(Place):
+class Transacted(Location):
     """A message sent or acknowledged in a transaction that has not ended.
 
     ``state`` is the connection, None for a prepared branch. ``is_send`` tells a send from an acknowledgement.
@@ -133,7 +133,7 @@ class Transacted(Place):
         self.is_send: Final[bool] = is_send
 
 
-class Scheduled(Place):
+class Scheduled(Location):
     """A message that a scheduled job delivers later."""
 
     def __init__(self, message: Message, job: Job) -> None:
@@ -141,7 +141,7 @@ class Scheduled(Place):
         self.job: Final[Job] = job
 
 
-class Reserved(Place):
+class Reserved(Location):
     """A message that a cursor holds under ``number``."""
 
     def __init__(self, message: Message, cursor: Cursor, number: int) -> None:
@@ -150,7 +150,7 @@ class Reserved(Place):
         self.number: Final[int] = number
 
 
-class Withheld(Place):
+class Withheld(Location):
     """A message whose sync to the disk is not over."""
 
     def __init__(self, message: Message, destination: BrokerDestination) -> None:
@@ -158,7 +158,7 @@ class Withheld(Place):
         self.destination: Final[BrokerDestination] = destination
 
 
-class Gone(Place):
+class Gone(Location):
     """A message that left (`spanwire.broker.dispatch.departures`)."""
 
     def __init__(self, departure: Departure) -> None:

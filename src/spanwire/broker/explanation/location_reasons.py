@@ -1,4 +1,4 @@
-"""Why a message does not move from the place where it was found."""
+"""Reasons of a message that stays in the location where it was found."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ from spanwire.broker.explanation.explanation import (
     since_text,
     wall_of,
 )
-from spanwire.broker.explanation.links import LinkFacts
-from spanwire.broker.explanation.places import (
+from spanwire.broker.explanation.links import LinkDescription
+from spanwire.broker.explanation.locations import (
     ForSubscriber,
     Gone,
+    Location,
     Out,
     Parked,
     Pending,
-    Place,
     Reserved,
     Scheduled,
     Transacted,
@@ -71,51 +71,51 @@ ROOM_ADVICE: Final = {
 MAX_CAUSE: Final = 300  # characters of a cause in a dead letter that are shown
 
 
-class PlaceReasons:
-    """Explains the places of one message at one broker and time."""
+class LocationReasons:
+    """Explains the locations of one message at one broker and time."""
 
     def __init__(
         self,
         parts: BrokerAssembly,
         formats: MessageFormats,
         values: MessageEvaluationContext,
-        links: list[LinkFacts],
+        links: list[LinkDescription],
         now: Time,
     ) -> None:
         self._parts: Final[BrokerAssembly] = parts
         self._formats: Final[MessageFormats] = formats
-        self._links: Final[list[LinkFacts]] = links
+        self._links: Final[list[LinkDescription]] = links
         self._now: Final[Time] = now
         self._queues: Final[QueueReasons] = QueueReasons(parts, values, links, now)
 
-    def explain(self, place: Place, subject: str) -> Explanation:
-        """Return why the message does not move from ``place``."""
-        if isinstance(place, Pending):
-            return self._pending(place, subject)
-        if isinstance(place, Out):
-            return self._out(place, subject)
-        if isinstance(place, ForSubscriber):
-            return self._for_subscriber(place, subject)
-        if isinstance(place, Parked):
-            return self._parked(place, subject)
-        if isinstance(place, Transacted):
-            return self._transacted(place, subject)
-        if isinstance(place, Scheduled):
-            return self._scheduled(place, subject)
-        if isinstance(place, Reserved):
-            return self._reserved(place, subject)
-        if isinstance(place, Withheld):
-            return self._withheld(place, subject)
-        assert isinstance(place, Gone)
-        return explain_departure(place.departure, subject)
+    def explain(self, location: Location, subject: str) -> Explanation:
+        """Return why the message does not move from ``location``."""
+        if isinstance(location, Pending):
+            return self._pending(location, subject)
+        if isinstance(location, Out):
+            return self._out(location, subject)
+        if isinstance(location, ForSubscriber):
+            return self._for_subscriber(location, subject)
+        if isinstance(location, Parked):
+            return self._parked(location, subject)
+        if isinstance(location, Transacted):
+            return self._transacted(location, subject)
+        if isinstance(location, Scheduled):
+            return self._scheduled(location, subject)
+        if isinstance(location, Reserved):
+            return self._reserved(location, subject)
+        if isinstance(location, Withheld):
+            return self._withheld(location, subject)
+        assert isinstance(location, Gone)
+        return explain_departure(location.departure, subject)
 
-    def _pending(self, place: Pending, subject: str) -> Explanation:
-        queue, where = place.queue, self._queues.title(place.queue)
-        letter = self._dead_letter(place.reference.message, queue.name.name, subject, where)
+    def _pending(self, location: Pending, subject: str) -> Explanation:
+        queue, where = location.queue, self._queues.title(location.queue)
+        letter = self._dead_letter(location.reference.message, queue.name.name, subject, where)
         if letter is not None:
             return letter
-        explanation = self._queues.explain(queue, place.reference, subject, place.ahead)
-        if place.paged_out:
+        explanation = self._queues.explain(queue, location.reference, subject, location.ahead)
+        if location.paged_out:
             explanation.saw("its body is in the store alone; it is read when its turn comes", where, self._now.wall_ms)
         return explanation
 
@@ -130,8 +130,8 @@ class PlaceReasons:
             return None
         cause = str(properties[CAUSE][1])[:MAX_CAUSE]
         origin = view.original_destination
-        home = "" if origin is None else f" of {origin.qualified_name}"
-        explanation = Explanation(subject, DEAD_LETTERED, f"it is a dead letter{home} in {where}: {cause}")
+        of_origin = "" if origin is None else f" of {origin.qualified_name}"
+        explanation = Explanation(subject, DEAD_LETTERED, f"it is a dead letter{of_origin} in {where}: {cause}")
         explanation.saw(f"dead letter, cause: {cause}", where, self._now.wall_ms)
         count = properties.get(ORIGINAL_REDELIVERY_COUNT)
         if count is not None:
@@ -142,14 +142,14 @@ class PlaceReasons:
         )
         return explanation
 
-    def _out(self, place: Out, subject: str) -> Explanation:
-        now, subscription = self._now, place.subscription
-        reference = place.reference
+    def _out(self, location: Out, subject: str) -> Explanation:
+        now, subscription = self._now, location.subscription
+        reference = location.reference
         since = since_text(reference.dispatched_at, now)
         where = consumer_text(subscription)
-        link = self._link_of(place.state)
+        link = self._link_of(location.state)
         if link is not None:
-            return self._on_a_link(place, link, subject, since)
+            return self._on_a_link(location, link, subject, since)
         explanation = Explanation(
             subject, UNACKNOWLEDGED, f"{where} has it{since} and does not acknowledge it"
         )  # fmt: skip
@@ -160,9 +160,9 @@ class PlaceReasons:
             where,
             now.wall_ms if not reference.dispatched_at else wall_of(reference.dispatched_at, now),
         )
-        self._saw_connection(explanation, place.state)
+        self._saw_connection(explanation, location.state)
         explanation.advise(
-            f"let the client acknowledge or commit; look at it: spanwire why connection {place.state.connection_id}"
+            f"let the client acknowledge or commit; look at it: spanwire why connection {location.state.connection_id}"
         )
         explanation.advise(
             f"if it hangs, end it, and the message returns to its queue: spanwire consumer end "
@@ -170,9 +170,9 @@ class PlaceReasons:
         )
         return explanation
 
-    def _on_a_link(self, place: Out, link: LinkFacts, subject: str, since: str) -> Explanation:
+    def _on_a_link(self, location: Out, link: LinkDescription, subject: str, since: str) -> Explanation:
         now = self._now
-        message_id = str(place.reference.message.message_id)
+        message_id = str(location.reference.message.message_id)
         refusal = next((words for refused, words in link.refusals if refused == message_id), "")
         if refusal:
             explanation = Explanation(
@@ -187,7 +187,7 @@ class PlaceReasons:
             subject, FORWARDING, f"{link.title} has forwarded it{since} and waits for the answer of {link.remote}"
         )
         explanation.saw(
-            f"{counted(place.subscription.in_flight.count, 'message')} forwarded and unanswered",
+            f"{counted(location.subscription.in_flight.count, 'message')} forwarded and unanswered",
             link.title,
             now.wall_ms,
         )
@@ -195,7 +195,7 @@ class PlaceReasons:
         explanation.advise(f"if the link hangs, stop and start it: spanwire link stop {quoted(link.name)}")
         return explanation
 
-    def _link_of(self, state: ConnectionState) -> LinkFacts | None:
+    def _link_of(self, state: ConnectionState) -> LinkDescription | None:
         return next((link for link in self._links if link.connection_id == state.connection_id), None)
 
     def _saw_connection(self, explanation: Explanation, state: ConnectionState) -> None:
@@ -207,29 +207,29 @@ class PlaceReasons:
             state.connected_ms,
         )
 
-    def _for_subscriber(self, place: ForSubscriber, subject: str) -> Explanation:
-        now, subscription = self._now, place.subscription
+    def _for_subscriber(self, location: ForSubscriber, subject: str) -> Explanation:
+        now, subscription = self._now, location.subscription
         where = consumer_text(subscription)
-        topic = place.reference.destination.name.qualified_name
+        topic = location.reference.destination.name.qualified_name
         text = window_text(subscription, now)
         explanation = Explanation(
-            subject, WINDOW_FULL, f"it waits for {where} of {topic} behind {counted(place.ahead, 'message')}: {text}"
+            subject, WINDOW_FULL, f"it waits for {where} of {topic} behind {counted(location.ahead, 'message')}: {text}"
         )
         explanation.saw(text, where, now.wall_ms)
-        self._saw_connection(explanation, place.state)
+        self._saw_connection(explanation, location.state)
         explanation.advise("the subscriber must acknowledge faster, or take a larger prefetch")
         explanation.advise(f"if it hangs, end it: spanwire consumer end {subscription.info.consumer_id}")
         return explanation
 
-    def _parked(self, place: Parked, subject: str) -> Explanation:
-        now, parked = self._now, place.parked
+    def _parked(self, location: Parked, subject: str) -> Explanation:
+        now, parked = self._now, location.parked
         name = parked.destination.name.qualified_name
         since = since_text(parked.since, now)
-        cause, why = self._obstacle(place)
+        cause, why = self._obstacle(location)
         explanation = Explanation(subject, cause, f"its send to {name} waits for room{since}: {why}")
         explanation.saw(why, name, now.wall_ms)
-        connection = f"connection {place.state.connection_id}"
-        text = f"the send waits{since}, behind {counted(place.ahead, 'other')}"
+        connection = f"connection {location.state.connection_id}"
+        text = f"the send waits{since}, behind {counted(location.ahead, 'other')}"
         explanation.saw(text, connection, wall_of(parked.since, now))
         if parked.deadline < flow_control.NEVER:
             deadline = clock_text(wall_of(parked.deadline, now))
@@ -237,9 +237,9 @@ class PlaceReasons:
         explanation.advise(ROOM_ADVICE[cause].format(name=name))
         return explanation
 
-    def _obstacle(self, place: Parked) -> tuple[str, str]:
+    def _obstacle(self, location: Parked) -> tuple[str, str]:
         """Return why a send has no room: cause and words."""
-        parked, flow = place.parked, self._parts.flow
+        parked, flow = location.parked, self._parts.flow
         obstacle = flow.obstacle(parked.destination, parked.message)
         if obstacle == flow_control.ROOM and parked.destination.usage.is_above(RESUME_SHARE):
             obstacle = flow_control.MEMORY
@@ -247,12 +247,12 @@ class PlaceReasons:
             return DISK_BEHIND, "the disk is behind with earlier messages"
         if obstacle in OBSTACLES:
             return OBSTACLES[obstacle], flow.limit_text(parked.destination, parked.message, obstacle)
-        return TURN, f"{counted(place.ahead, 'send')} of its connection are before it"
+        return TURN, f"{counted(location.ahead, 'send')} of its connection are before it"
 
-    def _transacted(self, place: Transacted, subject: str) -> Explanation:
-        now, transaction = self._now, place.transaction
-        name = place.destination.qualified_name
-        did = f"sent to {name}" if place.is_send else f"acknowledged from {name}"
+    def _transacted(self, location: Transacted, subject: str) -> Explanation:
+        now, transaction = self._now, location.transaction
+        name = location.destination.qualified_name
+        did = f"sent to {name}" if location.is_send else f"acknowledged from {name}"
         since = since_text(transaction.began_at, now) or " from before the start of the broker"
         if isinstance(transaction, Branch) and transaction.prepared:
             explanation = Explanation(
@@ -271,16 +271,15 @@ class PlaceReasons:
             f"transaction {transaction.name}",
             wall_of(transaction.began_at, now) if transaction.began_at else now.wall_ms,
         )
-        if place.state is not None:
-            self._saw_connection(explanation, place.state)
+        if location.state is not None:
+            self._saw_connection(explanation, location.state)
             explanation.advise("let the client commit or roll back")
-            explanation.advise(
-                f"if it hangs, close its connection, which rolls back: spanwire disconnect {place.state.connection_id}"
-            )
+            connection = location.state.connection_id
+            explanation.advise(f"if it hangs, close its connection, which rolls back: spanwire disconnect {connection}")
         return explanation
 
-    def _scheduled(self, place: Scheduled, subject: str) -> Explanation:
-        job, message = place.job, place.message
+    def _scheduled(self, location: Scheduled, subject: str) -> Explanation:
+        job, message = location.job, location.message
         assert message is not None
         when = clock_text(job.due_ms)
         target = message.destination if job.redelivery is None else job.redelivery.destination
@@ -299,13 +298,11 @@ class PlaceReasons:
         explanation.advise(f"wait, or remove it: spanwire job remove {quoted(job.job_id)}")
         return explanation
 
-    def _reserved(self, place: Reserved, subject: str) -> Explanation:
-        cursor, now = place.cursor, self._now
+    def _reserved(self, location: Reserved, subject: str) -> Explanation:
+        cursor, now = location.cursor, self._now
         who = cursor.user or "anonymous"
-        explanation = Explanation(
-            subject, CURSOR,
-            f"cursor {cursor.name} of user {who} holds it as number {place.number} of {cursor.shown}, run {cursor.run}",
-        )  # fmt: skip
+        where = f"number {location.number} of {cursor.shown}, run {cursor.run}"
+        explanation = Explanation(subject, CURSOR, f"cursor {cursor.name} of user {who} holds it as {where}")
         held = counted(len(cursor.reserved), "message")
         explanation.saw(
             f"{held} reserved, from number {cursor.reserved.first} on", f"cursor {cursor.name}", now.wall_ms
@@ -313,8 +310,8 @@ class PlaceReasons:
         explanation.advise(release_advice(cursor.name))
         return explanation
 
-    def _withheld(self, place: Withheld, subject: str) -> Explanation:
-        name = place.destination.name.qualified_name
+    def _withheld(self, location: Withheld, subject: str) -> Explanation:
+        name = location.destination.name.qualified_name
         explanation = Explanation(subject, SYNC, f"it is being written to the disk, before {name} gets it")
         explanation.saw("handed to the store, not synced yet", name, self._now.wall_ms)
         explanation.advise("ask again; a disk that takes seconds for a sync is ill")

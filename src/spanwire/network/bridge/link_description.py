@@ -1,17 +1,17 @@
-"""What a bridge knows of its link, for the explanation of messages (`spanwire.broker.explanation.links`)."""
+"""Descriptions of links by their bridges, for `spanwire.broker.explanation.links`."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from spanwire.broker.explanation.links import LinkFacts
+from spanwire.broker.explanation.links import LinkDescription
 from spanwire.network.bridge.forwarder import Forwarder
 from spanwire.network.demand.bridge_settings import BridgeSettings
 
 MAX_REFUSALS: Final = 1_000  # refused messages told of one link; as many as its window has by default
 
 
-def link_facts(
+def link_description(
     settings: BridgeSettings,
     forwarder: Forwarder | None,
     remote: str,
@@ -19,9 +19,9 @@ def link_facts(
     state: str,
     reason: str,
     since_s: float,
-) -> LinkFacts:
-    """Return the facts of a link; ``forwarder`` is None while the link is down. ``since_s`` is the age of the state."""
-    return LinkFacts(
+) -> LinkDescription:
+    """Return the description of a link whose state is ``since_s`` seconds old; no ``forwarder`` while it is down."""
+    return LinkDescription(
         name=settings.name,
         remote=remote,
         remote_id="" if forwarder is None else forwarder.remote_id,
