@@ -51,8 +51,8 @@ class Names:
         self._labels: list[tuple[str, str]] = []
         for place, link in enumerate(world.links):
             bridge = link.bridge
-            if bridge is not None and bridge._forwarder is not None:
-                self._labels.append((bridge._forwarder.local.client.connection_id, f"near{place}"))
+            if bridge is not None and bridge.forwarder is not None:
+                self._labels.append((bridge.forwarder.local.client.connection_id, f"near{place}"))
                 self._labels.append((bridge.remote._connection_id, f"far{place}"))
 
     def site(self, site: Site, is_quiet: bool) -> tuple[object, ...]:
@@ -79,9 +79,9 @@ class Names:
 
     def _link(self, link: MeshLink, site: Site, is_quiet: bool) -> object:
         bridge = link.bridge
-        if bridge is None or bridge._forwarder is None or site is not link.near:
+        if bridge is None or bridge.forwarder is None or site is not link.near:
             return bridge is not None
-        forwarder = bridge._forwarder
+        forwarder = bridge.forwarder
         demands = []
         for demand in forwarder.local.demand.subscriptions:
             info = demand.info
@@ -109,9 +109,9 @@ class Names:
             path = tuple(one.value for one in command.broker_path or [])
             return ("message", command.message_id.producer_sequence_id, command.redelivery_counter, path)
         bridge = self._world.links[place].bridge
-        assert bridge is not None and bridge._forwarder is not None
+        assert bridge is not None and bridge.forwarder is not None
         if isinstance(command, wire.Response):
-            return ("answer", answered(bridge._forwarder, command))
+            return ("answer", answered(bridge.forwarder, command))
         if kind == BACK and isinstance(command, wire.MessageDispatch) and command.message is not None:
             return self._advisory(command.message)
         return (type(command).__name__,)

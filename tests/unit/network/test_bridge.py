@@ -843,8 +843,8 @@ def test_a_nearer_consumer_takes_the_place_of_a_farther_one_only_where_one_subsc
     far = c.client().consumes("topic://T")
     network.settles()
     link = network.links[0]
-    assert link.bridge is not None and link.bridge._forwarder is not None
-    demand = link.bridge._forwarder.local.demand
+    assert link.bridge is not None and link.bridge.forwarder is not None
+    demand = link.bridge.forwarder.local.demand
     (first,) = demand.subscriptions
     near = b.client().consumes("topic://T")
     network.settles()

@@ -177,7 +177,7 @@ def test_what_was_refused_is_forgotten_with_its_link() -> None:
     remote = Refusing()
     (first,) = remote.sends("one")
     remote.refuses(first)
-    refused = remote.bridge._forwarder
+    refused = remote.bridge.forwarder
     assert refused is not None
     messages = refused._retries
     assert len(messages.messages) == 1 and messages.next_timeout() is not None

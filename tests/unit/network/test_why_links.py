@@ -23,7 +23,7 @@ Q: Final = "queue://Q"
 def facts(link: Link) -> LinkDescription:
     """What the connector of a link knows of it."""
     bridge = link.bridge
-    forwarder = None if bridge is None else bridge.forwarder
+    forwarder = None if bridge is None or bridge.closed else bridge.forwarder
     state = "running" if link.running else "waiting"
     reason = link.reasons[-1] if link.reasons and not link.running else ""
     return link_description(link.settings, forwarder, link.far.name, link.broker_url, state, reason, 5.0)

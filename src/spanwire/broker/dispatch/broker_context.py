@@ -119,6 +119,10 @@ class BrokerContext:
         """Count a message that the broker makes because of others."""
         self.made += 1 + message.size // BYTES_OF_MADE
 
+    def note_duplicate(self, kind: int, message: Message, sender: str) -> None:
+        """Remember a message that is dropped because the broker has it already, and the connection that sent it."""
+        self.departures.note(message, kind, message.destination, self.wall_ms, None, 0, sender)
+
     def next_order(self) -> int:
         """Return the next number in the broker's dispatch order."""
         self.order += 1

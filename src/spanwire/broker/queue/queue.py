@@ -389,11 +389,7 @@ class Queue(QueueBase):
         self.fill()
 
     def purge(self) -> int:
-        """Remove all pending messages, a slice at a time, the first now; no message is dispatched meanwhile.
-
-        Returns:
-            The number of messages to be removed.
-        """
+        """Remove all pending messages in slices, the first now; dispatch none meanwhile. Return their number."""
         count = self.pending.waiting()
         self.purges += 1
         self._expiry.stop()

@@ -41,10 +41,7 @@ MAX_WILDCARD_TARGETS: Final = 5_000  # destinations of one message to wildcards,
 
 
 class MessageRouter(ParkedSender, Dispatcher):
-    """Takes messages from connections.
-
-    A transaction keeps its messages until `LocalTransactions` hands them over.
-    """
+    """Takes messages from connections. A transaction keeps its messages until `LocalTransactions` hands them over."""
 
     def __init__(
         self,
@@ -130,10 +127,7 @@ class MessageRouter(ParkedSender, Dispatcher):
     def _send_to_many(
         self, state: ConnectionState, message: Message, transaction: Transaction | None, token: int
     ) -> bool:
-        """Send to composite, wildcard, virtual or new destinations.
-
-        All are checked before the first gets a copy.
-        """
+        """Send to composite, wildcard, virtual or new destinations. All are checked before the first gets a copy."""
         if self.control is not None and is_control(message.destination):
             self.control.take(state, message, transaction)
             return True
@@ -168,7 +162,7 @@ class MessageRouter(ParkedSender, Dispatcher):
         audited = self._is_audited(message.destination)
         verdict = self._audit.copies.judge(message) if audited else NEW
         if verdict == COPY:
-            self._note_duplicate(state, message, SECOND_COPY)
+            self._context.note_duplicate(SECOND_COPY, message, state.connection_id)
             return not message.persistent or self.answer_when_stored(state, token)
         parked = len(state.parked)
         if verdict == NEW:
@@ -225,13 +219,8 @@ class MessageRouter(ParkedSender, Dispatcher):
         else:
             is_repeated = message.persistent and self._audit.is_repeated(message.message_id)
         if is_repeated:
-            self._note_duplicate(state, message, DUPLICATE)
+            self._context.note_duplicate(DUPLICATE, message, state.connection_id)
         return is_repeated
-
-    def _note_duplicate(self, state: ConnectionState, message: Message, kind: int) -> None:
-        """Remember a message that is dropped because the broker has it already, and who sent it again."""
-        wall_ms, sender = self._context.wall_ms, state.connection_id
-        self._context.departures.note(message, kind, message.destination, wall_ms, None, 0, sender)
 
     def _gather(self, transaction: Transaction, destination: BrokerDestination, message: Message) -> None:
         """Keep ``message`` for the commit."""

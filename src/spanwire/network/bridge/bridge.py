@@ -144,7 +144,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
         )
         self._deadline = now.monotonic + START_DEADLINE
         self._monitor: InactivityMonitor | None = None
-        self._forwarder: Forwarder | None = None
+        self.forwarder: Forwarder | None = None
         self._login_id = 0
         self._subscribe_id = 0
         self._wrote = False
@@ -157,36 +157,31 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
         return self.remote.name
 
     @property
-    def forwarder(self) -> Forwarder | None:
-        """The direction to the remote broker; None before it runs, and after its end."""
-        return None if self.closed else self._forwarder
-
-    @property
     def demand_count(self) -> int:
         """The number of subscriptions of the bridge at the local broker."""
-        return 0 if self._forwarder is None or self.closed else len(self._forwarder.local.demand.subscriptions)
+        return 0 if self.forwarder is None or self.closed else len(self.forwarder.local.demand.subscriptions)
 
     def destinations(self, at_most: int) -> tuple[str, ...]:
         """Return at most ``at_most`` names of destinations with demand."""
-        return () if self._forwarder is None or self.closed else self._forwarder.local.demand.destinations(at_most)
+        return () if self.forwarder is None or self.closed else self.forwarder.local.demand.destinations(at_most)
 
     def ways(self, at_most: int) -> tuple[tuple[str, ...], ...]:
         """Return at most ``at_most`` paths of brokers to consumers beyond the remote broker."""
-        return () if self._forwarder is None or self.closed else self._forwarder.local.demand.ways(at_most)
+        return () if self.forwarder is None or self.closed else self.forwarder.local.demand.ways(at_most)
 
     @property
     def acknowledged(self) -> int:
         """The number of messages acknowledged at the local broker."""
-        return 0 if self._forwarder is None else self._forwarder.acknowledged
+        return 0 if self.forwarder is None else self.forwarder.acknowledged
 
     @property
     def in_flight(self) -> int:
         """The number of forwarded messages without an answer."""
-        return 0 if self._forwarder is None else self._forwarder.in_flight
+        return 0 if self.forwarder is None else self.forwarder.in_flight
 
     def statistics(self) -> BridgeStatistics:
         """Return the counters of this bridge."""
-        statistics = BridgeStatistics() if self._forwarder is None else self._forwarder.statistics()
+        statistics = BridgeStatistics() if self.forwarder is None else self.forwarder.statistics()
         statistics.received = 0 if self._inbound is None else self._inbound.received
         return statistics
 
@@ -205,8 +200,8 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
                         return
                 commands = self.remote.decode(b"")
             self.remote.check_answers()
-            if self._forwarder is not None:
-                self._forwarder.settle(now)
+            if self.forwarder is not None:
+                self.forwarder.settle(now)
         except RemoteProtocolError as error:
             self._fail(Event.PROTOCOL_ERROR, f"the remote broker broke the protocol: {error}", now)
         except (JmsError, StoreError) as refusal:
@@ -234,7 +229,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
     def unsent(self, count: int) -> None:
         """Note that ``count`` bytes of the output are unsent."""
         self.remote.output.unsent(count)
-        forwarder = self._forwarder
+        forwarder = self.forwarder
         if forwarder is None or self.closed:
             return
         now = self._broker.environment.now()
@@ -249,7 +244,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
         """Return the deadline of the start, then the next time of a keep-alive or of a retry."""
         if self.closed:
             return None
-        monitor, forwarder = self._monitor, self._forwarder
+        monitor, forwarder = self._monitor, self.forwarder
         if self.state is not State.RUNNING or monitor is None or forwarder is None:
             return self._deadline
         dues = [monitor.next_timeout(), forwarder.next_timeout()]
@@ -261,7 +256,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
         """Send a keep-alive and due retries; close a silent link."""
         if self.closed:
             return
-        monitor, forwarder = self._monitor, self._forwarder
+        monitor, forwarder = self._monitor, self.forwarder
         if self.state is not State.RUNNING or monitor is None or forwarder is None:
             if now.monotonic >= self._deadline:
                 reason = f"no answer within {START_DEADLINE:g} s (the peer accepts and stays silent)"
@@ -348,8 +343,8 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
             if command.response_required:
                 self.remote.answer_keep_alive()
         elif isinstance(command, wire.BrokerSubscriptionInfo):
-            if self._forwarder is not None:
-                self._forwarder.on_subscription_info(command, now)
+            if self.forwarder is not None:
+                self.forwarder.on_subscription_info(command, now)
         elif isinstance(command, wire.ConnectionError):
             self._fail(Event.REFUSED, f"the remote broker refused: {refusal_text(command.exception)}", now)
         elif isinstance(command, wire.ShutdownInfo):
@@ -397,8 +392,8 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
             return
         label = self._routes.remote_brokers.label(remote.broker_id, remote.name)
         login = local_login(settings, broker.ids.next_id(), broker.name, label)
-        self._forwarder = Forwarder(broker, settings, remote, self, login, self._routes, now)
-        self._forwarder.counts = self.counts
+        self.forwarder = Forwarder(broker, settings, remote, self, login, self._routes, now)
+        self.forwarder.counts = self.counts
         remote.send_broker_info(settings, broker.broker_id, broker.name, self._broker_url)
         wire_format = remote.wire_format
         self._login_id = remote.log_in_as_configured(settings, name_elsewhere(broker.broker_id, broker.name))
@@ -410,11 +405,11 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
 
     def _unmatched(self, run: AnswerRun) -> list[int]:
         """Return the answers of a run to other commands than messages; usually none."""
-        forwarder = self._forwarder
+        forwarder = self.forwarder
         return run.correlation_ids if forwarder is None else forwarder.on_responses(run.correlation_ids)
 
     def _on_response(self, correlation_id: int, now: Time) -> None:
-        forwarder = self._forwarder
+        forwarder = self.forwarder
         if forwarder is not None and forwarder.on_response(correlation_id):
             return
         if self.settings.duplex or self.state is not State.STARTING:
@@ -428,8 +423,8 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
         """Start the local side, because the remote broker has accepted the login."""
         self._transition(Event.LOGIN_ACCEPTED)
         self.remote.on_login_accepted()
-        if self._forwarder is not None:
-            self._forwarder.local.start(now)
+        if self.forwarder is not None:
+            self.forwarder.local.start(now)
 
     def _on_subscribed(self, now: Time) -> None:
         self._transition(Event.SUBSCRIBED)
@@ -456,18 +451,18 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
             )  # fmt: skip
 
     def _on_exception(self, command: wire.ExceptionResponse, now: Time) -> None:
-        if self._forwarder is None or not self._forwarder.on_refusal(command, now):
+        if self.forwarder is None or not self.forwarder.on_refusal(command, now):
             request = "login" if command.correlation_id == self._login_id else "subscription to advisories"
             self._fail(
                 Event.REFUSED, f"the remote broker refused the {request}: {refusal_text(command.exception)}", now
             )
 
     def _on_advisory(self, subject: DataStructure | None, now: Time) -> None:
-        if self._forwarder is None:
+        if self.forwarder is None:
             raise OpenWireProtocolError("an advisory arrived before the subscription to advisories")
         self._has_advisory = True
         self._awaits_advisories = False
-        self._forwarder.on_advisory(subject, now)
+        self.forwarder.on_advisory(subject, now)
 
     def _transition(self, event: Event) -> None:
         successor = TRANSITIONS.get((self.state, event))
@@ -482,8 +477,8 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
         self._transition(event)
         self.closed_since = now.monotonic
         self.reason = printable(reason[:300])
-        if self._forwarder is not None:
-            self._forwarder.close(now)
+        if self.forwarder is not None:
+            self.forwarder.close(now)
         if self._inbound is not None:
             self._inbound.leave(now)
 

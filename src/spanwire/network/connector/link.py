@@ -315,7 +315,7 @@ class Link:
     def description(self) -> LinkDescription:
         """Return what explains why a message does or does not cross the link."""
         view, bridge = self.view(), self._bridge
-        forwarder = None if bridge is None else bridge.forwarder
+        forwarder = None if bridge is None or bridge.closed else bridge.forwarder
         settings = self._settings.bridge
         return link_description(settings, forwarder, view.remote, view.uri, view.state, view.reason, view.since_s)
 
