@@ -296,6 +296,15 @@ EVENTS: Final[dict[str, dict[str, str]]] = {
     "service.lease": {
         "the lease in %s cannot be renewed: %s; a standby takes over unless this ends within %g s": "lease-not-renewed",
     },
+    "service.machine.service_manager": {
+        "%s=%s is neither a path nor an abstract name with @; the service manager is not told anything": (
+            "service-manager-refused"
+        ),
+        "%s=%s is no number of microseconds; there is no watchdog": "watchdog-refused",
+        "%s=%s: %s; the service manager is not told the state of this broker until that ends": (
+            "service-manager-unreachable"
+        ),
+    },
     "service.published_addresses": {
         "the host %s cannot be looked up, and is announced as it is: %s": "published-host-unknown",
     },

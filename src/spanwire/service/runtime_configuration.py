@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Final
 
@@ -81,10 +82,17 @@ class RunningBroker:
 class RuntimeConfiguration:
     """Rereads the configuration of one broker."""
 
-    def __init__(self, current: BrokerConfiguration, reread: Reread, broker: RunningBroker) -> None:
+    def __init__(
+        self,
+        current: BrokerConfiguration,
+        reread: Reread,
+        broker: RunningBroker,
+        reloading: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
         self._current = current
         self._reread: Final[Reread] = reread
         self._broker: Final = broker
+        self._reloading: Final = reloading
         self._path: Final = Path(current.source)
         self._stamp: Stamp | None = None
         self._task: asyncio.Task[None] | None = None
@@ -136,22 +144,26 @@ class RuntimeConfiguration:
     async def reload(self, _: Mapping[str, object]) -> list[str]:
         """Reload now; return one line for each change. Raises `SpanwireError`, and nothing has changed then."""
         async with self._turn:
-            after = await asyncio.to_thread(self._reread)
-            if after.broker_name != self._current.broker_name:
-                raise ConfigurationError(f"{after.source}: brokerName is another one: restart the broker for that")
-            differences = changes(self._current, after)
-            current = apply_changes(self._current, after, differences)
-            problems = await self._broker.take_over(current, differences)
-            lines = _lines(differences, self._reported_later)
-            warnings = [line for line in after.warnings if line not in self._reported_warnings]
-            self._current, self._reported_later, self._reported_warnings = current, differences.later, after.warnings
-            for line in lines:
-                logger.info("%s: %s", after.source, line)
-            for line in (*warnings, *problems):
-                logger.warning("%s", line)
-            if not lines:
-                logger.info("%s: nothing has changed", after.source)
-            return [*lines, *problems]
+            with self._reloading():
+                return await self._reload()
+
+    async def _reload(self) -> list[str]:
+        after = await asyncio.to_thread(self._reread)
+        if after.broker_name != self._current.broker_name:
+            raise ConfigurationError(f"{after.source}: brokerName is another one: restart the broker for that")
+        differences = changes(self._current, after)
+        current = apply_changes(self._current, after, differences)
+        problems = await self._broker.take_over(current, differences)
+        lines = _lines(differences, self._reported_later)
+        warnings = [line for line in after.warnings if line not in self._reported_warnings]
+        self._current, self._reported_later, self._reported_warnings = current, differences.later, after.warnings
+        for line in lines:
+            logger.info("%s: %s", after.source, line)
+        for line in (*warnings, *problems):
+            logger.warning("%s", line)
+        if not lines:
+            logger.info("%s: nothing has changed", after.source)
+        return [*lines, *problems]
 
 
 def _lines(changes: Changes, reported: tuple[str, ...]) -> list[str]:

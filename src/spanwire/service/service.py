@@ -14,6 +14,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Final, cast
@@ -92,13 +93,15 @@ class BrokerService:
         code: CodeDirectories = NO_CODE,
         deploy: Path | None = None,
         operations: Mapping[str, Operation] | None = None,
+        reloading: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         """``reread`` reads the configuration again; without ``reread`` the configuration never changes.
 
         ``polling`` lets the loop poll for input; without it the loop sleeps whenever there is none.
         ``on_wait`` gets the directory for whose lock the start waits.
         ``code`` has the directories with message convertors and jars of bridges, ``deploy`` is the one with routes.
-        ``operations`` are those of the process around the service, such as its restart.
+        ``operations`` are those of the process around the service, such as its restart. Each reload runs inside of
+        ``reloading()``.
         """
         self.configuration: Final = configuration
         self.directory: Final = directory
@@ -123,6 +126,7 @@ class BrokerService:
         self._turn: Turn | None = None
         self._control: ControlServer | None = None
         self._reread: Final = reread
+        self._reloading: Final = reloading
         self._polling: Final = polling
         self._operations: Final = operations or {}
         self._runtime: RuntimeConfiguration | None = None
@@ -356,7 +360,7 @@ class BrokerService:
         if self._reread is not None:
             keys = partial(read_keys, self.connectors, self._web)
             running = RunningBroker(broker, self._security, self._networking, self._refuse_open_binds, self.wake, keys)
-            self._runtime = RuntimeConfiguration(self.configuration, self._reread, running)
+            self._runtime = RuntimeConfiguration(self.configuration, self._reread, running, self._reloading)
             self._runtime.start()
         elif self.configuration.runtime is not None:
             logger.warning("runtimeConfigurationPlugin has no effect in this process: its file is never reloaded")

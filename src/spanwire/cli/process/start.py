@@ -27,6 +27,7 @@ from spanwire.service.machine.allocator import keep_freed_memory
 from spanwire.service.machine.event_loop import loop_factory
 from spanwire.service.machine.interpreter import settle_interpreter
 from spanwire.service.machine.processors import machine_polling
+from spanwire.service.machine.service_manager import ServiceManager, take_service_manager
 from spanwire.service.readiness import inspection, start_warnings
 from spanwire.service.service import BrokerService
 from spanwire.service.standby import StandbyEndError
@@ -39,8 +40,8 @@ NS_PER_MS: Final = 1_000_000
 FILE_LIMIT: Final = 16_384  # open files; enough for 10,000 connections and the journal's segments
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Start a broker and wait for its end; return 0 after an orderly stop."""
+def start_parser() -> Parser:
+    """Return the parser of this command's arguments."""
     parser = Parser(prog="spanwire start", description="Start a broker in the foreground.")
     placement(parser, starts=True)
     start_options(parser)
@@ -48,8 +49,14 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--web", action="store_true", help="serve metrics, health and an HTTP API as <web> says, else on 127.0.0.1:8161"
     )
-    options = parser.parse(arguments)
+    return parser
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Start a broker and wait for its end; return 0 after an orderly stop."""
+    options = start_parser().parse(arguments)
     reopen_log = begin_log(str(options.log_level), str(options.log_format), options.log_file)
+    manager = take_service_manager(os.environ, os.getpid())
     reference = named_configuration(options, os.environ)
     definitions = dict(options.definitions)
 
@@ -80,8 +87,8 @@ def run(arguments: Sequence[str]) -> int:
     directory = data_directory(configuration, options.data_directory, os.environ)
     _raise_file_limit()
     keep_freed_memory()
-    waiting = WaitingStandby(configuration.broker_name, directory, reference)
-    restart = Restart(read_for_start)
+    waiting = WaitingStandby(configuration.broker_name, directory, reference, manager)
+    restart = Restart(read_for_start, manager)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         status = runner.run(
             _serve(
@@ -95,11 +102,13 @@ def run(arguments: Sequence[str]) -> int:
                     deploy=options.deploy,
                     on_wait=waiting.begin,
                     operations={"restart": restart.request},
+                    reloading=manager.reloading,
                 ),
                 waiting,
                 reference,
                 reopen_log,
                 restart,
+                manager,
             )
         )
     if restart.is_requested and status == 0:
@@ -110,12 +119,13 @@ def run(arguments: Sequence[str]) -> int:
 class Restart:
     """The restart of this process: the broker stops in order, and the process runs its command line again.
 
-    The process id stays the same, so a service manager does not notice, and a standby takes over meanwhile.
+    The process id stays the same, so a service manager sees a reload, and a standby takes over meanwhile.
     """
 
-    def __init__(self, read: Callable[[], BrokerConfiguration]) -> None:
-        """``read`` reads the configuration as a start does."""
+    def __init__(self, read: Callable[[], BrokerConfiguration], manager: ServiceManager) -> None:
+        """``read`` reads the configuration as a start does; ``manager`` is told of the restart."""
         self._read: Final = read
+        self._manager: Final = manager
         self.service: BrokerService | None = None
         self.is_requested = False
 
@@ -123,6 +133,7 @@ class Restart:
         """Stop the broker for a restart. Raises `ConfigurationError` if a start would refuse the configuration."""
         await asyncio.to_thread(self._read)
         self.is_requested = True
+        self._manager.restarting()
         if self.service is not None:
             self.service.request_stop()
 
@@ -130,17 +141,20 @@ class Restart:
         """Replace this process by a new one with the same command line."""
         logging.getLogger(START).info("Restart: process %d runs its command line again", os.getpid())
         logging.shutdown()
+        self._manager.return_variables(os.environ)
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 
 class WaitingStandby:
     """The entry of a standby for ``spanwire list``, from the begin of its wait to the end."""
 
-    def __init__(self, name: str, directory: Path, reference: str | None) -> None:
+    def __init__(self, name: str, directory: Path, reference: str | None, manager: ServiceManager) -> None:
         self._name: Final = name
         self._directory: Final = directory
         self._reference: Final = reference
+        self._manager: Final = manager
         self._entry: RunningEntry | None = None
+        self.status = f"broker {name}: starts"  # for the service manager, "" when the broker runs
 
     def begin(self, directory: Path) -> None:
         """Make the entry, and say that the broker waits for the lock of ``directory``."""
@@ -163,6 +177,8 @@ class WaitingStandby:
             holder_of(directory),
             os.getpid(),
         )
+        self.status = f"broker {self._name}: standby: waits for the lock of {directory}"
+        self._manager.standby(self.status)
 
     def end(self) -> None:
         """Remove the entry. May be called without `begin`."""
@@ -177,9 +193,11 @@ async def _serve(
     reference: str | None,
     reopen_log: Callable[[], None],
     restart: Restart,
+    manager: ServiceManager,
 ) -> int:
     """Run a service from start to stop."""
     service = restart.service = make_service()
+    manager.beat(lambda: waiting.status or _status(service))
     loop = asyncio.get_running_loop()
 
     def hang_up() -> None:
@@ -196,11 +214,15 @@ async def _serve(
         return 0
     finally:
         waiting.end()
+    waiting.status = ""
     settle_interpreter()
     entry = announce(listed(service, reference), os.environ)
     _announce(service)
+    manager.ready()
     try:
         await service.finished()
+        if not restart.is_requested:
+            manager.stopping()
         await service.stop()
     finally:
         if entry is not None:
@@ -209,6 +231,12 @@ async def _serve(
         sys.stderr.write(f"spanwire start: {service.failure}\n")
         return FAILURE
     return 0
+
+
+def _status(service: BrokerService) -> str:
+    """Return a line about the running broker for the service manager."""
+    connections = sum(connector.connection_count for connector in service.connectors)
+    return f"broker {service.broker.name}: {connections} connection{'' if connections == 1 else 's'}"
 
 
 def listed(service: BrokerService, reference: str | None) -> ListedBroker:
