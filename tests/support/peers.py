@@ -97,6 +97,10 @@ def _stomp_py() -> str | None:
     return None if importlib.util.find_spec("stomp") else "this Python has no package stomp.py"
 
 
+def _systemd() -> str | None:
+    return _program("systemd-analyze")
+
+
 def _promtool() -> str | None:
     return _program("promtool")
 
@@ -143,6 +147,7 @@ _PEERS: Final[dict[str, tuple[Callable[[], str | None], str]]] = {
     "ruby-stomp": (_ruby_stomp, "apt package ruby-stomp"),
     "net-stomp": (_net_stomp, "apt package libnet-stomp-perl"),
     "stomp.py": (_stomp_py, "requirements/test.txt"),
+    "systemd": (_systemd, "apt package systemd"),
     "promtool": (_promtool, "apt package prometheus"),
     "s3": (_s3, "requirements/test.txt and spark.txt"),
     "strace": (_strace, "apt package strace"),

@@ -71,6 +71,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "pipeline": ("spanwire.cli.pipeline.pipeline:run", "move, filter, archive and replay messages with Spark"),
     "store": ("spanwire.cli.process.store:run", "check, repair, export or import the store of a broker"),
     "config": ("spanwire.cli.process.config:run", "check a configuration without starting a broker"),
+    "service": ("spanwire.cli.process.service:run", "print a systemd unit for a broker or a pipeline"),
     "encrypt": ("spanwire.cli.process.encrypt:encrypt", "encrypt a password for a configuration"),
     "decrypt": ("spanwire.cli.process.encrypt:decrypt", "show an encrypted password of a configuration"),
 }

@@ -74,8 +74,8 @@ def run(arguments: Sequence[str]) -> int:
     return run_command("spanwire pipeline", arguments, COMMANDS)
 
 
-def run_routes(arguments: Sequence[str]) -> int:
-    """Run the routes of a file, or show them."""
+def route_parser() -> Parser:
+    """Return the parser of the arguments of ``spanwire pipeline run``."""
     parser = Parser(prog="spanwire pipeline run", description="Run the routes of a YAML or Camel XML file on Spark.")
     parser.add_argument("file", metavar="FILE", type=Path, help="the routes: YAML, or Spring XML with a camelContext")
     spark_options(parser)
@@ -89,7 +89,12 @@ def run_routes(arguments: Sequence[str]) -> int:
         "-D", action="append", default=[], type=pair, dest="definitions", metavar="NAME=VALUE", help="for {{NAME}}"
     )
     parser.flag("dryRun", "show the routes, and do nothing")
-    options = parser.parse(arguments)
+    return parser
+
+
+def run_routes(arguments: Sequence[str]) -> int:
+    """Run the routes of a file, or show them."""
+    options = route_parser().parse(arguments)
     placeholders = load(PLACEHOLDERS)(dict(options.definitions), os.environ)
     routes = load(READ_ROUTES)(content_of(options.file), str(options.file), placeholders, dict(options.broker))
     file = cast(RouteFile, routes).only(SPARK)
