@@ -35,6 +35,7 @@ EVENTS: Final[dict[str, dict[str, str]]] = {
     "bridges.running.announcing": {
         "bridge %s: retrying after a failure: %s": "bridge-retry",
         "bridge %s: failed, %s: %s": "bridge-failed",
+        "bridge %s: failed at a defect; restart it when the cause is gone": "bridge-broken",
     },
     "bridges.running.process": {
         "some bridges do not end within %g s; their links are closed": "bridge-slow-end",

@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import fields, replace
+from typing import cast
+
+import pytest
 
 from spanwire.bridges.files.definition_json import definition_of, plain_definition
 from spanwire.bridges.model.definition import BridgeDefinition, ConnectionFactory, RetryPolicy
@@ -146,6 +149,51 @@ def test_a_failed_bridge_waits_for_a_restart() -> None:
         await awaits(bridges, "running")
 
     assert len(dialogue(scenario, ("orders",)).opened) == 1
+
+
+class OddLink(QuietLink):
+    """A link whose source hands over what no source may."""
+
+    async def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
+        return [cast("BridgeMessage", None)]
+
+    async def close(self) -> None:
+        await super().close()
+        raise ValueError("odd")
+
+
+def test_a_defect_of_one_bridge_ends_that_one_alone(caplog: pytest.LogCaptureFixture) -> None:
+    odd: list[QuietLink] = []
+
+    def opener(bridge: Definition) -> Callable[[], Awaitable[Link]]:
+        async def open_one() -> Link:
+            if bridge.name == "odd" and not odd:
+                odd.append(OddLink())
+                return odd[0]
+            return QuietLink()
+
+        return open_one
+
+    async def run() -> None:
+        bridges = HostedBridges([replace(definition(), name="odd"), definition()], lambda line: None, opener=opener)
+        ending = asyncio.Event()
+        running = asyncio.create_task(bridges.run(ending))
+        await awaits(bridges, "failed")
+        broken, other = bridges.statuses()
+        assert (broken.state.value, other.state.value) == ("failed", "running")
+        assert broken.last_error is not None
+        assert "AttributeError" in broken.last_error
+        for _ in range(MAX_TURNS):
+            if odd[0].is_closed:
+                break
+            await asyncio.sleep(0)
+        bridges.command("restart", ["odd"])
+        await awaits(bridges, "running")
+        ending.set()
+        await running
+
+    asyncio.run(run())
+    assert "bridge odd: failed at a defect; restart it when the cause is gone" in caplog.messages
 
 
 def test_a_definition_reaches_the_other_process_whole() -> None:

@@ -295,6 +295,36 @@ def test_a_corrected_message_passes_after_its_key_failed_without_a_dead_letter_e
     assert (world.texts(), [one.message_id for one in world.dead]) == (["text 2"], ["ID:1"])
 
 
+CORRECTED: Final = "{idempotentConsumer: {header: k}}, " + TO
+
+
+def test_a_corrected_message_passes_after_a_target_refused_its_key() -> None:
+    definition = route(CORRECTED, "near:queue:D")
+    world = RouteWorld(definition, [message(1, k="x"), message(2, k="y")])
+    world.poisonous = frozenset({"ID:1"})
+    world.play()
+    assert (world.texts(0), world.texts(1)) == (["text 2"], ["text 1"])
+    again = RouteWorld(definition, [message(3, k="x"), message(4, k="y"), message(5, k="x")])
+    again.kept.extend(world.kept)
+    again.play()
+    assert again.texts() == ["text 3"]
+
+
+def test_a_corrected_message_in_the_batch_of_the_refused_one_passes() -> None:
+    world = RouteWorld(route(CORRECTED, "near:queue:D"), [message(1, k="x"), message(2, k="x"), message(3, k="z")])
+    world.poisonous = frozenset({"ID:1"})
+    world.play()
+    assert (world.texts(0), world.texts(1)) == (["text 2", "text 3"], ["text 1"])
+
+
+def test_a_part_with_the_key_of_a_refused_part_is_a_dead_letter_too() -> None:
+    steps = "{split: {tokenize: ','}}, {idempotentConsumer: {simple: '${header.k}'}}, " + TO
+    world = RouteWorld(route(steps, "near:queue:D"), [message(1, "a,b", k="x")])
+    world.poisonous = frozenset({"ID:1-1"})
+    world.play()
+    assert (world.texts(0), world.texts(1)) == ([], ["a", "b"])
+
+
 def test_a_group_is_complete_by_time_while_messages_never_cease() -> None:
     definition = route(GATHER % "completionTimeout: 1000", "near:queue:D")
     definition = replace(definition, batch=replace(definition.batch, size=1))

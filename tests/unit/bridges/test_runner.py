@@ -236,3 +236,30 @@ def test_a_cancelled_runner_closes_its_link() -> None:
         assert task.cancelled() and stage.calls == ["open", "idle", "close"]
 
     asyncio.run(scenario())
+
+
+def test_a_defect_at_a_command_fails_the_bridge_and_ends_its_receive() -> None:
+    calls: list[str] = []
+    link = FakeLink([], calls)
+    defects: list[Exception] = []
+
+    def clock() -> Time:
+        if defects:
+            raise defects.pop()
+        return Time(0.0, 0)
+
+    async def open_one() -> Link:
+        return link
+
+    async def play() -> str:
+        runner = BridgeRunner(BridgeMachine(definition()), open_one, clock, lambda machine: None)
+        running = asyncio.create_task(runner.run())
+        while "idle" not in calls:
+            await asyncio.sleep(0)
+        defects.append(ValueError("no time"))
+        runner.pause()
+        await running
+        return f"{runner.machine.state.value}: {runner.machine.last_error}"
+
+    assert asyncio.run(play()) == "failed: ValueError: no time"
+    assert calls[-1] == "close"

@@ -50,7 +50,7 @@ from spanwire.bridges.engine.dialogue import (
     Stop,
     Wait,
 )
-from spanwire.bridges.engine.route_processor import BatchTooLargeError, MessageAtFaultError
+from spanwire.bridges.engine.route_processor import MessageAtFaultError, TakenSinglyError
 from spanwire.bridges.engine.route_work import RouteWork
 from spanwire.bridges.engine.states import ENDS, FALLIBLE, INTERRUPTIBLE, BridgeState, Phase
 from spanwire.bridges.model.definition import BridgeDefinition
@@ -91,6 +91,7 @@ class BridgeMachine:
         self.phase = Phase.NONE
         self.counters: Final[BridgeCounters] = BridgeCounters()
         self.last_error: str | None = None
+        self.is_broken = False  # has failed at a defect of its own
         self._definition: Final[Definition] = definition
         self._work: Final = RouteWork(definition) if isinstance(definition, RouteDefinition) else None
         self._steps: Final[tuple[BatchStep, ...]] = steps_of(definition)
@@ -149,6 +150,17 @@ class BridgeMachine:
             return self._on_dead_lettered(now)
         return self._on_step_done(event, now)
 
+    def break_down(self, reason: str, now: Time) -> None:
+        """Fail at a defect: the event that caused it has no effect, and the bridge waits for a start."""
+        self.is_broken = True
+        self.last_error = reason[:MAX_ERROR]
+        self.counters.failures += 1
+        self._disconnect()  # drops the batch; the caller closes the link
+        self._has_failed = False
+        self._singly = 0
+        self._goal = BridgeState.STOPPED
+        self._rest(BridgeState.FAILED, now)
+
     def _on_dead_lettered(self, now: Time) -> list[Action]:
         actions = self._on_batch_over(now)
         if self._work is None or not self._work.keeps_state:
@@ -181,6 +193,7 @@ class BridgeMachine:
             if self.phase is not Phase.NONE:
                 return []
             self._failures = 0
+            self.is_broken = False
             self._enter(BridgeState.STARTING, now)
             return self._connect()
         if isinstance(command, Pause) and self._goal is not BridgeState.RUNNING:
@@ -306,16 +319,23 @@ class BridgeMachine:
             work.begin(self._batch, now)
         except MessageAtFaultError as error:
             return self._refuse(error.index, str(error), now)
-        except BatchTooLargeError:
-            self._singly = len(self._batch)
-            return self._disconnect()
+        except TakenSinglyError:
+            return self._take_singly()
         return self._next_step(now)
+
+    def _take_singly(self) -> list[Action]:
+        """Let the source deliver the batch again, one message at a time."""
+        self._singly = len(self._batch)
+        return self._disconnect()
 
     def _on_refused(self, event: Refused, now: Time) -> list[Action]:
         if self._work is None:
             return self._refuse(event.index, event.reason, now)
-        if self._work.refused(event.index, event.reason, event.is_prefix_stored):
-            return self._next_step(now)
+        try:
+            if self._work.refused(event.index, event.reason, event.is_prefix_stored):
+                return self._next_step(now)
+        except TakenSinglyError:
+            return self._take_singly()
         if not self._batch:  # the message of a group, which is in the state alone
             return self._fail(Failed(event.reason), now)
         return self._refuse(0, event.reason, now)
@@ -334,8 +354,7 @@ class BridgeMachine:
             del batch[index]
             return [Send(batch)] if batch else self._on_batch_over(now)
         if len(batch) > 1:
-            self._singly = len(batch)
-            return self._disconnect()
+            return self._take_singly()
         logger.warning("bridge %s: %s; the message becomes a dead letter", self.name, self.last_error)
         self.phase = Phase.DEAD_LETTERING
         return [DeadLetter(reason[:MAX_ERROR])]

@@ -7,7 +7,7 @@ from typing import Final
 
 from spanwire.bridges.engine.changed_messages import copy_of, storable, with_property
 from spanwire.bridges.engine.message_values import READERS, WRITERS, condition_of, value_of
-from spanwire.bridges.engine.route_state import Changes, RouteState
+from spanwire.bridges.engine.route_state import Changes, KeyForgotten, KeySeen, RouteState
 from spanwire.bridges.engine.route_steps import (
     AppendIdOperation,
     BodyOperation,
@@ -57,6 +57,7 @@ from spanwire.routes.model import (
 
 CAUSE: Final = "dlqDeliveryFailureCause"  # ActiveMQ's property with the cause of a dead letter
 MAX_CAUSE: Final = 500  # characters
+REPEATED: Final = "the message has the key of a refused message that it was sent with"
 MAX_PLANNED: Final = 20_000  # messages to send for one batch; what a batch of more than one message makes beyond is not
 MAX_PLANNED_BYTES: Final = 64 * MIB  # planned at once, nor beyond so many bytes: the batch is taken singly then
 
@@ -69,8 +70,8 @@ class MessageAtFaultError(MessageFormatError):
         self.index: Final[int] = index
 
 
-class BatchTooLargeError(Exception):
-    """A batch makes more messages than are planned at once, and must be taken one message at a time."""
+class TakenSinglyError(Exception):
+    """A batch must be taken one message at a time, such as one that makes more messages than are planned at once."""
 
 
 @dataclass(slots=True)
@@ -84,6 +85,8 @@ class Plan:
     dead_letters: int = 0
     messages: int = 0
     size: int = 0  # bytes of these messages
+    _keys: dict[int, list[KeySeen]] = field(default_factory=dict)  # new keys by the identity of a planned message
+    _repeated: dict[KeySeen, list[BridgeMessage]] = field(default_factory=dict)
 
     @property
     def is_full(self) -> bool:
@@ -92,13 +95,32 @@ class Plan:
 
     def take(self, outcome: Outcome) -> None:
         """Add the outcome of a message."""
+        keys = [change for change in outcome.changes if isinstance(change, KeySeen)]
         for target, message in outcome.sends:
             self.sends.setdefault(target, []).append(message)
             self.size += message.size
+            if keys:
+                self._keys[id(message)] = keys
+        for known, message in outcome.repeated:
+            self._repeated.setdefault(known, []).append(message)
         self.messages += len(outcome.sends)
         self.lines += outcome.lines
         self.changes.changes.extend(outcome.changes)
         self.not_before = max(self.not_before, outcome.not_before)
+
+    def forget_keys_of(self, message: BridgeMessage, state: RouteState) -> list[BridgeMessage]:
+        """Forget the keys of a refused message, so that its corrected copy passes.
+
+        Returns the messages of the batch that were taken for duplicates of it.
+        """
+        duplicates: list[BridgeMessage] = []
+        for seen in self._keys.pop(id(message), []):
+            duplicates += self._repeated.pop(seen, [])
+            if (seen.step, seen.key) in state.keys:  # else another message of the batch took its place
+                forgotten = KeyForgotten(seen.step, seen.key)
+                state.apply(forgotten)
+                self.changes.changes.append(forgotten)
+        return duplicates
 
 
 class RouteProcessor:
@@ -127,14 +149,14 @@ class RouteProcessor:
 
         Raises:
             MessageAtFaultError: a message is at fault, and there is no endpoint for dead letters.
-            BatchTooLargeError: the batch must be taken one message at a time.
+            TakenSinglyError: the batch must be taken one message at a time.
         """
         plan = Plan()
         for index, message in enumerate(batch):
             if self.keeps_state and message.message_id and storable(message.message_id) in state.recent:
                 continue
             if index and plan.is_full:
-                raise BatchTooLargeError
+                raise TakenSinglyError
             outcome = Outcome(now, state)
             try:
                 run(self._operations, copy_of(message), outcome)

@@ -61,6 +61,7 @@ class Outcome:
     changes: list[Change] = field(default_factory=list)
     dead: list[tuple[BridgeMessage, str]] = field(default_factory=list)  # messages of a group at fault, with the cause
     not_before: float = 0.0  # monotonic seconds
+    repeated: list[tuple[KeySeen, BridgeMessage]] = field(default_factory=list)  # messages whose key was known
     _undos: list[Undo] = field(default_factory=list)
 
     def change(self, change: Change) -> None:
@@ -313,7 +314,9 @@ class IdempotentOperation:
         """Return the message if its key is new."""
         key = _key(self.key(message))
         is_new = (self.number, key) not in outcome.state.keys
-        if is_new:
+        if not is_new:
+            outcome.repeated.append((KeySeen(self.number, key), message))
+        else:
             oldest = outcome.state.oldest_key(self.number, self.size)
             if oldest is not None:
                 outcome.change(KeyForgotten(self.number, oldest))

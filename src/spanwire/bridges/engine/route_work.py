@@ -14,7 +14,7 @@ from collections import deque
 from typing import Final
 
 from spanwire.bridges.engine.dialogue import Acknowledge, Action, Hold, Keep, Send
-from spanwire.bridges.engine.route_processor import Plan, RouteProcessor
+from spanwire.bridges.engine.route_processor import REPEATED, Plan, RouteProcessor, TakenSinglyError
 from spanwire.bridges.engine.route_state import RouteState
 from spanwire.bridges.model.message import BridgeMessage
 from spanwire.bridges.model.route_definition import RouteDefinition
@@ -41,6 +41,7 @@ class RouteWork:
         self._processor: Final = RouteProcessor(definition)
         self._state = RouteState()
         self._plan = Plan()
+        self._batch_size = 0
         self._actions: deque[Action] = deque()
         self._current: Send | None = None
 
@@ -68,10 +69,11 @@ class RouteWork:
 
         Raises:
             MessageAtFaultError: a message cannot pass the steps.
-            BatchTooLargeError: the batch must be taken one message at a time.
+            TakenSinglyError: the batch must be taken one message at a time.
         """
         plan = self._processor.process(batch, now, self._state) if batch else self._processor.expire(now, self._state)
         self._plan = plan
+        self._batch_size = len(batch)
         self._actions = deque()
         if plan.not_before > now.monotonic:
             self._actions.append(Hold(plan.not_before - now.monotonic))
@@ -92,17 +94,24 @@ class RouteWork:
 
         ``is_prefix_stored`` says that the target has the messages before. Returns False without a target for dead
         letters, or if that target refuses.
+
+        Raises:
+            TakenSinglyError: the batch must be taken one message at a time.
         """
         current = self._current
         assert current is not None, "a target refused what was not sent"
         letter = self._processor.dead_letter(current.messages[index], reason)
         if letter is None or letter[0] == current.target:
             return False
+        duplicates = self._plan.forget_keys_of(current.messages[index], self._state)
+        if duplicates and self._batch_size > 1:  # one of them may be the corrected copy
+            raise TakenSinglyError
+        letters = [letter, *filter(None, (self._processor.dead_letter(one, REPEATED) for one in duplicates))]
         rest = current.messages[index + 1 :]
         if not is_prefix_stored:
             rest = current.messages[:index] + rest
-        self._plan.dead_letters += 1
-        self._actions.appendleft(Send([letter[1]], letter[0]))
+        self._plan.dead_letters += len(letters)
+        self._actions.appendleft(Send([message for _, message in letters], letter[0]))
         if rest:
             self._actions.appendleft(Send(rest, current.target))
         return True

@@ -35,6 +35,8 @@ class Announcer:
                 self._tell(line)
         elif machine.state is BridgeState.RETRYING:
             logger.warning("bridge %s: retrying after a failure: %s", name, machine.last_error)
+        elif machine.is_broken:
+            logger.error("bridge %s: failed at a defect; restart it when the cause is gone", name)
         elif machine.state is BridgeState.FAILED:
             retries = definition.retry.max_retries
             logger.error(

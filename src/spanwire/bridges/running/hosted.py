@@ -120,21 +120,19 @@ class HostedBridges:
         self._bridges: Final[dict[str, HostedBridge]] = {}
         self._traces: Final = traces
         self._tasks: Final[dict[str, asyncio.Task[None]]] = {}
-        self._broken: Final = asyncio.Event()  # a task has raised an error
         self._add(definitions, paused)
 
     async def run(self, ending: asyncio.Event) -> None:
         """Run all bridges until ``ending`` is set; then let them complete their batches."""
         self._launch()
-        waits = [asyncio.create_task(event.wait()) for event in (ending, self._broken)]
         try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            await ending.wait()
             for bridge in self._bridges.values():
                 bridge.stop()
             if self._tasks:
                 await asyncio.wait(self._tasks.values(), timeout=self._stop_grace_s)
         finally:
-            tasks = [*waits, *self._tasks.values()]
+            tasks = list(self._tasks.values())
             for task in tasks:
                 task.cancel()
             results = await asyncio.gather(*tasks, return_exceptions=True)
@@ -172,13 +170,7 @@ class HostedBridges:
     def _launch(self) -> None:
         for name, bridge in self._bridges.items():
             if name not in self._tasks:
-                task = asyncio.create_task(bridge.run(), name=name)
-                task.add_done_callback(self._on_done)
-                self._tasks[name] = task
-
-    def _on_done(self, task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and task.exception() is not None:
-            self._broken.set()
+                self._tasks[name] = asyncio.create_task(bridge.run(), name=name)
 
     def command(self, action: str, names: Iterable[str]) -> None:
         """Pause, resume or restart bridges; unknown names are ignored."""

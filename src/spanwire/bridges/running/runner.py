@@ -89,23 +89,29 @@ class BridgeRunner:
         self._wake: Final = asyncio.Event()
 
     async def run(self) -> None:
-        """Start the bridge, and return after a stop or the final failure."""
+        """Start the bridge, and return after a stop or the final failure, be it a defect of the bridge itself."""
         self._command(Start())
         try:
-            while True:
-                action, self._next = self._next, None
-                if action is not None:
-                    event = await self._event_of(action)
-                    if self._notes is not None:
-                        self._notes.on_event(action, event)
-                    self._take(event)
-                elif self.machine.state in ENDED:
-                    return
-                else:
-                    self._wake.clear()
-                    await self._wake.wait()
+            await self._perform_all()
+        except Exception as error:  # noqa: BLE001 - a defect: no end of the other bridges
+            self._break_down(error)
         finally:
             await self._close()
+
+    async def _perform_all(self) -> None:
+        while True:
+            action, self._next = self._next, None
+            if action is not None:
+                event = await self._event_of(action)
+                if self._notes is not None:
+                    self._notes.on_event(action, event)
+                if not self.machine.is_broken:
+                    self._take(event)
+            elif self.machine.state in ENDED:
+                return
+            else:
+                self._wake.clear()
+                await self._wake.wait()
 
     def start(self) -> None:
         """Resume a paused bridge."""
@@ -120,8 +126,34 @@ class BridgeRunner:
         self._command(Stop())
 
     def _command(self, command: Start | Pause | Stop) -> None:
-        self._take(command)
+        try:
+            self._take(command)
+        except Exception as error:  # noqa: BLE001 - a defect: no end of the other bridges
+            self._break_down(error)
         self._wake.set()
+
+    def _break_down(self, error: Exception) -> None:
+        """Let the bridge fail at a defect. What the source has not been told stays there."""
+        self._next = None
+        if self._waiting is not None:
+            self._waiting.cancel()
+        self.machine.break_down(self._reported(error, f"state {self.machine.phase.value}"), self._clock())
+        self._state = self.machine.state
+        self._on_change(self.machine)
+
+    def _reported(self, error: Exception, place: str) -> str:
+        """Log an error of a library, or a defect. Returns its text."""
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        reason = f"{type(error).__name__}: {escaped(str(error))[:MAX_REASON]}"
+        logger.error(
+            "bridge %s: unexpected error in %s: %s (%s:%d); please report it",
+            self.machine.name,
+            place,
+            reason,
+            Path(where.filename).name,
+            where.lineno or 0,
+        )
+        return reason
 
     def _take(self, event: Event) -> None:
         for action in self.machine.handle(event, self._clock()):
@@ -162,16 +194,7 @@ class BridgeRunner:
                 self._notes.failed(type(error).__name__)
             return Failed(str(error))
         except Exception as error:  # noqa: BLE001 - of a library, or a defect: no end of the other bridges
-            where = traceback.extract_tb(error.__traceback__)[-1]
-            reason = f"{type(error).__name__}: {escaped(str(error))[:MAX_REASON]}"
-            logger.error(
-                "bridge %s: unexpected error in %s: %s (%s:%d); please report it",
-                self.machine.name,
-                type(action).__name__,
-                reason,
-                Path(where.filename).name,
-                where.lineno or 0,
-            )
+            reason = self._reported(error, type(action).__name__)
             if self._notes is not None:
                 self._notes.failed(type(error).__name__)
             return Failed(reason)
@@ -209,8 +232,12 @@ class BridgeRunner:
 
     async def _close(self) -> None:
         link, self._link = self._link, None
-        if link is not None:
+        if link is None:
+            return
+        try:
             await link.close()
+        except Exception as error:  # noqa: BLE001 - of a library, or a defect; the link is not used again
+            self._reported(error, "close")
 
 
 async def _send(link: Link, action: Send) -> Event:
