@@ -1,6 +1,7 @@
 """Endpoint URIs in Camel's form, for brokers and for files.
 
     activemq:queue:ORDERS?selector=…      a bean or broker of the file by that name, or activemq, spanwire, jms
+    rabbit:queue:ORDERS                   a broker of another system, with the provider or the URL that its name has
     activemq:topic:PRICES?…               a durable subscription, named after the route unless the URI names one
     parquet:/data/orders?compression=zstd   csv json orc text and parquet, with Spark's options
     jdbc:postgresql://host/base?…         with the parameter dbtable
@@ -15,7 +16,7 @@ import os
 import re
 from collections.abc import Callable
 from collections.abc import Mapping as AnyMapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 from urllib.parse import unquote_plus
 
@@ -34,8 +35,9 @@ from spanwire.pipeline.options import (
     read_options,
     write_options,
 )
+from spanwire.routes import providers
 from spanwire.routes.masking import mask
-from spanwire.routes.model import BROKER, COMPONENT, FORMAT, Endpoint
+from spanwire.routes.model import BROKER, COMPONENT, FORMAT, PROVIDER, Endpoint
 from spanwire.routes.readers.nodes import Location
 from spanwire.tls.context import client_context
 
@@ -84,6 +86,8 @@ THIS_MACHINE: Final = ("localhost", "127.0.0.1", "::1", "0.0.0.0")
 LOCAL: Final = "localhost"
 THIS_BROKER: Final = "vm:"  # URL of the broker that runs the routes; it fills in its address
 ANY_URL: Final = "tcp://127.0.0.1:61616"  # in place of this broker's address, for the checks
+ANY_DESTINATION: Final = "queue://A"
+CHECKED_READ: Final = ("selector", "maxRowsPerBatch", "qualityOfServiceMode", providers.BATCH_TIME)
 OWN_STATE: Final = ("stagingDirectory", "mode", "filterPushdown", "duplicateIdPrefix")  # set by the runner of routes
 
 
@@ -152,6 +156,9 @@ class EndpointReader:
         if endpoint.kind == BROKER:
             _subscribe(endpoint.options, route, is_durable)
             _check(endpoint, read_options)
+        elif endpoint.kind == PROVIDER:
+            providers.subscribe(endpoint.options, endpoint.format, route, is_durable)
+            _check(_with_any_broker(endpoint, CHECKED_READ), read_options)
         return endpoint
 
     def target(self, uri: str, parameters: AnyMapping[str, str], location: Location) -> Endpoint:
@@ -163,6 +170,8 @@ class EndpointReader:
         endpoint = self._endpoint(uri, parameters, location, None)
         if endpoint.kind == BROKER:
             _check(endpoint, write_options)
+        elif endpoint.kind == PROVIDER:
+            _check(_with_any_broker(endpoint, providers.WRITE), write_options)
         return endpoint
 
     def _endpoint(self, uri: str, parameters: AnyMapping[str, str], location: Location, route: str | None) -> Endpoint:
@@ -199,13 +208,20 @@ class EndpointReader:
         broker = self._brokers.get(scheme)
         if broker is not None and broker.reason:
             raise location.error(f"{scheme} {broker.reason}")
-        base = {"url": self._host.url}
+        base: dict[str, str] = {}
         if broker is not None:
             base = broker.options | (broker.write_options if route is None else broker.read_options)
         names = READ_NAMES if route is not None else WRITE_NAMES
+        own_parameters = {names.get(name, name): value for name, value in parameters.items()}
+        provider = providers.provider_of({**base, **own_parameters}, location)
+        if provider != providers.OPENWIRE:
+            options = _of_provider(base, own_parameters, location, is_source=route is not None)
+            options["destination"] = _destination(path, location)
+            return Endpoint(location, f"{scheme}:{path}", PROVIDER, provider, options)
         allowed = READ if route is not None else WRITE
         known = {name for name in (*COMMON, *allowed) if name not in OWN_STATE and name != "destination"}
-        options: dict[str, str] = dict(base)
+        options = {"url": self._host.url, **base}
+        options.pop(providers.WORD, None)
         for name, value in parameters.items():
             if name in WITHOUT_EFFECT:
                 continue
@@ -233,6 +249,27 @@ def _subscribe(options: dict[str, str], route: str, is_durable: bool) -> None:
         options.setdefault("clientId", f"spanwire.{route}")
 
 
+def _of_provider(
+    base: dict[str, str], parameters: AnyMapping[str, str], location: Location, is_source: bool
+) -> dict[str, str]:
+    """Return the options of an endpoint that a provider of bridges reaches."""
+    allowed = (*providers.READ, providers.BATCH_TIME) if is_source else providers.WRITE
+    for name in (*base, *parameters):
+        if name not in WITHOUT_EFFECT and not providers.is_known(name, allowed):
+            raise location.unknown("parameter", name, {*providers.FACTORY, *allowed, *WITHOUT_EFFECT})
+    options = {name: value for name, value in {**base, **parameters}.items() if name not in WITHOUT_EFFECT}
+    for name in PATHS:
+        if name in options:
+            options[name] = os.path.abspath(options[name])
+    return options
+
+
+def _with_any_broker(endpoint: Endpoint, names: tuple[str, ...]) -> Endpoint:
+    """Return an endpoint at an OpenWire broker with these options, because their values have the same limits there."""
+    options = {name: endpoint.options[name] for name in names if name in endpoint.options}
+    return replace(endpoint, options={"url": ANY_URL, "destination": ANY_DESTINATION, **options})
+
+
 def _check(endpoint: Endpoint, read: Callable[[AnyMapping[str, str]], ReadOptions | WriteOptions]) -> None:
     """Check the options and open the key stores, before a connection is opened.
 
@@ -252,17 +289,23 @@ def _check(endpoint: Endpoint, read: Callable[[AnyMapping[str, str]], ReadOption
 
 def is_same_broker(first_endpoint: Endpoint, second_endpoint: Endpoint) -> bool:
     """Return True if two endpoints may belong to one broker, because their URLs share an address."""
+    if PROVIDER in (first_endpoint.kind, second_endpoint.kind):  # one login of one broker, or else another broker
+        first, second = (
+            {name: value for name, value in endpoint.options.items() if name in providers.FACTORY or "." in name}
+            for endpoint in (first_endpoint, second_endpoint)
+        )
+        return first_endpoint.kind == second_endpoint.kind and first == second
     urls = first_endpoint.options["url"], second_endpoint.options["url"]
     if THIS_BROKER in urls:
         return urls[0] == urls[1]
-    first, second = (
+    first_addresses, second_addresses = (
         {
             (LOCAL if address.host in THIS_MACHINE else address.host, address.port)
             for address in parse_url(url).addresses
         }
         for url in urls
     )
-    return urls[0] == urls[1] or not first.isdisjoint(second)
+    return urls[0] == urls[1] or not first_addresses.isdisjoint(second_addresses)
 
 
 def _destination(path: str, location: Location) -> str:

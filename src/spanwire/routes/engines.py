@@ -9,6 +9,7 @@ from spanwire.routes.model import (
     COMPONENT,
     EMBEDDED,
     FORMAT,
+    PROVIDER,
     SELECTOR,
     SIMPLE,
     SPARK,
@@ -74,6 +75,12 @@ def _check_endpoint(endpoint: Endpoint, route: Route, engine: str) -> None:
     if engine == SPARK and endpoint.kind == COMPONENT:
         raise endpoint.location.error(
             f"the engine spark has no endpoint {endpoint.format}; run the route {route.name} with spanwire bridge run"
+        )
+    if engine == SPARK and endpoint.kind == PROVIDER:
+        raise endpoint.location.error(
+            f"the engine spark reaches brokers by OpenWire alone, and {endpoint.uri.partition(':')[0]} has the "
+            f"provider {endpoint.format}; run the route {route.name} with spanwire bridge run, or give the broker an "
+            "OpenWire URL"
         )
     if engine == EMBEDDED and endpoint.kind == FORMAT:
         raise endpoint.location.error(

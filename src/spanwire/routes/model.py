@@ -36,6 +36,7 @@ TIME: Final = "JMSTimestamp"  # event time, unless a step names another column
 
 BROKER: Final = "broker"  # a queue or topic of a broker that speaks OpenWire
 FORMAT: Final = "format"  # anything that Spark reads and writes by name
+PROVIDER: Final = "provider"  # a queue or topic of a broker that a provider of bridges reaches; its name is the format
 COMPONENT: Final = "component"  # file, timer, http and log of Camel
 
 

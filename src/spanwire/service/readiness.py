@@ -23,7 +23,7 @@ from spanwire.transports.connector import TransportConnector
 from spanwire.tunnel.loading import tunnel_function
 
 if TYPE_CHECKING:
-    from spanwire.bridges.model.definition import BridgeDefinition
+    from spanwire.bridges.model.route_definition import Definition
     from spanwire.discovery.groups.agent_settings import AgentSettings
 
 # Directories of programs and configurations. A journal there would fill a partition and backups meant for other data.
@@ -32,7 +32,7 @@ LOG_SETTINGS: Final = ("log4j2.properties", "log4j2.xml", "log4j.properties", "l
 DATA_ALLOWED: Final = (Path("/usr/local/var"), Path("/usr/home"))  # used by Homebrew and FreeBSD
 
 
-CodeCheck = Callable[[Iterable["BridgeDefinition"], Path | None], list[str]]
+CodeCheck = Callable[[Iterable["Definition"], Path | None], list[str]]
 
 
 def inspection(
@@ -69,11 +69,11 @@ async def start_obstacles(
         lines.append(str(error))
     lines += _unusable_stores(configuration)
     lines += _missing_extras(configuration)
-    if configuration.bridges:
-        check = cast(CodeCheck, registry.load(registry.CONVERTOR_OBSTACLES))
-        lines += [f"{configuration.source}: {line}" for line in check(configuration.bridges, code.convertors)]
-        check = cast(CodeCheck, registry.load(registry.JAR_OBSTACLES))
-        lines += [f"{configuration.source}: {line}" for line in check(configuration.bridges, code.jars)]
+    bridges = (*configuration.bridges, *configuration.routes)
+    if bridges:
+        for name, directory in ((registry.CONVERTOR_OBSTACLES, code.convertors), (registry.JAR_OBSTACLES, code.jars)):
+            check = cast(CodeCheck, registry.load(name))
+            lines += [f"{configuration.source}: {line}" for line in check(bridges, directory)]
     return list(dict.fromkeys(lines))
 
 

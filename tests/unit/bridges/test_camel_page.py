@@ -16,8 +16,8 @@ PAGE: Final = (Path(__file__).parents[3] / "docs/guides/bridges/camel-routes.md"
 BLOCK: Final = re.compile(r"^```(\w+)(?: title=\"([^\"]+)\")?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def block(kind: str) -> str:
-    (text,) = [match[3] for match in BLOCK.finditer(PAGE) if match[1] == kind]
+def block(kind: str, name: str = "") -> str:
+    (text,) = [match[3] for match in BLOCK.finditer(PAGE) if match[1] == kind and name in ("", match[2])]
     return text
 
 
@@ -31,7 +31,24 @@ def test_the_command_shows_the_diagram_of_the_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "orders.yaml").write_text(block("yaml"))
+    (tmp_path / "orders.yaml").write_text(block("yaml", "orders.yaml"))
     command, _, shown = block("console").removeprefix("$ ").partition("\n")
     assert main(shlex.split(command)[1:]) == 0
     assert capsys.readouterr().out == shown
+
+
+def test_the_route_to_other_systems_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RABBIT_PASSWORD", "canary")
+    jars = tmp_path / "jars"
+    jars.mkdir(mode=0o700)
+    for name in ("com.ibm.mq.allclient.jar", "javax.jms-api.jar"):
+        (jars / name).touch(mode=0o600)
+    file = tmp_path / "to-rabbit.yaml"
+    file.write_text(block("yaml", "to-rabbit.yaml"))
+    assert main(["bridge", "check", str(file), "--jars", str(jars)]) == 0
+    shown = capsys.readouterr().out
+    assert "to queue://orders at amqp://127.0.0.1:5672" in shown
+    assert "queue://ORDERS at jvm:com.ibm.mq.jms.MQConnectionFactory" in shown
+    assert "canary" not in shown

@@ -45,9 +45,9 @@ def test_a_batch_fits_what_a_source_hands_over() -> None:
 
 def test_the_credit_of_a_source_with_a_largest_batch_follows_the_batch() -> None:
     small = replace(definition(), batch=BatchLimits(20))
-    assert credit_of(small, StompProvider()) == 40
-    assert credit_of(replace(small, batch=BatchLimits(900)), StompProvider()) == MAX_CREDIT
-    assert credit_of(small, OpenWireProvider()) == MAX_CREDIT
+    assert credit_of(small.batch, StompProvider()) == 40
+    assert credit_of(BatchLimits(900), StompProvider()) == MAX_CREDIT
+    assert credit_of(small.batch, OpenWireProvider()) == MAX_CREDIT
 
 
 def test_replies_need_both_sides() -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
+from spanwire.bridges.files import parameters
 from spanwire.bridges.model.definition import ConnectionFactory, Source, Target
 from spanwire.model.secret import Secret
 from spanwire.model.written_destination import written_destination
-from spanwire.routes.model import Endpoint, Route
+from spanwire.routes import providers
+from spanwire.routes.model import PROVIDER, Endpoint, Route
+from spanwire.routes.readers.nodes import Entry, Items, Mapping, Word
 
-STORES: Final = ("trustStore", "trustStorePassword", "keyStore", "keyStorePassword")
-FACTORY: Final = ("url", "user", "password", *STORES)
+FACTORY: Final = ("url", "user", "password", *providers.STORES)
 # Options of the data source with a meaning here.
 SOURCE_OPTIONS: Final = (
     *FACTORY,
@@ -24,11 +26,14 @@ SOURCE_OPTIONS: Final = (
 )
 SEND_OPTIONS: Final = ("persistent", "priority", "timeToLiveMs")
 TARGET_OPTIONS: Final = (*FACTORY, "destination", "qualityOfServiceMode", "dropTemporaryReplyTo")
+NAMES: Final = {"user": "userName"}  # words of a connection factory
 DUPLICATES_OK: Final = "DUPLICATES_OK"
 
 
 def check_options(route: Route, endpoint: Endpoint, known: tuple[str, ...]) -> None:
     """Refuse options that the engine embedded does not have. Raises `ConfigurationError`."""
+    if endpoint.kind == PROVIDER:  # its reader has checked the names
+        return
     for name in endpoint.options:
         if name not in known:
             raise endpoint.location.error(
@@ -42,7 +47,7 @@ def source_of(route: Route, endpoint: Endpoint) -> Source:
     _check_quality(route, endpoint)
     options = endpoint.options
     return Source(
-        factory_of(options),
+        factory_of(endpoint),
         written_destination(options["destination"]),
         options.get("selector"),
         options.get("subscription"),
@@ -54,7 +59,7 @@ def target_of(route: Route, endpoint: Endpoint) -> Target:
     """Return a target of a route with steps. Raises `ConfigurationError`."""
     check_options(route, endpoint, (*TARGET_OPTIONS, *SEND_OPTIONS))
     _check_quality(route, endpoint)
-    return Target(factory_of(endpoint.options), written_destination(endpoint.options["destination"]))
+    return Target(factory_of(endpoint), written_destination(endpoint.options["destination"]))
 
 
 def _check_quality(route: Route, endpoint: Endpoint) -> None:
@@ -66,8 +71,11 @@ def _check_quality(route: Route, endpoint: Endpoint) -> None:
         )
 
 
-def factory_of(options: dict[str, str]) -> ConnectionFactory:
-    """Return the broker of an endpoint, with the login there."""
+def factory_of(endpoint: Endpoint) -> ConnectionFactory:
+    """Return the broker of an endpoint, with the login there. Raises `ConfigurationError`."""
+    options = endpoint.options
+    if endpoint.kind == PROVIDER:
+        return parameters.factory_of(_words_of(endpoint), endpoint.uri.partition(":")[0])
     return ConnectionFactory(
         options["url"],
         options.get("user"),
@@ -77,6 +85,25 @@ def factory_of(options: dict[str, str]) -> ConnectionFactory:
         options.get("keyStore"),
         _secret(options, "keyStorePassword"),
     )
+
+
+def _words_of(endpoint: Endpoint) -> Mapping:
+    """Return the words of a connection factory in a file of bridges."""
+    location = endpoint.location
+    words = Mapping(location)
+    words.entries[providers.WORD] = Entry(location, Word(location, endpoint.format))
+    for name, value in endpoint.options.items():
+        table, dot, key = name.partition(".")
+        if dot:
+            inner = words.entries.setdefault(table, Entry(location, Mapping(location))).value
+            assert isinstance(inner, Mapping)
+            inner.entries[key] = Entry(location, Word(location, value))
+        elif name == providers.JAR_LIST:
+            jars = Items(location, [Word(location, jar.strip()) for jar in value.split(",")])
+            words.entries[name] = Entry(location, jars)
+        elif name in providers.FACTORY:
+            words.entries[NAMES.get(name, name)] = Entry(location, Word(location, value))
+    return words
 
 
 def _secret(options: dict[str, str], name: str) -> Secret | None:

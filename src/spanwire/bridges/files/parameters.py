@@ -36,6 +36,7 @@ from spanwire.model.errors import InvalidDestinationError
 from spanwire.model.secret import Secret
 from spanwire.model.written_destination import written_destination
 from spanwire.registry import BRIDGE_PROVIDERS
+from spanwire.routes.providers import SCHEMES
 from spanwire.routes.readers.bridge_parameters import WORDS as SHARED_WORDS
 from spanwire.routes.readers.bridge_parameters import BridgeParameters, read_parameters
 from spanwire.routes.readers.nodes import Location, Mapping
@@ -73,17 +74,6 @@ REFUSED: Final[dict[str, str]] = {
     "failoverTimeout": "a lost broker is tried again after failureRetryInterval; remove it",
 }
 IN_PROCESS: Final = ("vm:", "peer:")
-# Providers by the scheme of their URLs, for who writes the URL alone.
-OTHER_SCHEMES: Final[dict[str, str]] = {
-    "mqtt": "mqtt",
-    "mqtts": "mqtt",
-    "kafka": "kafka",
-    "kafka+ssl": "kafka",
-    "stomp": "stomp",
-    "stomp+ssl": "stomp",
-    "amqp": "amqp091",
-    "amqps": "amqp091",
-}
 
 
 def factory_of(words: Mapping, name: str, context: Context | None = None) -> ConnectionFactory:
@@ -214,7 +204,7 @@ def _side(words: Mapping, bridge: str, role: str, factories: AnyMapping[str, Con
 def _check_scheme(url: str, provider: str, location: Location) -> None:
     """Raise `ConfigurationError` for a URL of another provider."""
     scheme = url.partition(":")[0].lower()
-    other = OTHER_SCHEMES.get(scheme)
+    other = SCHEMES.get(scheme)
     if provider == OPENWIRE and other is not None:
         raise location.error(
             f"a URL with the scheme {scheme} is for the provider {other}; write a connection factory with "

@@ -10,7 +10,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from spanwire.bridges.files.endpoint_options import SOURCE_OPTIONS, TARGET_OPTIONS, check_options, factory_of
+from spanwire.bridges.files.endpoint_options import (
+    SEND_OPTIONS,
+    SOURCE_OPTIONS,
+    TARGET_OPTIONS,
+    check_options,
+    factory_of,
+)
 from spanwire.bridges.files.route_definitions import route_definition
 from spanwire.bridges.model.definition import (
     DEFAULT_BATCH_SIZE,
@@ -26,7 +32,7 @@ from spanwire.bridges.model.route_definition import Definition
 from spanwire.bridges.model.steps import AppendMessageId, DropTemporaryReplyTo
 from spanwire.bridges.model.steps import Step as BridgeStep
 from spanwire.model.written_destination import written_destination
-from spanwire.routes.model import APPENDED_IDS, BROKER, Endpoint, Route, SetHeader, Step, To
+from spanwire.routes.model import APPENDED_IDS, BROKER, PROVIDER, Endpoint, Route, SetHeader, Step, To
 from spanwire.routes.readers.bridge_parameters import FOREVER
 
 BATCH_TIME: Final = "maxBatchMs"  # what maxBatchTime of a jmsBridge is to Spark; here the parameter itself counts
@@ -60,13 +66,13 @@ def _bridge(route: Route, target_endpoint: Endpoint) -> BridgeDefinition:
     check_options(route, target_endpoint, TARGET_OPTIONS)
     options = route.source.options
     source = Source(
-        factory_of(options),
+        factory_of(route.source),
         written_destination(options["destination"]),
         options.get("selector"),
         options.get("subscription"),
         options.get("clientId"),
     )
-    target = Target(factory_of(target_endpoint.options), written_destination(target_endpoint.options["destination"]))
+    target = Target(factory_of(target_endpoint), written_destination(target_endpoint.options["destination"]))
     definition = BridgeDefinition(
         route.name,
         source,
@@ -100,9 +106,13 @@ def _only_target(route: Route) -> Endpoint | None:
     last = route.steps[-1]
     if not isinstance(last, To) or last.is_tap or not all(is_id_list(step) for step in route.steps[:-1]):
         return None
-    if route.source.kind != BROKER or last.endpoint.kind != BROKER:
+    if not {route.source.kind, last.endpoint.kind} <= {BROKER, PROVIDER}:
         return None
-    is_plain = all(name in TARGET_OPTIONS for name in last.endpoint.options)
+    options = last.endpoint.options
+    if last.endpoint.kind == PROVIDER:
+        is_plain = not any(name in SEND_OPTIONS for name in options)
+    else:
+        is_plain = all(name in TARGET_OPTIONS for name in options)
     return last.endpoint if is_plain or route.bridge is not None else None
 
 

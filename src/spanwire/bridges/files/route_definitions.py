@@ -19,7 +19,7 @@ from spanwire.bridges.model.route_definition import (
 )
 from spanwire.client.addressing.redaction import redacted
 from spanwire.model.errors import ConfigurationError
-from spanwire.routes.model import BROKER, Endpoint, Route, endpoints_of
+from spanwire.routes.model import BROKER, PROVIDER, Endpoint, Route, endpoints_of
 from spanwire.routes.readers.bridge_parameters import FOREVER
 from spanwire.routes.simple import parse_template
 
@@ -64,7 +64,7 @@ def route_definition(route: Route) -> RouteDefinition:
 
 
 def _source(route: Route, endpoint: Endpoint) -> RouteSource:
-    if endpoint.kind == BROKER:
+    if endpoint.kind in (BROKER, PROVIDER):
         return source_of(route, endpoint)
     options = _Options(endpoint)
     if endpoint.format == "timer":
@@ -91,7 +91,7 @@ def _source(route: Route, endpoint: Endpoint) -> RouteSource:
 
 
 def _target(route: Route, endpoint: Endpoint) -> RouteTarget:
-    if endpoint.kind == BROKER:
+    if endpoint.kind in (BROKER, PROVIDER):
         return target_of(route, endpoint)
     options = _Options(endpoint)
     if endpoint.format == "file":

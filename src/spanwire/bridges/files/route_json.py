@@ -7,6 +7,7 @@ from typing import Any, Final, cast
 
 from spanwire.bridges.model.definition import BatchLimits, ConnectionFactory, RetryPolicy, Source, Target
 from spanwire.bridges.model.directory import Directory
+from spanwire.bridges.model.java_factory import JavaFactory
 from spanwire.bridges.model.route_definition import FileSource, FileTarget, HttpTarget, RouteDefinition, TimerSource
 from spanwire.model.destination import Destination, parse_destination
 from spanwire.model.secret import Secret
@@ -20,7 +21,8 @@ TUPLE: Final = "$tuple"
 CLASSES: Final[dict[str, type]] = {
     one.__name__: one
     for one in (
-        *(RouteDefinition, Source, Target, ConnectionFactory, Directory, BatchLimits, RetryPolicy, Location),
+        *(RouteDefinition, Source, Target, ConnectionFactory, Directory, JavaFactory, BatchLimits),
+        *(RetryPolicy, Location),
         *(TimerSource, FileSource, FileTarget, HttpTarget),
         *(model.Endpoint, model.Expression, model.Filter, model.SetHeader, model.RemoveHeader, model.Transform),
         *(model.Choice, model.Multicast, model.To, model.SplitBody, model.Gather, model.Idempotent),

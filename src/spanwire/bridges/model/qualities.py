@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final
 
-from spanwire.bridges.model.definition import BridgeDefinition, Quality, Source
+from spanwire.bridges.model.definition import BatchLimits, BridgeDefinition, Quality, Source
 from spanwire.bridges.model.provider_description import ProviderDescription
 from spanwire.bridges.model.route_definition import Definition, RouteDefinition
 from spanwire.bridges.model.steps import ProxyReplyTo
@@ -83,21 +83,30 @@ def check_features(definition: BridgeDefinition, source: ProviderDescription, ta
         ConfigurationError: the text names the bridge and the remedy.
     """
     name = definition.name
-    if definition.source.selector is not None and not source.selectors:
-        raise ConfigurationError(
-            f"bridge {name}: the provider {source.name} has no selectors, so all messages would cross; remove selector"
-        )
-    if source.largest_batch is not None and definition.batch.size > source.largest_batch:
-        raise ConfigurationError(
-            f"bridge {name}: the provider {source.name} hands over at most {source.largest_batch} messages before an "
-            f"acknowledgement, and maxBatchSize is {definition.batch.size}; set maxBatchSize = {source.largest_batch}"
-        )
+    try:
+        check_receipt(definition.source, definition.batch, source)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"bridge {name}: {error}") from None
     for side in (source, target):
         if not side.replies and any(isinstance(step, ProxyReplyTo) for step in definition.steps):
             raise ConfigurationError(
                 f"bridge {name}: the provider {side.name} has no temporary queues for replies; set "
                 'doHandleReplyTo="false"'
             )
+
+
+def check_receipt(source: Source, batch: BatchLimits, described: ProviderDescription) -> None:
+    """Refuse a selector or a batch beyond the promises of a source. Raises `ConfigurationError`."""
+    if source.selector is not None and not described.selectors:
+        raise ConfigurationError(
+            f"the provider {described.name} has no selectors, so all messages would cross; remove selector"
+        )
+    largest = described.largest_batch
+    if largest is not None and batch.size > largest:
+        raise ConfigurationError(
+            f"the provider {described.name} hands over at most {largest} messages before an acknowledgement, and "
+            f"maxBatchSize is {batch.size}; set maxBatchSize = {largest}"
+        )
 
 
 def keeps_messages(source: Source) -> bool:

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
-from spanwire.bridges.model.definition import BatchLimits, BridgeDefinition, Quality, RetryPolicy, Source, Target
+from spanwire.bridges.model.definition import (
+    BatchLimits,
+    BridgeDefinition,
+    ConnectionFactory,
+    Quality,
+    RetryPolicy,
+    Source,
+    Target,
+)
 from spanwire.routes.model import Endpoint, Gather, Idempotent, Step, branches_of
 
 
@@ -79,6 +88,24 @@ class RouteDefinition:
 
 
 Definition = BridgeDefinition | RouteDefinition
+
+
+def with_factories(definition: Definition, changed: Callable[[ConnectionFactory], ConnectionFactory]) -> Definition:
+    """Return a bridge or route whose connection factories have been changed."""
+    source = definition.source
+    if isinstance(source, Source):
+        source = replace(source, factory=changed(source.factory))
+    if isinstance(definition, BridgeDefinition):
+        assert isinstance(source, Source), "a bridge has a broker as source"
+        return replace(definition, source=source, target=_with_factory(definition.target, changed))
+    targets = [
+        _with_factory(target, changed) if isinstance(target, Target) else target for target in definition.targets
+    ]
+    return replace(definition, source=source, targets=targets)
+
+
+def _with_factory(target: Target, changed: Callable[[ConnectionFactory], ConnectionFactory]) -> Target:
+    return replace(target, factory=changed(target.factory))
 
 
 def keeps_state(steps: list[Step]) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from spanwire.bridges.model.definition import BridgeDefinition, ConnectionFactory, Source, Target
-from spanwire.bridges.model.route_definition import Definition, RouteDefinition
+from spanwire.bridges.model.route_definition import Definition, RouteDefinition, with_factories
 
 THIS_BROKER: Final = "vm:"  # URL of the broker whose configuration has the bridge
 
@@ -28,29 +28,11 @@ def uses_this_broker(definition: Definition) -> bool:
 
 def reached_at(definition: Definition, url: str) -> Definition:
     """Return a definition with the address of this broker in place of ``vm:``."""
-    if isinstance(definition, RouteDefinition):
-        return _route_reached_at(definition, url)
-    return bridge_reached_at(definition, url)
+    return with_factories(definition, lambda factory: replace(factory, url=url) if is_here(factory) else factory)
 
 
 def bridge_reached_at(definition: BridgeDefinition, url: str) -> BridgeDefinition:
     """Return a bridge with the address of this broker in place of ``vm:``."""
-    source, target = definition.source, definition.target
-    if is_here(source.factory):
-        source = replace(source, factory=replace(source.factory, url=url))
-    if is_here(target.factory):
-        target = replace(target, factory=replace(target.factory, url=url))
-    return replace(definition, source=source, target=target)
-
-
-def _route_reached_at(definition: RouteDefinition, url: str) -> RouteDefinition:
-    source = definition.source
-    if isinstance(source, Source) and is_here(source.factory):
-        source = replace(source, factory=replace(source.factory, url=url))
-    targets = [
-        replace(target, factory=replace(target.factory, url=url))
-        if isinstance(target, Target) and is_here(target.factory)
-        else target
-        for target in definition.targets
-    ]
-    return replace(definition, source=source, targets=targets)
+    reached = reached_at(definition, url)
+    assert isinstance(reached, BridgeDefinition)
+    return reached

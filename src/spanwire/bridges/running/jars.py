@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from spanwire.bridges.model.definition import BridgeDefinition, ConnectionFactory
-from spanwire.bridges.model.route_definition import Definition
+from spanwire.bridges.model.definition import ConnectionFactory
+from spanwire.bridges.model.route_definition import Definition, RouteDefinition, with_factories
 from spanwire.bridges.owned_files import check_directory, check_file
 from spanwire.model.errors import ConfigurationError
 
@@ -19,18 +19,15 @@ MAX_JARS: Final = 200  # of one factory; a client of JMS has some twenty
 
 
 def with_jars(definitions: Iterable[Definition], directory: Path | None) -> list[Definition]:
-    """Return the definitions with the paths of their jars; routes have none.
+    """Return the definitions with the paths of their jars.
 
     Raises:
         ConfigurationError: a jar is missing or has a path, or other users can write to it; or there is no directory.
     """
-    return [
-        _found(definition, directory) if isinstance(definition, BridgeDefinition) else definition
-        for definition in definitions
-    ]
+    return [_found(definition, directory) for definition in definitions]
 
 
-def jar_obstacles(definitions: Iterable[BridgeDefinition], directory: Path | None) -> list[str]:
+def jar_obstacles(definitions: Iterable[Definition], directory: Path | None) -> list[str]:
     """Return one line for each bridge whose jars cannot be used."""
     lines: list[str] = []
     for definition in definitions:
@@ -41,13 +38,12 @@ def jar_obstacles(definitions: Iterable[BridgeDefinition], directory: Path | Non
     return lines
 
 
-def _found(definition: BridgeDefinition, directory: Path | None) -> BridgeDefinition:
+def _found(definition: Definition, directory: Path | None) -> Definition:
+    word = "route" if isinstance(definition, RouteDefinition) else "bridge"
     try:
-        source = replace(definition.source, factory=_with_paths(definition.source.factory, directory))
-        target = replace(definition.target, factory=_with_paths(definition.target.factory, directory))
+        return with_factories(definition, lambda factory: _with_paths(factory, directory))
     except ConfigurationError as error:
-        raise ConfigurationError(f"bridge {definition.name}: {error}") from None
-    return replace(definition, source=source, target=target)
+        raise ConfigurationError(f"{word} {definition.name}: {error}") from None
 
 
 def _with_paths(factory: ConnectionFactory, directory: Path | None) -> ConnectionFactory:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
-from spanwire.bridges.model.definition import BridgeDefinition, Quality
+from spanwire.bridges.model.definition import BatchLimits, BridgeDefinition, Quality
 from spanwire.bridges.model.message import BridgeMessage
 from spanwire.bridges.model.provider_description import MAX_CREDIT
 from spanwire.bridges.ports import LocalTransaction, MessageSource, MessageTarget, Provider
@@ -129,7 +129,7 @@ class TransactionLink:
         await self._transaction.close()
 
 
-def credit_of(definition: BridgeDefinition, source: Provider) -> int:
+def credit_of(batch: BatchLimits, source: Provider) -> int:
     """Return the messages that the source's broker may dispatch ahead.
 
     A source whose credit ends with the batch gets the next batch ahead and no more, so ``maxBatchSize`` bounds the
@@ -137,7 +137,7 @@ def credit_of(definition: BridgeDefinition, source: Provider) -> int:
     """
     if source.describe().largest_batch is None:
         return MAX_CREDIT
-    return min(MAX_CREDIT, 2 * definition.batch.size)
+    return min(MAX_CREDIT, 2 * batch.size)
 
 
 async def open_link(
@@ -151,7 +151,7 @@ async def open_link(
         JmsError: a broker is not reachable, or refuses.
         ConfigurationError: a file of a key or trust store, or a message convertor, cannot be read.
     """
-    credit = credit_of(definition, source)
+    credit = credit_of(definition.batch, source)
     if definition.quality is Quality.ONCE_AND_ONLY_ONCE:
         return TransactionLink(await source.open_transaction(definition.source, definition.target, credit))
     conversion = convertors.conversion(definition)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from spanwire.bridges.engine.route_processor import RouteProcessor
 from spanwire.bridges.model.definition import Source, Target
+from spanwire.bridges.model.qualities import check_receipt
 from spanwire.bridges.model.route_definition import RouteDefinition
 from spanwire.bridges.ports import Provider
 from spanwire.model.errors import ConfigurationError
@@ -14,7 +15,8 @@ from spanwire.routes.model import To
 
 def is_loop(source: Source, target: Target) -> bool:
     """Return True if a target is the source itself."""
-    return source.factory.url == target.factory.url and source.destination == target.destination
+    one, other = source.factory, target.factory
+    return one.url == other.url and one.java == other.java and source.destination == target.destination
 
 
 def check_route(definition: RouteDefinition, provider_of: Callable[[str], Provider]) -> None:
@@ -33,8 +35,10 @@ def check_route(definition: RouteDefinition, provider_of: Callable[[str], Provid
                 "destination"
             )
     try:
-        if isinstance(definition.source, Source):
-            provider_of(definition.source.factory.provider).check_source(definition.source)
+        if isinstance(source, Source):
+            provider = provider_of(source.factory.provider)
+            provider.check_source(source)
+            check_receipt(source, definition.batch, provider.describe())
         for target in definition.targets:
             if isinstance(target, Target):
                 provider_of(target.factory.provider).check_target(target)

@@ -15,17 +15,16 @@ from spanwire.bridges.engine.route_processor import RouteProcessor
 from spanwire.bridges.engine.route_state import Changes, RouteState
 from spanwire.bridges.model.definition import Source, Target
 from spanwire.bridges.model.message import BridgeMessage
-from spanwire.bridges.model.provider_description import MAX_CREDIT
 from spanwire.bridges.model.route_definition import (
     FileSource,
     FileTarget,
     RouteDefinition,
-    RouteSource,
     RouteTarget,
     TimerSource,
     keeps_state,
 )
 from spanwire.bridges.ports import MessageSource, MessageTarget, Provider
+from spanwire.bridges.running.links import credit_of
 from spanwire.bridges.running.route_store import RouteStore, refuse_left_state
 from spanwire.model.errors import ConfigurationError
 
@@ -113,7 +112,7 @@ async def open_route(
         else:
             await store.open()
             opened.push_async_callback(store.close)
-        source = await _open_source(definition.source, provider_of, ticks)
+        source = await _open_source(definition, provider_of, ticks)
         opened.push_async_callback(source.close)
         link = RouteLink(source, targets, store)
         await link.load()
@@ -135,9 +134,11 @@ async def _open_target(target: RouteTarget, provider_of: ProviderOf) -> RouteOut
     return OpenFileTarget(target) if isinstance(target, FileTarget) else OpenHttpTarget(target)
 
 
-async def _open_source(source: RouteSource, provider_of: ProviderOf, ticks: TickCount) -> RouteInput:
+async def _open_source(definition: RouteDefinition, provider_of: ProviderOf, ticks: TickCount) -> RouteInput:
+    source = definition.source
     if isinstance(source, Source):
-        return await provider_of(source.factory.provider).open_source(source, MAX_CREDIT)
+        provider = provider_of(source.factory.provider)
+        return await provider.open_source(source, credit_of(definition.batch, provider))
     if isinstance(source, FileSource):
         return OpenFileSource(source)
     assert isinstance(source, TimerSource)

@@ -1,18 +1,21 @@
 """Brokers in a route file: ``brokers``, and beans of Camel's components, whose ids are URI schemes.
 
 A component finds its broker by its own ``brokerURL``, or by ``configuration`` and ``connectionFactory``. A broker that
-another process cannot reach, or without OpenWire, is stored with the reason, which an endpoint that uses it reports.
-``overrides`` of the command line give such a name a URL. Properties without effect cause warnings.
+another process cannot reach is stored with the reason, which an endpoint that uses it reports. A factory of another
+vendor is one of the provider ``jvm``. ``overrides`` of the command line give such a name a URL. Properties without
+effect cause warnings.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping as AnyMapping
 from dataclasses import dataclass, replace
 from typing import Final
 
 from spanwire.client.addressing.redaction import redacted
 from spanwire.pipeline.options import COMMON, STORES
+from spanwire.routes import providers
 from spanwire.routes.endpoints import NO_HOST, THIS_BROKER, Broker, Host
 from spanwire.routes.readers.nodes import Location, Mapping, Node, Word, items_of, mapping_of
 
@@ -56,7 +59,14 @@ CONFIGURATIONS: Final = ("JmsConfiguration", "ActiveMQConfiguration")
 IN_PROCESS: Final = ("vm:", "peer:")
 NOT_UNDERSTOOD: Final = "not understood"  # entry of a bean of XML with its fault, which matters if the bean is needed
 BEAN_WORDS: Final = ("name", "type", "properties")
-BROKER_WORDS: Final = tuple(name for name in COMMON if name != "destination")
+ANY_FACTORY: Final = re.compile(r"(?:[\w$]+\.)+[\w$]*ConnectionFactory")
+BROKER_WORDS: Final = (
+    *(name for name in COMMON if name != "destination"),
+    "userName",
+    providers.WORD,
+    *providers.JAVA,
+    *providers.TABLES,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +150,8 @@ def brokers_of(node: Node) -> dict[str, Broker]:
     for name, entry in mapping_of(node, "brokers").entries.items():
         values = mapping_of(entry.value, f"the broker {name}")
         values.check("word of a broker", BROKER_WORDS)
-        brokers[name] = Broker(entry.location, texts_of(values))
+        texts = providers.factory_texts(values)
+        brokers[name] = Broker(entry.location, {COMMON_NAMES.get(word, word): text for word, text in texts.items()})
     return brokers
 
 
@@ -180,6 +191,8 @@ class BeanReader:
                 current.check()
             self._warn_unused(current, is_reached=url is None)
             names = {word: own for word, own in COMMON_NAMES.items() if url is None or own != "url"}
+            if url is None and _is_foreign(current):
+                return self._foreign(bean, current, options, read_options, write_options)
             options = current.values(names) | options
             read_options = current.values(READ_NAMES) | read_options
             write_options = current.values(WRITE_NAMES) | write_options
@@ -197,8 +210,28 @@ class BeanReader:
             return self._reachable(Broker(bean.location, options, "", read_options, write_options), name)
         if current.short_type in (*COMPONENTS, *FACTORIES):
             return Broker(bean.location, {**options, "url": self._host.url}, "", read_options, write_options)
-        reason = f"is reached through {current.short_type}, which does not connect to an OpenWire broker"
+        reason = f"is reached through {current.short_type}, which is no connection factory"
         return Broker(bean.location, {}, f"{reason}; give it one with {self._host.advice(name)}")
+
+    def _foreign(
+        self,
+        component: Bean,
+        factory: Bean,
+        options: dict[str, str],
+        read_options: dict[str, str],
+        write_options: dict[str, str],
+    ) -> Broker:
+        """Return the broker of a connection factory of another vendor, whose properties Java sets."""
+        java = {providers.WORD: providers.JVM, "factoryClass": factory.type}
+        for name, entry in factory.properties.entries.items():
+            text = factory.properties.text(name)
+            if text is not None and text.startswith("#"):
+                raise entry.location.error(
+                    f"{name} of {factory.short_type} is a bean, and the provider jvm sets texts and numbers alone"
+                )
+            if text is not None:
+                java[f"properties.{name}"] = text
+        return Broker(component.location, {**options, **java}, "", read_options, write_options)
 
     def _reachable(self, broker: Broker, name: str) -> Broker:
         """Return the broker, or the reason why another process cannot reach it."""
@@ -233,6 +266,13 @@ class BeanReader:
             self.warnings.append(str(bean.location.error(text)))
 
 
+def _is_foreign(bean: Bean) -> bool:
+    """Return True for a connection factory of another vendor, and not for a pool of another factory."""
+    return (
+        bean.short_type not in FACTORIES and bean.reference() is None and ANY_FACTORY.fullmatch(bean.type) is not None
+    )
+
+
 def with_overrides(brokers: AnyMapping[str, Broker], overrides: AnyMapping[str, str], file: str) -> dict[str, Broker]:
     """Return all brokers by name, with the URLs of the command line."""
     result_brokers = dict(brokers)
@@ -241,5 +281,6 @@ def with_overrides(brokers: AnyMapping[str, Broker], overrides: AnyMapping[str, 
         if configured is None:
             result_brokers[name] = Broker(Location(file, 1), {"url": url})
         else:
-            result_brokers[name] = replace(configured, options={**configured.options, "url": url}, reason="")
+            options = {**providers.without_provider(configured.options), "url": url}
+            result_brokers[name] = replace(configured, options=options, reason="")
     return result_brokers

@@ -25,6 +25,7 @@ from spanwire.routes.model import (
     BROKER,
     EMBEDDED,
     ENGINES,
+    PROVIDER,
     SPARK,
     Aggregate,
     CallFunction,
@@ -275,8 +276,12 @@ def _drop_foreign_replies(route: Route) -> None:
     """Drop temporary reply destinations of messages for another broker, where they do not exist."""
     endpoints = endpoints_of(route.steps) + ([] if route.dead_letters is None else [route.dead_letters])
     for endpoint in endpoints:
-        if route.source.kind == endpoint.kind == BROKER and not is_same_broker(route.source, endpoint):
+        if _is_broker(route.source) and _is_broker(endpoint) and not is_same_broker(route.source, endpoint):
             endpoint.options.setdefault("dropTemporaryReplyTo", "true")
+
+
+def _is_broker(endpoint: Endpoint) -> bool:
+    return endpoint.kind in (BROKER, PROVIDER)
 
 
 def _check_dead_letters(steps: list[Step]) -> None:

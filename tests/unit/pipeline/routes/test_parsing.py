@@ -8,7 +8,7 @@ from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.options import write_options
 from spanwire.routes.endpoints import MAX_PARAMETERS
 from spanwire.routes.expressions import sql_of
-from spanwire.routes.model import Aggregate, Choice, Filter, Multicast, Patience, Route, SetHeader, To
+from spanwire.routes.model import SPARK, Aggregate, Choice, Filter, Multicast, Patience, Route, SetHeader, To
 from spanwire.routes.plan import plan_of
 from spanwire.routes.readers.parsing import RouteFile, read_routes
 from spanwire.routes.readers.placeholders import Placeholders
@@ -267,8 +267,8 @@ def test_camels_four_routes_say_which_broker_they_lack() -> None:
     sample = SAMPLES / "25-camel-four-routes.xml"
     with pytest.raises(ConfigurationError, match=r"xml:31: activemq is vm://local\?….*--broker activemq=URL"):
         read_routes(sample.read_bytes(), "four.xml", NOTHING)
-    with pytest.raises(ConfigurationError, match="websphere is reached through MQConnectionFactory"):
-        read_routes(sample.read_bytes(), "four.xml", NOTHING, {"activemq": "tcp://a:1"})
+    with pytest.raises(ConfigurationError, match=r"OpenWire alone, and websphere has the provider jvm; run .* or give"):
+        read_routes(sample.read_bytes(), "four.xml", NOTHING, {"activemq": "tcp://a:1"}).only(SPARK)
     file = read_routes(sample.read_bytes(), "four.xml", NOTHING, {"activemq": "tcp://a:1", "websphere": "tcp://b:2"})
     assert [line.split(": ", 1)[1] for line in file.warnings] == [
         "concurrentConsumers of JmsConfiguration has no effect here",
@@ -342,8 +342,8 @@ def test_a_password_inside_a_url_is_in_no_plan() -> None:
 @pytest.mark.parametrize(
     ("url", "told"),
     [
-        ("amqp://h:5672", "the client speaks OpenWire; write tcp://host:port or ssl://host:port"),
-        ("stomp://h:61613", "STOMP is for other clients"),
+        ("amqp://h:5672", "the engine spark reaches brokers by OpenWire alone, and jms has the provider amqp091"),
+        ("stomp://h:61613", "the engine spark reaches brokers by OpenWire alone, and jms has the provider stomp"),
         ("${broker.url}", "is no broker URL"),
         ("h:61616", "write tcp://host:port"),
         ("tcp://h:0", "is not between 1 and 65535"),
@@ -363,7 +363,7 @@ def test_an_address_that_the_client_cannot_speak_is_told_by_the_plan(side: str, 
         parse(f"""
 - errorHandler: {{deadLetterChannel: {{deadLetterUri: "{uris["dead"]}"}}}}
 - jmsBridge: {{source: "{uris["from"]}", target: "{uris["to"]}"}}
-""")
+""").only(SPARK)
     assert told in str(caught.value) and CANARY not in str(caught.value)
     assert str(caught.value).startswith(f"r.yaml:{2 if side == 'dead' else 3}: ")
 
