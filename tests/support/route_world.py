@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from spanwire.bridges.engine.dialogue import (
     Acknowledge,
     Acknowledged,
     Action,
+    CallFunctions,
     Connect,
     Connected,
     DeadLetter,
@@ -23,12 +25,14 @@ from spanwire.bridges.engine.dialogue import (
     Receive,
     Received,
     Refused,
+    Returned,
     Send,
     Sent,
     Start,
     Wait,
 )
 from spanwire.bridges.engine.machine import BridgeMachine
+from spanwire.bridges.engine.route_calls import Answer
 from spanwire.bridges.engine.route_state import Changes, RouteState
 from spanwire.bridges.files.route_bridges import bridges_of
 from spanwire.bridges.model.message import BridgeMessage
@@ -67,6 +71,8 @@ class RouteWorld:
         self.kept: Final[list[Changes]] = []
         self.poisonous: frozenset[str] = frozenset()
         self.held: Final[list[float]] = []
+        self.calls: Final[list[list[str]]] = []
+        self.functions: dict[str, Callable[[BridgeMessage], Answer]] = {}
 
     def texts(self, target: int = 0) -> list[str]:
         """Return the bodies that a target has."""
@@ -119,6 +125,9 @@ class RouteWorld:
                     return Refused(index, "too large")
             self.sent[action.target] += action.messages
             return Sent()
+        if isinstance(action, CallFunctions):
+            self.calls.append([call.name for call in action.calls])
+            return Returned([self.functions[call.name](call.message) for call in action.calls])
         if isinstance(action, Keep):
             self.kept.append(action.changes)
             return Kept()

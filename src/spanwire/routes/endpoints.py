@@ -36,6 +36,7 @@ from spanwire.pipeline.options import (
     write_options,
 )
 from spanwire.routes import providers
+from spanwire.routes.direct import DIRECT
 from spanwire.routes.masking import mask
 from spanwire.routes.model import BROKER, COMPONENT, FORMAT, PROVIDER, Endpoint
 from spanwire.routes.readers.nodes import Location
@@ -45,7 +46,9 @@ FILE_FORMATS: Final = ("parquet", "csv", "json", "orc", "text")
 BUILT_IN_BROKERS: Final = ("activemq", "spanwire", "jms")
 JDBC: Final = "jdbc"
 LOG: Final = "log"
-COMPONENTS: Final = ("file", "timer", LOG, "http", "https")  # of the engine embedded
+BEAN: Final = "bean"
+COMPONENTS: Final = ("file", "timer", LOG, "http", "https", BEAN, DIRECT)  # of the engine embedded, but for direct
+IN_MEMORY: Final = ("seda", "disruptor", "vm")
 ANY_FORMAT: Final = "format"
 QUEUE: Final = "queue"
 TOPIC: Final = "topic"
@@ -191,6 +194,11 @@ class EndpointReader:
             return Endpoint(location, f"{scheme}:{path}", COMPONENT, scheme, {**options, "path": plain})
         if scheme == ANY_FORMAT:
             return Endpoint(location, f"format:{path}", FORMAT, path, options)
+        if scheme in IN_MEMORY:
+            raise location.error(
+                f"{scheme}: is a queue in the memory of Camel, which loses its messages at a crash; write direct:, or "
+                "a queue of a broker"
+            )
         known = [*self._brokers, *BUILT_IN_BROKERS, *COMPONENTS, *FILE_FORMATS, JDBC, ANY_FORMAT]
         raise location.unknown("endpoint scheme", scheme, known)
 

@@ -26,6 +26,7 @@ from spanwire.routes.model import (
     Idempotent,
     Join,
     Log,
+    Process,
     Route,
     SetHeader,
     Split,
@@ -43,6 +44,7 @@ RATE: Final = "maxRowsPerBatch and --trigger say how much is read and when"
 MESSAGE_STEPS: Final[dict[type, str]] = {
     Throttle: f"throttle is for the engine embedded; {RATE}",
     Delay: f"delay is for the engine embedded; {RATE}",
+    Process: "process and bean are for the engine embedded; write transform with function: module.name",
     Log: "log is for the engine embedded; leave it out",
     SplitBody: "tokenize and jsonpath of split are for the engine embedded; write sql",
     Gather: "correlationExpression of aggregate is for the engine embedded; write window, watermark and columns",
@@ -53,7 +55,7 @@ ROW_STEPS: Final[dict[type, str]] = {
     Deduplicate: "deduplicate with a watermark needs Spark; write idempotentConsumer with header or simple",
     Join: "join needs Spark",
     Split: "split with sql needs Spark; write tokenize or jsonpath",
-    CallFunction: "a Python function needs Spark",
+    CallFunction: "function of transform needs Spark; write process with ref, and convert(message) in a convertor",
 }
 
 

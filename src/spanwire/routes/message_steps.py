@@ -1,4 +1,4 @@
-"""Reads the steps that work message by message: throttle, delay, log, split, aggregate and idempotentConsumer."""
+"""Reads the steps that work message by message: throttle, delay, log, process, split, aggregate, idempotentConsumer."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from spanwire.routes.model import (
     Gather,
     Idempotent,
     Log,
+    Process,
     SplitBody,
     Step,
     Throttle,
@@ -41,6 +42,8 @@ STRATEGIES: Final = {
 }
 ESCAPES: Final = {"\\n": "\n", "\\r": "\r", "\\t": "\t"}
 PATH: Final = re.compile(r"\$(?:\.[A-Za-z_]\w*|\[\*\])*")
+CONVERTOR: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,99}", re.ASCII)
+METHOD: Final = "convert"  # of all convertors
 StepsReader = Callable[[Node | None], list[Step]]
 
 
@@ -89,6 +92,30 @@ class MessageStepReader:
             raise location.error("log needs message")
         text = message.raw if isinstance(message, Word) and message.raw else text_of(message, "message")
         return Log(location, value_of(location, text), level, words.text("logName") or "")
+
+    def process(self, node: Node, location: Location) -> Step:
+        """Return the step ``process`` or ``bean``: a convertor by its name."""
+        words = mapping_of(node, "process")
+        words.check("word of process", ("ref", "method", "beanType", *REMARKS))
+        if "beanType" in words.entries:
+            raise words.entries["beanType"].location.error(
+                "beanType is a Java class, which does not run here; write ref with the name of a convertor"
+            )
+        return self.called(words.require("ref", "process"), words.text("method"), location)
+
+    def called(self, name: str, method: str | None, location: Location) -> Step:
+        """Return the call of a convertor."""
+        name = name.removeprefix("#bean:").removeprefix("#").removeprefix("bean:")
+        if CONVERTOR.fullmatch(name) is None:
+            raise location.error(f"{name[:60]!r} is no name of a convertor; write letters, digits, - and _")
+        if self._classes.get(name):
+            raise location.error(
+                f"the bean {name} is {self._classes[name][:120]}, a Java class that does not run here; write "
+                f"{METHOD}(message) in {name}.py of the directory of --convertors, and remove the bean"
+            )
+        if (method or METHOD).partition("(")[0] != METHOD:
+            raise location.error(f"the function of a convertor is {METHOD}; remove method")
+        return Process(location, name)
 
     def split(self, words: Mapping, location: Location) -> Step:
         """Return the step ``split`` by ``tokenize`` or ``jsonpath``."""

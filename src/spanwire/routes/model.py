@@ -111,6 +111,14 @@ class CallFunction:
 
 
 @dataclass(frozen=True, slots=True)
+class Process:
+    """Calls the function ``convert`` of a file of the operator's directory of convertors with each message."""
+
+    location: Location
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Split:
     """Makes one row for each element of an array of texts, given by an SQL expression."""
 
@@ -246,6 +254,7 @@ Step = (
     | RemoveHeader
     | Transform
     | CallFunction
+    | Process
     | Split
     | Aggregate
     | Deduplicate

@@ -25,6 +25,7 @@ from spanwire.routes.model import (
     Log,
     Multicast,
     Nesting,
+    Process,
     RemoveHeader,
     Route,
     SetHeader,
@@ -128,7 +129,7 @@ def _row_step_text(step: Step) -> str:
         return f"set {step.name} to {step.value.language} {step.value.text}"
     if isinstance(step, RemoveHeader):
         return f"remove {step.name}"
-    if isinstance(step, (SplitBody, Gather, Idempotent, Throttle, Delay, Log)):
+    if isinstance(step, (SplitBody, Gather, Idempotent, Throttle, Delay, Log, Process)):
         return _message_step_text(step)
     if isinstance(step, Transform) and step.body is not None:
         return f"set the text to {step.body.language} {step.body.text}"
@@ -149,7 +150,9 @@ def _row_step_text(step: Step) -> str:
     return f"{'left join' if step.is_left else 'join'} {describe(step.table)} on {step.on}: {_pairs(step.columns)}"
 
 
-def _message_step_text(step: SplitBody | Gather | Idempotent | Throttle | Delay | Log) -> str:
+def _message_step_text(step: SplitBody | Gather | Idempotent | Throttle | Delay | Log | Process) -> str:
+    if isinstance(step, Process):
+        return f"the convertor {step.name}"
     if isinstance(step, SplitBody):
         return f"a message for each part by {step.language} {step.text!r}"
     if isinstance(step, Gather):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from spanwire.routes.endpoints import LOG, EndpointReader
+from spanwire.routes.endpoints import BEAN, LOG, EndpointReader
 from spanwire.routes.expressions import (
     LANGUAGE_WORDS,
     condition_of,
@@ -41,7 +41,7 @@ from spanwire.routes.readers.nodes import Location, Mapping, Node, Word, items_o
 
 REMARKS: Final = ("id", "description")
 ENDPOINT_WORDS: Final = ("uri", "parameters", *REMARKS)
-JAVA: Final = "it calls Java; write transform: {function: module.name} for Python, or sql"
+JAVA: Final = "it calls Java; write process with ref for a convertor in Python"
 FIXED: Final = "endpoints are fixed here; write choice with a to for each"
 FORMATS: Final = "write transform with sql, such as to_json or from_json"
 BINARY: Final = f"{FORMATS}; Avro and Protobuf are for programs: avro_as, protobuf_as"
@@ -49,7 +49,7 @@ FAILURES: Final = "rows that fail go to the deadLetter of the route"
 LEFT_OUT: Final = "leave it out"
 # Unsupported steps of Camel, with the alternative.
 UNSUPPORTED_STEPS: Final[dict[str, str]] = {
-    **dict.fromkeys(("process", "bean", "script", "transformer", "claimCheck"), JAVA),
+    **dict.fromkeys(("script", "transformer", "claimCheck"), JAVA),
     **dict.fromkeys(("toD", "recipientList", "routingSlip", "dynamicRouter", "loadBalance", "serviceCall"), FIXED),
     **dict.fromkeys(("convertBodyTo", "removeProperties", "setHeaders", "setVariable"), FORMATS),
     **dict.fromkeys(("marshal", "unmarshal"), BINARY),
@@ -95,6 +95,8 @@ class StepReader:
             "throttle": messages.throttle,
             "delay": messages.delay,
             "log": messages.log,
+            "process": messages.process,
+            "bean": messages.process,
         }
 
     def steps(self, node: Node | None) -> list[Step]:
@@ -253,6 +255,8 @@ class StepReader:
             level = endpoint.options.get("level", "INFO").upper()
             text = "${body}" if endpoint.options.get("showBody", "true").lower() == "true" else "${id}"
             return Log(location, value_of(location, text), level, endpoint.destination)
+        if endpoint.kind == COMPONENT and endpoint.format == BEAN:
+            return self._messages.called(endpoint.destination, endpoint.options.get("method"), location)
         return To(endpoint, is_tap)
 
 

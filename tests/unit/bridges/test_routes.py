@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spanwire.bridges.engine.dialogue import Action, Event, Receive, Send
-from spanwire.bridges.engine.route_processor import CAUSE, RouteProcessor
+from spanwire.bridges.engine.route_processor import CAUSE, Plan, RouteProcessor
 from spanwire.bridges.engine.route_state import RouteState
 from spanwire.bridges.model.message import BridgeMessage
 from spanwire.bridges.running.process import check_bridge
@@ -253,7 +253,8 @@ def test_the_oldest_group_is_completed_when_the_state_is_full(monkeypatch: pytes
     processor = RouteProcessor(route(GATHER % "completionSize: 100", "near:queue:D"))
     state = RouteState()
     monkeypatch.setattr("spanwire.bridges.engine.route_state.MAX_GATHERED", 2)
-    plan = processor.process([message(1, "a", k="x"), message(2, "b", k="y")], Time(0.0, 1), state)
+    plan = Plan()
+    processor.process([message(1, "a", k="x"), message(2, "b", k="y")], Time(0.0, 1), state, plan)
     assert [one.content.neutral_body() for one in plan.sends[0]] == [b"a"]
     assert list(state.groups) == [(1, "y")]
 

@@ -1,15 +1,16 @@
 """Events for the state machine of a bridge, and the actions that the machine requests.
 
 One action of input or output is under way at a time: `Connect`, `Recover`, `Receive`, `Acknowledge`, `Send`, `Prepare`,
-`Decide`, `Commit`, `DeadLetter`, `Disconnect` or `Wait`; of a route also `Hold` or `Keep`. An action ends with its
-event, or with `Failed`. `Interrupt` asks for an early end of a `Connect`, `Receive`, `Hold` or `Wait`. The answer is
-the event of the action, or `Interrupted`.
+`Decide`, `Commit`, `DeadLetter`, `Disconnect` or `Wait`; of a route also `Hold`, `CallFunctions` or `Keep`. An
+action ends with its event, or with `Failed`. `Interrupt` asks for an early end of a `Connect`, `Receive`, `Hold` or
+`Wait`. The answer is the event of the action, or `Interrupted`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from spanwire.bridges.engine.route_calls import Answer, FunctionCall
 from spanwire.bridges.engine.route_state import Changes, RouteState
 from spanwire.bridges.model.message import BridgeMessage
 
@@ -62,6 +63,13 @@ class Acknowledged:
 @dataclass(frozen=True, slots=True)
 class Sent:
     """The target has stored the batch, or the transaction holds the batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """The functions have returned; the answers are in the order of the calls."""
+
+    answers: list[Answer]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +145,7 @@ Event = (
     | Prepared
     | Decided
     | Refused
+    | Returned
     | DeadLettered
     | Committed
     | Kept
@@ -184,6 +193,13 @@ class Hold:
     """Wait so many seconds before the batch is sent."""
 
     seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class CallFunctions:
+    """Asks for the answers of the operator's functions."""
+
+    calls: list[FunctionCall]
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +261,7 @@ Action = (
     | Commit
     | DeadLetter
     | Hold
+    | CallFunctions
     | Keep
     | Disconnect
     | Wait

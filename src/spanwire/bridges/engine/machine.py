@@ -22,6 +22,7 @@ from spanwire.bridges.engine.counters import BridgeCounters, BridgeStatus
 from spanwire.bridges.engine.dialogue import (
     Acknowledge,
     Action,
+    CallFunctions,
     Commit,
     Committed,
     Connect,
@@ -45,6 +46,7 @@ from spanwire.bridges.engine.dialogue import (
     Recover,
     Recovered,
     Refused,
+    Returned,
     Send,
     Start,
     Stop,
@@ -74,6 +76,7 @@ MAX_DOUBLINGS: Final = 10  # of the growing pause, more would exceed the longest
 MAX_ERROR: Final = 1_000  # characters of an error in the status
 PHASES: Final[dict[type, Phase]] = {
     Hold: Phase.HOLDING,
+    CallFunctions: Phase.CALLING,
     Send: Phase.SENDING,
     Keep: Phase.KEEPING,
     Acknowledge: Phase.ACKNOWLEDGING,
@@ -143,6 +146,9 @@ class BridgeMachine:
             return self._on_link_event(event, now)
         if isinstance(event, Received):
             return self._on_received(event.messages, now)
+        if isinstance(event, Returned):
+            assert self._work is not None, "routes alone call functions"
+            return self._begin_work(self._work, now, event)
         if isinstance(event, Refused):
             return self._on_refused(event, now)
         if isinstance(event, DeadLettered):
@@ -314,9 +320,12 @@ class BridgeMachine:
                 return self._refuse(index, str(error), now)
         return self._next_step(now)
 
-    def _begin_work(self, work: RouteWork, now: Time) -> list[Action]:
+    def _begin_work(self, work: RouteWork, now: Time, returned: Returned | None = None) -> list[Action]:
         try:
-            work.begin(self._batch, now)
+            if returned is None:
+                work.begin(self._batch, now)
+            else:
+                work.returned(returned.answers, now)
         except MessageAtFaultError as error:
             return self._refuse(error.index, str(error), now)
         except TakenSinglyError:

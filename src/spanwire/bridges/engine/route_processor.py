@@ -7,6 +7,7 @@ from typing import Final
 
 from spanwire.bridges.engine.changed_messages import copy_of, storable, with_property
 from spanwire.bridges.engine.message_values import READERS, WRITERS, condition_of, value_of
+from spanwire.bridges.engine.route_calls import Calls, FunctionCall
 from spanwire.bridges.engine.route_state import Changes, KeyForgotten, KeySeen, RouteState
 from spanwire.bridges.engine.route_steps import (
     AppendIdOperation,
@@ -23,6 +24,7 @@ from spanwire.bridges.engine.route_steps import (
     Operation,
     Operations,
     Outcome,
+    ProcessOperation,
     RemoveOperation,
     SendOperation,
     SplitOperation,
@@ -46,6 +48,7 @@ from spanwire.routes.model import (
     Idempotent,
     Log,
     Multicast,
+    Process,
     RemoveHeader,
     SetHeader,
     SplitBody,
@@ -85,8 +88,15 @@ class Plan:
     dead_letters: int = 0
     messages: int = 0
     size: int = 0  # bytes of these messages
+    position: int = 0  # messages of the batch that have passed the steps
+    calls: Calls = field(default_factory=Calls)  # of the message or group that passes them now
     _keys: dict[int, list[KeySeen]] = field(default_factory=dict)  # new keys by the identity of a planned message
     _repeated: dict[KeySeen, list[BridgeMessage]] = field(default_factory=dict)
+
+    @property
+    def pending(self) -> list[FunctionCall]:
+        """Return the calls without whose answers the plan cannot go on."""
+        return self.calls.pending
 
     @property
     def is_full(self) -> bool:
@@ -94,7 +104,8 @@ class Plan:
         return self.messages >= MAX_PLANNED or self.size >= MAX_PLANNED_BYTES
 
     def take(self, outcome: Outcome) -> None:
-        """Add the outcome of a message."""
+        """Add the outcome of a message or group."""
+        self.calls = Calls()
         keys = [change for change in outcome.changes if isinstance(change, KeySeen)]
         for target, message in outcome.sends:
             self.sends.setdefault(target, []).append(message)
@@ -136,14 +147,16 @@ class RouteProcessor:
         self._dead_letters: Final[int | None] = definition.dead_letters
         self._gathering: Final[list[GatherOperation]] = []
         self._splits = 0
+        self._processes = 0
         self.step_names: Final[dict[int, str]] = {}  # of the steps that keep a state: kind, key and place
         self.batch_limit: int | None = None  # messages that throttles let pass at once
         self.keeps_state: Final[bool] = keeps_state(definition.steps)
         self._operations: Final[Operations] = self._operations_of(definition.steps)
 
-    def process(self, batch: list[BridgeMessage], now: Time, state: RouteState) -> Plan:
-        """Return the plan for a batch, and change the state. Messages of stored batches pass without an effect.
+    def process(self, batch: list[BridgeMessage], now: Time, state: RouteState, plan: Plan) -> None:
+        """Go on with the plan for a batch, and change the state. Messages of stored batches pass without an effect.
 
+        The plan is complete unless it has pending calls; with their answers the caller calls again.
         The plan has the groups that are complete by time, too: a source that is never quiet delays none.
         After an error the caller takes up the stored state again, except for a batch of one message at fault.
 
@@ -151,41 +164,49 @@ class RouteProcessor:
             MessageAtFaultError: a message is at fault, and there is no endpoint for dead letters.
             TakenSinglyError: the batch must be taken one message at a time.
         """
-        plan = Plan()
-        for index, message in enumerate(batch):
-            if self.keeps_state and message.message_id and storable(message.message_id) in state.recent:
-                continue
-            if index and plan.is_full:
-                raise TakenSinglyError
-            outcome = Outcome(now, state)
-            try:
-                run(self._operations, copy_of(message), outcome)
-            except MessageFormatError as error:
-                outcome.roll_back()
-                if self._dead_letters is None:
-                    raise MessageAtFaultError(index, str(error)) from None
-                outcome.dead = [(message, str(error))]
-            self._take(outcome, plan)
-            self._make_room(plan, now, state)
-        self._expire(plan, now, state)
-        if self.keeps_state:
+        while plan.position < len(batch) and self._make_room(plan, now, state):
+            if not self._pass(batch, now, state, plan):
+                return
+        if not self._make_room(plan, now, state) or not self._expire(plan, now, state):
+            return
+        if self.keeps_state and batch:
             ids = [storable(message.message_id) for message in batch if message.message_id]
             plan.changes.recent.extend(ids)
             state.remember(ids)
-        return plan
 
-    def expire(self, now: Time, state: RouteState) -> Plan:
-        """Return the plan for the groups that are complete by time, and change the state."""
-        plan = Plan()
-        self._expire(plan, now, state)
-        return plan
+    def _pass(self, batch: list[BridgeMessage], now: Time, state: RouteState, plan: Plan) -> bool:
+        """Take the next message through the steps. Returns False with pending calls."""
+        index, message = plan.position, batch[plan.position]
+        if self.keeps_state and message.message_id and storable(message.message_id) in state.recent:
+            plan.position += 1
+            return True
+        if index and plan.is_full:
+            raise TakenSinglyError
+        outcome = Outcome(now, state, calls=plan.calls)
+        plan.calls.begin()
+        try:
+            run(self._operations, copy_of(message), outcome)
+        except MessageFormatError as error:
+            outcome.roll_back()
+            if self._dead_letters is None:
+                raise MessageAtFaultError(index, str(error)) from None
+            plan.calls.begin()
+            outcome.dead = [(message, str(error))]
+        if plan.pending:
+            outcome.suspend()
+            return False
+        self._take(outcome, plan)
+        plan.position += 1
+        return True
 
-    def _expire(self, plan: Plan, now: Time, state: RouteState) -> None:
+    def _expire(self, plan: Plan, now: Time, state: RouteState) -> bool:
         for operation in self._gathering:
             for (number, key), group in list(state.groups.items()):
                 deadline_ms = operation.deadline_ms(group.first_ms)
                 if number == operation.number and deadline_ms is not None and deadline_ms <= now.wall_ms:
-                    self._complete(operation, key, now, state, plan)
+                    if not self._complete(operation, key, now, state, plan):
+                        return False
+        return True
 
     def deadline_ms(self, state: RouteState) -> int | None:
         """Return the time at which the next group is complete, in milliseconds since 1970; None without one."""
@@ -216,20 +237,27 @@ class RouteProcessor:
             plan.dead_letters += 1
         plan.take(outcome)
 
-    def _make_room(self, plan: Plan, now: Time, state: RouteState) -> None:
-        """Complete the oldest groups while the state is full."""
+    def _make_room(self, plan: Plan, now: Time, state: RouteState) -> bool:
+        """Complete the oldest groups while the state is full. Returns False with pending calls."""
         while state.is_full:
             operations = {operation.number: operation for operation in self._gathering}
             known = (at for at in state.groups if at[0] in operations)
             oldest = min(known, key=lambda at: state.groups[at].first_ms, default=None)
             if oldest is None:  # the store refuses a state with groups of other steps
-                return
-            self._complete(operations[oldest[0]], oldest[1], now, state, plan)
+                return True
+            if not self._complete(operations[oldest[0]], oldest[1], now, state, plan):
+                return False
+        return True
 
-    def _complete(self, operation: GatherOperation, key: str, now: Time, state: RouteState, plan: Plan) -> None:
-        outcome = Outcome(now, state)
+    def _complete(self, operation: GatherOperation, key: str, now: Time, state: RouteState, plan: Plan) -> bool:
+        outcome = Outcome(now, state, calls=plan.calls)
+        plan.calls.begin()
         operation.complete(key, outcome)
+        if plan.pending:
+            outcome.suspend()
+            return False
         self._take(outcome, plan)
+        return True
 
     def _operations_of(self, steps: list[Step]) -> Operations:
         operations: Operations = []
@@ -272,6 +300,9 @@ class RouteProcessor:
             return MulticastOperation([self._operations_of(branch) for branch in step.branches])
         if isinstance(step, To):
             return self._send(step.endpoint)
+        if isinstance(step, Process):
+            self._processes += 1
+            return ProcessOperation(self._processes, step.name)
         if isinstance(step, SplitBody):
             self._splits += 1
             return SplitOperation(self._splits, step, self._inner(step.steps, step.is_branch))

@@ -19,6 +19,7 @@ from spanwire.bridges.engine.changed_messages import (
     with_text,
 )
 from spanwire.bridges.engine.message_values import WRITERS, Condition, Value, set_header
+from spanwire.bridges.engine.route_calls import Calls
 from spanwire.bridges.engine.route_state import (
     Change,
     Completed,
@@ -62,6 +63,8 @@ class Outcome:
     dead: list[tuple[BridgeMessage, str]] = field(default_factory=list)  # messages of a group at fault, with the cause
     not_before: float = 0.0  # monotonic seconds
     repeated: list[tuple[KeySeen, BridgeMessage]] = field(default_factory=list)  # messages whose key was known
+    calls: Calls = field(default_factory=Calls)
+    releases: list[Undo] = field(default_factory=list)  # take back what the message has taken of throttles
     _undos: list[Undo] = field(default_factory=list)
 
     def change(self, change: Change) -> None:
@@ -74,6 +77,12 @@ class Outcome:
         while len(self._undos) > changes:
             self._undos.pop()()
         del self.changes[changes:], self.sends[sends:], self.lines[lines:]
+
+    def suspend(self) -> None:
+        """Take back everything, because the message passes the steps anew."""
+        self.roll_back()
+        while self.releases:
+            self.releases.pop()()
 
 
 class Operation(Protocol):
@@ -164,6 +173,21 @@ class BodyOperation:
         """Return the message with the text."""
         value = self.value(message)
         return (with_text(message, None if value is None else shown(value)),)
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessOperation:
+    """Has a function of the operator change the message."""
+
+    number: int
+    name: str
+
+    def apply(self, message: BridgeMessage, outcome: Outcome) -> Sequence[BridgeMessage]:
+        """Return the changed message; none until the function has answered."""
+        answer = outcome.calls.answer(self.number, self.name, message)
+        if isinstance(answer, str):
+            raise MessageFormatError(answer)
+        return () if answer is None else (copy_of(answer),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,9 +365,16 @@ class ThrottleOperation:
         at = outcome.now.monotonic
         if len(self._passed) == self.count:
             at = max(at, self._passed[0] + self._period_s)
+        oldest = self._passed[0] if len(self._passed) == self.count else None
         self._passed.append(at)
+        outcome.releases.append(lambda: self._take_back(oldest))
         outcome.not_before = max(outcome.not_before, at)
         return (message,)
+
+    def _take_back(self, oldest: float | None) -> None:
+        self._passed.pop()
+        if oldest is not None:
+            self._passed.appendleft(oldest)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,9 @@
 """The actions for each batch of a route: hold, send to each target, store the state, acknowledge.
 
-    process ──▶ hold ──▶ send ──▶ … ──▶ send ──▶ keep ──▶ acknowledge
+    process ◀─▶ call functions
+       │
+       ▼
+    hold ──▶ send ──▶ … ──▶ send ──▶ keep ──▶ acknowledge
 
 A message is acknowledged only when all targets and the state have it. After a failure before that, the source delivers
 it again, and targets that had it before get it twice. After the state is stored, a message that is delivered again has
@@ -13,7 +16,8 @@ import logging
 from collections import deque
 from typing import Final
 
-from spanwire.bridges.engine.dialogue import Acknowledge, Action, Hold, Keep, Send
+from spanwire.bridges.engine.dialogue import Acknowledge, Action, CallFunctions, Hold, Keep, Send
+from spanwire.bridges.engine.route_calls import Answer
 from spanwire.bridges.engine.route_processor import REPEATED, Plan, RouteProcessor, TakenSinglyError
 from spanwire.bridges.engine.route_state import RouteState
 from spanwire.bridges.model.message import BridgeMessage
@@ -41,7 +45,7 @@ class RouteWork:
         self._processor: Final = RouteProcessor(definition)
         self._state = RouteState()
         self._plan = Plan()
-        self._batch_size = 0
+        self._batch: list[BridgeMessage] = []
         self._actions: deque[Action] = deque()
         self._current: Send | None = None
 
@@ -71,10 +75,22 @@ class RouteWork:
             MessageAtFaultError: a message cannot pass the steps.
             TakenSinglyError: the batch must be taken one message at a time.
         """
-        plan = self._processor.process(batch, now, self._state) if batch else self._processor.expire(now, self._state)
-        self._plan = plan
-        self._batch_size = len(batch)
+        self._plan = Plan()
+        self._batch = batch
+        self._go_on(now)
+
+    def returned(self, answers: list[Answer], now: Time) -> None:
+        """Go on with the answers of functions. Raises the errors of `begin`."""
+        self._plan.calls.take(answers)
+        self._go_on(now)
+
+    def _go_on(self, now: Time) -> None:
+        plan, batch = self._plan, self._batch
+        self._processor.process(batch, now, self._state, plan)
         self._actions = deque()
+        if plan.pending:
+            self._actions.append(CallFunctions(plan.pending))
+            return
         if plan.not_before > now.monotonic:
             self._actions.append(Hold(plan.not_before - now.monotonic))
         self._actions.extend(Send(messages, target) for target, messages in plan.sends.items())
@@ -104,7 +120,7 @@ class RouteWork:
         if letter is None or letter[0] == current.target:
             return False
         duplicates = self._plan.forget_keys_of(current.messages[index], self._state)
-        if duplicates and self._batch_size > 1:  # one of them may be the corrected copy
+        if duplicates and len(self._batch) > 1:  # one of them may be the corrected copy
             raise TakenSinglyError
         letters = [letter, *filter(None, (self._processor.dead_letter(one, REPEATED) for one in duplicates))]
         rest = current.messages[index + 1 :]

@@ -30,6 +30,7 @@ from spanwire.bridges.engine.dialogue import (
     Received,
     Recovered,
     Refused,
+    Returned,
     Sent,
 )
 
@@ -58,6 +59,7 @@ class Phase(Enum):
     DECIDING = "deciding"
     COMMITTING = "committing"
     DEAD_LETTERING = "dead-lettering"
+    CALLING = "calling"
     HOLDING = "holding"
     KEEPING = "keeping"
     DISCONNECTING = "disconnecting"
@@ -76,6 +78,7 @@ ENDS: Final[dict[Phase, tuple[type, ...]]] = {
     Phase.DECIDING: (Decided,),
     Phase.COMMITTING: (Committed,),
     Phase.DEAD_LETTERING: (DeadLettered,),
+    Phase.CALLING: (Returned,),
     Phase.HOLDING: (Elapsed, Interrupted),
     Phase.KEEPING: (Kept,),
     Phase.DISCONNECTING: (Disconnected,),
@@ -92,5 +95,6 @@ FALLIBLE: Final = (
     Phase.DECIDING,
     Phase.COMMITTING,
     Phase.DEAD_LETTERING,
+    Phase.CALLING,
     Phase.KEEPING,
 )

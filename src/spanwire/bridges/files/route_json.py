@@ -26,7 +26,7 @@ CLASSES: Final[dict[str, type]] = {
         *(TimerSource, FileSource, FileTarget, HttpTarget),
         *(model.Endpoint, model.Expression, model.Filter, model.SetHeader, model.RemoveHeader, model.Transform),
         *(model.Choice, model.Multicast, model.To, model.SplitBody, model.Gather, model.Idempotent),
-        *(model.Throttle, model.Delay, model.Log),
+        *(model.Throttle, model.Delay, model.Log, model.Process),
     )
 }
 

@@ -14,7 +14,7 @@ from spanwire.bridges.model.definition import (
     Source,
     Target,
 )
-from spanwire.routes.model import Endpoint, Gather, Idempotent, Step, branches_of
+from spanwire.routes.model import Endpoint, Gather, Idempotent, Process, Step, branches_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +106,17 @@ def with_factories(definition: Definition, changed: Callable[[ConnectionFactory]
 
 def _with_factory(target: Target, changed: Callable[[ConnectionFactory], ConnectionFactory]) -> Target:
     return replace(target, factory=changed(target.factory))
+
+
+def functions_of(steps: list[Step]) -> list[str]:
+    """Return the names of the functions that steps call, each once."""
+    names: dict[str, None] = {}
+    for step in steps:
+        if isinstance(step, Process):
+            names[step.name] = None
+        for branch in branches_of(step):
+            names |= dict.fromkeys(functions_of(branch))
+    return list(names)
 
 
 def keeps_state(steps: list[Step]) -> bool:

@@ -1,4 +1,4 @@
-"""Message convertors: Python functions of the operator that change the messages of a native bridge.
+"""Message convertors: Python functions of the operator that change the messages of a native bridge or a route.
 
     convertors/orders.py        the convertor orders
         def convert(message):   a `Convertible`; an exception makes the message a dead letter
@@ -17,12 +17,12 @@ import traceback
 from collections.abc import Callable, Iterable
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from spanwire.bridges.model.convertible import Convertible
 from spanwire.bridges.model.definition import BridgeDefinition
 from spanwire.bridges.model.message import BridgeMessage
-from spanwire.bridges.model.route_definition import Definition
+from spanwire.bridges.model.route_definition import Definition, RouteDefinition, functions_of
 from spanwire.bridges.model.steps import Convert
 from spanwire.bridges.owned_files import check_directory, check_file, read_file
 from spanwire.bridges.ports import MessageRefusedError
@@ -37,6 +37,7 @@ CONVERT_S: Final = 60.0  # seconds for the messages of one batch; longer is a lo
 MAX_REASON: Final = 500  # characters of an exception in a dead letter
 DIRECTORY: Final = "the directory of convertors"
 
+Result = TypeVar("Result")
 Function = Callable[[Convertible], object]
 
 
@@ -76,13 +77,21 @@ class Convertors:
         """
         for step in definition.steps:
             if isinstance(step, Convert):
-                if step.name in self._hanging:
-                    raise ConfigurationError(
-                        f"the convertor {step.name} has still not returned from an earlier message; end its wait or "
-                        "loop, and start the broker again"
-                    )
-                return Conversion(step.name, self._function(step.name), self._hanging)
+                return self.conversion_by(step.name)
         return None
+
+    def conversion_by(self, name: str) -> Conversion:
+        """Return the conversion by a convertor.
+
+        Raises:
+            ConfigurationError: the convertor cannot be loaded, or hangs.
+        """
+        if name in self._hanging:
+            raise ConfigurationError(
+                f"the convertor {name} has still not returned from an earlier message; end its wait or loop, and start "
+                "the broker again"
+            )
+        return Conversion(name, self._function(name), self._hanging)
 
     def _path(self, name: str) -> Path:
         if self._directory is None:
@@ -101,17 +110,23 @@ class Convertors:
 
 
 def convertor_obstacles(definitions: Iterable[Definition], directory: Path | None) -> list[str]:
-    """Return one line for each convertor of some bridges that is missing, or can be changed by other users."""
+    """Return one line for each convertor that is missing, or can be changed by other users."""
     convertors = Convertors(directory)
     lines: list[str] = []
     for definition in definitions:
-        for step in definition.steps:
-            if isinstance(step, Convert):
-                try:
-                    convertors.check(step.name)
-                except ConfigurationError as error:
-                    lines.append(f"bridge {definition.name}: {error}")
+        word = "route" if isinstance(definition, RouteDefinition) else "bridge"
+        for name in _names(definition):
+            try:
+                convertors.check(name)
+            except ConfigurationError as error:
+                lines.append(f"{word} {definition.name}: {error}")
     return lines
+
+
+def _names(definition: Definition) -> list[str]:
+    if isinstance(definition, RouteDefinition):
+        return functions_of(definition.steps)
+    return [step.name for step in definition.steps if isinstance(step, Convert)]
 
 
 NO_CONVERTORS: Final = Convertors(None)
@@ -135,21 +150,47 @@ class Conversion:
             JmsError: the convertor does not return.
         """
         try:
+            return await self._in_thread(self._convert_all, messages)
+        except ConvertorError as error:
+            raise MessageRefusedError(error.index, str(error)) from None
+
+    async def answers(self, messages: list[BridgeMessage]) -> list[BridgeMessage | str]:
+        """Return the changed messages, and for a message for which the convertor has failed the reason.
+
+        Raises:
+            JmsError: the convertor does not return.
+        """
+        return await self._in_thread(self._answer_all, messages)
+
+    async def _in_thread(
+        self, function: Callable[[list[BridgeMessage]], list[Result]], messages: list[BridgeMessage]
+    ) -> list[Result]:
+        try:
             async with asyncio.timeout(self._limit_s):
-                return await asyncio.to_thread(self._convert_all, messages)
+                return await asyncio.to_thread(function, messages)
         except TimeoutError:
             self._hanging.add(self._name)
             raise JmsError(
                 f"the convertor {self._name} has not returned for {self._limit_s:g} s; end its wait or loop"
             ) from None
-        except ConvertorError as error:
-            raise MessageRefusedError(error.index, str(error)) from None
 
     def _convert_all(self, messages: list[BridgeMessage]) -> list[BridgeMessage]:
         try:
             return [self._convert(index, message) for index, message in enumerate(messages)]
         finally:
             self._hanging.discard(self._name)
+
+    def _answer_all(self, messages: list[BridgeMessage]) -> list[BridgeMessage | str]:
+        answers: list[BridgeMessage | str] = []
+        try:
+            for index, message in enumerate(messages):
+                try:
+                    answers.append(self._convert(index, message))
+                except ConvertorError as error:
+                    answers.append(str(error))
+        finally:
+            self._hanging.discard(self._name)
+        return answers
 
     def _convert(self, index: int, message: BridgeMessage) -> BridgeMessage:
         try:

@@ -96,6 +96,7 @@ class BridgeProcess:
         transactions: Path | None = None,
         states: Path | None = None,
         traces: BridgeTraces | None = None,
+        convertors: Convertors = NO_CONVERTORS,
     ) -> None:
         """Check the definitions, and open the log of decisions. Tests pass an ``opener`` of links.
 
@@ -109,7 +110,7 @@ class BridgeProcess:
             check_bridge(definition)
         machine = Machine()
         self._log: Final = open_decision_log(definitions, transactions) if opener is None else None
-        open_with = _opener(self._log, machine.now, states) if opener is None else opener
+        open_with = _opener(self._log, machine.now, states, convertors) if opener is None else opener
         self._stop_grace_s: Final[float] = stop_grace_s
         self._stopping: Final = asyncio.Event()
         self._runners: Final = [
@@ -167,7 +168,7 @@ async def _wait(tasks: list[asyncio.Task[None]]) -> None:
 def link_opener(definition: Definition, convertors: Convertors = NO_CONVERTORS, states: Path | None = None) -> Opener:
     """Return the function that opens a link of a route, or of a bridge without distributed transactions."""
     if isinstance(definition, RouteDefinition):
-        return route_opener(definition, provider_of, states)
+        return route_opener(definition, provider_of, states, convertors)
     source, target = provider_of(definition.source.factory.provider), provider_of(definition.target.factory.provider)
 
     async def open_one() -> Link:
@@ -177,13 +178,15 @@ def link_opener(definition: Definition, convertors: Convertors = NO_CONVERTORS, 
     return open_one
 
 
-def _opener(log: DecisionLog | None, clock: Callable[[], Time], states: Path | None) -> Callable[[Definition], Opener]:
+def _opener(
+    log: DecisionLog | None, clock: Callable[[], Time], states: Path | None, convertors: Convertors
+) -> Callable[[Definition], Opener]:
     """Return the opener for bridges of which some have distributed transactions."""
     run = secrets.token_hex(RUN_BYTES)
 
     def open_with(definition: Definition) -> Opener:
         if log is None or isinstance(definition, RouteDefinition) or not is_distributed(definition):
-            return link_opener(definition, states=states)
+            return link_opener(definition, convertors, states)
         source = provider_of(definition.source.factory.provider)
         target = provider_of(definition.target.factory.provider)
         names = BranchNames(log.log_id, definition.name, run)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from spanwire.bridges.endpoints.file_source import OpenFileSource
 from spanwire.bridges.endpoints.file_target import OpenFileTarget
 from spanwire.bridges.endpoints.http_target import OpenHttpTarget
 from spanwire.bridges.endpoints.timer_source import OpenTimerSource, TickCount
+from spanwire.bridges.engine.route_calls import Answer, FunctionCall
 from spanwire.bridges.engine.route_processor import RouteProcessor
 from spanwire.bridges.engine.route_state import Changes, RouteState
 from spanwire.bridges.model.definition import Source, Target
@@ -21,9 +23,11 @@ from spanwire.bridges.model.route_definition import (
     RouteDefinition,
     RouteTarget,
     TimerSource,
+    functions_of,
     keeps_state,
 )
 from spanwire.bridges.ports import MessageSource, MessageTarget, Provider
+from spanwire.bridges.running.convertors import NO_CONVERTORS, Conversion, Convertors
 from spanwire.bridges.running.links import credit_of
 from spanwire.bridges.running.route_store import RouteStore, refuse_left_state
 from spanwire.model.errors import ConfigurationError
@@ -36,10 +40,17 @@ RouteOutput = MessageTarget | OpenFileTarget | OpenHttpTarget
 class RouteLink:
     """A source, targets and perhaps a store."""
 
-    def __init__(self, source: RouteInput, targets: list[RouteOutput], store: RouteStore | None) -> None:
+    def __init__(
+        self,
+        source: RouteInput,
+        targets: list[RouteOutput],
+        store: RouteStore | None,
+        conversions: Mapping[str, Conversion] = MappingProxyType({}),
+    ) -> None:
         self._source: Final = source
         self._targets: Final = targets
         self._store: Final = store
+        self._conversions: Final = conversions
         self.state: RouteState | None = None
 
     async def load(self) -> None:
@@ -62,6 +73,16 @@ class RouteLink:
     async def send_to(self, target: int, messages: list[BridgeMessage]) -> None:
         """Send to a target, and wait until it has stored the messages."""
         await self._targets[target].send(messages)
+
+    async def call(self, calls: list[FunctionCall]) -> list[Answer]:
+        """Return the answers of functions, in the order of the calls. Raises `JmsError` if one does not return."""
+        answers: dict[int, Answer] = {}
+        for name, conversion in self._conversions.items():
+            places = [index for index, call in enumerate(calls) if call.name == name]
+            if places:
+                found = await conversion.answers([calls[index].message for index in places])
+                answers |= dict(zip(places, found, strict=True))
+        return [answers[index] for index in range(len(calls))]
 
     async def keep(self, changes: Changes) -> None:
         """Store changes of the state. Raises `StoreError`."""
@@ -92,15 +113,21 @@ class RouteLink:
 
 
 async def open_route(
-    definition: RouteDefinition, provider_of: ProviderOf, directory: Path | None, ticks: TickCount
+    definition: RouteDefinition,
+    provider_of: ProviderOf,
+    directory: Path | None,
+    ticks: TickCount,
+    convertors: Convertors = NO_CONVERTORS,
 ) -> RouteLink:
     """Open the targets, then the state, then the source. ``ticks`` are those of earlier links.
 
     Raises:
         JmsError: a broker is not reachable, or refuses.
-        ConfigurationError: a file cannot be read, or a route with state has no ``directory`` for it.
+        ConfigurationError: a file cannot be read, a route with state has no ``directory`` for it, or a convertor
+            cannot be loaded.
         StoreError: the state is damaged or in use, or belongs to other steps.
     """
+    conversions = {name: convertors.conversion_by(name) for name in functions_of(definition.steps)}
     async with contextlib.AsyncExitStack() as opened:
         targets: list[RouteOutput] = []
         for target in definition.targets:
@@ -114,7 +141,7 @@ async def open_route(
             opened.push_async_callback(store.close)
         source = await _open_source(definition, provider_of, ticks)
         opened.push_async_callback(source.close)
-        link = RouteLink(source, targets, store)
+        link = RouteLink(source, targets, store, conversions)
         await link.load()
         opened.pop_all()
     return link
@@ -148,11 +175,16 @@ async def _open_source(definition: RouteDefinition, provider_of: ProviderOf, tic
 RouteOpener = Callable[[], Awaitable[RouteLink]]
 
 
-def route_opener(definition: RouteDefinition, provider_of: ProviderOf, directory: Path | None) -> RouteOpener:
+def route_opener(
+    definition: RouteDefinition,
+    provider_of: ProviderOf,
+    directory: Path | None,
+    convertors: Convertors = NO_CONVERTORS,
+) -> RouteOpener:
     """Return the function that opens a route."""
     ticks = TickCount()
 
     async def open_one() -> RouteLink:
-        return await open_route(definition, provider_of, directory, ticks)
+        return await open_route(definition, provider_of, directory, ticks, convertors)
 
     return open_one

@@ -13,6 +13,7 @@ from spanwire.bridges.engine.dialogue import (
     Acknowledge,
     Acknowledged,
     Action,
+    CallFunctions,
     Commit,
     Committed,
     Connect,
@@ -39,6 +40,7 @@ from spanwire.bridges.engine.dialogue import (
     Recover,
     Recovered,
     Refused,
+    Returned,
     Send,
     Sent,
     Start,
@@ -217,6 +219,9 @@ class BridgeRunner:
             return Acknowledged()
         if isinstance(action, Send):
             return await _send(link, action)
+        if isinstance(action, CallFunctions):
+            assert isinstance(link, RouteLink), "routes alone call functions"
+            return Returned(await link.call(action.calls))
         if isinstance(action, Keep):
             assert isinstance(link, RouteLink), "routes alone have a state"
             await link.keep(action.changes)

@@ -19,6 +19,7 @@ from spanwire.bridges.files.route_bridges import bridges_of
 from spanwire.bridges.model.diagram import diagram
 from spanwire.bridges.model.route_definition import Definition, RouteDefinition
 from spanwire.bridges.model.route_diagram import route_diagram
+from spanwire.bridges.running.convertors import Convertors, convertor_obstacles
 from spanwire.bridges.running.jars import with_jars
 from spanwire.bridges.running.process import BridgeProcess, check_bridge
 from spanwire.bridges.running.tracing import bridge_traces
@@ -29,6 +30,7 @@ from spanwire.cli.spark_parts import load
 from spanwire.client.io.environment import Machine
 from spanwire.documents.xml import read_xml
 from spanwire.logs.lines import START, begin_log
+from spanwire.model.errors import ConfigurationError
 from spanwire.routes.model import EMBEDDED, Route
 from spanwire.routes.readers.nodes import Location, Word, text_of
 from spanwire.routes.readers.placeholders import Placeholders
@@ -86,14 +88,21 @@ def run_bridges(arguments: Sequence[str]) -> int:
     )
     log_options(parser)
     options = parser.parse(arguments)
-    definitions = with_jars(_definitions(options), options.jars)
+    definitions = _checked(options)
     if options.dry_run:
         return _show(definitions)
     reopen_log = begin_log(str(options.log_level), str(options.log_format), options.log_file)
     states = options.state or options.file.with_name(options.file.name + STATES)
     transactions = options.transactions or options.file.with_name(options.file.name + TRANSACTIONS)
     return asyncio.run(
-        _run(definitions, bool(options.until_empty), reopen_log if options.log_file else None, transactions, states)
+        _run(
+            definitions,
+            bool(options.until_empty),
+            reopen_log if options.log_file else None,
+            transactions,
+            states,
+            Convertors(options.convertors),
+        )
     )
 
 
@@ -102,7 +111,16 @@ def check(arguments: Sequence[str]) -> int:
     parser = Parser(prog="spanwire bridge check", description="Check the bridges of a file; connect to nothing.")
     _file_options(parser)
     options = parser.parse(arguments)
-    return _show(with_jars(_definitions(options), options.jars))
+    return _show(_checked(options))
+
+
+def _checked(options: argparse.Namespace) -> list[Definition]:
+    """Return the definitions of the file, whose jars and convertors are there."""
+    definitions = with_jars(_definitions(options), options.jars)
+    obstacles = convertor_obstacles(definitions, options.convertors)
+    if obstacles:
+        raise ConfigurationError("\n".join(obstacles))
+    return definitions
 
 
 async def _run(
@@ -111,6 +129,7 @@ async def _run(
     reopen_log: Callable[[], None] | None,
     transactions: Path,
     states: Path,
+    convertors: Convertors,
 ) -> int:
     start = logging.getLogger(START)
     traces = bridge_traces(os.environ, Machine().now)
@@ -121,6 +140,7 @@ async def _run(
         transactions=transactions,
         states=states,
         traces=traces,
+        convertors=convertors,
     )
     loop = asyncio.get_running_loop()
     for number in STOPPING:
@@ -172,6 +192,12 @@ def _file_options(parser: Parser) -> None:
     )
     parser.add_argument(
         "--jars", type=Path, metavar="DIRECTORY", help="jars for provider = jvm; only their owner may write to them"
+    )
+    parser.add_argument(
+        "--convertors",
+        type=Path,
+        metavar="DIRECTORY",
+        help="Python files with the functions that process and bean call; only their owner may write to them",
     )
     parser.add_argument(
         "-D", action="append", default=[], type=pair, dest="definitions", metavar="NAME=VALUE", help="for {{NAME}}"

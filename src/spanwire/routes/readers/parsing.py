@@ -17,6 +17,7 @@ from typing import Final, cast
 
 from spanwire import registry
 from spanwire.model.errors import ConfigurationError
+from spanwire.routes.direct import without_direct
 from spanwire.routes.endpoints import JDBC, NO_HOST, Broker, EndpointReader, Host, is_same_broker
 from spanwire.routes.engines import check_engine
 from spanwire.routes.masking import shown_name
@@ -177,6 +178,9 @@ class _Parser:
             raise Location(self._file, 1).error("there is no route" + (" with autoStartup" if count else ""))
         if len(routes) > MAX_ROUTES:
             raise routes[MAX_ROUTES].location.error(f"more than {MAX_ROUTES} routes")
+        routes = without_direct(routes)
+        if not routes:
+            raise Location(self._file, 1).error("all routes are from direct:, and no other route calls them")
         names: set[str] = set()
         for route in routes:
             _check(route, names)

@@ -107,8 +107,8 @@ def test_properties_of_a_configuration_hold_for_its_endpoints_or_are_named() -> 
     ("inside", "told"),
     [
         (
-            ROUTE.replace("<to", '<process ref="p"/>\n<to'),
-            r"2: the step process of Camel is not supported; it calls Java",
+            ROUTE.replace("<to", "<script/>\n<to"),
+            r"2: the step script of Camel is not supported; it calls Java",
         ),
         (
             ROUTE.replace("<to", "<unmarshal><avro/></unmarshal><to"),
