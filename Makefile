@@ -33,7 +33,7 @@ SOURCES := $(shell find src -name '*.py')
 CODE := src tests tools $(wildcard examples)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv amqp client-conformance compiled environments spark peers peers-maven lint format docs test test-all test-pure test-compiled demo bench bench-client bench-floors bench-http bench-instructions bench-management bench-network bench-rights bench-scale bench-selectors bench-spark bench-start flame-graph soak soak-load soak-spark fuzz fuzz-http fuzz-requests measure lock clean console-pictures bench-console soak-console
+.PHONY: help venv amqp client-conformance compiled environments spark peers peers-maven lint format docs test test-all test-pure test-compiled demo bench bench-bridges bench-client bench-floors bench-http bench-instructions bench-management bench-network bench-rights bench-scale bench-selectors bench-spark bench-start flame-graph soak soak-load soak-spark fuzz fuzz-http fuzz-requests measure lock clean console-pictures bench-console soak-console
 
 help:  ## say what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -195,6 +195,9 @@ bench-floors: venv  ## the least that this machine takes for a round trip over l
 bench-spark: peers $(VENV)/.spark  ## queues through Spark on local[2], beside other ways (BENCH_ARGS="--only memory": ten minutes)
 	@if sh tools/find_compiler.sh $(BIN)/python >/dev/null; then $(MAKE) --no-print-directory $(COMPILED)/.spark; fi
 	$(call with_best_build,-m tests.bench.spark.load $(BENCH_ARGS))
+
+bench-bridges: peers venv  ## bridges between two brokers beside a loop in Java, the latency that they add, idle ones
+	$(call with_best_build,-m tests.bench.bridges $(BENCH_ARGS))
 
 bench-selectors: peers venv  ## a thousand consumers with distinct selectors on one queue, beside ActiveMQ Classic
 	$(call with_best_build,-m tests.bench.selectors $(BENCH_ARGS))
