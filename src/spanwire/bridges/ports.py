@@ -9,7 +9,7 @@ After an error the object is closed and never used again.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 from spanwire.bridges.model.definition import Source, Target
 from spanwire.bridges.model.message import BridgeMessage
@@ -95,6 +95,24 @@ class MessageTarget(Protocol):
 
     async def close(self) -> None:
         """Close, without raising."""
+        ...
+
+
+@runtime_checkable
+class EagerSource(MessageSource, Protocol):
+    """A source that need not wait for the storage of one acknowledgement before it receives further messages."""
+
+    def acknowledge_soon(self) -> Callable[[], Awaitable[None]]:
+        """Acknowledge all received messages. Returns the function that waits until the broker has stored that."""
+        ...
+
+
+@runtime_checkable
+class EagerTarget(MessageTarget, Protocol):
+    """A target whose broker takes messages before it stores them."""
+
+    async def send_after(self, messages: list[BridgeMessage], condition: Callable[[], Awaitable[None]]) -> None:
+        """Send messages as `MessageTarget.send`, but let the broker store none before ``condition`` has returned."""
         ...
 
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
 from spanwire.bridges.model.definition import BatchLimits, BridgeDefinition, Quality
 from spanwire.bridges.model.message import BridgeMessage
 from spanwire.bridges.model.provider_description import MAX_CREDIT
-from spanwire.bridges.ports import LocalTransaction, MessageSource, MessageTarget, Provider
+from spanwire.bridges.ports import EagerSource, EagerTarget, LocalTransaction, MessageSource, MessageTarget, Provider
 from spanwire.bridges.running.convertors import NO_CONVERTORS, Conversion, Convertors
 from spanwire.bridges.running.replies import ReplyProxies, reply_proxies
+from spanwire.model.errors import SpanwireError
+
+SETTLE_S: Final = 5.0  # seconds for an acknowledgement under way when a link closes; later its batch comes again
 
 
 class Link(Protocol):
@@ -53,11 +59,19 @@ class PairLink:
         target: MessageTarget,
         replies: ReplyProxies | None = None,
         conversion: Conversion | None = None,
+        is_eager: bool = False,
     ) -> None:
+        """``is_eager`` lets messages cross while the source stores the acknowledgement of the batch before.
+
+        The target stores none of them before that, so a failure doubles one batch at most.
+        """
         self._source: Final[MessageSource] = source
         self._target: Final[MessageTarget] = target
         self._replies: Final[ReplyProxies | None] = replies
         self._conversion: Final[Conversion | None] = conversion
+        self._eager_source: Final = source if is_eager and isinstance(source, EagerSource) else None
+        self._eager_target: Final = target if isinstance(target, EagerTarget) else None
+        self._stored: Callable[[], Awaitable[None]] | None = None  # waits for the acknowledgement under way
 
     async def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
         """Receive from the source."""
@@ -65,7 +79,16 @@ class PairLink:
 
     async def acknowledge(self) -> None:
         """Acknowledge at the source."""
-        await self._source.acknowledge()
+        if self._eager_source is None:
+            await self._source.acknowledge()
+        else:
+            self._stored = self._eager_source.acknowledge_soon()
+
+    async def _settle(self) -> None:
+        """Wait until the source has stored the acknowledgement under way."""
+        stored, self._stored = self._stored, None
+        if stored is not None:
+            await stored()
 
     async def send(self, messages: list[BridgeMessage]) -> None:
         """Send to the target."""
@@ -73,7 +96,11 @@ class PairLink:
             await self._replies.replace(messages)
         if self._conversion is not None:
             messages = await self._conversion.convert(messages)
-        await self._target.send(messages)
+        if self._eager_target is not None:
+            await self._eager_target.send_after(messages, self._settle)
+        else:
+            await self._settle()
+            await self._target.send(messages)
 
     async def commit(self) -> None:
         """Fail: two connections have no common transaction."""
@@ -81,6 +108,7 @@ class PairLink:
 
     async def dead_letter(self, cause: str) -> None:
         """Hand the only received message to the source's broker as a dead letter."""
+        await self._settle()
         await self._source.dead_letter(cause)
 
     def check(self) -> None:
@@ -90,6 +118,9 @@ class PairLink:
 
     async def close(self) -> None:
         """Close the source first, so that the messages return to the broker soon."""
+        with contextlib.suppress(SpanwireError, TimeoutError):
+            async with asyncio.timeout(SETTLE_S):
+                await self._settle()
         await self._source.close()
         await self._target.close()
 
@@ -161,4 +192,5 @@ async def open_link(
     except BaseException:
         await open_target.close()
         raise
-    return PairLink(open_source, open_target, reply_proxies(definition, open_source, open_target), conversion)
+    replies = reply_proxies(definition, open_source, open_target)
+    return PairLink(open_source, open_target, replies, conversion, definition.quality is Quality.DUPLICATES_OK)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final
 
 from spanwire.bridges.model.definition import Source
@@ -35,10 +36,15 @@ class OpenWireSource:
 
     async def acknowledge(self) -> None:
         """Acknowledge all received messages, and wait until the broker has stored the acknowledgement."""
+        await self.acknowledge_soon()()
+
+    def acknowledge_soon(self) -> Callable[[], Awaitable[None]]:
+        """Write the acknowledgement of all received messages."""
         request = self._consumer.core.acknowledge_stored()
         if request is None:
             raise JmsError("the connection to the source was lost before the acknowledgement")
-        await self._connection.shared.answer(request)
+        self._connection.shared.write_soon()
+        return partial(self._connection.shared.answer, request)
 
     async def send_reply(self, message: BridgeMessage, destination: Destination) -> None:
         """Send a reply to a destination of the broker."""
@@ -77,8 +83,14 @@ class OpenWireTarget:
 
     async def send(self, messages: list[BridgeMessage]) -> None:
         """Send and commit messages."""
+        await self.send_after(messages, _nothing)
+
+    async def send_after(self, messages: list[BridgeMessage], condition: Callable[[], Awaitable[None]]) -> None:
+        """Send messages, and commit them after ``condition``."""
         try:
             await send(self._connection, self._producer, messages)
+            self._connection.shared.write_soon()
+            await condition()
         except MessageRefusedError:
             await self._session.rollback()
             raise
@@ -126,6 +138,10 @@ class OpenWireTransaction:
     async def close(self) -> None:
         """Close the connection; the broker rolls back."""
         await close(self._connection)
+
+
+async def _nothing() -> None:
+    """Wait for nothing."""
 
 
 async def consume(session: Session, source: Source, credit: int) -> Consumer:
