@@ -18,7 +18,7 @@ from spanwire.bridges.model.message import BridgeMessage
 from spanwire.bridges.running.runner import BridgeRunner
 from spanwire.bridges.xa.branches import BranchNames
 from spanwire.bridges.xa.decision_log import DecisionLog
-from spanwire.bridges.xa.xa_link import XaLink
+from spanwire.bridges.xa.xa_link import Unfinished, XaLink
 from spanwire.model.environment import Time
 from spanwire.model.errors import JmsError, xa_error
 from spanwire.model.ids import XaTransactionId
@@ -147,10 +147,11 @@ class World:
         disk = SimulatedDisk(self)
         log = DecisionLog(disk, "log")
         names = BranchNames(log.log_id, self._definition.name, str(self.process))
+        unfinished = Unfinished()
 
         async def open_link() -> XaLink:
             source, target = SimulatedParty(self, SOURCE), SimulatedParty(self, TARGET)
-            return XaLink(self._definition, source, target, log, names, clock)
+            return XaLink(self._definition, source, target, log, names, clock, unfinished)
 
         machine = BridgeMachine(self._definition, ends_when_empty=True)
         try:

@@ -28,7 +28,7 @@ from spanwire.bridges.running.tracing import BridgeTraces
 from spanwire.bridges.xa.branches import BranchNames
 from spanwire.bridges.xa.decision_log import DecisionLog
 from spanwire.bridges.xa.opening import open_decision_log
-from spanwire.bridges.xa.xa_link import open_xa_link
+from spanwire.bridges.xa.xa_link import Unfinished, open_xa_link
 from spanwire.client.io.environment import Machine
 from spanwire.extras import install_command
 from spanwire.model.environment import Time
@@ -190,10 +190,11 @@ def _opener(
         source = provider_of(definition.source.factory.provider)
         target = provider_of(definition.target.factory.provider)
         names = BranchNames(log.log_id, definition.name, run)
+        unfinished = Unfinished()
 
         async def open_one() -> Link:
             await refuse_left_state(states, definition.name)
-            return await open_xa_link(definition, source, target, MAX_CREDIT, log, names, clock)
+            return await open_xa_link(definition, source, target, MAX_CREDIT, log, names, clock, unfinished)
 
         return open_one
 

@@ -6,6 +6,9 @@
 | prepared, without a decision in the log   | the same                                                        |
 | with a decision in the log                | commits the prepared branches that the decision names           |
 | both committed                            | finds no branch                                                 |
+
+The messages of the next batch cross while both brokers commit. Its branches are prepared only after that, so one batch
+at a time is in doubt.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from spanwire.bridges.model.definition import BridgeDefinition
@@ -30,7 +34,24 @@ from spanwire.model.ids import XaTransactionId
 
 Answer = TypeVar("Answer")
 
+SETTLE_S: Final = 5.0  # seconds for commits under way when a link closes; else the recovery finishes them
 UNDO_S: Final = 2.0  # seconds for the rollback of prepared branches, when the link is closed; else the recovery does it
+
+
+@dataclass(slots=True)
+class Unfinished:
+    """What the links of one bridge hand on: transactions whose messages are counted and perhaps not committed.
+
+    ``problems`` are heuristic outcomes that have not been returned yet.
+    """
+
+    counted: set[str] = field(default_factory=set)
+    problems: list[str] = field(default_factory=list)
+
+    def take_problems(self) -> list[str]:
+        """Return the heuristic outcomes, each once."""
+        found, self.problems = self.problems, []
+        return found
 
 
 class XaLink:
@@ -44,7 +65,11 @@ class XaLink:
         log: DecisionLog,
         names: BranchNames,
         clock: Callable[[], Time],
+        unfinished: Unfinished | None = None,
     ) -> None:
+        """``unfinished`` comes from earlier links of the bridge."""
+        self._unfinished: Final[Unfinished] = unfinished or Unfinished()
+        self._completing: asyncio.Task[list[str]] | None = None
         self._definition: Final[BridgeDefinition] = definition
         self._source: Final[XaSource] = source
         self._target: Final[XaTarget] = target
@@ -69,6 +94,7 @@ class XaLink:
             StoreError: the log cannot be read or written.
             ConfigurationError: a decision is for other brokers.
         """
+        await self.settle()
         await self._log.repair()
         decisions = {decision.transaction: decision for decision in self._log.pending(self._definition.name)}
         for decision in decisions.values():
@@ -83,7 +109,10 @@ class XaLink:
                 committed.add(transaction)
         for transaction in decisions:
             self._log.finish(transaction)
-        return sum(decisions[transaction].messages for transaction in committed), problems
+        unfinished = self._unfinished
+        count = sum(decisions[transaction].messages for transaction in committed - unfinished.counted)
+        unfinished.counted.clear()
+        return count, [*unfinished.take_problems(), *problems]
 
     async def _finish_side(self, side: Side) -> list[XaTransactionId]:
         """Roll back prepared branches without a decision. Returns branches that are to be committed."""
@@ -117,7 +146,8 @@ class XaLink:
         await self._target.send(self._names.branch(self._transaction, Side.TARGET), messages)
 
     async def prepare(self) -> None:
-        """Prepare both branches at once."""
+        """Prepare both branches at once, once the batch before is committed."""
+        await self.settle()
         self._may_undo = True
         self._prepared = list(Side)
         votes = await _both(self._branches_at(side).prepare(self._branch(side)) for side in Side)
@@ -135,16 +165,28 @@ class XaLink:
         raise AssertionError("a distributed transaction is completed")
 
     async def complete(self) -> list[str]:
-        """Commit both branches at once. Returns heuristic outcomes."""
+        """Begin to commit both branches at once. Returns heuristic outcomes of the batch before."""
         transaction = self._transaction
         commits = [
-            self._commit(side, transaction, self._branch(side), was_lost=False)
-            for side in Side
-            if side in self._prepared
+            asyncio.create_task(self._commit(side, transaction, self._branch(side), was_lost=False))
+            for side in self._prepared
         ]
+        self._unfinished.counted.add(transaction)
+        self._completing = asyncio.create_task(self._finish(transaction, commits))
+        await asyncio.sleep(0)  # the commits are written before the next branch begins
+        return self._unfinished.take_problems()
+
+    async def _finish(self, transaction: str, commits: list[asyncio.Task[str]]) -> list[str]:
         problems = await _both(commits)
         self._log.finish(transaction)
+        self._unfinished.counted.discard(transaction)
         return [problem for problem in problems if problem]
+
+    async def settle(self) -> None:
+        """Wait until the batch before is committed."""
+        completing, self._completing = self._completing, None
+        if completing is not None:
+            self._unfinished.problems += await completing
 
     async def _commit(self, side: Side, transaction: str, branch: XaTransactionId, was_lost: bool) -> str:
         """Commit a branch. Returns the heuristic outcome, or an empty text.
@@ -174,15 +216,21 @@ class XaLink:
 
     async def dead_letter(self, cause: str) -> None:
         """Hand the only received message to the source's broker as a dead letter."""
+        await self.settle()
         await self._source.dead_letter(cause)
 
     def check(self) -> None:
-        """Raise `JmsError` if a connection is lost."""
+        """Raise `JmsError` if a connection is lost, or a commit under way has failed."""
+        if self._completing is not None and self._completing.done():
+            self._completing.result()
         self._target.check()
         self._source.check()
 
     async def close(self) -> None:
         """Roll back a transaction without a decision as far as possible, and close the connections."""
+        with contextlib.suppress(SpanwireError, TimeoutError):  # the recovery finishes it
+            async with asyncio.timeout(SETTLE_S):
+                await self.settle()
         if self._may_undo:
             with contextlib.suppress(SpanwireError, TimeoutError):
                 async with asyncio.timeout(UNDO_S):
@@ -208,6 +256,7 @@ async def open_xa_link(
     log: DecisionLog,
     names: BranchNames,
     clock: Callable[[], Time],
+    unfinished: Unfinished,
 ) -> XaLink:
     """Connect to the target first. Raises `JmsError`, or `ConfigurationError`."""
     open_target = await target.open_xa_target(definition.target)
@@ -216,7 +265,7 @@ async def open_xa_link(
     except BaseException:
         await open_target.close()
         raise
-    return XaLink(definition, open_source, open_target, log, names, clock)
+    return XaLink(definition, open_source, open_target, log, names, clock, unfinished)
 
 
 async def _both(calls: Iterable[Awaitable[Answer]]) -> list[Answer]:

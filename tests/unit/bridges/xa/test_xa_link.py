@@ -13,7 +13,7 @@ from spanwire.bridges.xa.branches import BranchNames, Side, log_of
 from spanwire.bridges.xa.decision_log import DecisionLog
 from spanwire.bridges.xa.outcomes import Outcome, outcome_of
 from spanwire.bridges.xa.records import Decision, read_lines
-from spanwire.bridges.xa.xa_link import XaLink
+from spanwire.bridges.xa.xa_link import Unfinished, XaLink
 from spanwire.client.branch_recovery import FORMAT_ID
 from spanwire.model.environment import Time
 from spanwire.model.errors import ConfigurationError, JmsError, TransactionRolledBackError, XaError, xa_error
@@ -82,13 +82,23 @@ class Stage:
         self.disk = Disk()
         self.log = DecisionLog(self.disk, "log")
         self.names = BranchNames(self.log.log_id, "orders", "run")
-        self.link = XaLink(ORDERS, self.source, self.target, self.log, self.names, lambda: Time(0.0, 7))
+        self.unfinished = Unfinished()
+        self.link = self.next_link()
+
+    def next_link(self) -> XaLink:
+        return XaLink(ORDERS, self.source, self.target, self.log, self.names, lambda: Time(0.0, 7), self.unfinished)
 
     async def decided(self) -> None:
         await self.link.send(text_messages(3))
         await self.link.prepare()
         await self.link.decide(3)
         self.calls.clear()
+
+    async def completed(self) -> list[str]:
+        """The heuristic outcomes of a batch, once it is committed."""
+        problems = await self.link.complete()
+        await self.link.settle()
+        return [*problems, *self.unfinished.take_problems()]
 
 
 def played(scenario: Callable[[Stage], Coroutine[Any, Any, None]]) -> Stage:
@@ -146,7 +156,7 @@ def test_a_side_without_changes_is_not_committed() -> None:
     async def scenario(stage: Stage) -> None:
         stage.target.vote = False
         await stage.decided()
-        assert await stage.link.complete() == []
+        assert await stage.completed() == []
         assert stage.calls == ["commit source"]
 
     played(scenario)
@@ -191,7 +201,7 @@ def test_a_heuristic_outcome_is_reported_stored_and_forgotten(error: JmsError, t
     async def scenario(stage: Stage) -> None:
         await stage.decided()
         stage.target.errors["commit"] = error
-        (problem,) = await stage.link.complete()
+        (problem,) = await stage.completed()
         assert problem.startswith("the branch at the target tcp://far:61616 of bridge:") and text in problem
         assert ("forget target" in stage.calls) == is_forgotten
         assert stage.log.pending("orders") == []
@@ -206,8 +216,61 @@ def test_a_commit_that_a_broker_has_not_answered_keeps_the_decision() -> None:
         await stage.decided()
         stage.target.errors["commit"] = JmsError("the connection is lost")
         with pytest.raises(JmsError):
-            await stage.link.complete()
+            await stage.completed()
         assert len(stage.log.pending("orders")) == 1
+
+    played(scenario)
+
+
+def test_messages_cross_while_the_batch_before_is_committed_and_are_prepared_after_it() -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.decided()
+        answered = asyncio.Event()
+
+        async def commit(branch: XaTransactionId) -> None:
+            stage.calls.append("commit target")
+            await answered.wait()
+            stage.calls.append("committed target")
+
+        stage.target.commit = commit  # type: ignore[method-assign]
+        assert await stage.link.complete() == []
+        await stage.link.send(text_messages(3))
+        preparing = asyncio.create_task(stage.link.prepare())
+        await asyncio.sleep(0)
+        assert stage.calls == ["commit source", "commit target", "send target"]
+        answered.set()
+        await preparing
+        assert stage.calls[3:] == ["committed target", "prepare source", "prepare target"]
+
+    played(scenario)
+
+
+def test_a_commit_that_fails_behind_its_batch_is_told_and_counted_once() -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.decided()
+        transaction = stage.log.pending("orders")[0].transaction
+        stage.target.errors["commit"] = JmsError("the connection is lost")
+        assert await stage.link.complete() == []
+        await asyncio.sleep(0.01)
+        with pytest.raises(JmsError, match="the connection is lost"):
+            stage.link.check()
+        await stage.link.close()
+        del stage.target.errors["commit"]
+        stage.target.prepared = [stage.names.branch(transaction, Side.TARGET)]
+        assert await stage.next_link().recover() == (0, [])  # its messages were counted with the batch
+        assert stage.log.pending("orders") == []
+
+    played(scenario)
+
+
+def test_a_heuristic_outcome_that_comes_while_a_link_closes_is_told_by_the_next_one() -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.decided()
+        stage.target.errors["commit"] = xa_error("rolled back by hand", 6)
+        assert await stage.link.complete() == []
+        await stage.link.close()
+        _, (problem,) = await stage.next_link().recover()
+        assert "was rolled back: rolled back by hand" in problem
 
     played(scenario)
 
