@@ -33,7 +33,7 @@ SOURCES := $(shell find src -name '*.py')
 CODE := src tests tools $(wildcard examples)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv amqp client-conformance compiled environments spark peers peers-maven lint format docs test test-all test-pure test-compiled demo bench bench-bridges bench-client bench-floors bench-http bench-instructions bench-management bench-network bench-rights bench-scale bench-selectors bench-spark bench-start flame-graph soak soak-load soak-spark fuzz fuzz-http fuzz-requests measure lock clean console-pictures bench-console soak-console
+.PHONY: help venv amqp client-conformance compiled environments spark peers peers-maven lint format docs test test-all test-pure test-compiled demo bench bench-bridges bench-client bench-floors bench-http bench-instructions bench-management bench-network bench-rights bench-scale bench-selectors bench-spark bench-start flame-graph soak soak-bridges soak-load soak-spark fuzz fuzz-http fuzz-requests measure lock clean console-pictures bench-console soak-console
 
 help:  ## say what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -255,6 +255,9 @@ soak: venv  ## every fault with large counts, a million inputs for each codec an
 	$(BIN)/python -m tests.soak.takeovers --takeovers 200
 	@set -e; for target in openwire stomp selector websocket xstream requests; do \
 	    echo "fuzzing $$target with $(FUZZ_INPUTS) inputs"; $(BIN)/python -m tests.fuzz.fuzz_$$target $(FUZZ_INPUTS); done
+
+soak-bridges: peers venv  ## 100 kills of bridges, sources and targets in each quality of service; goes on where it ended (SOAK_ARGS=--fresh)
+	$(BIN)/python -m tests.soak.bridge_kills $(SOAK_ARGS)
 
 soak-spark: peers $(VENV)/.spark $(VENV)/.pipelines  ## 200 kills of everything that takes part in moving messages with Spark; histories in out/soak
 	SPANWIRE_SPARK_POINTS=all $(BIN)/python -m pytest --timeout 0 -rs tests/spark/test_exactly_once_kills.py \
