@@ -209,7 +209,7 @@ def main(arguments: list[str]) -> int:
             done[mode].rounds = given.first
     while waiting := [mode for mode in modes if done[mode].kills < given.kills]:
         mode = min(waiting, key=lambda one: done[one].kills)
-        play(mode, done[mode].rounds, given.seed, done[mode])
+        _ = play(mode, done[mode].rounds, given.seed, done[mode])
         if given.first is None:
             kept = {"seed": given.seed, "commit": commit(), "modes": {one: asdict(done[one]) for one in STEPS}}
             PROGRESS.write_text(json.dumps(kept, indent=1), "utf-8")

@@ -56,6 +56,7 @@ def definition(
     max_retries: int = -1,
     interval_ms: int = 1_000,
     steps: tuple[Step, ...] = (),
+    failover_ms: int = 0,
 ) -> BridgeDefinition:
     near = ConnectionFactory("tcp://near:61616")
     far = near if quality is Quality.ONCE_AND_ONLY_ONCE else ConnectionFactory("tcp://far:61616")
@@ -66,7 +67,7 @@ def definition(
         steps,
         quality,
         BatchLimits(size, quiet_ms),
-        RetryPolicy(max_retries, interval_ms),
+        RetryPolicy(max_retries, interval_ms, failover_ms=failover_ms),
     )
 
 

@@ -95,8 +95,11 @@ def test_importing_the_broker_brings_no_socket_thread_pool_or_event_loop() -> No
 
 
 def test_an_inner_package_file_holds_a_docstring_and_nothing_else() -> None:
-    # These offer names to programs; spanwire.client and spanwire.testing import none of them before it is used.
-    open_ones = (PACKAGE, PACKAGE / "client", PACKAGE / "client/aio", PACKAGE / "client/blocking", PACKAGE / "testing")
+    # These offer names to programs; client, testing and bridges import none of them before it is used.
+    open_ones = (
+        PACKAGE,
+        *(PACKAGE / name for name in ("bridges", "client", "client/aio", "client/blocking", "testing")),
+    )
     inner = [path for path in PACKAGE.rglob("__init__.py") if path.parent not in open_ones]
     assert len(inner) > 10
     for path in inner:

@@ -10,4 +10,24 @@
 
 `model` has the definition and the messages of a bridge, and `files` reads definitions. `engine` decides, `running`
 performs.
+
+A program runs a bridge with `JMSBridge`.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from spanwire.bridges.jms_bridge import JMSBridge
+
+__all__ = ["JMSBridge"]
+
+
+def __getattr__(name: str) -> object:
+    """Load `JMSBridge` when it is first asked for, because the parts of this package need little of it."""
+    if name == "JMSBridge":
+        from spanwire.bridges.jms_bridge import JMSBridge  # noqa: PLC0415 - see above
+
+        return JMSBridge
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.routes.model import (
-    APPENDED_IDS,
     COMPONENT,
     EMBEDDED,
     FORMAT,
@@ -36,6 +35,7 @@ from spanwire.routes.model import (
     Transform,
     branches_of,
     endpoints_of,
+    is_id_list,
     location_of,
 )
 
@@ -65,6 +65,8 @@ def check_engine(route: Route, engine: str) -> None:
     Raises:
         ConfigurationError: the text names the step, language or endpoint, and the remedy.
     """
+    if engine == SPARK and route.bridge is not None and route.bridge.failover_ms:
+        raise route.location.error("failoverTimeout is for the engine embedded; remove it")
     endpoints = [route.source, *endpoints_of(route.steps)]
     if route.dead_letters is not None:
         endpoints.append(route.dead_letters)
@@ -98,7 +100,7 @@ def _check_steps(steps: list[Step], engine: str) -> None:
             raise location_of(step).error(reason)
         if engine == EMBEDDED and isinstance(step, Transform) and step.body is None:
             raise step.location.error("columns and sql of transform need Spark; write setBody with simple or constant")
-        if not (isinstance(step, SetHeader) and step.value.text == APPENDED_IDS):
+        if not is_id_list(step):
             for expression in _expressions(step):
                 _check_language(expression, engine)
         for branch in branches_of(step):

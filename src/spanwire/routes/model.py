@@ -29,9 +29,6 @@ EMBEDDED: Final = "embedded"  # or messages in a process beside the broker
 ENGINES: Final = (SPARK, EMBEDDED)
 ANY_ENGINE: Final = ""  # the engine of a route that names none: the one of the command
 
-ID_LIST: Final = "ACTIVEMQ_BRIDGE_MSG_ID_LIST"  # property of the JMS bridge's addMessageIDInHeader
-APPENDED_IDS: Final = f"concat_ws(',', try_variant_get(properties['{ID_LIST}'], '$', 'string'), JMSMessageID)"
-
 TIME: Final = "JMSTimestamp"  # event time, unless a step names another column
 
 BROKER: Final = "broker"  # a queue or topic of a broker that speaks OpenWire
@@ -297,6 +294,16 @@ class Route:
     engine: str = ANY_ENGINE
     bridge: BridgeParameters | None = None  # of a jmsBridge
     is_started: bool = True
+
+
+def appended_ids(name: str) -> str:
+    """Return the SQL of the JMS bridge's addMessageIDInHeader, for the property with this name."""
+    return f"concat_ws(',', try_variant_get(properties['{name}'], '$', 'string'), JMSMessageID)"
+
+
+def is_id_list(step: Step) -> bool:
+    """Return True for the step of ``addMessageIDInHeader``."""
+    return isinstance(step, SetHeader) and step.value.language == SQL and step.value.text == appended_ids(step.name)
 
 
 def is_branching(step: Step) -> bool:

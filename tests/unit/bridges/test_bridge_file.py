@@ -215,3 +215,23 @@ def test_the_reference_names_every_parameter_and_refusal() -> None:
     page = (Path(__file__).parents[3] / "docs/reference/bridge-parameters.md").read_text("utf-8")
     for word in (*WORDS, *REFUSED):
         assert f"`{word}`" in page, word
+
+
+def test_the_failover_timeout_and_the_property_of_the_ids_are_parameters() -> None:
+    definition = one(bridge_text(failoverTimeout="60000", addMessageIDInHeader="true", messageIDHeader='"passed"'))
+    assert definition.retry.failover_ms == 60_000
+    assert definition.steps[0] == AppendMessageId("passed")
+    assert "append JMSMessageID to passed" in diagram(definition)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ({"failoverTimeout": "-1"}, "failoverTimeout is -1; it must lie between 0 and 3600000"),
+        ({"messageIDHeader": '"passed"'}, "messageIDHeader is for addMessageIDInHeader = true"),
+        ({"addMessageIDInHeader": "true", "messageIDHeader": '"JMSX"'}, "messageIDHeader is 'JMSX'"),
+        ({"addMessageIDInHeader": "true", "messageIDHeader": '"a\'b"'}, "messageIDHeader is"),
+    ],
+)
+def test_a_wrong_failover_timeout_or_property_is_refused(words: dict[str, str], told: str) -> None:
+    assert told in refusal(bridge_text(**words))

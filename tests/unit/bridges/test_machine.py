@@ -40,9 +40,10 @@ from spanwire.bridges.engine.machine import (
 from spanwire.bridges.engine.states import BridgeState
 from spanwire.bridges.model.definition import Quality
 from spanwire.bridges.model.message import BridgeMessage
-from spanwire.bridges.model.steps import ID_LIST, AppendMessageId
+from spanwire.bridges.model.steps import AppendMessageId
 from spanwire.model.errors import LocalProtocolError, MessageFormatError
 from spanwire.model.message_view import STRING_VALUE, TEXT, PropertyValue
+from spanwire.routes.readers.bridge_parameters import ID_LIST
 from tests.support.bridge_dialogue import BridgeDialogue, definition, text_message, text_messages
 
 
@@ -387,3 +388,28 @@ def test_an_event_without_its_action_is_a_bug(event: Event) -> None:
     bridge = BridgeDialogue(definition())
     with pytest.raises(LocalProtocolError, match=r"bridge orders: .* while none"):
         bridge.hears(event)
+
+
+def test_attempts_within_the_failover_timeout_do_not_count_as_retries() -> None:
+    bridge = BridgeDialogue(definition(max_retries=1, interval_ms=1_000, failover_ms=5_000))
+    assert bridge.hears(Start(), Connected(), Failed("lost"), Disconnected()) == [Wait(1.0)]
+    for _ in range(4):
+        bridge.now += 1.0
+        assert bridge.hears(Elapsed(), Failed("away"), Disconnected()) == [Wait(1.0)]
+    bridge.now += 1.0
+    assert bridge.hears(Elapsed(), Failed("away"), Disconnected()) == [Wait(1.0)]  # the only retry
+    assert bridge.hears(Elapsed(), Failed("away"), Disconnected()) == []
+    assert bridge.state == "failed"
+
+
+def test_a_link_that_fails_before_each_batch_has_one_failover_timeout() -> None:
+    bridge = BridgeDialogue(definition(max_retries=0, interval_ms=1_000, failover_ms=5_000))
+    assert bridge.hears(Start(), Connected(), Failed("refused"), Disconnected()) == [Wait(1.0)]
+    bridge.now += 6.0
+    assert bridge.hears(Elapsed(), Connected(), Failed("refused"), Disconnected()) == []
+    assert bridge.state == "failed"
+
+
+def test_a_broker_that_was_never_reached_has_no_failover_timeout() -> None:
+    bridge = BridgeDialogue(definition(max_retries=0, interval_ms=1_000, failover_ms=5_000))
+    assert bridge.hears(Start(), Failed("away"), Disconnected()) == []

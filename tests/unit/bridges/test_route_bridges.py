@@ -90,6 +90,8 @@ def in_both(words: dict[str, str]) -> tuple[str, str]:
         {"maxBatchTime": "3600000"},
         {"maxBatchSize": "100000"},
         {"addMessageIDInHeader": "true"},
+        {"addMessageIDInHeader": "true", "messageIDHeader": '"passed"'},
+        {"failoverTimeout": "5000"},
     ],
     ids=str,
 )
@@ -206,3 +208,9 @@ def test_each_engine_leaves_the_routes_of_the_other_alone() -> None:
     assert ([route.name for route in embedded.routes], [route.name for route in spark.routes]) == (["orders"], ["r"])
     assert "the route r has engine: spark, so spanwire pipeline run runs it" in embedded.warnings[-1]
     assert "the route orders has engine: embedded, so spanwire bridge run runs it" in spark.warnings[-1]
+
+
+def test_spark_refuses_a_failover_timeout() -> None:
+    text = in_both({"failoverTimeout": "5000"})[0].replace("engine: embedded, ", "")
+    with pytest.raises(ConfigurationError, match="failoverTimeout is for the engine embedded"):
+        read(text).only(SPARK)

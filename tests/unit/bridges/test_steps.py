@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.bridges.model.steps import ID_LIST, ID_LISTS, AppendMessageId, DropTemporaryReplyTo, apply_steps
+from spanwire.bridges.model.steps import ID_LISTS, AppendMessageId, DropTemporaryReplyTo, apply_steps
 from spanwire.model.destination import QUEUE, TEMP_QUEUE, Destination
 from spanwire.model.message_view import INT_VALUE, STRING_VALUE
+from spanwire.routes.readers.bridge_parameters import ID_LIST
 from tests.support.bridge_dialogue import text_message
 
 

@@ -110,6 +110,7 @@ class BridgeMachine:
         self._connected_at: float | None = None
         self._recovers_at: float | None = None  # monotonic seconds of the second recovery of the link
         self._failures = 0  # since the last success
+        self._failover_until: float | None = None  # monotonic seconds until which attempts after a loss do not count
         self._has_failed = False  # the link is being closed because of a failure
 
     def status(self) -> BridgeStatus:
@@ -198,7 +199,7 @@ class BridgeMachine:
             self._goal = BridgeState.RUNNING
             if self.phase is not Phase.NONE:
                 return []
-            self._failures = 0
+            self._succeed()
             self.is_broken = False
             self._enter(BridgeState.STARTING, now)
             return self._connect()
@@ -402,8 +403,12 @@ class BridgeMachine:
         counters.lag_ms = max(0, now.wall_ms - newest_ms) if newest_ms > 0 else 0
         return self._on_batch_over(now)
 
-    def _on_batch_over(self, now: Time) -> list[Action]:
+    def _succeed(self) -> None:
         self._failures = 0
+        self._failover_until = None
+
+    def _on_batch_over(self, now: Time) -> list[Action]:
+        self._succeed()
         self._singly = max(0, self._singly - 1)
         self._batch = []
         self._batch_bytes = 0
@@ -416,8 +421,12 @@ class BridgeMachine:
             counters.perhaps_lost += len(self._batch)
         self.last_error = event.reason[:MAX_ERROR]
         if self._connected_at is not None and now.monotonic - self._connected_at >= STABLE_S:
-            self._failures = 0
-        self._failures += 1
+            self._succeed()
+        if self._failover_until is None:  # the loss itself; later attempts without a success count from here
+            is_loss = self._connected_at is not None
+            self._failover_until = now.monotonic + (self._definition.retry.failover_ms / 1000 if is_loss else 0.0)
+        if now.monotonic >= self._failover_until:
+            self._failures += 1
         self._has_failed = True
         if self._may_retry() and self._goal is BridgeState.RUNNING:
             self._enter(BridgeState.RETRYING, now)
@@ -461,7 +470,7 @@ class BridgeMachine:
 
     def _pause_s(self) -> float:
         retry = self._definition.retry
-        failures = min(self._failures - 1, MAX_DOUBLINGS)
+        failures = min(max(self._failures - 1, 0), MAX_DOUBLINGS)
         if retry.interval_ms == FOREVER:
             return min(GROWING_FIRST_S * (1 << failures), GROWING_MAX_S)
         if retry.multiplier == 1.0:

@@ -38,7 +38,6 @@ from spanwire.model.errors import MessageFormatError
 from spanwire.model.message_view import STRING_VALUE
 from spanwire.model.units import MIB
 from spanwire.routes.model import (
-    APPENDED_IDS,
     Choice,
     Delay,
     Endpoint,
@@ -56,6 +55,7 @@ from spanwire.routes.model import (
     Throttle,
     To,
     Transform,
+    is_id_list,
 )
 
 CAUSE: Final = "dlqDeliveryFailureCause"  # ActiveMQ's property with the cause of a dead letter
@@ -337,8 +337,8 @@ def _change(step: SetHeader | RemoveHeader | Transform) -> Operation:
     if isinstance(step, Transform):
         assert step.body is not None
         return BodyOperation(value_of(step.body))
-    if isinstance(step, SetHeader) and step.value.text == APPENDED_IDS:
-        return AppendIdOperation()
+    if isinstance(step, SetHeader) and is_id_list(step):
+        return AppendIdOperation(step.name)
     _check_header(step, step.name)
     return (
         RemoveOperation(step.name)

@@ -192,11 +192,13 @@ class ProcessOperation:
 
 @dataclass(frozen=True, slots=True)
 class AppendIdOperation:
-    """Appends the message id to the list of ids."""
+    """Appends the message id to the list of ids in a property."""
+
+    name: str
 
     def apply(self, message: BridgeMessage, outcome: Outcome) -> Sequence[BridgeMessage]:
         """Return the message with the longer list."""
-        append_message_id(message)
+        append_message_id(message, self.name)
         return (message,)
 
 

@@ -56,13 +56,13 @@ ARGUMENTS: Final = (
     "mBeanServer",
     "objectName",
 )
+PROPERTIES: Final = ("failoverTimeout", "messageIDHeader")  # no arguments of a constructor
 COUNTS: Final = (17, 19)
 OTHER_NAMES: Final = {"MBeanServer": "mBeanServer", "mbeanServer": "mBeanServer"}
 WITHOUT_EFFECT: Final[dict[str, str]] = {
     "mBeanServer": "spanwire bridge and the HTTP API show and operate the bridge",
     "objectName": "spanwire bridge and the HTTP API show and operate the bridge",
     "transactionManager": "a bridge is its own transaction manager",
-    "failoverTimeout": "a lost broker is tried again after failureRetryInterval at once",
 }
 STORES: Final = ("trustStore", "keyStore")
 MAX_REFERENCES: Final = 8  # from a bean to the bean in its place; ends circles
@@ -177,8 +177,9 @@ class _Reader:
             if child.name == "property":
                 word = child.value("name") or ""
                 word = OTHER_NAMES.get(word, word)
-                if word not in ARGUMENTS and word not in WITHOUT_EFFECT:
-                    raise self._at(child).unknown("property of JMSBridgeImpl", word, (*ARGUMENTS, *WITHOUT_EFFECT))
+                known = (*ARGUMENTS, *PROPERTIES, *WITHOUT_EFFECT)
+                if word not in known:
+                    raise self._at(child).unknown("property of JMSBridgeImpl", word, known)
                 yield word, child
 
     def _text(self, holder: Element) -> str | None:

@@ -71,7 +71,6 @@ REFUSED: Final[dict[str, str]] = {
     "mbeanServer": "there is no JMX here; remove it",
     "objectName": "there is no JMX here; remove it",
     "transactionManager": "a bridge is its own transaction manager; remove it",
-    "failoverTimeout": "a lost broker is tried again after failureRetryInterval; remove it",
 }
 IN_PROCESS: Final = ("vm:", "peer:")
 
@@ -153,7 +152,7 @@ def bridge_of(
         target,
         quality=_quality(words),
         batch=BatchLimits(parameters.batch_size or DEFAULT_BATCH_SIZE, parameters.quiet_ms),
-        retry=RetryPolicy(parameters.max_retries, parameters.interval_ms),
+        retry=RetryPolicy(parameters.max_retries, parameters.interval_ms, failover_ms=parameters.failover_ms),
     )
     return replace(definition, steps=_steps(parameters, definition))
 
@@ -161,7 +160,7 @@ def bridge_of(
 def _steps(parameters: BridgeParameters, definition: BridgeDefinition) -> tuple[Step, ...]:
     steps: list[Step] = []
     if parameters.appends_id:
-        steps.append(AppendMessageId())
+        steps.append(AppendMessageId(parameters.id_list))
     if not is_same_broker(definition):
         steps.append(DropTemporaryReplyTo())
     return tuple(steps)

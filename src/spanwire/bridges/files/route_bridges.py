@@ -32,7 +32,7 @@ from spanwire.bridges.model.route_definition import Definition
 from spanwire.bridges.model.steps import AppendMessageId, DropTemporaryReplyTo
 from spanwire.bridges.model.steps import Step as BridgeStep
 from spanwire.model.written_destination import written_destination
-from spanwire.routes.model import APPENDED_IDS, BROKER, PROVIDER, Endpoint, Route, SetHeader, Step, To
+from spanwire.routes.model import BROKER, PROVIDER, Endpoint, Route, SetHeader, Step, To, is_id_list
 from spanwire.routes.readers.bridge_parameters import FOREVER
 
 BATCH_TIME: Final = "maxBatchMs"  # what maxBatchTime of a jmsBridge is to Spark; here the parameter itself counts
@@ -95,7 +95,7 @@ def _batch(route: Route) -> BatchLimits:
 
 def _retry(route: Route) -> RetryPolicy:
     if route.bridge is not None:
-        return RetryPolicy(route.bridge.max_retries, route.bridge.interval_ms)
+        return RetryPolicy(route.bridge.max_retries, route.bridge.interval_ms, failover_ms=route.bridge.failover_ms)
     return RetryPolicy(FOREVER, FOREVER)  # as Camel's, with growing pauses
 
 
@@ -116,10 +116,5 @@ def _only_target(route: Route) -> Endpoint | None:
     return last.endpoint if is_plain or route.bridge is not None else None
 
 
-def is_id_list(step: Step) -> bool:
-    """Return True for the step of ``addMessageIDInHeader``."""
-    return isinstance(step, SetHeader) and step.value.text == APPENDED_IDS
-
-
 def _steps(steps: list[Step]) -> tuple[BridgeStep, ...]:
-    return tuple(AppendMessageId() for step in steps if is_id_list(step))
+    return tuple(AppendMessageId(step.name) for step in steps if isinstance(step, SetHeader) and is_id_list(step))

@@ -81,13 +81,15 @@ class BatchLimits:
 class RetryPolicy:
     """Attempts after a failure, -1 for no limit, and the milliseconds before each; -1 lets the pause grow.
 
-    Each further pause of a series of failures is ``multiplier`` times as long, up to ``longest_ms``.
+    In the ``failover_ms`` milliseconds after the loss of a broker attempts do not count, because another broker may
+    take over. Each further pause of a series of failures is ``multiplier`` times as long, up to ``longest_ms``.
     """
 
     max_retries: int = FOREVER
     interval_ms: int = DEFAULT_INTERVAL_MS
     multiplier: float = 1.0
     longest_ms: int = DEFAULT_LONGEST_MS
+    failover_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

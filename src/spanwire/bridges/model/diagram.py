@@ -6,7 +6,7 @@ from typing import Final
 
 from spanwire.bridges.model.definition import BridgeDefinition, ConnectionFactory
 from spanwire.bridges.model.qualities import BatchStep, is_distributed, steps_of
-from spanwire.bridges.model.steps import ID_LIST, AppendMessageId, ClearReplyTo, Convert, ProxyReplyTo
+from spanwire.bridges.model.steps import AppendMessageId, ClearReplyTo, Convert, ProxyReplyTo
 from spanwire.client.addressing.redaction import redacted
 from spanwire.routes.readers.bridge_parameters import FOREVER
 
@@ -31,7 +31,7 @@ def diagram(definition: BridgeDefinition) -> str:
         lines.append(f"    |  only {source.selector}")
     for step in definition.steps:
         if isinstance(step, AppendMessageId):
-            lines.append(f"    |  append JMSMessageID to {ID_LIST}")
+            lines.append(f"    |  append JMSMessageID to {step.name}")
         elif isinstance(step, ClearReplyTo):
             lines.append("    |  remove JMSReplyTo")
         elif isinstance(step, Convert):

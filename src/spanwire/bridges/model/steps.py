@@ -7,18 +7,20 @@ from typing import Final
 
 from spanwire.bridges.model.message import BridgeMessage
 from spanwire.model.message_view import STRING_VALUE
+from spanwire.routes.readers.bridge_parameters import ID_LIST
 
 REPLY_CACHE_SIZE: Final = 10_000  # replyToDestinationCacheSize of ActiveMQ
-ID_LIST: Final = "ACTIVEMQ_BRIDGE_MSG_ID_LIST"
 ID_LISTS: Final = (ID_LIST, "AMQ_BRIDGE_MSG_ID_LIST", "HQ_BRIDGE_MSG_ID_LIST")  # of this bridge, Artemis and HornetQ
 
 
 @dataclass(frozen=True, slots=True)
 class AppendMessageId:
-    """Appends the message id to the property ``ACTIVEMQ_BRIDGE_MSG_ID_LIST``, separated by commas.
+    """Appends the message id to the property ``name``, separated by commas.
 
-    The list of an earlier bridge under Artemis' or HornetQ's name is continued.
+    The list of an earlier bridge under the default, Artemis' or HornetQ's name is continued.
     """
+
+    name: str = ID_LIST
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,19 +63,19 @@ def apply_steps(steps: tuple[Step, ...], message: BridgeMessage) -> None:
     """
     for step in steps:
         if isinstance(step, AppendMessageId):
-            append_message_id(message)
+            append_message_id(message, step.name)
         elif isinstance(step, ClearReplyTo) or (
             isinstance(step, DropTemporaryReplyTo) and message.reply_to is not None and message.reply_to.is_temporary
         ):
             message.reply_to = None
 
 
-def append_message_id(message: BridgeMessage) -> None:
-    """Append the id of a message to the message's list of ids."""
+def append_message_id(message: BridgeMessage, name: str = ID_LIST) -> None:
+    """Append the id of a message to the message's list of ids, in the property ``name``."""
     properties = dict(message.property_values())
-    earlier = next((value for name in ID_LISTS if isinstance(value := _text(properties, name), str)), None)
+    earlier = next((value for one in (name, *ID_LISTS) if isinstance(value := _text(properties, one), str)), None)
     ids = message.message_id if earlier is None else f"{earlier},{message.message_id}"
-    properties[ID_LIST] = (STRING_VALUE, ids)
+    properties[name] = (STRING_VALUE, ids)
     message.properties = properties
 
 

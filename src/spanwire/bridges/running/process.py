@@ -110,7 +110,7 @@ class BridgeProcess:
             check_bridge(definition)
         machine = Machine()
         self._log: Final = open_decision_log(definitions, transactions) if opener is None else None
-        open_with = _opener(self._log, machine.now, states, convertors) if opener is None else opener
+        open_with = opener_with(self._log, machine.now, states, convertors) if opener is None else opener
         self._stop_grace_s: Final[float] = stop_grace_s
         self._stopping: Final = asyncio.Event()
         self._runners: Final = [
@@ -178,10 +178,10 @@ def link_opener(definition: Definition, convertors: Convertors = NO_CONVERTORS, 
     return open_one
 
 
-def _opener(
+def opener_with(
     log: DecisionLog | None, clock: Callable[[], Time], states: Path | None, convertors: Convertors
 ) -> Callable[[Definition], Opener]:
-    """Return the opener for bridges of which some have distributed transactions."""
+    """Return the opener for bridges of which some have distributed transactions, with decisions in ``log``."""
     run = secrets.token_hex(RUN_BYTES)
 
     def open_with(definition: Definition) -> Opener:

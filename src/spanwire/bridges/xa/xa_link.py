@@ -40,7 +40,7 @@ UNDO_S: Final = 2.0  # seconds for the rollback of prepared branches, when the l
 
 @dataclass(slots=True)
 class Unfinished:
-    """What the links of one bridge hand on: transactions whose messages are counted and perhaps not committed.
+    """Transactions whose messages are counted and perhaps not committed, which one link of a bridge hands to the next.
 
     ``problems`` are heuristic outcomes that have not been returned yet.
     """

@@ -4,16 +4,20 @@ Files of bridges in TOML and ``jmsBridge`` of route files have the same paramete
 
 - ``failureRetryInterval``: milliseconds between two attempts; -1 for pauses that grow, with ``maxRetries`` -1 or 0.
 - ``maxRetries``: attempts in a row after a failure; -1 for no limit.
+- ``failoverTimeout``: milliseconds after the loss of a broker in which attempts do not count as retries.
+- ``messageIDHeader``: the property with the list of ids that ``addMessageIDInHeader`` appends to.
 - ``maxBatchTime``: milliseconds without a new message after which a smaller batch is sent; -1 for full batches alone.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
 from spanwire.routes.readers.nodes import Mapping
 
+ID_LIST: Final = "ACTIVEMQ_BRIDGE_MSG_ID_LIST"  # property of addMessageIDInHeader
 FOREVER: Final = -1
 DEFAULT_INTERVAL_MS: Final = 1_000  # milliseconds between two attempts to connect
 MAX_BATCH_SIZE: Final = 100_000  # messages; in the broker's memory until the commit
@@ -35,7 +39,10 @@ WORDS: Final = (
     "subscriptionName",
     "clientID",
     "addMessageIDInHeader",
+    "messageIDHeader",
+    "failoverTimeout",
 )
+PROPERTY: Final = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]{0,99}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +54,8 @@ class BridgeParameters:
     batch_size: int | None
     quiet_ms: int | None
     appends_id: bool
+    id_list: str = ID_LIST
+    failover_ms: int = 0
 
 
 def read_parameters(words: Mapping) -> BridgeParameters:
@@ -62,7 +71,15 @@ def read_parameters(words: Mapping) -> BridgeParameters:
             f"failureRetryInterval is {interval_ms}; it must be at least 1, or -1 with maxRetries -1 or 0 for pauses "
             "that grow from 1 s to 60 s"
         )
-    return BridgeParameters(retries, interval_ms, _batch_size(words), _quiet_time(words), _appends_id(words))
+    return BridgeParameters(
+        retries,
+        interval_ms,
+        _batch_size(words),
+        _quiet_time(words),
+        _appends_id(words),
+        _id_list(words),
+        _number(words, "failoverTimeout", 0, 0, MAX_MS),
+    )
 
 
 def _batch_size(words: Mapping) -> int | None:
@@ -87,6 +104,18 @@ def _appends_id(words: Mapping) -> bool:
         location = words.entries["addMessageIDInHeader"].location
         raise location.error(f"addMessageIDInHeader is {(text or '')[:60]!r}, neither true nor false")
     return value
+
+
+def _id_list(words: Mapping) -> str:
+    name = words.text("messageIDHeader")
+    if name is None:
+        return ID_LIST
+    location = words.entries["messageIDHeader"].location
+    if PROPERTY.fullmatch(name) is None or name.startswith("JMS"):
+        raise location.error(f"messageIDHeader is {name[:60]!r}; write letters, digits, _ and $, and no name of JMS")
+    if not _appends_id(words):
+        raise location.error("messageIDHeader is for addMessageIDInHeader = true; set that, or remove it")
+    return name
 
 
 def _number(words: Mapping, name: str, default: int, low: int, high: int) -> int:

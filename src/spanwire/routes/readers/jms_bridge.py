@@ -18,7 +18,7 @@ from typing import Final
 
 from spanwire.pipeline.options import AT_MOST_ONCE, DUPLICATES_OK, MAX_BATCH_MS, WRITE_QUALITIES
 from spanwire.routes.endpoints import EndpointReader
-from spanwire.routes.model import APPENDED_IDS, ID_LIST, SQL, Expression, Patience, Route, SetHeader, Step, To
+from spanwire.routes.model import SQL, Expression, Patience, Route, SetHeader, Step, To, appended_ids
 from spanwire.routes.readers.bridge_parameters import FOREVER, BridgeParameters, read_parameters
 from spanwire.routes.readers.bridge_parameters import WORDS as SHARED_WORDS
 from spanwire.routes.readers.nodes import Mapping, Word, mapping_of, text_of
@@ -63,7 +63,9 @@ def bridge_route(words: Mapping, endpoints: EndpointReader, default_name: str) -
         source[MODE] = mode
     steps: list[Step] = []
     if parameters.appends_id:
-        steps.append(SetHeader(location, ID_LIST, Expression(location, SQL, APPENDED_IDS)))
+        steps.append(
+            SetHeader(location, parameters.id_list, Expression(location, SQL, appended_ids(parameters.id_list)))
+        )
     steps.append(To(endpoints.target(target_uri, target, location)))
     source_endpoint = endpoints.source(source_uri, source, location, name, is_durable=False)
     return Route(location, name, source_endpoint, steps, None, _patience(parameters), bridge=parameters)

@@ -62,7 +62,7 @@ async def jms_bridge_beans(call: Call, broker: str) -> list[Bean]:
     return [
         Bean(
             f"{broker},connector=jmsConnectors,jmsConnectors={quoted(str(row['name']))}",
-            values_of(BRIDGES, row),
+            {**values_of(BRIDGES, row), "Paused": row["state"] == "paused"},
             executions.JMS_BRIDGE,
             {"bridges": [row["name"]]},
         )

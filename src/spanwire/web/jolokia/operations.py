@@ -147,6 +147,9 @@ EXECUTABLE: Final[dict[str, dict[tuple[str, int], Execution]]] = {
     kinds.JMS_BRIDGE: {
         ("start", 0): Execution("bridge-resume", subject_of),
         ("stop", 0): Execution("bridge-pause", subject_of),
+        ("resume", 0): Execution("bridge-resume", subject_of),
+        ("pause", 0): Execution("bridge-pause", subject_of),
+        ("restart", 0): Execution("bridge-restart", subject_of),
     },
     kinds.SUBSCRIPTION: {
         ("destroy", 0): Execution("remove-subscription", keys_of("client_id", "name")),

@@ -73,10 +73,10 @@ def test_properties_of_any_package_make_a_bridge(package: str) -> None:
     assert source.factory.password is not None
     assert (source.factory.user_name, source.factory.password.reveal()) == ("u", "p")
     assert (source.selector, source.subscription) == ("n = 'filled'", None)
-    assert bridge.retry == RetryPolicy(3, 200)
+    assert bridge.retry == RetryPolicy(3, 200, failover_ms=60_000)
     assert (bridge.quality, bridge.batch) == (Quality.AT_MOST_ONCE, BatchLimits(7, -1))
     assert bridge.steps == (AppendMessageId(), DropTemporaryReplyTo())
-    assert [warning.partition(" has no effect")[0] for warning in warnings] == ["objectName", "failoverTimeout"]
+    assert [warning.partition(" has no effect")[0] for warning in warnings] == ["objectName"]
 
 
 NULL: Final = "<constructor-arg><null/></constructor-arg>"
