@@ -66,7 +66,8 @@ from spanwire.model.units import MIB
 from spanwire.routes.readers.bridge_parameters import FOREVER
 
 MAX_BATCH_BYTES: Final = 16 * MIB  # bytes of messages in one batch; a larger batch is sent before it is full
-IDLE_S: Final = 10.0  # seconds of one wait for messages; then the connection to the target is checked
+IDLE_S: Final = 30.0  # seconds of one wait for messages; then the connection to the target is checked, which a
+# thousand idle bridges must not do too often; a message finds a lost target sooner
 DRAINED_S: Final = 1.0  # seconds without a message after which a bridge that ends with its source stops
 STABLE_S: Final = 60.0  # seconds after which a link counts as a success, so that rare failures do not add up
 LATE_S: Final = 60.0  # seconds after which no prepare of an earlier link is under way; brokers notice a loss in 30 s
