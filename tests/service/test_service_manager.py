@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import signal
 import socket
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +14,7 @@ import pytest
 
 from tests.service.started import TIMEOUT_S, Started, spanwire
 from tests.service.test_standby import Waiting
+from tests.support.ports import free_port
 
 WATCHDOG_S = 1
 
@@ -102,6 +106,32 @@ def test_a_loop_that_hangs_gives_no_sign_of_life(tmp_path: Path, manager: Manage
         manager.socket.settimeout(TIMEOUT_S)
         broker.signal(signal.SIGCONT)
         manager.hears("WATCHDOG=1")
+
+
+def test_the_commands_of_the_printed_unit_start_reload_and_stop_a_broker(tmp_path: Path, manager: Manager) -> None:
+    file = tmp_path / "a b.xml"
+    connector = f'<transportConnector uri="stomp://127.0.0.1:{free_port()}"/>'
+    file.write_text(f"<broker><transportConnectors>{connector}</transportConnectors></broker>", "utf-8")
+    printed = spanwire("service", "--print", "--configuration", str(file), "--data-directory", str(tmp_path / "50% $x"))
+    words = {
+        name: [word.replace("%%", "%").replace("$$", "$") for word in shlex.split(value)]  # as systemd reads them
+        for name, value in re.findall(r"(?m)^(Exec\w+)=(.*)$", printed.stdout)
+    }
+    with subprocess.Popen(words["ExecStart"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            manager.hears("READY=1")
+            reloaded = subprocess.run(words["ExecReload"], capture_output=True, text=True, check=False)
+            assert (reloaded.returncode, reloaded.stdout) == (0, "nothing has changed\n")
+            file.write_text("<broker unknown='1'/>", "utf-8")
+            refused = subprocess.run(words["ExecReload"], capture_output=True, text=True, check=False)
+            assert refused.returncode == 1
+            assert "unknown attribute" in refused.stderr
+            process.send_signal(signal.SIGTERM)
+            manager.hears("STOPPING=1")
+            assert process.wait(TIMEOUT_S) == 0
+        finally:
+            process.kill()
+    assert (tmp_path / "50% $x" / "journal").is_dir()
 
 
 def test_children_of_a_broker_do_not_have_the_socket(tmp_path: Path, manager: Manager) -> None:
