@@ -125,6 +125,7 @@ READ_LISTENER: Final = "spanwire.service.config.interpretation.runtime_connector
 # bridges or plug-ins.
 NETWORK_CONNECTOR: Final = "spanwire.network.connector.network_connector:NetworkConnector"
 NETWORK_QUESTION: Final = "spanwire.network.reports.questions:ask"
+MESSAGE_QUESTION: Final = "spanwire.network.reports.questions:ask_why"
 ACCEPTED_VIEW: Final = "spanwire.network.connector.link:accepted_view"
 ACCEPTED_DESCRIPTION: Final = "spanwire.network.connector.link:accepted_description"
 ANNOUNCEMENTS: Final = "spanwire.service.announcements:Announcements"

@@ -12,6 +12,7 @@ from typing import Final, Protocol
 from spanwire.broker.metadata import MetadataRecord
 from spanwire.broker.persistence.store_unit import StoreUnit, Transfer
 from spanwire.model.destination import Destination
+from spanwire.model.environment import Time
 from spanwire.model.errors import JmsError, SpanwireError
 from spanwire.model.info import ConnectionInfo
 from spanwire.model.message import Message
@@ -367,6 +368,32 @@ class NetworkReporter(Protocol):
         """Return what is known of links as JSON; the asking broker is watched for so many seconds more.
 
         ``may_read`` tells which destinations are told; None for all.
+        """
+        ...
+
+
+class LateAnswer(Protocol):
+    """Takes the answer to a request that was not answered at once."""
+
+    def give(self, text: str, now: Time) -> None:
+        """Answer with ``text``."""
+        ...
+
+
+class NetworkQuestions(Protocol):
+    """Answers other brokers of the network why a message does not move."""
+
+    def answer_later(self, message_id: str, asked: str, seconds: int, answer: LateAnswer) -> bool:
+        """Give an answer within so many seconds, as JSON.
+
+        Args:
+            message_id: the id of the message.
+            asked: names of brokers that are asked already, a line each.
+            seconds: the time for this broker and those behind it.
+            answer: takes the answer.
+
+        Returns:
+            False if too many questions are being answered.
         """
         ...
 

@@ -229,6 +229,9 @@ EVENTS: Final[dict[str, dict[str, str]]] = {
         "brokerName of its own":
             "remote-broker-unnamed",
     },
+    "network.reports.message_questions": {
+        "the question about message %r failed": "message-not-explained",
+    },
     "network.reports.network_reports": {
         "broker %r cannot be asked for its links: %r": "broker-not-asked",
     },

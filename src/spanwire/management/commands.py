@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from spanwire.broker.broker import Broker
 from spanwire.management.actions import BrokerActions, JobRemoval
@@ -12,12 +11,9 @@ from spanwire.management.administration import BrokerAdministration
 from spanwire.management.browsing import QueueAges, QueueBrowsing, ReadStored
 from spanwire.management.control import Operation
 from spanwire.management.operations import QueueOperations
-from spanwire.management.questions import Questions
+from spanwire.management.questions import NetworkSource, Questions
 from spanwire.management.tasks import Tasks
 from spanwire.transports.base import Clock
-
-if TYPE_CHECKING:  # loaded by the first question why
-    from spanwire.broker.explanation.links import LinkDescription
 
 
 def broker_operations(
@@ -26,13 +22,13 @@ def broker_operations(
     wake: Callable[[], None],
     read_stored: ReadStored,
     tasks: Tasks,
-    links: Callable[[], Sequence[LinkDescription]] = lambda: (),
+    network: NetworkSource | None = None,
     *,
     viewers_see_bodies: bool = False,
 ) -> dict[str, Operation]:
     """Return the operations by their names; ``wake`` ends a turn of the loop soon.
 
-    ``links`` returns the descriptions of all links. ``viewers_see_bodies`` shows the bodies of messages to users who
+    ``network`` has the links and asks other brokers. ``viewers_see_bodies`` shows the bodies of messages to users who
     may only look.
     """
     browsing = QueueBrowsing(broker, read_stored, viewers_see_bodies=viewers_see_bodies)
@@ -70,7 +66,7 @@ def broker_operations(
         "jobs-remove": JobRemoval(broker.overview, broker.assembly.operator_actions, clock, wake).remove,
         "disconnect": administration.disconnect,
         "task-cancel": tasks.cancel,
-        "why": Questions(broker, clock, read_stored, links).why,
+        "why": Questions(broker, clock, read_stored, network).why,
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from spanwire import registry
 from spanwire.broker.broker import Broker
@@ -15,25 +15,48 @@ if TYPE_CHECKING:
     from spanwire.broker.explanation.links import LinkDescription
     from spanwire.management.why import WhyQuestions
 
+View = dict[str, object]
 ReadStored = Callable[[Destination, list[int]], Awaitable[list[Message | None]]]
 
 
+class NetworkSource(Protocol):
+    """The part of the network connectors used here (``service/networking.py``)."""
+
+    def link_descriptions(self) -> Sequence[LinkDescription]:
+        """Return what explains why messages do or do not cross each link."""
+        ...
+
+    async def explain_everywhere(self, message_id: str) -> list[View]:
+        """Return the explanations of this broker and of those behind it about a message."""
+        ...
+
+
+async def nothing_stored(destination: Destination, sequences: list[int]) -> list[Message | None]:
+    """Return no message, for a broker without a store."""
+    return [None] * len(sequences)
+
+
 class Questions:
-    """Answers the operation ``why`` of one broker (`spanwire.management.why`)."""
+    """Answers the question ``why`` about one broker (`spanwire.management.why`)."""
 
     def __init__(
-        self, broker: Broker, clock: Clock, read_stored: ReadStored, links: Callable[[], Sequence[LinkDescription]]
+        self, broker: Broker, clock: Clock, read_stored: ReadStored, network: NetworkSource | None = None
     ) -> None:
         self._broker: Final = broker
         self._clock: Final = clock
         self._read_stored: Final = read_stored
-        self._links: Final = links
+        self._network: Final = network
         self._began_ms: Final = clock.now().wall_ms
         self._questions: WhyQuestions | None = None
 
-    async def why(self, arguments: Mapping[str, object]) -> object:
+    async def why(self, arguments: Mapping[str, object]) -> View:
         """Explain an object or a message. Raises `ConfigurationError`."""
         if self._questions is None:
             make = cast("type[WhyQuestions]", registry.load(registry.WHY))
-            self._questions = make(self._broker, self._clock, self._read_stored, self._links, self._began_ms)
+            self._questions = make(self._broker, self._clock, self._read_stored, self._network, self._began_ms)
         return await self._questions.why(arguments)
+
+    async def explanations(self, message_id: str) -> list[View]:
+        """Return this broker's explanations of a message."""
+        answer = await self.why({"name": message_id, "kind": "message"})
+        return cast("list[View]", answer["explanations"])

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from spanwire.broker.broker import Broker
@@ -17,13 +17,12 @@ from spanwire.broker.explanation.explanation import UNKNOWN, Explanation
 from spanwire.broker.explanation.links import LinkDescription
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.topic.durable_subscription import DurableSubscription
-from spanwire.model.destination import QUEUE, Destination, parse_destination
+from spanwire.management.questions import NetworkSource, ReadStored, View
+from spanwire.model.destination import QUEUE, parse_destination
 from spanwire.model.errors import ConfigurationError, JmsError
 from spanwire.model.message import Message
 from spanwire.transports.base import Clock
 
-View = dict[str, object]
-ReadStored = Callable[[Destination, list[int]], Awaitable[list[Message | None]]]
 MESSAGE, QUEUE_KIND, TOPIC, SUBSCRIPTION, CONNECTION, LINK = (
     "message", "queue", "topic", "subscription", "connection", "link",
 )  # fmt: skip
@@ -39,21 +38,21 @@ class WhyQuestions:
         broker: Broker,
         clock: Clock,
         read_stored: ReadStored,
-        links: Callable[[], Sequence[LinkDescription]],
+        network: NetworkSource | None,
         began_ms: int,
     ) -> None:
-        """Take the sources: ``links`` describes all links; ``began_ms`` is the start of the broker."""
+        """Take the sources: ``network`` has the links; ``began_ms`` is the start of the broker."""
         self._broker: Final = broker
         self._clock: Final = clock
         self._read_stored: Final = read_stored
-        self._links: Final = links
+        self._network: Final = network
         self._explainer: Final = Explainer(broker, began_ms)
 
     async def why(self, arguments: Mapping[str, object]) -> View:
         """Explain the object ``name`` of a ``kind``; without a kind the first one with this name.
 
         ``client_id`` names the client of a durable subscription, ``queue`` the only queue whose stored messages are
-        compared with a message id.
+        compared with a message id. With ``network`` the other brokers are asked about the message as well.
 
         Returns:
             ``broker``, ``kind`` and ``explanations``.
@@ -70,6 +69,9 @@ class WhyQuestions:
         found = self._found(str(kind), name, client_id if isinstance(client_id, str) else None)
         if found is None and kind not in ("", MESSAGE):
             raise ConfigurationError(f"this broker has no {kind} {name[:80]}")
+        if found is None and self._network is not None and arguments.get("network") in (True, "true"):
+            rows = await self._network.explain_everywhere(name)
+            return {"broker": self._broker.name, "kind": MESSAGE, "explanations": rows}
         if found is None:
             explanations = await self._message(name, arguments.get("queue"))
             if not kind and explanations[0].cause == UNKNOWN:
@@ -80,6 +82,9 @@ class WhyQuestions:
             explanations = [explanation]
         rows = [explanation.row(self._broker.name) for explanation in explanations]
         return {"broker": self._broker.name, "kind": kind, "explanations": rows}
+
+    def _links(self) -> Sequence[LinkDescription]:
+        return () if self._network is None else self._network.link_descriptions()
 
     def _found(
         self, kind: str, name: str, client_id: str | None

@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING, Final, cast
 from spanwire import registry
 from spanwire.broker.broker import Broker
 from spanwire.management.control import Operation
+from spanwire.management.questions import Questions, ReadStored, nothing_stored
 from spanwire.model.errors import ConfigurationError
 from spanwire.network.bridge.duplex_bridge import AcceptedLink, DuplexAcceptor
 from spanwire.network.demand.bridge_settings import BridgeSettings
 from spanwire.network.demand.duplicate_suppression import NetworkRoutes
 from spanwire.network.reports.known_brokers import Peer, Row
+from spanwire.network.reports.message_questions import Ask as AskWhy
+from spanwire.network.reports.message_questions import MessageQuestions
 from spanwire.network.reports.network_reports import Ask, NetworkReports
 from spanwire.service.administration.connector_views import accepted_settings_view, connector_view
 from spanwire.service.published_addresses import announced_uri
@@ -58,6 +61,7 @@ class Networking:
         self._announcements: Announcements | None = None
         self._routes: Final = NetworkRoutes()
         self._reports: NetworkReports | None = None
+        self._asked: MessageQuestions | None = None
         self._acceptor: DuplexAcceptor | None = None
         self._announcing: asyncio.Task[None] | None = None
 
@@ -68,12 +72,17 @@ class Networking:
         return self._acceptor
 
     async def start(
-        self, broker: Broker, broker_url: str, turn: Turn, listening: Sequence[TransportConnector] = ()
+        self,
+        broker: Broker,
+        broker_url: str,
+        turn: Turn,
+        listening: Sequence[TransportConnector] = (),
+        read_stored: ReadStored = nothing_stored,
     ) -> None:
         """Announce this broker and start all connectors with autoStart.
 
         ``broker_url`` is this broker's address for remote brokers. ``listening`` are its transport connectors; those
-        not open yet are announced when an operator starts them.
+        not open yet are announced when an operator starts them. ``read_stored`` reads messages for questions of others.
 
         Raises:
             ConfigurationError: a discovery group cannot be joined.
@@ -81,6 +90,11 @@ class Networking:
         self._broker = broker
         self._reports = NetworkReports(broker, self.views, self._peers, broker.environment, _ask)
         broker.assembly.control.reporter = self._reports
+        questions = Questions(broker, broker.environment, read_stored, self)
+        self._asked = MessageQuestions(
+            broker.name, questions.explanations, self._peers, _ask_why, broker.environment, turn.wake
+        )
+        broker.assembly.control.questions = self._asked
         self._make = lambda settings: _connector_class()(settings, broker, broker_url, turn, self._routes)
         host_name = broker.environment.host_name
         self._own = [connector.uri for connector in listening] + [
@@ -176,6 +190,8 @@ class Networking:
         """
         if self._reports is not None:
             self._reports.stop()
+        if self._asked is not None:
+            self._asked.stop()
         if self._announcing is not None:
             self._announcing.cancel()
             self._announcing = None
@@ -382,6 +398,10 @@ class Networking:
         now = acceptor.now().monotonic
         return descriptions + [accepted(link, now) for link in acceptor.links.values()]
 
+    async def explain_everywhere(self, message_id: str) -> list[Row]:
+        """Return the explanations of this broker and of those behind it about a message."""
+        return [] if self._asked is None else await self._asked.explain(message_id)
+
     def count_rows(self) -> Iterator[dict[str, object]]:
         """Yield the messages of each link by direction and destination."""
         broker = self._broker
@@ -415,6 +435,12 @@ def _count_rows(link: dict[str, object], counts: LinkCounts, monotonic: float) -
     for direction, destination, messages in counts.rows():
         rate = round(messages / age_s, 3)
         yield {**link, "direction": direction, "destination": destination, "messages": messages, "rate": rate}
+
+
+async def _ask_why(peer: Peer, message_id: str, asked: Sequence[str], seconds: float) -> list[Row]:
+    """Ask a broker about a message; the client that asks is loaded at the first question."""
+    ask = cast("AskWhy", registry.load(registry.MESSAGE_QUESTION))
+    return await ask(peer, message_id, asked, seconds)
 
 
 async def _ask(peer: Peer, watch_s: int) -> list[Row]:

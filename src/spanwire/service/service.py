@@ -168,7 +168,7 @@ class BrokerService:
             for connector in opening:
                 await self._accept(connector)
             self.in_process.start(connection_factory(IN_PROCESS_PROTOCOL, broker, acceptor), turn)
-            await self._networking.start(broker, self._address(), turn, self.connectors)
+            await self._networking.start(broker, self._address(), turn, self.connectors, self.read_stored)
             broker.became_master(self.environment.now())
             self.wake()
             if self._bridges is not None:
@@ -421,9 +421,9 @@ class BrokerService:
             connector_maker(self.configuration.stores, self._admission),
         )
         handles = Handles(broker.administration, clock, lambda: self._security.is_open, realm=realm)
-        links, bodies = self._networking.link_descriptions, shows_bodies(self.configuration)
+        network, bodies = self._networking, shows_bodies(self.configuration)
         operations: dict[str, Operation] = {
-            **broker_operations(broker, clock, self.wake, self.read_stored, tasks, links, viewers_see_bodies=bodies),
+            **broker_operations(broker, clock, self.wake, self.read_stored, tasks, network, viewers_see_bodies=bodies),
             "login": handles.login,
             "destination": view.destination,
             "changes": DestinationFeed(broker.overview.destination_changes, clock).changes,

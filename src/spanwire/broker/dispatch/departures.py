@@ -15,7 +15,8 @@ from spanwire.model.ids import ProducerId
 from spanwire.model.message import Message
 
 MAX_DEPARTURES: Final = 100_000  # messages remembered; some 12 MB with usual ids, at most 70 MB
-MAX_UNHEARD: Final = 20_000  # messages beside these that were sent to topics without a subscriber
+MAX_UNHEARD: Final = 20_000  # runs of messages beside these that were sent to topics without a subscriber
+MAX_RUNS: Final = 8  # runs that grow at the same time; some nanoseconds each for every such message
 MAX_SWEEPS: Final = 1_000  # removals of unread messages remembered, such as purges
 MAX_DETAIL: Final = 160  # characters of a cause that are kept; a client may send any number
 MAX_TEXT_ID: Final = 200  # characters of an id from another messaging system; a longer one is not remembered
@@ -48,6 +49,8 @@ class Departure:
 
     ``target`` is the destination that has it now, or a copy. ``deliveries`` counts the deliveries before, ``detail``
     is the cause in the words of its origin. ``wall_ms`` is the time in milliseconds since 1970.
+
+    An entry of messages that nobody wanted is a run: up to ``last_sequence`` of the producer, until ``until_ms``.
     """
 
     __slots__ = (
@@ -55,10 +58,12 @@ class Departure:
         "destination",
         "detail",
         "kind",
+        "last_sequence",
         "producer_id",
         "sequence",
         "target",
         "text_view",
+        "until_ms",
         "wall_ms",
     )
 
@@ -81,6 +86,8 @@ class Departure:
         self.deliveries: Final[int] = deliveries
         self.detail: Final[str] = detail
         self.wall_ms: Final[int] = wall_ms
+        self.last_sequence = message.sequence
+        self.until_ms = wall_ms
 
 
 class Sweep:
@@ -137,6 +144,8 @@ class Departures:
         self.losses: Final[Ring] = Ring(limit)
         self.unheard: Final[Ring] = Ring(min(limit, MAX_UNHEARD))
         self.sweeps: Final[deque[Sweep]] = deque(maxlen=MAX_SWEEPS)
+        self._runs: Final[list[Departure]] = []  # the latest of the messages that nobody wanted
+        self._oldest_run = 0
 
     def note(
         self,
@@ -158,6 +167,25 @@ class Departures:
             detail = detail[:MAX_DETAIL]
         ring = self.unheard if kind == SENT_NOWHERE else self.losses
         ring.add(Departure(message, kind, destination, target, deliveries, detail, wall_ms))
+
+    def note_unheard(self, message: Message, topic: Destination, wall_ms: int) -> None:
+        """Remember a message to a topic without a subscriber, in one entry with those before it of its producer."""
+        sequence, producer_id = message.sequence, message.producer_id
+        for run in self._runs:
+            if run.last_sequence + 1 == sequence and run.destination is topic:
+                if run.producer_id is producer_id or run.producer_id == producer_id:
+                    run.last_sequence = sequence
+                    run.until_ms = wall_ms
+                    return
+        self.note(message, SENT_NOWHERE, topic, wall_ms)
+        if self.limit == 0 or message.text_view is not None:
+            return
+        run = self.unheard.latest_first(0, 1)[0]
+        if len(self._runs) < MAX_RUNS:
+            self._runs.append(run)
+        else:
+            self._runs[self._oldest_run] = run
+            self._oldest_run = (self._oldest_run + 1) % MAX_RUNS
 
     def note_sweep(self, kind: int, destination: Destination, count: int, wall_ms: int) -> None:
         """Remember that ``count`` messages of ``destination`` were removed unread."""

@@ -24,20 +24,30 @@ from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.exactly_once.batch_targets import BatchTargets
 from spanwire.broker.exactly_once.cursor import Cursor, is_name
 from spanwire.broker.exactly_once.cursors import Cursors
-from spanwire.broker.exactly_once.part_names import PartNames, number_text
+from spanwire.broker.exactly_once.part_names import PartNames
 from spanwire.broker.exactly_once.part_removal import PartRemoval, RemovalFollower, SinkEnd, SinkTakeOver, abort_of
+from spanwire.broker.exactly_once.request_values import begun, committed, held, number_of, queue_of, text_of
 from spanwire.broker.exactly_once.sink import PartKey, Sink
 from spanwire.broker.exactly_once.sink_commit import CommitFollower, Committed, SinkCommit
 from spanwire.broker.exactly_once.sinks import Sinks
 from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes
-from spanwire.broker.ports import NetworkReporter
-from spanwire.broker.request_errors import LIMIT, MALFORMED, UNAVAILABLE, ControlRefusal, refusal, refusal_of, word_of
-from spanwire.broker.reserved_destinations import CONTROL, check_apart, is_control
+from spanwire.broker.ports import LateAnswer, NetworkQuestions, NetworkReporter
+from spanwire.broker.request_errors import (
+    LIMIT,
+    MALFORMED,
+    UNAUTHORIZED,
+    UNAVAILABLE,
+    ControlRefusal,
+    refusal,
+    refusal_of,
+    word_of,
+)
+from spanwire.broker.reserved_destinations import CONTROL, check_apart
 from spanwire.broker.routing.message_router import MessageRouter
 from spanwire.broker.routing.message_takers import ControlTaker
 from spanwire.broker.security.access_control import BRIDGE_TOPIC, AccessControl, ReadableNames
-from spanwire.model.destination import MAX_NAME_BYTES, QUEUE, Destination, check_name, parse_destination
-from spanwire.model.environment import IdGenerator
+from spanwire.model.destination import MAX_NAME_BYTES, Destination, check_name
+from spanwire.model.environment import IdGenerator, Time
 from spanwire.model.errors import (
     IllegalStateError,
     InvalidDestinationError,
@@ -53,7 +63,8 @@ MAX_DEFERRED: Final = 64  # waiting requests about one sink, while it is closed
 MAX_POSTPONED: Final = 64  # waiting requests of one connection, while the disk is behind
 POLL_SECONDS: Final = 0.05  # seconds between two checks whether the disk has caught up
 URGENT: Final = ("acknowledge", "release")  # actions that make room: no wait for the disk if they write little
-QUIET: Final = ("cursors", "sinks", "publish", "pipelines", "stop", "network")  # actions without a write
+MAX_ID: Final = 1_000  # characters of a message id in a question
+QUIET: Final = ("cursors", "sinks", "publish", "pipelines", "stop", "network", "why")  # actions without a write
 
 Answer = dict[str, PropertyValue]
 
@@ -149,6 +160,18 @@ class Postponed(Alarm):
             self._context.wake_at(self, self._context.monotonic + POLL_SECONDS)
 
 
+class LaterAnswer(LateAnswer):
+    """Answers one request of the control destination later."""
+
+    def __init__(self, control: Control, request: Request) -> None:
+        self._control: Final[Control] = control
+        self._request: Final[Request] = request
+
+    def give(self, text: str, now: Time) -> None:
+        """Answer with ``text``."""
+        self._control.answer_late(self._request, text.encode("utf-8", "replace"), now)
+
+
 class Control(ControlTaker, CommitFollower, RemovalFollower):
     """Carries out and answers requests."""
 
@@ -182,6 +205,7 @@ class Control(ControlTaker, CommitFollower, RemovalFollower):
         self._postponed: Final[Postponed] = Postponed(context, unsynced)
         self._postponed.control = self
         self.reporter: NetworkReporter | None = None  # set by a service that knows links
+        self.questions: NetworkQuestions | None = None  # likewise
         self._connection_id = ""
         self._last_sequence = 0
         self._commits: Final[dict[SinkCommit, Request]] = {}  # under way
@@ -255,8 +279,8 @@ class Control(ControlTaker, CommitFollower, RemovalFollower):
             return self._about_sink(request, action)
         if action in ("publish", "pipelines", "stop"):
             return self._about_pipeline(request, action)
-        if action == "network":
-            return self._about_network(request)
+        if action == "network" or action == "why":
+            return self._about_network(request, action)
         if action == "stage":
             raise refusal(MALFORMED, "stage belongs into the transaction whose messages are to be staged")
         raise refusal(MALFORMED, f"there is no action {action[:40]!r}")
@@ -269,13 +293,13 @@ class Control(ControlTaker, CommitFollower, RemovalFollower):
             return {}
         name = request.name("cursor")
         if action == "open":
-            return _held(self._open(request, name), True)
+            return held(self._open(request, name), True)
         epoch = request.number("epoch")
         if action == "release":
             count = self._cursors.release(state, name, epoch)
             return {"epoch": (LONG_VALUE, epoch + 1), "released": (LONG_VALUE, count)}
         if action == "acknowledge":
-            return _held(self._cursors.acknowledge(state, name, epoch, request.number("to")), False)
+            return held(self._cursors.acknowledge(state, name, epoch, request.number("to")), False)
         cursor = self._cursors.reserve(
             state,
             name,
@@ -284,7 +308,7 @@ class Control(ControlTaker, CommitFollower, RemovalFollower):
             request.number_or("bytes", 0),
             request.number_or("acknowledge", -1),
         )
-        answer = _held(cursor, False)
+        answer = held(cursor, False)
         answer["waiting"] = (LONG_VALUE, 0 if cursor.source is None else cursor.source.waiting())
         return answer
 
@@ -313,7 +337,7 @@ class Control(ControlTaker, CommitFollower, RemovalFollower):
             if run != sink.run:
                 return self._remove(request, SinkTakeOver(self, self._sinks, sink, self._context, run, target))
             self._sinks.take_target(sink, target)
-            return _begun(sink)
+            return begun(sink)
         epoch = request.number("epoch")
         if action == "forget" and self._sinks.lacks(query):
             return {"messages": (LONG_VALUE, 0)}
@@ -338,12 +362,22 @@ class Control(ControlTaker, CommitFollower, RemovalFollower):
         must_stop = self._statuses.publish(state, pipeline, run, has_ended, request.view.body)
         return {"stop": (BOOLEAN_VALUE, must_stop)}
 
-    def _about_network(self, request: Request) -> Answer:
+    def _about_network(self, request: Request, action: str) -> Answer | None:
         """Answer another broker of the network, with its right of links, or a user who may see some destinations."""
         if self.reporter is None:
             raise refusal(UNAVAILABLE, "this broker does not report its links")
         seconds, state = request.number_or("seconds", 0), request.state
-        if self._access.may_administer(state, BRIDGE_TOPIC) or self._access.may_administer(state, CONTROL):
+        is_broker = self._access.may_administer(state, BRIDGE_TOPIC) or self._access.may_administer(state, CONTROL)
+        if action == "why":
+            if not is_broker:
+                raise refusal(UNAUTHORIZED, "only brokers of the network, and administrators, may ask why")
+            later = LaterAnswer(self, request)
+            if self.questions is None or not self.questions.answer_later(
+                request.text("message")[:MAX_ID], request.text("asked"), seconds, later
+            ):
+                raise refusal(UNAVAILABLE, "too many questions are being answered: ask again later")
+            return None
+        if is_broker:
             request.body = self.reporter.report(seconds, None).encode("ascii")
         else:
             names = ReadableNames(self._access, state.principal)
@@ -359,7 +393,7 @@ class Control(ControlTaker, CommitFollower, RemovalFollower):
         """Answer an abort, a new run or the end of a sink, and carry out the requests that waited for the end."""
         request = self._removals.pop(removal)
         is_begun = isinstance(removal, SinkTakeOver)
-        self._answer(request, _begun(removal.sink) if is_begun else {"messages": (LONG_VALUE, removal.messages)})
+        self._answer(request, begun(removal.sink) if is_begun else {"messages": (LONG_VALUE, removal.messages)})
         self._go_on_behind(removal.sink)
 
     def on_removal_refused(self, removal: PartRemoval, error: JmsError) -> None:
@@ -389,7 +423,7 @@ class Control(ControlTaker, CommitFollower, RemovalFollower):
 
     def _commit(self, request: Request, sink: Sink, batch: int) -> Answer | None:
         if batch <= sink.batch:
-            return _committed(Committed(0, True))
+            return committed(Committed(0, True))
         commit = SinkCommit(
             self,
             self._sinks,
@@ -409,7 +443,7 @@ class Control(ControlTaker, CommitFollower, RemovalFollower):
 
     def on_committed(self, commit: SinkCommit, result: Committed) -> None:
         """Answer a commit, and carry out the requests that waited for its end."""
-        self._answer(self._commits.pop(commit), _committed(result))
+        self._answer(self._commits.pop(commit), committed(result))
         self._go_on_behind(commit.sink)
 
     def on_refused(self, commit: SinkCommit, error: JmsError) -> None:
@@ -431,6 +465,12 @@ class Control(ControlTaker, CommitFollower, RemovalFollower):
             },
         )
 
+    def answer_late(self, request: Request, body: bytes, now: Time) -> None:
+        """Answer a question that was passed on."""
+        self._context.begin_request(now)
+        request.body = body
+        self._answer(request, {})
+
     def _answer(self, request: Request, properties: Answer) -> None:
         if not self._connection_id:
             self._connection_id = self._ids.next_id()
@@ -449,51 +489,3 @@ class Control(ControlTaker, CommitFollower, RemovalFollower):
             self._router.hand_in_when_stored(request.state, answer)
         except (JmsError, ProtocolError):
             return  # the client is gone with its temporary queue, or may no longer write there
-
-
-def _held(cursor: Cursor, with_epoch: bool) -> Answer:
-    answer: Answer = {"from": (LONG_VALUE, cursor.reserved.first), "to": (LONG_VALUE, cursor.reserved.end)}
-    if with_epoch:
-        answer["epoch"] = (LONG_VALUE, cursor.epoch)
-    return answer
-
-
-def _begun(sink: Sink) -> Answer:
-    return {"epoch": (LONG_VALUE, sink.epoch), "batch": (LONG_VALUE, sink.batch)}
-
-
-def _committed(done: Committed) -> Answer:
-    return {"messages": (LONG_VALUE, done.messages), "repeated": (BOOLEAN_VALUE, done.repeated)}
-
-
-def queue_of(text: str) -> Destination:
-    """Return the one queue in ``text``.
-
-    Raises:
-        JmsError: ``text`` names another destination, or several.
-    """
-    queue = parse_destination(text)
-    if "?" in text or queue.kind != QUEUE or queue.is_pattern or queue.is_composite or is_control(queue):
-        raise refusal(MALFORMED, f"a cursor reads one queue that is not temporary; {text[:40]!r} is none")
-    return queue
-
-
-def text_of(properties: dict[str, PropertyValue], name: str) -> str:
-    """Return a property as text, empty if absent or null."""
-    entry = properties.get(name)
-    if entry is None or entry[1] is None:
-        return ""
-    return ("true" if entry[1] else "false") if isinstance(entry[1], bool) else str(entry[1])
-
-
-def number_of(properties: dict[str, PropertyValue], name: str) -> int:
-    """Return a property as a number of at least 0, from a number or text.
-
-    Raises:
-        ControlRefusal: the property has another value.
-    """
-    text = text_of(properties, name)
-    number = number_text(text)
-    if number < 0:
-        raise refusal(MALFORMED, f"{name} is {text[:40]!r}, not a number of at least 0")
-    return number

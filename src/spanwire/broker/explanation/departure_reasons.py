@@ -44,7 +44,10 @@ def explain_departure(departure: Departure, subject: str) -> Explanation:
     target = "" if departure.target is None else departure.target.qualified_name
     died = kind == departures.DEAD_LETTERED and detail == EXPIRED
     key = DIED_OF_AGE if died else kind
-    sentence = SENTENCES[key].format(name=name, target=target, at=clock_text(departure.wall_ms))
+    at = clock_text(departure.wall_ms)
+    if departure.until_ms > departure.wall_ms:
+        at = f"a time from {at} to {clock_text(departure.until_ms)}"
+    sentence = SENTENCES[key].format(name=name, target=target, at=at)
     explanation = Explanation(subject, departures.KINDS[departures.EXPIRED if died else kind], sentence)
     if detail and kind in (departures.DUPLICATE, departures.SECOND_COPY):
         detail = f"duplicate of the message with the same id, sent by connection {detail}"

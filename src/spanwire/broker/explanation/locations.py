@@ -49,7 +49,9 @@ class WantedId:
 
     def is_of_departure(self, departure: Departure) -> bool:
         """Return True if the message that left had this id."""
-        return self._fits(departure.producer_id, departure.sequence, departure.text_view)
+        first, last = departure.sequence, departure.last_sequence
+        within = first < self._sequence <= last  # in a run of messages that nobody wanted
+        return self._fits(departure.producer_id, self._sequence if within else first, departure.text_view)
 
     def _fits(self, producer_id: ProducerId, sequence: int, text_view: str | None) -> bool:
         if text_view is not None:

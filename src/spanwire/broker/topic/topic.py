@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.broker.dispatch.broker_context import BrokerContext
-from spanwire.broker.dispatch.departures import EXPIRED, SENT_NOWHERE
+from spanwire.broker.dispatch.departures import EXPIRED
 from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.destination_events import DestinationObserver
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
@@ -101,7 +101,7 @@ class Topic(BrokerDestination):
     def _note_unheard(self, message: Message) -> None:
         """Remember a message of a topic that nobody subscribes to."""
         if not self.name.is_advisory:
-            self._context.departures.note(message, SENT_NOWHERE, self.name, self._context.wall_ms)
+            self._context.departures.note_unheard(message, self.name, self._context.wall_ms)
 
     def drop_expired(self, message: Message) -> None:
         """Count, remember and release a message that expired before its subscriber could take it."""

@@ -42,11 +42,14 @@ def run(arguments: Sequence[str]) -> int:
     parser.option(
         "queue", "compare only the stored messages of this queue with the id, which is faster", metavar="NAME"
     )
+    parser.flag("network", "ask the other brokers of the network about the message, too")
     parser.add_argument("--json", action="store_true", help="print the broker's answer as JSON")
     placement(parser, names_others=True)
     options = parser.parse(arguments)
     kind, name = _subject(parser, options.words)
     asked = {"name": name, "kind": kind, "client_id": options.client_id, "queue": options.queue}
+    if options.network:
+        asked["network"] = "true"
     client = control_client(options, PATIENCE_S)
     answer = client.ask(WHY.command, **{key: value for key, value in asked.items() if value})
     if not isinstance(answer, dict) or not isinstance(answer.get("explanations"), list):
@@ -55,7 +58,7 @@ def run(arguments: Sequence[str]) -> int:
         sys.stdout.write(json.dumps(answer, indent=2) + "\n")
     else:
         sys.stdout.write("\n".join(_text(one) for one in answer["explanations"]))
-    return UNKNOWN if any(one.get("cause") == "unknown" for one in answer["explanations"]) else EXPLAINED
+    return UNKNOWN if all(one.get("cause") == "unknown" for one in answer["explanations"]) else EXPLAINED
 
 
 def _subject(parser: Parser, words: Sequence[str]) -> tuple[str, str]:

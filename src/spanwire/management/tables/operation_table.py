@@ -216,7 +216,7 @@ WHY: Final = Operation(
               choices=("message", "queue", "topic", "subscription", "connection", "link")),
      Argument("client_id", TEXT, "client id of a durable subscription"),
      Argument("queue", TEXT, "the only queue whose stored messages are compared with the id"),
-     ),
+     Argument("network", TEXT, "true to ask the other brokers about the message, too", choices=("true", "false"))),
 )  # fmt: skip
 READING: Final = (
     "status", "summary", "destination", "changes", "ages", "network", "pipelines", "headers", WHY.command,

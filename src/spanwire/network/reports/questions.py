@@ -6,11 +6,12 @@ The login is that of the link to this broker, and goes to the address that the l
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Final, Protocol
 
 from spanwire.client import aio
 from spanwire.client.messages.message import Message
-from spanwire.model.errors import SpanwireError
+from spanwire.model.errors import JmsError, SpanwireError
 from spanwire.network.reports.known_brokers import (
     ACTIVEMQ,
     MAX_DESTINATIONS,
@@ -23,6 +24,7 @@ from spanwire.network.reports.known_brokers import (
     read_rows,
     silent,
 )
+from spanwire.network.reports.message_questions import read_explanations
 from spanwire.network.reports.statistics import BROKER, CONSUMERS, LAST, BrokerReport, read
 from spanwire.protocols.openwire.codec.wire_format import PROVIDER_NAME
 
@@ -58,6 +60,37 @@ async def ask(peer: Peer, watch_s: int) -> list[Row]:
             return [await _statistics(connection, peer)]
     except (SpanwireError, OSError) as error:
         return [silent(peer, f"cannot be asked: {error}")]
+
+
+async def ask_why(peer: Peer, message_id: str, asked: Sequence[str], seconds: float) -> list[Row]:
+    """Return a broker's explanations of a message, and those of the brokers behind it.
+
+    Args:
+        peer: the broker at the other end of a link.
+        message_id: the id of the message.
+        asked: names of the brokers that are asked already.
+        seconds: the time for the answer.
+
+    Raises:
+        SpanwireError: the broker cannot be asked, refuses, or is of another kind.
+        OSError: it cannot be reached.
+    """
+    mark = "&" if "?" in peer.uri else "?"
+    url = f"{peer.uri}{mark}connectionTimeout={CONNECT_MS}&jms.closeTimeout={CLOSE_MS}"
+    password = None if peer.password is None else peer.password.reveal()
+    async with aio.connect(url, peer.user_name, password, None, peer.tls) as connection:
+        link = connection.shared.core.correlator.link
+        if link is None or link.wire_format.provider_name != PROVIDER_NAME:
+            raise JmsError("is no Spanwire, and tells nothing of single messages: browse its queues")
+        properties: dict[str, str | int] = {
+            "action": "why", "message": message_id, "asked": "\n".join(asked), "seconds": int(seconds),
+        }  # fmt: skip
+        answer = await connection.session().request(CONTROL, "", properties, timeout=seconds)
+        if answer is None:
+            raise JmsError("does not answer")
+        if answer.properties.get("status") != "ok":
+            raise JmsError(f"tells nothing: {answer.properties.get('reason')}")
+        return read_explanations(str(answer.body or ""))
 
 
 async def _control(connection: aio.Connection, peer: Peer, watch_s: int) -> list[Row]:

@@ -9,11 +9,11 @@ from spanwire.broker.broker import Broker
 from spanwire.broker.dispatch.departures import (
     DISCARDED,
     MAX_DETAIL,
+    MAX_RUNS,
     MAX_SWEEPS,
     MAX_TEXT_ID,
     MOVED,
     REMOVED,
-    SENT_NOWHERE,
     Departures,
     Ring,
 )
@@ -60,8 +60,38 @@ def test_messages_that_nobody_wanted_push_out_no_others() -> None:
     departures = Departures(2)
     departures.note(message(1), DISCARDED, Q, 1)
     for number in range(2, 7):
-        departures.note(message(number), SENT_NOWHERE, Q, number)
-    assert (numbers(departures.losses), numbers(departures.unheard)) == ([1], [6, 5])
+        departures.note_unheard(message(2 * number), Q, number)
+    assert (numbers(departures.losses), numbers(departures.unheard)) == ([1], [12, 10])
+
+
+def test_messages_of_one_producer_that_nobody_wanted_take_one_entry() -> None:
+    stage = Stage()
+    producers = [stage.peer(f"p{number}") for number in range(3)]
+    for _ in range(4):
+        for producer in producers:
+            producer.sends("topic://T", "x", persistent=False)
+        stage.waits(1)
+    ring = stage.broker.assembly.context.departures.unheard
+    assert [(entry.sequence, entry.last_sequence) for entry in ring.entries] == [(1, 4)] * 3
+    for number in (1, 4):
+        assert why(stage, id_of(producers[1], number)).cause == "sent-nowhere"
+    assert "at a time from 2023-11-14 22:13:20 UTC to 2023-11-14 22:13:23 UTC" in said(
+        why(stage, id_of(producers[1], 2))
+    )
+    assert why(stage, id_of(producers[1], 5)).cause == cause.UNKNOWN
+
+
+def test_of_more_producers_than_runs_can_grow_each_message_is_still_found() -> None:
+    departures = Departures()
+    producers = [ProducerId(f"ID:{number}", 1, 1) for number in range(MAX_RUNS + 1)]
+    for sequence in range(1, 3):
+        for producer in producers:
+            made = text_message(Q, sequence)
+            departures.note_unheard(
+                Message(made.format_id, made.raw, 0, 0, 0, Q, producer, sequence, True, 4, 0, 0), Q, sequence
+            )
+    found = sum(entry.last_sequence - entry.sequence + 1 for entry in departures.unheard.entries)
+    assert found == 2 * len(producers)
 
 
 def test_the_last_removals_of_unread_messages_are_kept() -> None:

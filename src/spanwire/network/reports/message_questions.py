@@ -1,0 +1,193 @@
+"""Questions why about one message, passed on from broker to broker over their links.
+
+Each broker answers for itself and asks the brokers of its own links, with their logins. A question carries the names of
+those that are asked already, so that it ends in a network with loops.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final
+
+from spanwire.broker.ports import LateAnswer
+from spanwire.model.errors import SpanwireError
+from spanwire.network.reports.known_brokers import Peer
+from spanwire.transports.base import Clock
+
+logger = logging.getLogger(__name__)
+
+Row = dict[str, object]
+Explain = Callable[[str], Awaitable[list[Row]]]
+Ask = Callable[[Peer, str, Sequence[str], float], Awaitable[list[Row]]]
+ASK_S: Final = 20.0  # seconds for all brokers together
+HOP_S: Final = 3.0  # seconds that a broker keeps for its own answer; so a question passes six brokers at most
+MAX_AT_ONCE: Final = 8  # brokers asked at the same time
+MAX_ASKED: Final = 500  # names of brokers in a question
+MAX_PEERS: Final = 100  # brokers of links that one broker asks
+MAX_ANSWERING: Final = 16  # questions of other brokers that are answered at the same time
+MAX_ROWS: Final = 200  # explanations in one answer
+MAX_LINES: Final = 60  # pieces of evidence, and of advice, of one explanation
+MAX_TEXT: Final = 1_000  # characters of a sentence, a piece of evidence or advice
+MAX_ANSWER: Final = 1024 * 1024  # characters of an answer that is read
+TEXTS: Final = ("broker", "subject", "cause", "sentence")
+UNKNOWN: Final = "unknown"
+
+
+class MessageQuestions:
+    """Answers questions about messages for this broker and those behind it."""
+
+    def __init__(
+        self,
+        name: str,
+        explain: Explain,
+        peers: Callable[[], Sequence[Peer]],
+        ask: Ask,
+        clock: Clock,
+        wake: Callable[[], None],
+    ) -> None:
+        """Take the sources.
+
+        Args:
+            name: the name of this broker.
+            explain: returns this broker's own explanations of a message id.
+            peers: returns the brokers of the links that run and were opened here.
+            ask: asks one of them; raises `SpanwireError`.
+            clock: has the time of an answer.
+            wake: ends a turn of the loop soon, so that an answer goes out.
+        """
+        self._clock: Final = clock
+        self._wake: Final = wake
+        self._name: Final = name
+        self._explain: Final = explain
+        self._peers: Final = peers
+        self._ask: Final = ask
+        self._answering: Final[set[asyncio.Task[None]]] = set()
+
+    async def explain(self, message_id: str, asked: Sequence[str] = (), seconds: float = ASK_S) -> list[Row]:
+        """Return the explanations of this broker, then those of the brokers behind it that know of the message.
+
+        Args:
+            message_id: the id.
+            asked: names of the brokers that are asked already.
+            seconds: the time for all brokers together.
+        """
+        rows = await self._explain(message_id)
+        left = seconds - HOP_S
+        peers = {peer.name: peer for peer in self._peers() if peer.name not in asked and peer.name != self._name}
+        chosen = list(peers.values())[:MAX_PEERS]
+        if left <= 0 or not chosen or len(asked) + len(chosen) > MAX_ASKED:
+            return rows
+        names = list(dict.fromkeys([*asked, self._name, *peers]))
+        gate = asyncio.Semaphore(MAX_AT_ONCE)
+
+        async def answer(peer: Peer) -> list[Row]:
+            async with gate:
+                return await self._answer_of(peer, message_id, names, left)
+
+        for answered in await asyncio.gather(*(answer(peer) for peer in chosen)):
+            rows += answered
+        return merged(rows)
+
+    async def _answer_of(self, peer: Peer, message_id: str, asked: Sequence[str], seconds: float) -> list[Row]:
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._ask(peer, message_id, asked, seconds)
+        except TimeoutError:
+            return [silent(peer, message_id, f"does not answer within {seconds:g} s")]
+        except (SpanwireError, OSError) as error:
+            return [silent(peer, message_id, f"cannot be asked: {error}")]
+
+    def answer_later(self, message_id: str, asked: str, seconds: int, answer: LateAnswer) -> bool:
+        """Answer the question of another broker. Return False if too many are being answered."""
+        if len(self._answering) >= MAX_ANSWERING:
+            return False
+        names = [name for name in asked.split("\n") if name][:MAX_ASKED]
+        task = asyncio.get_running_loop().create_task(self._answer(message_id, names, seconds, answer))
+        self._answering.add(task)
+        task.add_done_callback(self._answering.discard)
+        return True
+
+    async def _answer(self, message_id: str, asked: Sequence[str], seconds: int, answer: LateAnswer) -> None:
+        try:
+            rows = await self.explain(message_id, asked, min(float(seconds), ASK_S))
+        except SpanwireError as error:
+            rows = [_row(self._name, message_id, str(error))]
+        except Exception:
+            logger.exception("the question about message %r failed", message_id[:200])
+            rows = [_row(self._name, message_id, "failed; its log says why")]
+        answer.give(json.dumps({"explanations": rows[:MAX_ROWS]}), self._clock.now())
+        self._wake()
+
+    def stop(self) -> None:
+        """Answer no more questions; may be called twice."""
+        for task in self._answering:
+            task.cancel()
+
+
+def merged(rows: Sequence[Row]) -> list[Row]:
+    """Return rows without repetitions, those that know nothing of the message last."""
+    seen: dict[str, Row] = {}
+    for row in rows:
+        seen.setdefault(json.dumps([row["broker"], row["cause"], row["sentence"]]), row)
+    unique = list(seen.values())
+    first = unique[:1]  # of the broker that was asked
+    others = sorted(unique[1:], key=lambda row: row["cause"] == UNKNOWN)
+    return [*first, *others][:MAX_ROWS]
+
+
+def silent(peer: Peer, message_id: str, reason: str) -> Row:
+    """Return the row of a broker that has not answered."""
+    return _row(peer.name, message_id, f"broker {peer.name} {reason}")
+
+
+def _row(broker: str, message_id: str, sentence: str) -> Row:
+    return {
+        "broker": broker[:MAX_TEXT],
+        "subject": f"message {message_id}"[:MAX_TEXT],
+        "cause": UNKNOWN,
+        "sentence": sentence[:MAX_TEXT],
+        "evidence": [],
+        "advice": [],
+    }
+
+
+def read_explanations(text: str) -> list[Row]:
+    """Return the explanations of an answer, without what has another form: they are claims of another broker."""
+    if len(text) > MAX_ANSWER:
+        return []
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        return []
+    found = content.get("explanations") if isinstance(content, dict) else None
+    if not isinstance(found, list):
+        return []
+    return [_explanation(one) for one in found[:MAX_ROWS] if isinstance(one, dict)]
+
+
+def _explanation(content: Mapping[str, object]) -> Row:
+    evidence, advice = content.get("evidence"), content.get("advice")
+    pieces = evidence[:MAX_LINES] if isinstance(evidence, list) else []
+    lines = advice[:MAX_LINES] if isinstance(advice, list) else []
+    return {
+        **{name: _text(content, name) for name in TEXTS},
+        "evidence": [_evidence(one) for one in pieces if isinstance(one, dict)],
+        "advice": [one[:MAX_TEXT] for one in lines if isinstance(one, str)],
+    }
+
+
+def _evidence(content: Mapping[str, object]) -> Row:
+    time_ms = content.get("time_ms")
+    is_time = isinstance(time_ms, int) and not isinstance(time_ms, bool) and 0 <= time_ms < 1 << 53
+    return {
+        **{name: _text(content, name) for name in ("text", "broker", "object")},
+        "time_ms": time_ms if is_time else 0,
+    }
+
+
+def _text(content: Mapping[str, object], name: str) -> str:
+    value = content.get(name)
+    return value[:MAX_TEXT] if isinstance(value, str) else ""
