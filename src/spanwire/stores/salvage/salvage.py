@@ -43,6 +43,7 @@ from spanwire.stores.journal.segments.record import (
 )
 from spanwire.stores.journal.segments.segment import (
     FORMAT_VERSION,
+    SegmentHeader,
     encode_segment_header,
     segment_name,
     segment_number,
@@ -87,6 +88,7 @@ class Salvage:
         "_previous",
         "_sizes",
         "_sources",
+        "_stated",
         "_store_id",
         "done_bytes",
         "findings",
@@ -111,6 +113,7 @@ class Salvage:
         self._sizes: Final[dict[str, int]] = disk.files()
         self._sources: Final[dict[int, SegmentFile]] = files.by_number
         self._numbers: Final[list[int]] = sorted(files.by_number)
+        self._stated: Final[dict[int, SegmentHeader]] = files.stated_ends()
         self._store_id: Final[bytes] = files.store_id
         self._present_names: dict[int, bytes] = {}  # names of destinations by number at the present record
         self._all_names: dict[int, bytes] | None = None  # names from all segments
@@ -199,11 +202,10 @@ class Salvage:
             self.unused.remove(name)  # another file takes the name
         seed = segment_seed(self._store_id, number)
         self.seeds[number] = seed
-        data = self._read(source)
-        scan = SegmentScan(number, data, seed)
-        following = self._sources.get(number + 1)
-        if following is not None and following.header is not None and following.header.previous == number:
-            scan.expect(following.header.previous_end, following.header.previous_batches)
+        scan = SegmentScan(number, self._before_seal(number, self._read(source)), seed)
+        stated = self._stated.get(number)
+        if stated is not None:
+            scan.expect(stated.previous_end, stated.previous_batches)
         elif not is_last:
             scan.close()
         elif scan.torn_bytes > 0:
@@ -229,6 +231,19 @@ class Salvage:
             self.findings.append(Finding(source.name, -1, f"the disk cannot read it: {error.strerror or error}", True))
             return read_or_zeros(self._disk, source.name, 0, source.size)
 
+    def _seal(self, number: int) -> int:
+        """Return the end of a segment that a take-over sealed; -1 for other segments.
+
+        The segment of a take-over leaves out a number. Bytes behind the end that it states are an old owner's, and
+        count as little as for recovery.
+        """
+        stated = self._stated.get(number)
+        return -1 if stated is None or stated.number == number + 1 else stated.previous_end
+
+    def _before_seal(self, number: int, data: bytes) -> bytes:
+        seal = self._seal(number)
+        return data if seal < 0 else data[:seal]
+
     def _name_holes(self, name: str, scan: SegmentScan) -> None:
         for hole in scan.holes:
             self.findings.append(hole_finding(name, hole, self._present_names))
@@ -242,21 +257,20 @@ class Salvage:
             patches.append((0, self._header(source, _version_of(scan, source.version))))
         patches.extend(scan.patches())
         size = source.size
-        if scan.end > size or (scan.torn_bytes > 0 and not is_last):
-            size = scan.end
+        is_sealed = self._seal(source.number) >= 0
+        if scan.end > size or is_sealed or (scan.torn_bytes > 0 and not is_last):
+            size = scan.end  # also the seal may be lost
         file = PatchedFile(source.name, size, patches)
         if file.is_changed(name, self._sizes.get(name, -1)):
             self.patched[name] = file
 
     def _header(self, source: SegmentFile, version: int) -> bytes:
-        previous = self._previous
+        previous = self._previous  # a start with a lease leaves out a number
         number = source.number
-        end = 0
-        batches = 0
-        if previous is not None and previous.number == number - 1:
-            end = previous.end
-            batches = previous.batches
-        header = encode_segment_header(self._store_id, number, number - 1, end, batches)
+        if previous is None:
+            header = encode_segment_header(self._store_id, number, number - 1, 0, 0)
+        else:
+            header = encode_segment_header(self._store_id, number, previous.number, previous.end, previous.batches)
         header = header[:8] + version.to_bytes(2, "little") + header[10:]
         return header[:12] + crc32(header[:12] + bytes(4) + header[16:]).to_bytes(4, "little") + header[16:]
 
@@ -368,7 +382,7 @@ class Salvage:
     def _read_all_names(self) -> dict[int, bytes]:
         names: dict[int, bytes] = {}
         for source in self._sources.values():
-            data = read_or_zeros(self._disk, source.name, 0, source.size)
+            data = self._before_seal(source.number, read_or_zeros(self._disk, source.name, 0, source.size))
             scan = SegmentScan(source.number, data, segment_seed(self._store_id, source.number))
             for region in scan.regions:
                 for record in region.records:

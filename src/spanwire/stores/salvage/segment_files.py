@@ -6,6 +6,7 @@ the number in the file name. The store id is the most frequent id of the headers
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Final
 from zlib import crc32
 
@@ -80,6 +81,16 @@ class SegmentFiles:
         for name in sorted(self._sizes):
             if segment_number(name) > 0 and name not in headers:
                 self._assign_headless(name)
+
+    def stated_ends(self) -> dict[int, SegmentHeader]:
+        """Return the headers that state the end of the segment before theirs, by the number of that segment."""
+        stated: dict[int, SegmentHeader] = {}
+        numbers = sorted(self.by_number)
+        for number, following in pairwise(numbers):
+            header = self.by_number[following].header
+            if header is not None and header.previous == number:
+                stated[number] = header
+        return stated
 
     def _headers(self) -> dict[str, SegmentHeader]:
         """Return all headers with matching checksums, by file."""
