@@ -225,11 +225,13 @@ class Persistence:
             self.journal = None
 
     def release(self) -> None:
-        """Release the locks of the directories."""
+        """Release the locks of the directories, and close the epoch."""
         for locked in self._locks.values():
             locked.release()
         self._locks.clear()
-        self.epoch = None
+        if self.epoch is not None:
+            self.epoch.close()
+            self.epoch = None
 
 
 def loop_poster(loop: asyncio.AbstractEventLoop) -> Callable[[Callable[[], None]], None]:

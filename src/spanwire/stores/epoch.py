@@ -66,15 +66,27 @@ class Epoch:
         self._holder_id: Final = holder_id
         self._renewals = 0
         self._file = (0, 0)
+        self._descriptor = -1
 
     def text(self) -> bytes:
         """Return the contents of the file for the present count of renewals."""
         return self._mark + f"{self._renewals:0{COUNT_DIGITS}} {self._holder_id}\n".encode("ascii")
 
     def own(self, descriptor: int) -> None:
-        """Note the file that this broker has written, by its open descriptor."""
+        """Note the file that this broker writes, and keep its ``descriptor`` open until `close`.
+
+        An open file keeps its inode number, also without a name, so that no later epoch's file gets this number.
+        """
+        self._descriptor = descriptor
         status = os.fstat(descriptor)
         self._file = (status.st_dev, status.st_ino)
+
+    def close(self) -> None:
+        """Close the file. The store is no longer this broker's."""
+        self._file = (0, 0)
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
 
     def check(self) -> None:
         """Return if this broker still owns the store.
@@ -123,7 +135,10 @@ class Epoch:
         return True
 
     def _is_named(self) -> bool:
-        """Return True if the file of this broker still has its name; for a process without free descriptors."""
+        """Return True if the file of this broker still has its name; for a process without free descriptors.
+
+        The descriptor of `own` keeps the file's inode number from a later epoch's file.
+        """
         try:
             status = os.stat(self.path, follow_symlinks=False)
         except FileNotFoundError:
@@ -198,7 +213,8 @@ def epoch_in(text: bytes) -> EpochText:
 def claim_epoch(journal: Path, holder_id: str) -> Epoch:
     """Make this broker the owner of the store in ``journal``. The old owner finds that at its next look.
 
-    The caller holds the `TakeOverLock`. The file is on the disk before the store is read.
+    The caller holds the `TakeOverLock`, and closes the epoch when it gives the store up. The file is on the disk before
+    the store is read.
 
     Raises:
         StoreError: the file cannot be written.
@@ -209,16 +225,14 @@ def claim_epoch(journal: Path, holder_id: str) -> Epoch:
     draft = journal / DRAFT_NAME
     try:
         descriptor = _open_draft(draft)
-        try:
-            os.pwrite(descriptor, epoch.text(), 0)  # over the bytes of `_prepare_draft`, which have room on a full disk
-            os.ftruncate(descriptor, len(epoch.text()))
-            os.fsync(descriptor)
-            epoch.own(descriptor)
-        finally:
-            os.close(descriptor)
+        epoch.own(descriptor)
+        os.pwrite(descriptor, epoch.text(), 0)  # over the bytes of `_prepare_draft`, which have room on a full disk
+        os.ftruncate(descriptor, len(epoch.text()))
+        os.fsync(descriptor)
         os.replace(draft, path)
         sync_directory(journal)
     except OSError as error:
+        epoch.close()
         raise StoreError(
             f"{path} cannot be written: {error.strerror or error}; make room or look at the directory, or remove"
             " lease-database-locker"

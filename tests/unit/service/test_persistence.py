@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from spanwire.model.errors import StoreError
-from spanwire.service.config.model import PersistenceConfiguration
+from spanwire.service.config.model import LockConfiguration, PersistenceConfiguration
 from spanwire.service.persistence import Persistence
+from spanwire.stores.epoch import EPOCH_NAME
+from tests.support.descriptors import descriptors_of
 from tests.support.loop import PostedCalls
 from tests.support.plain_format import plain_formats
 
@@ -49,6 +51,14 @@ def test_a_journal_that_is_not_synced_says_what_that_costs(
         closed(opened(tmp_path, configuration))
     assert bool(caplog.messages) == bool(told)
     assert told in caplog.text
+
+
+def test_an_owner_with_a_lease_keeps_the_file_of_its_epoch_open_until_it_releases_the_store(tmp_path: Path) -> None:
+    persistence = opened(tmp_path, PersistenceConfiguration(lock=LockConfiguration(lease_ms=1000)))
+    epoch = tmp_path / "journal" / EPOCH_NAME
+    assert descriptors_of(epoch) == 1
+    closed(persistence)
+    assert descriptors_of(epoch) == 0
 
 
 def test_files_have_the_configured_size_and_place(tmp_path: Path) -> None:

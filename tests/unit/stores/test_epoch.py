@@ -22,6 +22,7 @@ from spanwire.stores.epoch import (
     read_epoch,
 )
 from spanwire.stores.lock_file import host_name
+from tests.support.descriptors import descriptors_of
 
 
 def test_an_epoch_has_a_number_and_names_its_owner(tmp_path: Path) -> None:
@@ -130,6 +131,41 @@ def test_a_process_without_descriptors_looks_at_the_name(tmp_path: Path, monkeyp
         epoch.check()
 
 
+def test_a_process_without_descriptors_takes_no_later_epoch_for_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file system gives the inode number of a file that is gone to the next one, ext4 at once."""
+    epoch = claim_epoch(tmp_path, "a")
+    for holder in ("b", "c", "d", "e"):
+        claim_epoch(tmp_path, holder).close()
+        with monkeypatch.context() as patch:
+            refusing(patch, epoch, errno.EMFILE)
+            with pytest.raises(FencedError):
+                epoch.check()
+    epoch.close()
+
+
+def test_an_epoch_keeps_its_file_open_until_it_is_closed(tmp_path: Path) -> None:
+    epoch = claim_epoch(tmp_path, "a")
+    assert descriptors_of(tmp_path / EPOCH_NAME) == 1
+    epoch.check()
+    epoch.renew()
+    assert descriptors_of(tmp_path / EPOCH_NAME) == 1
+    epoch.close()
+    epoch.close()
+    assert descriptors_of(tmp_path / EPOCH_NAME) == 0
+
+
+def test_a_closed_epoch_is_nobodys_for_a_process_without_descriptors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    epoch = claim_epoch(tmp_path, "a")
+    epoch.close()
+    refusing(monkeypatch, epoch, errno.EMFILE)
+    with pytest.raises(FencedError):
+        epoch.check()
+
+
 def test_a_claim_has_its_room_on_a_full_disk(tmp_path: Path) -> None:
     claim_epoch(tmp_path, "a")
     before = (tmp_path / DRAFT_NAME).stat()
@@ -151,6 +187,7 @@ def test_a_disk_without_that_room_keeps_a_broker_from_claiming_in_one_line(
     with pytest.raises(StoreError, match="epoch cannot be written: No space left on device; make room"):
         claim_epoch(tmp_path, "b")
     first.check()
+    assert descriptors_of(tmp_path / DRAFT_NAME) == 0
 
 
 def test_one_broker_at_a_time_takes_a_store(tmp_path: Path) -> None:
