@@ -17,10 +17,13 @@ from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import StoreError
 from spanwire.stores.driver.answers import ANSWER_SLICE
 from spanwire.stores.driver.disk import FileDisk
+from spanwire.stores.driver.fenced_disk import FencedDisk
 from spanwire.stores.driver.journal_store import ACK_SYNC_DELAY
 from spanwire.stores.driver.reader import JournalReader
 from spanwire.stores.driver.writer import JournalWriter
+from spanwire.stores.epoch import FencedError, claim_epoch
 from spanwire.stores.journal.batch import Batch
+from spanwire.stores.journal.compaction import Scan
 from spanwire.stores.journal.fetching.fetch import Fetch, Read, StoredBytes
 from spanwire.stores.journal.fetching.fetch_blocks import MAX_BLOCK_BYTES, blocks
 from spanwire.stores.journal.group_commit import MAX_PAUSE, MIN_CLIENTS
@@ -293,6 +296,20 @@ def test_a_message_whose_segment_is_gone_is_none() -> None:
     calls.run_one()
     reader.stop()
     assert answers == [[None]]
+
+
+def test_a_scan_that_finds_another_owner_of_the_store_is_reported(tmp_path: Path) -> None:
+    epoch = claim_epoch(tmp_path, "a")
+    claim_epoch(tmp_path, "b").close()
+    failures: list[StoreError] = []
+    scanned: list[bytes] = []
+    disk = FencedDisk(FileDisk(tmp_path), epoch, epoch.token)
+    reader = JournalReader(disk, lambda fetch, found: None, failures.append, lambda scan, block: scanned.append(block))
+    reader.start()
+    reader.hand_over(Scan(9, 0, 10))  # the new owner has deleted the segment
+    reader.stop()
+    epoch.close()
+    assert ([type(error) for error in failures], scanned) == ([FencedError], [])
 
 
 def test_a_file_deleted_by_one_thread_is_gone_for_the_other(tmp_path: Path) -> None:

@@ -56,10 +56,10 @@ class JournalReader:
             fetch = self._fetches.get()
             if fetch is None:
                 return
-            if isinstance(fetch, Scan):
-                self._on_scanned(fetch, read_block(self._disk, fetch))
-                continue
             try:
+                if isinstance(fetch, Scan):
+                    self._on_scanned(fetch, read_block(self._disk, fetch))
+                    continue
                 results = read_all(self._disk, fetch.reads)
             except StoreError as error:
                 self._on_failed(error)
@@ -68,7 +68,11 @@ class JournalReader:
 
 
 def read_block(disk: Disk, scan: Scan) -> bytes:
-    """Return the bytes of a scan; no bytes if unreadable: compaction then leaves the messages in place."""
+    """Return the bytes of a scan; no bytes if unreadable: compaction then leaves the messages in place.
+
+    Raises:
+        StoreError: another broker has taken over the store, or nobody can tell.
+    """
     try:
         return disk.read(segment_name(scan.segment), scan.offset, scan.length)
     except OSError:
