@@ -55,6 +55,7 @@ TOKENS: Final = (
     b"Content-Length: 5\r\n",
     b"Content-Length: -1\r\n", b"Content-Length: 99999999999999999999\r\n", b"Host: evil.example\r\n",
     b"Origin: http://evil.example\r\n", b"Expect: 100-continue\r\n", b"Connection: close\r\n", b"Upgrade: h2c\r\n",
+    b"Connection: Upgrade\r\nUpgrade: h2c\r\n", b"CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n",
     b"Sec-Fetch-Site: cross-site\r\n", b"Cookie: spanwire-session=x\r\n", b"0\r\n\r\n", b"ffffffffffffffff\r\n",
     b"%00", b"%2e%2e%2f", b"../", b"//", b"?page=0", b"?size=99999", b"*", b"[" * 500, b'{"a":' * 300, b"\\ud800",
     b"1e999", b"NaN", b'"', b"X: x\r\n" * 200, b"a" * 20_000, b"GET http://evil.example/ HTTP/1.1\r\n", b" HTTP/0.9",
@@ -132,6 +133,7 @@ class World:
         self._config.load()
         self._state: Final = ServerState()
         self.read = 0  # bytes of the last connection before the server closed it
+        self.asked: list[tuple[str, dict[str, object]]] = []  # of the broker, by the last connection
 
     async def converse(self, pieces: list[bytes]) -> list[int]:
         """Send some pieces over one connection; return the statuses of the answers, which are checked."""
@@ -162,6 +164,7 @@ class World:
         assert 500 not in statuses, f"{data!r} fails"
         assert not self._link.operations or ADMINISTRATOR in data, f"{data!r} has run {self._link.operations}"
         self._link.operations.clear()
+        self.asked = list(self._link.asked)
         self._link.asked.clear()
         return statuses
 

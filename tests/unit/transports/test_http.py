@@ -711,6 +711,44 @@ def test_requests_that_arrive_together_are_answered_in_order_up_to_one_that_clos
     assert socket.is_closed is ("Upgrade" not in headers)
 
 
+OFFER = {"Connection": "Upgrade, HTTP2-Settings", "Upgrade": "h2c", "HTTP2-Settings": "AAEAAEAAAAIAAAAB"}
+
+
+@pytest.mark.parametrize("step", [1, 10, 10_000])
+@pytest.mark.parametrize("is_chunked", [False, True])
+def test_a_command_in_a_request_that_offers_http_2_is_read(is_chunked: bool, step: int) -> None:
+    client = HttpStage().logged_in()
+    body = b"%x\r\n%s\r\n0\r\n\r\n" % (len(KEEP_ALIVE), KEEP_ALIVE) if is_chunked else KEEP_ALIVE
+    headers = {**OFFER, "Transfer_Encoding": "chunked"} if is_chunked else OFFER
+    data = request("POST", client.name, body, **headers) * 2 + request("OPTIONS", None, b"", **OFFER)
+    for start in range(0, len(data), step):
+        client.writer.sends(data[start : start + step])
+    assert [client.writer.answer(method) for method in ("POST", "POST", "OPTIONS")] == [(200, b"")] * 3
+    assert not client.writer.is_closed
+
+
+@pytest.mark.parametrize("offer", [OFFER, {"Connection": "close, upgrade", "Upgrade": "h2c"}])
+def test_s24_bytes_of_a_body_behind_an_offer_are_no_request(offer: dict[str, str]) -> None:
+    stage = HttpStage()
+    hidden = request("HEAD", "ID:victim")
+    socket = stage.socket()
+    socket.begins("OPTIONS", None, hidden, Content_Length=str(len(hidden)), **offer)
+    assert socket.answer("OPTIONS") == (200, b"")
+    assert socket.answer() is None
+    assert stage.tunnel.session_count == 0
+
+
+def test_s24_a_tunnel_is_refused_and_the_socket_closed() -> None:
+    stage = HttpStage()
+    hidden = request("HEAD", "ID:victim")
+    for headers in ({}, {"Content_Length": str(len(hidden))}, {"Transfer_Encoding": "chunked"}):
+        socket = stage.socket()
+        socket.begins("CONNECT", None, hidden, **headers)
+        assert socket.answer("GET") == (405, b"this port opens no tunnel for CONNECT\n")
+        assert socket.is_closed
+    assert stage.tunnel.session_count == 0
+
+
 def test_s24_a_request_of_http_1_1_names_its_host_once() -> None:
     for head in (b"HEAD / HTTP/1.1\r\nclientID: ID:a\r\n\r\n", request("HEAD", "ID:a", b"", **{"host": "b"})):
         stage = HttpStage()

@@ -8,6 +8,7 @@ from typing import Final
 
 import httptools
 
+from spanwire.transports.http.quick_parser import ConnectError, QuickParser
 from spanwire.transports.http.requests import (
     CONTINUE,
     END,
@@ -28,7 +29,7 @@ class QuickReader:
     """Reads with httptools, which calls the methods ``on_…``; their exceptions end the reading."""
 
     def __init__(self) -> None:
-        self._parser: Final = httptools.HttpRequestParser(self)
+        self._parser: Final = QuickParser(self)
         self._unparsed = bytearray()
         self._events: Final[deque[tuple[Event, bool, bool]]] = deque()  # with: closes, awaits `CONTINUE`
         self._events_bytes = 0
@@ -111,8 +112,8 @@ class QuickReader:
         self._barren_bytes += len(piece)
         try:
             self._parser.feed_data(piece)
-        except httptools.HttpParserUpgrade as upgrade:  # an offer, which is not taken
-            self._unparsed[:0] = piece[int(upgrade.args[0]) :]
+        except ConnectError:
+            self._refusal = malformed(405)
         except httptools.HttpParserError:
             self._refusal = self._refusal or malformed()
         if self._barren_bytes > MAX_HEADERS and self._refusal is None:

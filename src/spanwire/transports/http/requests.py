@@ -33,6 +33,7 @@ REASONS: Final = {
 }
 MALFORMED: Final = "the request is no HTTP"  # h11's own texts show lines of the request, with their passwords
 MALFORMED_REASONS: Final = {
+    405: "this port opens no tunnel for CONNECT",
     431: f"the head of the request is longer than {MAX_HEADERS} bytes",
     501: "the only Transfer-Encoding is chunked",
 }
@@ -49,7 +50,7 @@ class RefusedRequest(Exception):
 
 
 def malformed(status: int = 400) -> RefusedRequest:
-    """Return the refusal of bytes that break the rules of HTTP."""
+    """Return the refusal of bytes that break the rules of HTTP, or that nothing here reads."""
     return RefusedRequest(status, MALFORMED_REASONS.get(status, MALFORMED))
 
 
@@ -144,6 +145,8 @@ class H11Reader:
         except h11.RemoteProtocolError as error:
             raise malformed(error.error_status_hint) from None
         if isinstance(event, h11.Request):
+            if event.method == b"CONNECT":
+                raise malformed(405)
             headers: dict[bytes, bytes] = {}
             for name, value in event.headers:
                 headers.setdefault(name, value)

@@ -6,10 +6,12 @@ trailers behind a body, or the extensions of a chunk.
 
 from __future__ import annotations
 
-from typing import Final
+import asyncio
+from typing import Any, Final, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from spanwire.transports.http.quick_parser import QuickParser
 from spanwire.web.serving.deadline import Deadlines
 from spanwire.web.serving.guard import MAX_HEAD_BYTES
 
@@ -26,6 +28,11 @@ class QuickProtocol(Deadlines, HttpToolsProtocol):
     _barren_bytes = 0  # received since the last head, content or end of a request
     _is_head = True  # a head is being read; otherwise a body, or the trailers behind it
     _is_refused = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Start with a parser that reads the body of a request which offers another protocol."""
+        super().connection_made(transport)
+        self.parser = cast(Any, QuickParser(self, reads_after_close=True))
 
     def data_received(self, data: bytes) -> None:
         """Read requests, up to one that is malformed or has too much in front of its content."""

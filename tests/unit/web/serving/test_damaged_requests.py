@@ -72,6 +72,71 @@ def test_a_client_that_offers_another_protocol_is_answered_in_http_1(protocol: P
     assert statuses(protocol, VIEW + offer, VIEW + b"\r\n")[0] == 200
 
 
+SELECTOR = b'{"selector": "n = 1"}'
+OFFER = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAAAAIAAAABAAMAAABk\r\n"
+LENGTH = b"Content-Type: application/json\r\nContent-Length: %d\r\n" % len(SELECTOR)
+
+
+def purges(world: World) -> list[object]:
+    return [arguments.get("selector") for command, arguments in world.asked if command == "purge"]
+
+
+@pytest.mark.parametrize("step", [1, 7, 10_000])
+@pytest.mark.parametrize(
+    "request_",
+    [
+        HEAD + OFFER + LENGTH + b"\r\n" + SELECTOR,
+        HEAD + LENGTH + OFFER + b"Expect: 100-continue\r\n\r\n" + SELECTOR,
+        HEAD
+        + OFFER
+        + CHUNKED
+        + b"5\r\n"
+        + SELECTOR[:5]
+        + b"\r\n10\r\n"
+        + SELECTOR[5:]
+        + b"\r\n0\r\nUpgrade: h2c\r\n\r\n",
+    ],
+    ids=["length", "expect", "chunks"],
+)
+def test_s24_a_request_that_offers_http_2_as_java_s_client_does_keeps_its_body(
+    protocol: Protocol, request_: bytes, step: int
+) -> None:
+    world = World(Faults(), protocol)
+    data = request_ * 2 + VIEW + OFFER + b"\r\n" + VIEW + b"\r\n"
+    pieces = [data[start : start + step] for start in range(0, len(data), step)]
+    found = asyncio.run(world.converse(pieces))
+    assert [status for status in found if status != 100] == [200, 200, 200, 200]
+    assert purges(world) == ["n = 1", "n = 1"]
+
+
+@pytest.mark.parametrize("offer", [OFFER, OFFER.replace(b"Connection: ", b"Connection: close, ")])
+def test_s24_bytes_of_a_body_behind_an_offer_are_no_request(protocol: Protocol, offer: bytes) -> None:
+    hidden = HEAD + b"\r\n"
+    world = World(Faults(), protocol)
+    data = VIEW + offer + b"Content-Length: %d\r\n\r\n" % len(hidden) + hidden
+    assert asyncio.run(world.converse([data])) == [200]
+    assert purges(world) == []
+
+
+def test_s24_a_tunnel_is_refused_and_nothing_behind_it_is_read(protocol: Protocol) -> None:
+    hidden = HEAD + b"\r\n"
+    head = VIEW.replace(b"GET /api/v1/queues", b"CONNECT a:1")
+    for length in (b"Content-Length: %d\r\n" % len(hidden), b"Transfer-Encoding: chunked\r\n"):
+        world = World(Faults(), protocol)
+        found = asyncio.run(world.converse([VIEW + b"\r\n" + head + length + b"\r\n" + hidden]))
+        assert found[0] == 200
+        assert all(400 <= status < 500 for status in found[1:])
+        assert purges(world) == []
+
+
+def test_s24_an_offer_hides_no_unknown_coding(protocol: Protocol) -> None:
+    world = World(Faults(), protocol)
+    coded = HEAD + OFFER + b"Transfer-Encoding: gzip\r\n\r\n" + SELECTOR
+    found = asyncio.run(world.converse([coded]))
+    assert found in ([400], [501])
+    assert purges(world) == []
+
+
 @pytest.mark.parametrize(
     ("first", "more"),
     [
