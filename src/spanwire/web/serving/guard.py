@@ -5,6 +5,7 @@
 - Head: at most `MAX_HEAD_BYTES` in `MAX_HEADERS` headers; the server refuses most larger heads before.
 - Body: at most `MAX_BODY_BYTES`, or `MAX_MESSAGE_BYTES` on the paths of messages; all bodies under way together have at
   most `MAX_BODIES_BYTES`. A body arrives within `BODY_S` seconds, or with `LEAST_RATE`; routes get the whole body.
+  It is as long as its Content-Length, whatever has read it.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ LEAST_RATE: Final = 64 * 1024  # bytes a second of a body after `BODY_S`; a slow
 MAX_HEAD_BYTES: Final = 16 * 1024  # bytes of path and headers; browsers send less than 8 KiB
 MAX_HEADERS: Final = 100  # headers; browsers send about twenty
 BODY_S: Final = 10.0  # seconds; a body of this size over a slow link takes less
+JSON_TYPE: Final = b"application/json"
 LOOPBACK_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?", re.ASCII)
 HEADERS: Final = (
@@ -85,7 +87,7 @@ class Guard:
         body = bytearray()
         try:
             if fault is None:
-                fault = await self._read(receive, body, most)
+                fault = await self._read(receive, body, most) or _body_fault(scope, len(body))
             if fault is not None:
                 await problem(*fault)(scope, receive, send_with_headers)
                 return
@@ -143,6 +145,22 @@ def _fault(scope: Scope, is_loopback: bool, most: int) -> Fault | None:
     lengths = [value for name, value in headers if name == b"content-length"]
     if any(not length.isdigit() or int(length[:20]) > most for length in lengths):
         return HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body is larger than {most} bytes"
+    return None
+
+
+def _body_fault(scope: Scope, size: int) -> Fault | None:
+    """Return the reason against a body of ``size`` bytes, or None.
+
+    An operation without a body has no arguments: a purge that has lost its selector would remove all messages. So this
+    trusts no reader of HTTP that the announced body has come.
+    """
+    headers: list[tuple[bytes, bytes]] = scope["headers"]
+    if any(name == b"content-length" and (value.lstrip(b"0") or b"0") != b"%d" % size for name, value in headers):
+        return HTTPStatus.BAD_REQUEST, "the body is not as long as its Content-Length"
+    names = {name for name, _ in headers}
+    is_json = any(name == b"content-type" and value.lower().startswith(JSON_TYPE) for name, value in headers)
+    if not size and is_json and b"transfer-encoding" in names:
+        return HTTPStatus.BAD_REQUEST, "the body is announced as JSON, and is empty"
     return None
 
 

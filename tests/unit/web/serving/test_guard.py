@@ -117,3 +117,30 @@ def test_s24_a_body_that_never_comes_is_given_up() -> None:
     scope: Scope = {"type": "http", "method": "POST", "headers": [(b"host", HERE.encode())]}
     asyncio.run(Guard(application_, is_loopback=True, body_s=0)(scope, never, send))
     assert sent[0]["status"] == 408
+
+
+ADMINISTRATOR = ("anna", "a-word")
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Content-Length": "5"},
+        {"Content-Length": "5", "Content-Type": "application/json"},
+        {"Transfer-Encoding": "chunked", "Content-Type": "application/json; charset=utf-8"},
+        {"Content-Length": "0" * 5000 + "1"},
+    ],
+)
+def test_s24_an_operation_whose_announced_body_has_not_come_is_refused(headers: dict[str, str]) -> None:
+    link = FakeBrokerLink()
+    answer = client_of(link).post("/api/v1/queues/A/purge", content=b"", headers=headers, auth=ADMINISTRATOR)
+    assert answer.status_code == 400
+    assert link.count("purge") == 0
+
+
+@pytest.mark.parametrize("headers", [{}, {"Content-Length": "000"}, {"Content-Type": "application/json"}])
+def test_an_operation_without_a_body_has_no_arguments(headers: dict[str, str]) -> None:
+    link = FakeBrokerLink()
+    answer = client_of(link).post("/api/v1/queues/A/purge", content=b"", headers=headers, auth=ADMINISTRATOR)
+    assert answer.status_code == 200
+    assert link.count("purge") == 1
