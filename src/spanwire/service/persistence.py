@@ -21,8 +21,8 @@ from spanwire.service.config.model import PersistenceConfiguration
 from spanwire.stores.directory import DataDirectory, DirectoryInUseError
 from spanwire.stores.driver.answers import Failed, Fetched, Schedule
 from spanwire.stores.driver.journal_store import JOURNAL_DIRECTORY, JournalStore, SpaceChanged, Stored
-from spanwire.stores.epoch import Epoch, TakeOverLock, claim_epoch, read_epoch
-from spanwire.stores.lock_file import holder_of
+from spanwire.stores.epoch import Epoch, TakeOverLock, claim_epoch, epoch_in, read_epoch
+from spanwire.stores.lock_file import UNKNOWN, LockHolder, holder_of
 
 logger = logging.getLogger(__name__)
 
@@ -111,10 +111,10 @@ class Persistence:
                     f"{directory} holds a {kind} store, which cannot be read; name another directory for the journal"
                 )
         if directory is None or not self._configuration.lock.lease_ms:
-            self._lock_all(replaces_lock=False)
+            self._lock_all()
             return
         if not expired:
-            self._lock_all(replaces_lock=False)
+            self._lock_all()
         with TakeOverLock(directory) as may_take:
             try:
                 if not may_take:
@@ -124,16 +124,23 @@ class Persistence:
                 self.release()
                 raise
 
-    def _lock_all(self, replaces_lock: bool) -> None:
+    def _lock_all(self, hanging: LockHolder | None = None) -> None:
+        """Lock all directories. Replace a lock only if ``hanging`` has it: another holder has no part in the epoch."""
+        needs_lock = self._configuration.lock.use_lock
         for path in self.directories:
-            if path not in self._locks:
-                needs_lock = self._configuration.lock.use_lock
-                self._locks[path] = DataDirectory(path, needs_lock=needs_lock, replaces_lock=replaces_lock)
+            if path in self._locks:
+                continue
+            try:
+                self._locks[path] = DataDirectory(path, needs_lock=needs_lock)
+            except DirectoryInUseError as error:
+                if hanging is None or error.holder not in (hanging, UNKNOWN):  # on a full disk the file names nobody
+                    raise
+                self._locks[path] = DataDirectory(path, needs_lock=needs_lock, replaces_lock=True)
 
     def _begin_epoch(self, directory: Path, expired: bytes) -> None:
         """Own the store from now on. The lock comes before the look at the epoch, and the look before the claim."""
         if expired and read_epoch(directory / JOURNAL_DIRECTORY) == expired:
-            self._lock_all(replaces_lock=True)
+            self._lock_all(epoch_in(expired).holder)
         journal = self._locks[directory].subdirectory(JOURNAL_DIRECTORY) if directory in self._locks else None
         if journal is None or self.lost_lock() is not None or (expired and read_epoch(journal) != expired):
             raise DirectoryInUseError(directory, holder_of(directory))
@@ -144,6 +151,11 @@ class Persistence:
         """Return the contents of the epoch file; b"" without one."""
         directory = self.journal_directory
         return b"" if directory is None else read_epoch(directory / JOURNAL_DIRECTORY)
+
+    def check_owner(self) -> None:
+        """Return if no other broker has taken over the store, as far as a lease tells. Raises `StoreError`."""
+        if self.epoch is not None:
+            self.epoch.check()
 
     def lost_lock(self) -> Path | None:
         """Return a locked directory whose lock file was removed or replaced; None if there is none.
@@ -230,6 +242,7 @@ class Persistence:
             locked.release()
         self._locks.clear()
         if self.epoch is not None:
+            self.epoch.give_up()  # behind the locks: a broker that is stopped in between keeps none that lasts
             self.epoch.close()
             self.epoch = None
 

@@ -28,9 +28,12 @@ DRAFT_NAME: Final = "epoch.new"
 TAKE_OVER_NAME: Final = "takeover"
 TOKEN_BYTES: Final = 8  # octets of chance: no two brokers have the same token, whatever became of the file
 COUNT_DIGITS: Final = 12  # renewals; one each millisecond for thirty years
+GIVEN_UP: Final = 10**COUNT_DIGITS - 1  # the count in the file of a broker that has ended in order
 MAX_EPOCH_BYTES: Final = 800  # bytes read of the file: host and holder have at most 255 each
 HOLDER_ID: Final = re.compile(r"[\w.:@-]{1,255}", re.ASCII)
-EPOCH: Final = re.compile(r"(\d{1,18}) (\d{1,10}) ([\w.-]{1,255}) ([0-9a-f]{16}) \d+ ([\w.:@-]{1,255})", re.ASCII)
+EPOCH: Final = re.compile(
+    r"(\d{1,18}) (\d{1,10}) ([\w.-]{1,255}) ([0-9a-f]{16}) (\d{1,18}) ([\w.:@-]{1,255})", re.ASCII
+)
 NO_DESCRIPTORS: Final = (errno.EMFILE, errno.ENFILE)
 GONE: Final = (errno.ENOENT, errno.ESTALE)  # the second by NFS, for a replaced file
 
@@ -40,11 +43,15 @@ class FencedError(StoreError):
 
 
 class EpochText(NamedTuple):
-    """The contents of an epoch file; ``number`` is 0 without a readable one."""
+    """The contents of an epoch file; ``number`` is 0 without a readable one.
+
+    The epoch of a broker that has ended in order is ``given_up``: it never expires, the lock alone counts.
+    """
 
     number: int
     holder: LockHolder
     holder_id: str
+    given_up: bool = False
 
     def __str__(self) -> str:
         """Return the owner for a line of text."""
@@ -61,8 +68,7 @@ class Epoch:
         self.path: Final = path
         self.number: Final = number
         self.token: Final = token
-        host = re.sub(r"[^\w.-]", "-", host_name(), flags=re.ASCII) or "unknown"
-        self._mark: Final = f"{number} {os.getpid()} {host} {token} ".encode("ascii")
+        self._mark: Final = f"{number} {os.getpid()} {host_name()} {token} ".encode("ascii")
         self._holder_id: Final = holder_id
         self._renewals = 0
         self._file = (0, 0)
@@ -114,6 +120,12 @@ class Epoch:
         self._renewals += 1
         if not self._read(os.O_RDWR):
             raise self._fenced()
+
+    def give_up(self) -> None:
+        """Write that this broker has ended, unless another one has taken over the store. Does nothing on an error."""
+        self._renewals = GIVEN_UP
+        with suppress(OSError):
+            self._read(os.O_RDWR)
 
     def _read(self, flags: int) -> bool:
         """Return True if the file is this broker's; with ``O_RDWR`` write the count into that very file."""
@@ -207,7 +219,7 @@ def epoch_in(text: bytes) -> EpochText:
     found = EPOCH.fullmatch(text.decode("ascii", "replace").strip())
     if found is None:
         return NO_EPOCH
-    return EpochText(int(found[1]), LockHolder(int(found[2]), found[3]), found[5])
+    return EpochText(int(found[1]), LockHolder(int(found[2]), found[3]), found[6], int(found[5]) == GIVEN_UP)
 
 
 def claim_epoch(journal: Path, holder_id: str) -> Epoch:
@@ -291,9 +303,10 @@ class LeaseWatch:
     def expired(self, text: bytes, now: float) -> bool:
         """Take the present contents of the file. Return True if they have been the same for the time of a lease.
 
-        A missing or foreign file never expires: its broker has no lease.
+        A missing or foreign file never expires: its broker has no lease. Nor does one that its broker has given up.
         """
         if text != self._text:
             self._text = text
             self._since = now
-        return now - self._since >= self._lease_s and epoch_in(text).number > 0
+        epoch = epoch_in(text)
+        return now - self._since >= self._lease_s and epoch.number > 0 and not epoch.given_up

@@ -20,6 +20,7 @@ LOCK_DRAFT: Final = "lock.new"
 STANDBY_NAME: Final = "standby"
 LOCK_MODE: Final = 0o600
 MAX_HOLDER_BYTES: Final = 320  # bytes read of a lock file; a host name has at most 255
+NO_HOST_NAME: Final = re.compile(r"[^A-Za-z0-9._-]")  # characters that no lock file has in the name of a host
 HOLDER: Final = re.compile(r"(\d{1,10})(?: ([A-Za-z0-9._-]{1,255}))?")
 
 
@@ -53,13 +54,13 @@ UNKNOWN: Final = LockHolder(0, "")
 
 
 def host_name() -> str:
-    """Return the name of this machine as in a lock file."""
-    return os.uname().nodename
+    """Return the name of this machine as in a lock file and in an epoch."""
+    return NO_HOST_NAME.sub("-", os.uname().nodename) or "unknown"
 
 
 def own_text() -> bytes:
     """Return the contents of a lock file that this process holds."""
-    return f"{os.getpid()} {host_name()}\n".encode("ascii", "replace")
+    return f"{os.getpid()} {host_name()}\n".encode("ascii")
 
 
 def holder_in(descriptor: int) -> LockHolder:

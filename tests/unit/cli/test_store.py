@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import io
 import json
 import os
 import subprocess
@@ -20,6 +21,7 @@ from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.ids import MessageId, ProducerId
 from spanwire.model.message_view import TEXT, MessageView
 from spanwire.service.message_formats import message_formats
+from spanwire.stores.directory import DataDirectory
 from spanwire.stores.driver.disk import FileDisk
 from spanwire.stores.journal.batch import write_batch
 from spanwire.stores.journal.opening import open_journal
@@ -191,6 +193,30 @@ def test_the_export_alone_reads_the_store_of_a_running_broker(
         assert main(["store", "export", str(directory)]) == 0
         assert files(directory) == before
     assert capsys.readouterr().out == of_a_stopped_one
+
+
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_a_check_during_which_a_broker_takes_the_store_is_one_line(
+    directory: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, is_damaged: bool
+) -> None:
+    class Taking(io.StringIO):
+        """Standard error; a broker with a lease replaces the lock when the progress is shown."""
+
+        def write(self, text: str) -> int:
+            if " % " in text:
+                DataDirectory(directory, replaces_lock=True).release()
+            return super().write(text)
+
+    (directory / "lock").write_text("")
+    if is_damaged:
+        damage(segments(directory)[0], b"1111")
+    stream = Taking()
+    monkeypatch.setattr(sys, "stderr", stream)
+    assert main(["store", "check", "--progress", str(directory)]) == 2
+    told = [line for line in stream.getvalue().splitlines() if " % " not in line]
+    assert len(told) == 1
+    assert "a broker has taken the store in" in told[0]
+    assert capsys.readouterr().out == ""
 
 
 def test_a_store_of_a_newer_version_is_refused_and_stays_as_it_is(

@@ -25,7 +25,7 @@ from spanwire.stores.driver.disk import FileDisk
 from spanwire.stores.journal.segments.disk_port import DISK_FULL, Disk
 from spanwire.stores.journal.segments.patches import PLAN_NAME
 from spanwire.stores.offline import repair as repairing
-from spanwire.stores.offline.directory import own_directory, read_directory, shared_directory
+from spanwire.stores.offline.directory import OwnStore, own_directory, read_directory, shared_directory
 from spanwire.stores.offline.exporting import export_readable, export_store
 from spanwire.stores.offline.importing import import_store
 from spanwire.stores.offline.inspection import (
@@ -96,11 +96,12 @@ def _check(options: argparse.Namespace) -> int:
             if repairing.is_interrupted(disk):
                 text = "a repair was interrupted; spanwire store repair ends it"
                 inspection.findings.insert(0, Finding(PLAN_NAME, -1, text, False))
-            sys.stdout.write(report(inspection, _segments(disk)))
+            shown = report(inspection, _segments(disk))
     except (OSError, SpanwireError) as error:
         refusal = refuse_unreadable(error, str(options.directory)) if isinstance(error, OSError) else error
         sys.stderr.write(f"spanwire store check: {refusal}\n")
         return UNREADABLE
+    sys.stdout.write(shown)
     if not inspection.findings:
         sys.stdout.write("no damage\n")
         return 0
@@ -112,17 +113,17 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _repair(options: argparse.Namespace) -> int:
-    with own_directory(options.directory, make=False) as journal:
-        disk = FileDisk(journal)
+    with own_directory(options.directory, make=False) as store:
+        disk = FileDisk(store.journal)
         try:
             if repairing.finish(disk):
                 sys.stdout.write("the repair that was interrupted is finished\n")
-            return _repair_on(disk, options)
+            return _repair_on(disk, store, options)
         finally:
             disk.close()
 
 
-def _repair_on(disk: Disk, options: argparse.Namespace) -> int:
+def _repair_on(disk: Disk, store: OwnStore, options: argparse.Namespace) -> int:
     progress = _progress(options)
     inspection = inspect(disk, message_formats(), progress)
     salvage = inspection.salvage
@@ -139,7 +140,7 @@ def _repair_on(disk: Disk, options: argparse.Namespace) -> int:
     quarantine_directory = repairing.make_quarantine(options.directory, now)
     quarantine = FileDisk(quarantine_directory)
     try:
-        repairing.repair(disk, quarantine, salvage)
+        repairing.repair(disk, quarantine, salvage, store.check)
     finally:
         quarantine.close()
     sys.stdout.write(f"repaired; the files as they were are in {quarantine_directory}\n")
@@ -181,8 +182,8 @@ def _write_export(disk: Disk, stream: BinaryIO, pattern: Destination | None, opt
 def _import(options: argparse.Namespace) -> int:
     if not options.file.is_file():
         raise StoreError(f"{options.file} is no file; name one that spanwire store export wrote")
-    with own_directory(options.directory, make=True) as journal:
-        messages, metadata = import_store(journal, options.file, message_formats(), _progress(options))
+    with own_directory(options.directory, make=True) as store:
+        messages, metadata = import_store(store.journal, options.file, message_formats(), _progress(options))
     sys.stdout.write(f"{_count(messages, 'message')} and {_count(metadata, 'metadata record')} imported\n")
     return 0
 

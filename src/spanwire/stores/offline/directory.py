@@ -12,6 +12,7 @@ from typing import Final
 from spanwire.model.errors import StoreError
 from spanwire.stores.directory import DataDirectory
 from spanwire.stores.driver.journal_store import JOURNAL_DIRECTORY
+from spanwire.stores.epoch import EPOCH_NAME, TakeOverLock, forget_epoch
 from spanwire.stores.journal.segments.segment import segment_number
 from spanwire.stores.lock_file import LOCK_NAME, holder_in
 from spanwire.stores.offline.held_disk import HeldDisk
@@ -24,62 +25,131 @@ class StoreInUseError(StoreError):
     """Raised if a broker uses a store that must not change."""
 
 
+class ReadLock:
+    """The lock of a data directory for reading. No byte is changed, not even in the lock file."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises `StoreInUseError` if a broker uses the store, or `StoreError`."""
+        self._path: Final = path
+        self._descriptor = -1  # without a lock file it is a copy or a backup
+        try:
+            self._descriptor = os.open(path / LOCK_NAME, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            if self._descriptor < 0:
+                raise StoreError(
+                    f"{path / LOCK_NAME} cannot be opened: {error.strerror}; look at its rights"
+                ) from error
+            holder = holder_in(self._descriptor)
+            self.release()
+            raise StoreInUseError(f"the store in {path} is in use by {holder}: stop that broker first") from error
+
+    def check(self) -> None:
+        """Raise `StoreInUseError` if a broker has taken the store since: with a lease it replaces the lock file."""
+        held = os.fstat(self._descriptor) if self._descriptor >= 0 else None
+        try:
+            named = os.stat(self._path / LOCK_NAME, follow_symlinks=False)
+        except FileNotFoundError:
+            named = None
+        if (named and (named.st_dev, named.st_ino)) != (held and (held.st_dev, held.st_ino)):
+            raise StoreInUseError(
+                f"a broker has taken the store in {self._path} meanwhile, and what was read may be wrong: stop that"
+                " broker and run the command again"
+            )
+
+    def release(self) -> None:
+        """Let a broker use the store."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+class OwnStore:
+    """A store that this process may change: ``journal`` has the segments."""
+
+    def __init__(self, journal: Path, locked: DataDirectory) -> None:
+        self.journal: Final = journal
+        self._locked: Final = locked
+
+    def check(self) -> None:
+        """Raise `StoreInUseError` if a broker has taken the store since."""
+        if not self._locked.is_held():
+            raise StoreInUseError(
+                f"a broker has taken the store in {self._locked.path} meanwhile, and nothing was changed: stop that"
+                " broker and run the command again"
+            )
+
+
 @contextmanager
 def read_directory(path: Path) -> Iterator[Path]:
-    """Lock the journal in ``path`` for reading. No byte is changed, not even in the lock file.
+    """Lock the journal in ``path`` for reading.
 
     Raises:
-        StoreError: the directory has no journal; `StoreInUseError` if a broker uses it.
+        StoreError: the directory has no journal; `StoreInUseError` if a broker uses it, also if one has begun to.
     """
     journal = _journal(path)
+    lock = ReadLock(path)
     try:
-        descriptor = os.open(path / LOCK_NAME, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except FileNotFoundError:
-        yield journal  # without a lock file it is a copy or a backup
-        return
-    except OSError as error:
-        raise StoreError(f"{path / LOCK_NAME} cannot be opened: {error.strerror}; look at its rights") from error
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise StoreInUseError(
-                f"the store in {path} is in use by {holder_in(descriptor)}: stop that broker first"
-            ) from error
         yield journal
+        lock.check()
+    except Exception:
+        lock.check()  # what looks like damage may be the work of a broker
+        raise
     finally:
-        os.close(descriptor)
+        lock.release()
 
 
 @contextmanager
 def shared_directory(path: Path) -> Iterator[ReadDisk]:
-    """Open the journal in ``path`` for reading; one that a broker uses as it is at this moment.
+    """Open the journal in ``path`` for reading, as it is at this moment, whether a broker uses it or not.
+
+    The lock is given back at once, so that a broker may start meanwhile.
 
     Raises:
         StoreError: the directory has no journal.
     """
+    journal = _journal(path)
+    disk: ReadDisk
     with ExitStack() as stack:
-        disk: ReadDisk
         try:
-            disk = ReadDisk(stack.enter_context(read_directory(path)))
+            lock = ReadLock(path)
         except StoreInUseError:
-            disk = HeldDisk(_journal(path))
+            disk = HeldDisk(journal)
+        else:
+            try:
+                disk = HeldDisk(journal)
+            except StoreError:  # there is no segment, or there are too many to be open at once
+                lock.release()
+                disk = ReadDisk(stack.enter_context(read_directory(path)))
+            finally:
+                lock.release()
         yield stack.enter_context(disk)
 
 
 @contextmanager
-def own_directory(path: Path, make: bool) -> Iterator[Path]:
-    """Lock the journal in ``path`` for changes.
+def own_directory(path: Path, make: bool) -> Iterator[OwnStore]:
+    """Lock the journal in ``path`` for changes, and end the lease of its last broker, which nobody renews now.
 
     With ``make`` the journal may be missing; the caller creates it.
 
     Raises:
-        StoreError: the directory has no journal, or a broker uses it.
+        StoreError: the directory has no journal; `StoreInUseError` if a broker takes it at this moment.
+        DirectoryInUseError: a broker uses it.
+        OSError: the epoch cannot be removed.
     """
     journal = path / JOURNAL_DIRECTORY if make and not (path / JOURNAL_DIRECTORY).exists() else _journal(path)
     locked = DataDirectory(path)
+    store = OwnStore(journal, locked)
     try:
-        yield journal
+        if (journal / EPOCH_NAME).exists():
+            with TakeOverLock(path) as may_take:  # else a broker could replace the lock behind the look at it
+                if not may_take:
+                    raise StoreInUseError(f"a broker takes the store in {path} at this moment: stop that broker first")
+                forget_epoch(journal)
+        store.check()
+        yield store
     finally:
         locked.release()
 

@@ -1,4 +1,4 @@
-"""The files of a store at one moment, held open while its broker goes on."""
+"""The files of a store at one moment, held open while its broker goes on or starts."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from spanwire.model.errors import StoreError
+from spanwire.stores.journal.segments.patches import PLAN_NAME
 from spanwire.stores.journal.segments.segment import segment_number
 from spanwire.stores.offline.read_disk import ReadDisk
 
@@ -40,6 +41,8 @@ class HeldDisk(ReadDisk):
         else:
             raise StoreError(f"the segments in {directory} change all the time: stop the broker for the export")
         self._sizes: Final = {name: os.fstat(descriptor).st_size for name, descriptor in self._descriptors.items()}
+        if (directory / PLAN_NAME).exists():
+            self._sizes[PLAN_NAME] = 0  # never read: a store with a repair to complete is refused
 
     def files(self) -> dict[str, int]:
         """Return the segments with their lengths at the beginning."""

@@ -12,6 +12,7 @@ runs as needed.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -53,10 +54,13 @@ def finish(journal: Disk) -> bool:
     return was_interrupted
 
 
-def repair(journal: Disk, quarantine: Disk, salvage: Salvage) -> None:
+def repair(journal: Disk, quarantine: Disk, salvage: Salvage, check: Callable[[], None] = lambda: None) -> None:
     """Repair the store in ``journal`` as ``salvage`` plans. ``quarantine`` must be empty.
 
+    ``check`` raises `StoreError` if the store is not this process's any more; nothing was changed then.
+
     Raises:
+        StoreError: from ``check``.
         OSError: the store is unchanged, or needs `finish`.
     """
     sizes = journal.files()
@@ -76,6 +80,7 @@ def repair(journal: Disk, quarantine: Disk, salvage: Salvage) -> None:
     journal.sync_directory()
     plan = "".join(f"{PUT} {name}\n" for name in changed) + "".join(f"{REMOVE} {name}\n" for name in removed)
     _write(journal, HALF_PLAN_NAME, plan.encode("ascii"))
+    check()
     journal.rename(HALF_PLAN_NAME, PLAN_NAME)
     journal.sync_directory()
     _carry_out(journal)

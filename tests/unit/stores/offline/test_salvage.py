@@ -534,6 +534,23 @@ def test_a_store_of_a_newer_version_is_refused_and_stays_as_it_is() -> None:
     assert disk.contents() == before
 
 
+def test_a_store_that_a_broker_takes_during_the_repair_stays_as_it_is() -> None:
+    disk = filled_disk()
+    name, record = first_record(disk, MESSAGE, 2)
+    disk.patch(name, record.payload_start, b"???")
+    before = disk.contents()
+    salvage = looked_at(disk).salvage
+    assert salvage is not None
+
+    def taken() -> None:
+        raise StoreError("taken")
+
+    with pytest.raises(StoreError, match="taken"):
+        repair(disk, SimulatedDisk(), salvage, taken)
+    assert not is_interrupted(disk)
+    assert {each: data for each, data in disk.contents().items() if each in before} == before
+
+
 def test_a_repair_that_is_cut_off_anywhere_leaves_the_old_store_or_ends_later() -> None:
     disk = filled_disk()
     expected = recovered_state(filled_disk())["queue://A"]
