@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -15,7 +15,10 @@ from typing import Final
 import pytest
 
 from spanwire.client import aio
-from spanwire.stores.epoch import epoch_in, read_epoch
+from spanwire.management.control import Operation
+from spanwire.service.config.model import BrokerConfiguration, LockConfiguration, PersistenceConfiguration
+from spanwire.service.service import BrokerService
+from spanwire.stores.epoch import FencedError, claim_epoch, epoch_in, read_epoch
 from tests.service.started import TIMEOUT_S, Started, StompClient
 from tests.service.test_networks import Linked, links
 from tests.service.test_standby import SEND, Waiting, commanded
@@ -110,6 +113,54 @@ def hangs_for(tmp_path: Path, seconds: float) -> None:
 
 def test_a_standby_takes_over_from_a_master_that_hangs_and_the_master_ends_in_one_line(tmp_path: Path) -> None:
     hangs_for(tmp_path, 0)
+
+
+def test_a_standby_with_the_ports_of_a_master_that_hangs_leaves_it_alone(tmp_path: Path) -> None:
+    with Started(tmp_path / "a", inside=lease("a")) as master:
+        standby = Waiting(tmp_path / "b", master, inside=lease("b"))
+        standby.ports.update(master.ports)
+        with standby:
+            master.signal(signal.SIGSTOP)
+            standby.awaits("and this broker cannot take over: connector openwire: cannot listen at")
+            master.signal(signal.SIGCONT)
+            with master.stomp() as client:
+                send(client, "1")
+            master.kill()
+            standby.takes_over()
+            takes_all(standby, ["1"])
+            assert len([line for line in standby.errors if "cannot take over" in line]) == 1
+
+
+class TakesOver(Mapping[str, Operation]):
+    """Operations of a process that is stopped when the control socket is about to be opened."""
+
+    def __init__(self, data: Path) -> None:
+        self._data = data
+
+    def __len__(self) -> int:
+        return 1
+
+    def __getitem__(self, name: str) -> Operation:
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        claim_epoch(self._data / "journal", "b")
+        (self._data / "control.sock").write_text("of b")
+        return iter(())
+
+
+def test_a_start_that_hung_leaves_the_control_socket_of_the_new_master(tmp_path: Path) -> None:
+    configuration = BrokerConfiguration(
+        persistence=PersistenceConfiguration(lock=LockConfiguration(lease_ms=10_000, keep_alive_ms=2_500))
+    )
+
+    async def start() -> None:
+        service = BrokerService(configuration, tmp_path, operations=TakesOver(tmp_path))
+        with pytest.raises(FencedError, match=r"b .* has taken over the store with epoch 2"):
+            await service.start()
+
+    asyncio.run(start())
+    assert (tmp_path / "control.sock").read_text() == "of b"
 
 
 @pytest.mark.long

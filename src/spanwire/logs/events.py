@@ -325,6 +325,8 @@ EVENTS: Final[dict[str, dict[str, str]]] = {
     "service.standby": {
         "standby: waits for the lock of %s, which %s holds; it takes over when that broker ends": "standby-waits",
         "the lease of %s in %s has not been renewed for %g s: that broker hangs or has lost the store": "lease-expired",
+        "standby: the master has not renewed its lease for %g s, and this broker cannot take over: %s; it tries again"
+        " and again": "lease-not-taken",
         "this broker takes over from %s, after it has waited for %d s": "standby-takes-over",
     },
     "service.tracing": {

@@ -439,6 +439,7 @@ class BrokerService:
             **self._operations,
         }
         self._control = ControlServer(self.directory, commands, operations, handles)
+        self._persistence.check_owner()  # its socket must stay
         await self._control.start()
 
     async def _bridge_command(self, action: str, arguments: Mapping[str, object]) -> list[dict[str, object]]:

@@ -2,7 +2,7 @@
 
 Of several brokers with one directory, the holder of the lock is the master. The others are standbys: they try the lock
 again and again, and bind no port before they have it. With a lease a standby also takes the lock of a master that has
-not renewed its lease in time.
+not renewed its lease in time, once it has bound its ports: a standby that cannot serve must not end a master that can.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Final
 
@@ -20,7 +20,7 @@ from spanwire.service.lease import Lease
 from spanwire.service.persistence import Persistence
 from spanwire.stores.directory import DirectoryInUseError
 from spanwire.stores.epoch import LeaseWatch, epoch_in
-from spanwire.stores.lock_file import LOCK_NAME, LockHolder, StandbyMarker, has_standby
+from spanwire.stores.lock_file import LOCK_NAME, UNKNOWN, LockHolder, StandbyMarker, has_standby
 from spanwire.transports.connector import TransportConnector
 
 logger = logging.getLogger(__name__)
@@ -55,6 +55,8 @@ class Standby:
         self._marker: StandbyMarker | None = None
         self._holder: LockHolder | None = None
         self._lease: Lease | None = None
+        self._renewing: Final = ExitStack()  # the lease, while the start may block the loop
+        self._obstacle = ""  # what has kept this broker from taking an expired lease, as the log has it
         self._lease_watch: Final = LeaseWatch(settings.lease_ms / 1000)
 
     async def enter(self, connectors: Sequence[TransportConnector], stopped: asyncio.Event) -> None:
@@ -68,21 +70,17 @@ class Standby:
             StoreError: a directory is unusable.
             TransportError: a port cannot be bound.
         """
-        persistence = self._persistence
+        loop = asyncio.get_running_loop()
+        began = loop.time()
         while True:
-            if all((path / LOCK_NAME).exists() for path in persistence.directories):
-                await self._acquire(stopped)
-            for connector in connectors:
-                await connector.bind()
-            try:
-                persistence.lock()
-                self._begin_lease()
+            expired = b""
+            if all((path / LOCK_NAME).exists() for path in self._persistence.directories):
+                expired = await self._acquire(stopped)
+            if await self._takes(connectors, expired):
+                self._entered(expired, loop.time() - began)
                 return
-            except DirectoryInUseError:  # another broker has created the directory at the same time
-                if not self._waits:
-                    raise
-                for connector in connectors:
-                    connector.stop()
+            if expired:
+                await self._pause(stopped)
 
     async def standby_arrived(self, stopped: asyncio.Event) -> None:
         """Wait for a standby, if the configuration says so (``waitForSlave``).
@@ -110,9 +108,9 @@ class Standby:
         """Return True if another broker waits for the lock of this one."""
         return any(has_standby(path) for path in self._persistence.directories)
 
-    def starting(self) -> AbstractContextManager[None]:
+    def starting(self) -> AbstractContextManager[object]:
         """Return a context that renews the lease while the start of the broker blocks the loop."""
-        return nullcontext() if self._lease is None else self._lease
+        return self._renewing
 
     def watch(self) -> None:
         """Check the lock and renew the lease every ``lockKeepAlivePeriod``, until `stop`."""
@@ -121,20 +119,37 @@ class Standby:
 
     def stop(self) -> None:
         """Stop waiting and checking."""
+        self._renewing.close()
         if self._checks is not None:
             self._checks.cancel()
             self._checks = None
-        if self._marker is not None:
-            self._marker.withdraw()
-            self._marker = None
+        self._withdraw_marker()
 
     @property
     def _waits(self) -> bool:
         return self._settings.use_lock and not self._settings.fail_if_locked and self._persistence.is_persistent
 
-    async def _acquire(self, stopped: asyncio.Event) -> None:
+    async def _takes(self, connectors: Sequence[TransportConnector], expired: bytes) -> bool:
+        """Bind ``connectors``, and then lock the directory. Returns False, with the ports free, if it must wait."""
+        try:
+            for connector in connectors:
+                await connector.bind()
+            self._persistence.lock(expired)
+            return True
+        except DirectoryInUseError:  # another broker was faster, or has renewed its lease after all
+            if not self._waits:
+                raise
+        except SpanwireError as error:
+            if not expired:
+                raise
+            self._note_obstacle(error)
+        for connector in connectors:
+            connector.stop()
+        return False
+
+    async def _acquire(self, stopped: asyncio.Event) -> bytes:
+        """Wait for the lock, and return b""; or return an epoch that has expired, whose broker has the lock."""
         loop = asyncio.get_running_loop()
-        began = loop.time()
         while True:
             try:
                 self._persistence.lock()
@@ -142,18 +157,38 @@ class Standby:
                 if not self._waits:
                     raise
                 self._note(error)
-                if self._takes_expired(error.path, loop.time()):
-                    break
+                expired = self._expired(error, loop.time())
+                if expired:
+                    return expired
             else:
-                break
-            if await _is_set(stopped, self._retry_ms):
-                self.stop()
-                raise StandbyEndError("the broker was stopped while it waited for the lock of its data directory")
-        self.stop()
-        if self._holder is not None:
+                self._begin_lease()  # now, because a look-up of a connector's host may take long
+                return b""
+            await self._pause(stopped)
+
+    async def _pause(self, stopped: asyncio.Event) -> None:
+        """Wait until the next look at the lock. Raises `StandbyEndError`."""
+        if await _is_set(stopped, self._retry_ms):
+            self.stop()
+            raise StandbyEndError("the broker was stopped while it waited for the lock of its data directory")
+
+    def _entered(self, expired: bytes, waited_s: float) -> None:
+        """Note that this broker has the directory, by a lock or after the epoch ``expired``."""
+        self._begin_lease()
+        self._withdraw_marker()
+        if expired:
             logger.warning(
-                "this broker takes over from %s, after it has waited for %d s", self._holder, loop.time() - began
+                "the lease of %s in %s has not been renewed for %g s: that broker hangs or has lost the store",
+                epoch_in(expired),
+                self._persistence.journal_directory,
+                self._settings.lease_ms / 1000,
             )
+        if self._holder is not None:
+            logger.warning("this broker takes over from %s, after it has waited for %d s", self._holder, waited_s)
+
+    def _withdraw_marker(self) -> None:
+        if self._marker is not None:
+            self._marker.withdraw()
+            self._marker = None
 
     @property
     def _retry_ms(self) -> int:
@@ -161,29 +196,35 @@ class Standby:
         return min(self._settings.retry_ms, lease_ms // LOOKS) if lease_ms else self._settings.retry_ms
 
     def _begin_lease(self) -> None:
+        """Renew the lease on a thread until the end of `starting`; once."""
         epoch, settings = self._persistence.epoch, self._settings
-        if epoch is not None:
+        if epoch is not None and self._lease is None:
             self._lease = Lease(epoch, settings.lease_ms / 1000, settings.keep_alive_ms / 1000)
+            self._renewing.enter_context(self._lease)
             logger.info("this broker owns the store with epoch %d", epoch.number)
 
-    def _takes_expired(self, path: Path, now: float) -> bool:
-        """Take the directories if the broker that holds them has not renewed its lease in time."""
+    def _expired(self, error: DirectoryInUseError, now: float) -> bytes:
+        """Return the epoch if the broker that holds the directory has not renewed its lease in time; else b"".
+
+        A holder that is not the owner of the epoch is one without a lease, such as ``spanwire store repair``.
+        """
         if not self._settings.lease_ms:
-            return False
+            return b""
         text = self._persistence.present_epoch()
-        if not self._lease_watch.expired(text, now):
-            return False
-        try:
-            self._persistence.lock(text)
-        except DirectoryInUseError:
-            return False
-        logger.warning(
-            "the lease of %s in %s has not been renewed for %g s: that broker hangs or has lost the store",
-            epoch_in(text),
-            path,
-            self._settings.lease_ms / 1000,
-        )
-        return True
+        if self._lease_watch.expired(text, now) and error.holder in (epoch_in(text).holder, UNKNOWN):
+            return text
+        return b""
+
+    def _note_obstacle(self, error: SpanwireError) -> None:
+        """Tell people why this broker does not take over, once for each reason."""
+        if str(error) != self._obstacle:
+            self._obstacle = str(error)
+            logger.warning(
+                "standby: the master has not renewed its lease for %g s, and this broker cannot take over: %s; it tries"
+                " again and again",
+                self._settings.lease_ms / 1000,
+                error,
+            )
 
     def _note(self, error: DirectoryInUseError) -> None:
         """Set the marker, and tell people of a first or changed holder."""
@@ -204,8 +245,8 @@ class Standby:
             if self._lease is not None:
                 self._lease.renew()
             lost = self._persistence.lost_lock()
-            if lost is not None and self._persistence.epoch is not None:
-                self._persistence.epoch.check()
+            if lost is not None:
+                self._persistence.check_owner()
         except StoreError as error:
             self._checks = None
             self._on_lost(error)

@@ -23,6 +23,8 @@ def store(tmp_path: Path) -> Path:
     """The directory of a master with a lease that was killed."""
     master = Persistence(tmp_path, LEASE)
     master.lock()
+    assert master.epoch is not None
+    master.epoch.close()
     master.epoch = None  # nobody renews it, or says that it is given up
     master.release()
     (tmp_path / "journal" / segment_name(1)).write_bytes(b"x")
