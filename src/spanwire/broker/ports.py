@@ -383,13 +383,14 @@ class LateAnswer(Protocol):
 class NetworkQuestions(Protocol):
     """Answers other brokers of the network why a message does not move."""
 
-    def answer_later(self, message_id: str, asked: str, seconds: int, answer: LateAnswer) -> bool:
+    def answer_later(self, message_id: str, asked: str, seconds: int, question: str, answer: LateAnswer) -> bool:
         """Give an answer within so many seconds, as JSON.
 
         Args:
             message_id: the id of the message.
             asked: names of brokers that are asked already, a line each.
             seconds: the time for this broker and those behind it.
+            question: the id of the question, which may come over several links.
             answer: takes the answer.
 
         Returns:

@@ -18,7 +18,7 @@ from spanwire.broker.explanation.links import LinkDescription
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.topic.durable_subscription import DurableSubscription
 from spanwire.management.questions import NetworkSource, ReadStored, View
-from spanwire.model.destination import QUEUE, parse_destination
+from spanwire.model.destination import QUEUE, Destination, parse_destination
 from spanwire.model.errors import ConfigurationError, JmsError
 from spanwire.model.message import Message
 from spanwire.transports.base import Clock
@@ -28,10 +28,15 @@ MESSAGE, QUEUE_KIND, TOPIC, SUBSCRIPTION, CONNECTION, LINK = (
 )  # fmt: skip
 KINDS: Final = (MESSAGE, QUEUE_KIND, TOPIC, SUBSCRIPTION, CONNECTION, LINK)
 MAX_NAME: Final = 1_000  # characters of a name or id
+MAX_WAITING: Final = 4  # searches that wait for another one; each may take ten seconds, and a client waits for sixty
 
 
 class WhyQuestions:
-    """Answers questions about one broker. A question over many messages takes several turns."""
+    """Answers questions about one broker. A question over many messages takes several turns.
+
+    One message is searched for at a time, so that questions leave the disk and the processor to others. Questions of
+    other brokers have an object of their own, and do not hold up those of operators.
+    """
 
     def __init__(
         self,
@@ -47,6 +52,8 @@ class WhyQuestions:
         self._read_stored: Final = read_stored
         self._network: Final = network
         self._explainer: Final = Explainer(broker, began_ms)
+        self._turn: Final = asyncio.Lock()
+        self._searches = 0
 
     async def why(self, arguments: Mapping[str, object]) -> View:
         """Explain the object ``name`` of a ``kind``; without a kind the first one with this name.
@@ -58,7 +65,7 @@ class WhyQuestions:
             ``broker``, ``kind`` and ``explanations``.
 
         Raises:
-            ConfigurationError: an argument is invalid, or there is no such object
+            ConfigurationError: an argument is invalid, there is no such object, or too many searches wait
         """
         name, kind = arguments.get("name"), arguments.get("kind") or ""
         if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME:
@@ -166,6 +173,16 @@ class WhyQuestions:
 
     async def _message(self, name: str, queue: object) -> list[Explanation]:
         only = parse_destination(queue, QUEUE) if isinstance(queue, str) and queue else None
+        if self._searches > MAX_WAITING:
+            raise ConfigurationError(f"another search runs, and {MAX_WAITING} wait: try again")
+        self._searches += 1
+        try:
+            async with self._turn:
+                return await self._search(name, only)
+        finally:
+            self._searches -= 1
+
+    async def _search(self, name: str, only: Destination | None) -> list[Explanation]:
         search = self._explainer.search(name, only)
         while search.step():
             await asyncio.sleep(0)

@@ -437,10 +437,10 @@ def _count_rows(link: dict[str, object], counts: LinkCounts, monotonic: float) -
         yield {**link, "direction": direction, "destination": destination, "messages": messages, "rate": rate}
 
 
-async def _ask_why(peer: Peer, message_id: str, asked: Sequence[str], seconds: float) -> list[Row]:
+async def _ask_why(peer: Peer, message_id: str, asked: Sequence[str], seconds: float, question: str) -> list[Row]:
     """Ask a broker about a message; the client that asks is loaded at the first question."""
     ask = cast("AskWhy", registry.load(registry.MESSAGE_QUESTION))
-    return await ask(peer, message_id, asked, seconds)
+    return await ask(peer, message_id, asked, seconds, question)
 
 
 async def _ask(peer: Peer, watch_s: int) -> list[Row]:

@@ -20,7 +20,8 @@ OPERATION_S: Final = 60.0  # seconds for an operation, such as a purge of some m
 MAX_AGE_S: Final = 1.0  # seconds that a snapshot is served; so each view costs the broker one request a second
 DESTINATIONS: Final = "destinations"
 OPERATING: Final = frozenset(operation.command for operation in OPERATIONS)
-LONG: Final = OPERATING | {WHY.command}  # commands that may take seconds
+EXPLAINING: Final = 2  # threads for questions why; the broker searches for one message at a time
+MAX_EXPLAINING: Final = 8  # questions why at a time; each may take some ten seconds
 CHANGING: Final = OPERATING - {"browse"}  # operations after which views are made again
 
 
@@ -32,17 +33,43 @@ class Link(Protocol):
         ...
 
 
-class ControlLink:
-    """Asks over the control socket, in threads, because the client blocks. Operations delay no reading."""
+class Client(Protocol):
+    """The part of `ControlClient` used here."""
 
-    def __init__(self, directory: Path) -> None:
-        self._reading: Final = ControlClient(directory, TIMEOUT_S), ThreadPoolExecutor(MAX_REQUESTS)
-        self._operating: Final = ControlClient(directory, OPERATION_S), ThreadPoolExecutor(MAX_REQUESTS)
+    def ask(self, command: str, **arguments: object) -> object:
+        """Return the result of a command. Raises `ControlError`."""
+        ...
+
+
+class ControlLink:
+    """Asks over the control socket, in threads, because the client blocks.
+
+    Operations delay no reading, and questions why, which viewers may ask, delay no operation.
+    """
+
+    def __init__(self, directory: Path, client: Callable[[Path, float], Client] = ControlClient) -> None:
+        self._reading: Final = client(directory, TIMEOUT_S), ThreadPoolExecutor(MAX_REQUESTS)
+        self._operating: Final = client(directory, OPERATION_S), ThreadPoolExecutor(MAX_REQUESTS)
+        self._explaining: Final = client(directory, OPERATION_S), ThreadPoolExecutor(EXPLAINING)
+        self._questions = 0
 
     async def ask(self, command: str, **arguments: object) -> object:
         """Return the result of a command. Raises `ControlError`."""
-        client, threads = self._operating if command in LONG else self._reading
+        if command == WHY.command:
+            return await self._explain(arguments)
+        client, threads = self._operating if command in OPERATING else self._reading
         return await asyncio.get_running_loop().run_in_executor(threads, partial(client.ask, command, **arguments))
+
+    async def _explain(self, arguments: dict[str, object]) -> object:
+        if self._questions >= MAX_EXPLAINING:
+            raise ControlError(f"{MAX_EXPLAINING} questions why are being answered: try again")
+        client, threads = self._explaining
+        ask = partial(client.ask, WHY.command, **arguments)
+        self._questions += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(threads, ask)
+        finally:
+            self._questions -= 1
 
 
 class Snapshots:

@@ -13,11 +13,13 @@ from spanwire.model.environment import Time
 from spanwire.model.errors import JmsError
 from spanwire.network.reports.known_brokers import Peer
 from spanwire.network.reports.message_questions import (
+    ASK_S,
     HOP_S,
     MAX_ANSWER,
     MAX_ANSWERING,
     MAX_ASKED,
     MAX_LINES,
+    MAX_REMEMBERED,
     MAX_ROWS,
     MAX_TEXT,
     MessageQuestions,
@@ -36,8 +38,11 @@ BRIDGES: Final = (
 
 
 class FixedClock:
+    def __init__(self) -> None:
+        self.monotonic = 1.0
+
     def now(self) -> Time:
-        return Time(1.0, 1_000)
+        return Time(self.monotonic, 1_000)
 
 
 def in_a_loop(test: Callable[[], Coroutine[object, object, None]]) -> Callable[[], None]:
@@ -60,22 +65,25 @@ class World:
 
     def __init__(self, links: dict[str, tuple[str, ...]], knows: dict[str, str]) -> None:
         self.asked: list[str] = []
+        self.clock = FixedClock()
         self.brokers = {name: self._questions(name, others, knows) for name, others in links.items()}
 
     def _questions(self, name: str, others: tuple[str, ...], knows: dict[str, str]) -> MessageQuestions:
         async def explain(message_id: str) -> list[Row]:
             assert message_id == ID
             self.asked.append(name)
+            if knows.get(name) == "busy":
+                raise JmsError("another search runs")
             return [row(name, knows.get(name, "unknown"))]
 
-        async def ask(peer: Peer, message_id: str, asked: Sequence[str], seconds: float) -> list[Row]:
+        async def ask(peer: Peer, message_id: str, asked: Sequence[str], seconds: float, question: str) -> list[Row]:
             if peer.name not in self.brokers:
                 raise JmsError("nobody is there")
-            rows = await self.brokers[peer.name].explain(message_id, asked, seconds)
+            rows = await self.brokers[peer.name].explain(message_id, asked, seconds, question)
             return read_explanations(json.dumps({"explanations": rows}))
 
         peers = [Peer(other, f"tcp://{other}") for other in others]
-        return MessageQuestions(name, explain, lambda: peers, ask, FixedClock(), lambda: None)
+        return MessageQuestions(name, explain, lambda: peers, ask, self.clock, lambda: None)
 
 
 @in_a_loop
@@ -93,6 +101,54 @@ async def test_a_question_ends_in_a_mesh_and_asks_each_broker_once() -> None:
     rows = await world.brokers["a"].explain(ID)
     assert sorted(world.asked) == ["a", "b", "c", "d"]
     assert len(rows) == 4
+
+
+def layers(*names: str) -> dict[str, tuple[str, ...]]:
+    """Links from each broker of a layer to all brokers of the next one."""
+    links = {one: tuple(after) for before, after in pairwise(names) for one in before}
+    return {**links, **dict.fromkeys(names[-1], ())}
+
+
+@in_a_loop
+async def test_a_broker_that_is_reached_over_several_paths_searches_once() -> None:
+    world = World(layers("a", "bc", "def", "ghi", "j"), {"j": "no-consumer"})
+    rows = await world.brokers["a"].explain(ID)
+    assert sorted(world.asked) == list("abcdefghij")
+    assert sorted(str(one["broker"]) for one in rows) == list("abcdefghij")
+    await world.brokers["a"].explain(ID)
+    assert sorted(world.asked) == sorted("abcdefghij" * 2), "another question about the same message"
+
+
+@in_a_loop
+async def test_a_broker_that_cannot_search_now_says_so_and_asks_those_behind_it() -> None:
+    world = World({"a": ("b",), "b": ("c",), "c": ()}, {"b": "busy", "c": "no-consumer"})
+    rows = await world.brokers["a"].explain(ID)
+    assert [(one["broker"], one["cause"]) for one in rows] == [("a", "unknown"), ("c", "no-consumer"), ("b", "unknown")]
+    assert rows[2]["sentence"] == "another search runs"
+
+
+@in_a_loop
+async def test_a_question_does_not_come_back_to_who_asked_it() -> None:
+    world = World({"a": ("b",), "b": ("c",), "c": ("A",), "A": ()}, {})
+    world.brokers["A"] = world.brokers["a"]  # its link has another name for it
+    rows = await world.brokers["a"].explain(ID)
+    assert (world.asked, len(rows)) == (["a", "b", "c"], 3)
+
+
+@in_a_loop
+async def test_a_question_is_remembered_for_its_time_and_no_more_than_so_many_are() -> None:
+    world = World({"a": ()}, {})
+    broker = world.brokers["a"]
+    assert len(await broker.explain(ID, (), 20, "q")) == 1
+    world.clock.monotonic += ASK_S - 1
+    assert await broker.explain(ID, (), 20, "q") == []
+    world.clock.monotonic += 1
+    assert len(await broker.explain(ID, (), 20, "q")) == 1
+    for number in range(MAX_REMEMBERED):
+        await broker.explain(ID, (), 20, f"other {number}")
+    assert len(await broker.explain(ID, (), 20, "q")) == 1, "the oldest made room"
+    assert await broker.explain(ID, (), 20, f"other {MAX_REMEMBERED - 1}") == []
+    assert len(await broker.explain(ID)) == len(await broker.explain(ID)) == 1
 
 
 @in_a_loop
@@ -131,7 +187,9 @@ class Answers:
 async def test_others_are_answered_later_and_too_many_at_once_are_refused() -> None:
     world = World({"a": ()}, {"a": "paused"})
     answers = Answers()
-    taken = [world.brokers["a"].answer_later(ID, "x\ny", 20, answers) for _ in range(MAX_ANSWERING + 1)]
+    taken = [
+        world.brokers["a"].answer_later(ID, "x\ny", 20, f"q{number}", answers) for number in range(MAX_ANSWERING + 1)
+    ]
     assert taken == [True] * MAX_ANSWERING + [False]
     for _ in range(5):
         await asyncio.sleep(0)
@@ -164,12 +222,12 @@ class Waiting:
     """Duck-typed to `spanwire.broker.ports.NetworkQuestions`."""
 
     def __init__(self) -> None:
-        self.questions: list[tuple[str, str, int]] = []
+        self.questions: list[tuple[str, str, int, str]] = []
         self.answers: list[object] = []
         self.takes = True
 
-    def answer_later(self, message_id: str, asked: str, seconds: int, answer: object) -> bool:
-        self.questions.append((message_id, asked, seconds))
+    def answer_later(self, message_id: str, asked: str, seconds: int, question: str, answer: object) -> bool:
+        self.questions.append((message_id, asked, seconds, question))
         self.answers.append(answer)
         return self.takes
 
@@ -179,10 +237,10 @@ def test_a_broker_that_asks_over_the_control_destination_is_answered_later() -> 
     stage.broker.assembly.control.reporter = Reporter()
     waiting = stage.broker.assembly.control.questions = Waiting()
     program = Program(stage)
-    program.begins_to_ask("why", message=ID, asked="a\nb", seconds=9)
+    program.begins_to_ask("why", message=ID, asked="a\nb", seconds=9, question="q" * 100)
     stage.settle()
     assert program.hears() is None
-    assert waiting.questions == [(ID, "a\nb", 9)]
+    assert waiting.questions == [(ID, "a\nb", 9, "q" * 64)]
     waiting.answers[0].give('{"explanations": []}', stage.now)  # type: ignore[attr-defined]
     stage.settle()
     assert program.hears() == {}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from pathlib import Path
 
 import pytest
 
 from spanwire.management.control_client import ControlError
 from spanwire.management.handles import UNAUTHENTICATED
-from spanwire.web.link import MAX_AGE_S, Snapshots
+from spanwire.web.link import MAX_AGE_S, MAX_EXPLAINING, MAX_REQUESTS, ControlLink, Snapshots
 
 
 class Link:
@@ -68,3 +70,34 @@ def test_a_refused_caller_who_asked_first_gets_the_refusal() -> None:
 
     with pytest.raises(ControlError, match="has ended"):
         asyncio.run(scene())
+
+
+class SlowClient:
+    """A broker that searches until ``go``."""
+
+    def __init__(self) -> None:
+        self.go = threading.Event()
+
+    def ask(self, command: str, **arguments: object) -> object:
+        if command == "why":
+            self.go.wait(20)
+        return command
+
+
+def test_questions_why_delay_no_operation_and_too_many_are_refused(tmp_path: Path) -> None:
+    async def scene() -> list[object]:
+        client = SlowClient()
+        link = ControlLink(tmp_path, lambda directory, seconds: client)
+        try:
+            questions = [asyncio.ensure_future(link.ask("why", name="ID:x")) for _ in range(MAX_EXPLAINING)]
+            await asyncio.sleep(0)
+            with pytest.raises(ControlError, match="try again"):
+                await link.ask("why", name="ID:x")
+            async with asyncio.timeout(10):
+                answers = [await link.ask(command) for command in ("pause", "purge", "status")]
+        finally:
+            client.go.set()
+        return [*answers, *await asyncio.gather(*questions)]
+
+    assert asyncio.run(scene()) == ["pause", "purge", "status", *["why"] * MAX_EXPLAINING]
+    assert MAX_EXPLAINING >= MAX_REQUESTS

@@ -64,6 +64,7 @@ MAX_POSTPONED: Final = 64  # waiting requests of one connection, while the disk 
 POLL_SECONDS: Final = 0.05  # seconds between two checks whether the disk has caught up
 URGENT: Final = ("acknowledge", "release")  # actions that make room: no wait for the disk if they write little
 MAX_ID: Final = 1_000  # characters of a message id in a question
+MAX_QUESTION_ID: Final = 64  # characters of the id of a question
 QUIET: Final = ("cursors", "sinks", "publish", "pipelines", "stop", "network", "why")  # actions without a write
 
 Answer = dict[str, PropertyValue]
@@ -371,10 +372,9 @@ class Control(ControlTaker, CommitFollower, RemovalFollower):
         if action == "why":
             if not is_broker:
                 raise refusal(UNAUTHORIZED, "only brokers of the network, and administrators, may ask why")
-            later = LaterAnswer(self, request)
-            if self.questions is None or not self.questions.answer_later(
-                request.text("message")[:MAX_ID], request.text("asked"), seconds, later
-            ):
+            message, question = request.text("message")[:MAX_ID], request.text("question")[:MAX_QUESTION_ID]
+            asked, later = request.text("asked"), LaterAnswer(self, request)
+            if self.questions is None or not self.questions.answer_later(message, asked, seconds, question, later):
                 raise refusal(UNAVAILABLE, "too many questions are being answered: ask again later")
             return None
         if is_broker:

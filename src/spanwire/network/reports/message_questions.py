@@ -1,7 +1,8 @@
 """Questions why about one message, passed on from broker to broker over their links.
 
 Each broker answers for itself and asks the brokers of its own links, with their logins. A question carries the names of
-those that are asked already, so that it ends in a network with loops.
+those that are asked already, so that it ends in a network with loops. It also carries an id: a broker that it reaches
+over several paths searches and asks others once, and has nothing to add on the other paths.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
@@ -21,13 +23,15 @@ logger = logging.getLogger(__name__)
 
 Row = dict[str, object]
 Explain = Callable[[str], Awaitable[list[Row]]]
-Ask = Callable[[Peer, str, Sequence[str], float], Awaitable[list[Row]]]
+Ask = Callable[[Peer, str, Sequence[str], float, str], Awaitable[list[Row]]]
 ASK_S: Final = 20.0  # seconds for all brokers together
 HOP_S: Final = 3.0  # seconds that a broker keeps for its own answer; so a question passes six brokers at most
 MAX_AT_ONCE: Final = 8  # brokers asked at the same time
 MAX_ASKED: Final = 500  # names of brokers in a question
 MAX_PEERS: Final = 100  # brokers of links that one broker asks
 MAX_ANSWERING: Final = 16  # questions of other brokers that are answered at the same time
+MAX_REMEMBERED: Final = 1_000  # ids of questions remembered for `ASK_S`; the oldest makes room
+ID_BYTES: Final = 16  # random bytes of an id
 MAX_ROWS: Final = 200  # explanations in one answer
 MAX_LINES: Final = 60  # pieces of evidence, and of advice, of one explanation
 MAX_TEXT: Final = 1_000  # characters of a sentence, a piece of evidence or advice
@@ -65,56 +69,86 @@ class MessageQuestions:
         self._peers: Final = peers
         self._ask: Final = ask
         self._answering: Final[set[asyncio.Task[None]]] = set()
+        self._remembered: Final[dict[str, float]] = {}  # monotonic seconds of the first time, by id, oldest first
 
-    async def explain(self, message_id: str, asked: Sequence[str] = (), seconds: float = ASK_S) -> list[Row]:
+    async def explain(
+        self, message_id: str, asked: Sequence[str] = (), seconds: float = ASK_S, question: str = ""
+    ) -> list[Row]:
         """Return the explanations of this broker, then those of the brokers behind it that know of the message.
 
         Args:
             message_id: the id.
             asked: names of the brokers that are asked already.
             seconds: the time for all brokers together.
+            question: the id of the question; a new one without.
+
+        Returns:
+            The explanations; none if the question has been here before.
         """
-        rows = await self._explain(message_id)
+        question = question or secrets.token_hex(ID_BYTES)
+        if self._is_repeated(question):
+            return []
         left = seconds - HOP_S
         peers = {peer.name: peer for peer in self._peers() if peer.name not in asked and peer.name != self._name}
         chosen = list(peers.values())[:MAX_PEERS]
         if left <= 0 or not chosen or len(asked) + len(chosen) > MAX_ASKED:
-            return rows
+            return await self._own(message_id)
         names = list(dict.fromkeys([*asked, self._name, *peers]))
         gate = asyncio.Semaphore(MAX_AT_ONCE)
 
         async def answer(peer: Peer) -> list[Row]:
             async with gate:
-                return await self._answer_of(peer, message_id, names, left)
+                return await self._answer_of(peer, message_id, names, left, question)
 
-        for answered in await asyncio.gather(*(answer(peer) for peer in chosen)):
-            rows += answered
-        return merged(rows)
+        answers = await asyncio.gather(self._own(message_id), *(answer(peer) for peer in chosen))
+        return merged([row for rows in answers for row in rows])
 
-    async def _answer_of(self, peer: Peer, message_id: str, asked: Sequence[str], seconds: float) -> list[Row]:
+    async def _own(self, message_id: str) -> list[Row]:
+        """Return this broker's own explanations; a refusal is one of them, as others may know of the message."""
+        try:
+            return await self._explain(message_id)
+        except SpanwireError as error:
+            return [_row(self._name, message_id, str(error))]
+
+    def _is_repeated(self, question: str) -> bool:
+        """Remember a question. Return True if it is remembered already."""
+        now = self._clock.now().monotonic
+        remembered = self._remembered
+        while remembered and (first := next(iter(remembered))) and remembered[first] + ASK_S <= now:
+            del remembered[first]
+        if question in remembered:
+            return True
+        if len(remembered) >= MAX_REMEMBERED:
+            del remembered[next(iter(remembered))]
+        remembered[question] = now
+        return False
+
+    async def _answer_of(
+        self, peer: Peer, message_id: str, asked: Sequence[str], seconds: float, question: str
+    ) -> list[Row]:
         try:
             async with asyncio.timeout(seconds):
-                return await self._ask(peer, message_id, asked, seconds)
+                return await self._ask(peer, message_id, asked, seconds, question)
         except TimeoutError:
             return [silent(peer, message_id, f"does not answer within {seconds:g} s")]
         except (SpanwireError, OSError) as error:
             return [silent(peer, message_id, f"cannot be asked: {error}")]
 
-    def answer_later(self, message_id: str, asked: str, seconds: int, answer: LateAnswer) -> bool:
+    def answer_later(self, message_id: str, asked: str, seconds: int, question: str, answer: LateAnswer) -> bool:
         """Answer the question of another broker. Return False if too many are being answered."""
         if len(self._answering) >= MAX_ANSWERING:
             return False
         names = [name for name in asked.split("\n") if name][:MAX_ASKED]
-        task = asyncio.get_running_loop().create_task(self._answer(message_id, names, seconds, answer))
+        task = asyncio.get_running_loop().create_task(self._answer(message_id, names, seconds, question, answer))
         self._answering.add(task)
         task.add_done_callback(self._answering.discard)
         return True
 
-    async def _answer(self, message_id: str, asked: Sequence[str], seconds: int, answer: LateAnswer) -> None:
+    async def _answer(
+        self, message_id: str, asked: Sequence[str], seconds: int, question: str, answer: LateAnswer
+    ) -> None:
         try:
-            rows = await self.explain(message_id, asked, min(float(seconds), ASK_S))
-        except SpanwireError as error:
-            rows = [_row(self._name, message_id, str(error))]
+            rows = await self.explain(message_id, asked, min(float(seconds), ASK_S), question)
         except Exception:
             logger.exception("the question about message %r failed", message_id[:200])
             rows = [_row(self._name, message_id, "failed; its log says why")]

@@ -62,7 +62,7 @@ async def ask(peer: Peer, watch_s: int) -> list[Row]:
         return [silent(peer, f"cannot be asked: {error}")]
 
 
-async def ask_why(peer: Peer, message_id: str, asked: Sequence[str], seconds: float) -> list[Row]:
+async def ask_why(peer: Peer, message_id: str, asked: Sequence[str], seconds: float, question: str) -> list[Row]:
     """Return a broker's explanations of a message, and those of the brokers behind it.
 
     Args:
@@ -70,6 +70,7 @@ async def ask_why(peer: Peer, message_id: str, asked: Sequence[str], seconds: fl
         message_id: the id of the message.
         asked: names of the brokers that are asked already.
         seconds: the time for the answer.
+        question: the id of the question, the same for all brokers.
 
     Raises:
         SpanwireError: the broker cannot be asked, refuses, or is of another kind.
@@ -84,6 +85,7 @@ async def ask_why(peer: Peer, message_id: str, asked: Sequence[str], seconds: fl
             raise JmsError("is no Spanwire, and tells nothing of single messages: browse its queues")
         properties: dict[str, str | int] = {
             "action": "why", "message": message_id, "asked": "\n".join(asked), "seconds": int(seconds),
+            "question": question,
         }  # fmt: skip
         answer = await connection.session().request(CONTROL, "", properties, timeout=seconds)
         if answer is None:
