@@ -18,13 +18,18 @@ class Operated:
     def __init__(self) -> None:
         self.connectors: list[TransportConnector] = []
         self.opened: list[str] = []
+        self.slowly = asyncio.Event()
+        self.slowly.set()
         self.operations = ConnectorOperations(
             self.connectors, self.open, lambda connector: None, connector_maker(None, Admission())
         )
 
     async def open(self, connector: TransportConnector) -> None:
+        await self.slowly.wait()
         if connector.settings.host == "0.0.0.0":
             raise ConfigurationError("without users only this machine may connect")
+        if connector.settings.port == 0:
+            await connector.bind()
         self.opened.append(connector.uri)
 
     def add(self, uri: object, name: object = None) -> list[dict[str, object]]:
@@ -88,3 +93,75 @@ def test_the_counters_of_a_connector_are_reset() -> None:
     assert {name: row[name] for name in ("connections_ever", "refused", "connections")} == {
         "connections_ever": 0, "refused": 0, "connections": 1,
     }  # fmt: skip
+
+
+def test_a_connector_that_is_removed_while_it_opens_listens_no_more() -> None:
+    async def scene() -> None:
+        operated = Operated()
+        operated.slowly.clear()
+        adding = asyncio.ensure_future(operated.operations.add({"uri": "tcp://127.0.0.1:0", "name": "own"}))
+        await asyncio.sleep(0)
+        (connector,) = operated.connectors
+        await operated.operations.remove({"connectors": ["own"]})
+        operated.slowly.set()
+        with pytest.raises(ConfigurationError, match="connector own has been removed meanwhile"):
+            await adding
+        assert operated.connectors == []
+        assert_closed(operated, connector)
+
+    asyncio.run(scene())
+
+
+def test_a_connector_that_fails_to_open_after_its_removal_tells_the_fault() -> None:
+    async def scene() -> None:
+        operated = Operated()
+        operated.slowly.clear()
+        adding = asyncio.ensure_future(operated.operations.add({"uri": "tcp://0.0.0.0:1", "name": "own"}))
+        await asyncio.sleep(0)
+        await operated.operations.remove({"connectors": ["own"]})
+        operated.slowly.set()
+        with pytest.raises(ConfigurationError, match="only this machine"):
+            await adding
+
+    asyncio.run(scene())
+
+
+def test_a_connector_whose_removal_waits_for_its_clients_cannot_be_started() -> None:
+    async def scene() -> None:
+        operated = Operated()
+        await operated.operations.add({"uri": "tcp://127.0.0.1:0", "name": "own"})
+        (connector,) = operated.connectors
+        connector.connection_count = 1  # a client that is slow to close
+        removing = asyncio.ensure_future(operated.operations.remove({"connectors": ["own"]}))
+        await asyncio.sleep(0)
+        with pytest.raises(ConfigurationError, match="unknown connector own"):
+            await operated.operations.start({"connectors": ["own"]})
+        connector.connection_count = 0
+        assert [row["name"] for row in await removing] == ["own"]
+        assert_closed(operated, connector)
+
+    asyncio.run(scene())
+
+
+def test_a_connector_that_is_removed_while_it_starts_again_listens_no_more() -> None:
+    async def scene() -> None:
+        operated = Operated()
+        await operated.operations.add({"uri": "tcp://127.0.0.1:0", "name": "own"})
+        (connector,) = operated.connectors
+        await operated.operations.stop({"connectors": ["own"]})
+        operated.slowly.clear()
+        starting = asyncio.ensure_future(operated.operations.start({"connectors": ["own"]}))
+        await asyncio.sleep(0)
+        await operated.operations.remove({"connectors": ["own"]})
+        operated.slowly.set()
+        with pytest.raises(ConfigurationError, match="connector own has been removed meanwhile"):
+            await starting
+        assert_closed(operated, connector)
+
+    asyncio.run(scene())
+
+
+def assert_closed(operated: Operated, connector: TransportConnector) -> None:
+    assert operated.opened
+    assert connector._listener is None
+    assert not connector.is_started

@@ -47,13 +47,14 @@ class ConnectorOperations:
         """Start the closed connectors among the names in ``connectors``; return a view of each.
 
         Raises:
-            ConfigurationError: a name is unknown, or the port would be open to other machines without users
+            ConfigurationError: a name is unknown, a connector has been removed meanwhile, or the port would be open to
+                other machines without users
             TransportError: the port cannot be taken
         """
         chosen = self._named(arguments)
         for connector in chosen:
             if not connector.is_started:
-                await self._start(connector)
+                await self._start_listed(connector)
         return [connector_row(connector) for connector in chosen]
 
     async def stop(self, arguments: Mapping[str, object]) -> list[dict[str, object]]:
@@ -62,26 +63,14 @@ class ConnectorOperations:
         Raises:
             ConfigurationError: a name is unknown
         """
-        chosen = self._named(arguments)
-        for connector in chosen:
-            if connector.is_started:
-                self._withdraw(connector)
-            connector.stop()
-            transports = connector.open_transports()
-            for index, transport in enumerate(transports, 1):
-                transport.close()
-                if index % CLOSED_PER_TURN == 0:
-                    await asyncio.sleep(0)
-            connector.end_sessions()
-        await self._closed(chosen)
-        return [connector_row(connector) for connector in chosen]
+        return await self._stop(self._named(arguments))
 
     async def add(self, arguments: Mapping[str, object]) -> list[dict[str, object]]:
         """Open a connector at the address ``uri``, with a ``name`` if any; return its view.
 
         Raises:
-            ConfigurationError: an argument is refused, the name is taken, there are `MAX_CONNECTORS`, or the port would
-                be open to other machines without users
+            ConfigurationError: an argument is refused, the name is taken, there are `MAX_CONNECTORS`, the connector has
+                been removed meanwhile, or the port would be open to other machines without users
             TransportError: the port cannot be taken
         """
         uri, name = arguments.get("uri"), arguments.get("name")
@@ -94,9 +83,9 @@ class ConnectorOperations:
             raise ConfigurationError(f"there is a connector {connector.name[:100]} already")
         self._connectors.append(connector)
         try:
-            await self._start(connector)
+            await self._start_listed(connector)
         except BaseException:
-            self._connectors.remove(connector)
+            self._forget(connector)
             raise
         return [connector_row(connector)]
 
@@ -106,10 +95,10 @@ class ConnectorOperations:
         Raises:
             ConfigurationError: a name is unknown
         """
-        rows = await self.stop(arguments)
-        for connector in self._named(arguments):
-            self._connectors.remove(connector)
-        return rows
+        chosen = self._named(arguments)
+        for connector in chosen:
+            self._forget(connector)  # first, so that nobody starts one while its connections close
+        return await self._stop(chosen)
 
     async def reset(self, arguments: Mapping[str, object]) -> list[dict[str, object]]:
         """Set the counters of connectors to 0; return a view of each.
@@ -121,6 +110,33 @@ class ConnectorOperations:
         for connector in chosen:
             connector.accepted = connector.refused = 0
         return [connector_row(connector) for connector in chosen]
+
+    async def _start_listed(self, connector: TransportConnector) -> None:
+        """Start a connector, and close it again if it was removed while its host was resolved or its port taken."""
+        await self._start(connector)
+        if connector not in self._connectors:
+            await self._close(connector)
+            raise ConfigurationError(f"connector {connector.name[:100]} has been removed meanwhile")
+
+    async def _stop(self, connectors: Sequence[TransportConnector]) -> list[dict[str, object]]:
+        for connector in connectors:
+            await self._close(connector)
+        await self._closed(connectors)
+        return [connector_row(connector) for connector in connectors]
+
+    async def _close(self, connector: TransportConnector) -> None:
+        if connector.is_started:
+            self._withdraw(connector)
+        connector.stop()
+        for index, transport in enumerate(connector.open_transports(), 1):
+            transport.close()
+            if index % CLOSED_PER_TURN == 0:
+                await asyncio.sleep(0)
+        connector.end_sessions()
+
+    def _forget(self, connector: TransportConnector) -> None:
+        if connector in self._connectors:
+            self._connectors.remove(connector)
 
     async def _closed(self, connectors: Sequence[TransportConnector]) -> None:
         """Wait until the connections are closed, for `CLOSE_S` seconds at most; slow clients take longer."""
