@@ -250,10 +250,12 @@ def test_messages_discarded_for_a_slow_subscriber_are_counted_with_its_limit() -
     assert consumer_view(stage, listener).discarded == 0
 
 
-def slow_stage(*, by_acks: bool = False) -> tuple[Stage, Listener]:
-    slow = SlowConsumerPolicy(-1, 4_000, 1_000, max_since_ack_ms=2_000 if by_acks else None)
+def slow_stage(*, by_acks: bool = False, network: bool = False, ignores: bool = True) -> tuple[Stage, Listener]:
+    slow = SlowConsumerPolicy(
+        -1, 4_000, 1_000, ignore_network_consumers=ignores, max_since_ack_ms=2_000 if by_acks else None
+    )
     stage = Stage(PolicyEntry(destination("topic://>"), slow_consumers=slow))
-    listener = stage.peer("c").consumes(TOPIC, prefetch=2)
+    listener = stage.peer("c").consumes(TOPIC, prefetch=2, network=network)
     stage.peer("p").sends(TOPIC, *"123456789", persistent=False)
     return stage, listener
 
@@ -285,6 +287,44 @@ def test_a_changed_strategy_ends_a_slow_consumer_at_the_next_check() -> None:
     stage.broker.assembly.adjustments.change_strategy("topic://>", StrategyChange(max_slow_count=1), stage.now)
     stage.waits(2)
     assert listener.closed is not None
+
+
+def test_whether_bridges_are_ended_changes_for_those_that_are_attached() -> None:
+    stage, listener = slow_stage(network=True)
+    for _ in range(10):
+        stage.waits(1)
+    assert listener.closed is None
+    assert strategies(stage)[0].slow == []
+    change = StrategyChange(ignore_network_consumers=False)
+    stage.broker.assembly.adjustments.change_strategy("topic://>", change, stage.now)
+    stage.waits(2)
+    assert listener.closed is None, "its time begins with the change"
+    for _ in range(4):
+        stage.waits(1)
+    assert listener.closed is not None
+
+
+def test_a_spared_bridge_that_acknowledges_nothing_has_its_time_from_the_change() -> None:
+    stage, listener = slow_stage(by_acks=True, network=True)
+    for _ in range(10):
+        stage.waits(1)
+    change = StrategyChange(ignore_network_consumers=False)
+    stage.broker.assembly.adjustments.change_strategy("topic://>", change, stage.now)
+    stage.waits(2)
+    assert listener.closed is None
+    for _ in range(5):
+        stage.waits(1)
+    assert listener.closed is not None
+
+
+def test_bridges_that_are_attached_can_be_spared() -> None:
+    stage, listener = slow_stage(network=True, ignores=False)
+    stage.waits(1)
+    change = StrategyChange(ignore_network_consumers=True)
+    stage.broker.assembly.adjustments.change_strategy("topic://>", change, stage.now)
+    for _ in range(10):
+        stage.waits(1)
+    assert listener.closed is None
 
 
 def test_a_change_keeps_the_other_bounds_and_the_kind_of_a_strategy() -> None:

@@ -55,6 +55,12 @@ class WatchedConsumer:
         self.slow_count = 0
         self.marks = 0
 
+    def spare(self, now: float) -> None:
+        """Let the time of a slow phase begin anew, and forget earlier ones."""
+        self.marks = 0
+        self.slow_count = 1 if self.is_slow else 0
+        self.since = now
+
 
 class ClosingConsumer:
     """A consumer with a close request to the client, and the deadline in monotonic seconds."""
@@ -84,8 +90,6 @@ class SlowConsumerWatch(Job, Alarm):
 
     def join(self, subscription: Subscription, destination: BrokerDestination) -> None:
         """Watch a consumer of ``destination``."""
-        if subscription.info.network_subscription and self.strategy.ignore_network_consumers:
-            return
         if subscription.info.browser or subscription in self._watched:
             return
         now = self._context.monotonic
@@ -96,8 +100,8 @@ class SlowConsumerWatch(Job, Alarm):
             self._arm()
 
     def slow(self) -> list[WatchedConsumer]:
-        """Return the consumers that are slow, or have been since they last kept up."""
-        return [watched for watched in self._watched.values() if watched.slow_count > 0]
+        """Return the consumers that are slow, or have been since they last kept up, without spared bridges."""
+        return [one for one in self._watched.values() if one.slow_count > 0 and not self._spares(one)]
 
     def becomes_slow(self, subscription: Subscription) -> None:
         """Record that more messages than the prefetch wait for a consumer of a topic."""
@@ -170,8 +174,15 @@ class SlowConsumerWatch(Job, Alarm):
             elif not watched.is_slow and queue.waiting() > 0:
                 watched.suspect()
 
+    def _spares(self, watched: WatchedConsumer) -> bool:
+        """Return True for a bridge while the strategy ignores bridges; an operator may change that at any time."""
+        return self.strategy.ignore_network_consumers and watched.subscription.info.network_subscription
+
     def _is_doomed(self, watched: WatchedConsumer) -> bool:
         """Return True if a check ends the consumer."""
+        if self._spares(watched):
+            watched.spare(self._context.monotonic)
+            return False
         if self._by_acks:
             self._check_acks(watched)
         elif watched.slow_count > 0:
