@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import pytest
 
+from spanwire.broker.admin.adjustments import LimitChange
 from spanwire.broker.connections.connection_state import MAX_PARKED_BYTES
 from spanwire.broker.dispatch.memory_usage import UsageLimits
 from spanwire.broker.policy.policy_entry import PolicyEntry
@@ -382,6 +383,20 @@ def test_all_waiting_sends_together_take_a_share_of_memory_and_no_more() -> None
             stage.runs()
     assert not any(peer.state.reading_paused for peer in producers)
     assert stage.memory() == 0
+
+
+def test_the_share_of_waiting_sends_follows_a_memory_limit_that_an_operator_sets() -> None:
+    stage = Stage(policy(), limits=UsageLimits(memory_bytes=200 * 1024 * KIB))
+    stage.broker.assembly.adjustments.change_limits(LimitChange(memory_bytes=20 * 1024 * KIB), stage.now)
+    fills(stage.peer("p"))
+    producers = [stage.peer(f"p{number}") for number in range(24)]
+    for peer in producers:
+        for _ in range(20):
+            if not peer.state.reading_paused:
+                peer.sends(QUEUE, "x" * 100_000, persistent=False)
+    total = sum(peer.state.parked_bytes for peer in producers)
+    assert total <= MAX_PARKED_BYTES + len(producers) * 101_000
+    assert all(peer.state.reading_paused for peer in producers)
 
 
 def test_many_connections_that_wait_are_looked_at_in_turns() -> None:

@@ -70,9 +70,9 @@ class FlowControl:
         self._has_store: Final[bool] = context.store is not None
         self._map: Final[DestinationMap] = destination_map
         self.limits: UsageLimits = limits
+        self._max_parked_bytes = parked_bytes_of(limits)
         self._lowest_store_mark = lowest_store_mark
         self._unsynced: Final[UnsyncedBytes] = unsynced
-        self._max_parked_bytes: Final[int] = max(limits.memory_bytes * PARKED_SHARE // 100, MAX_PARKED_BYTES)
         self._parked_bytes = 0
         self._unvisited = 0
         self._due = NEVER
@@ -87,6 +87,7 @@ class FlowControl:
     def use_limits(self, limits: UsageLimits) -> None:
         """Replace the limits of memory and disk."""
         self.limits = limits
+        self._max_parked_bytes = parked_bytes_of(limits)
         self.refresh()
 
     def use_store_mark(self, lowest: int) -> None:
@@ -467,6 +468,11 @@ class FlowControl:
             return f"Usage Manager Memory Limit reached on {destination.name}. {ADVICE}"
         producer = message.producer_id
         return f"{what}. Stopping producer ({producer}) to prevent flooding {destination.name}. {ADVICE}"
+
+
+def parked_bytes_of(limits: UsageLimits) -> int:
+    """Return the bytes that waiting sends of all connections may take."""
+    return max(limits.memory_bytes * PARKED_SHARE // 100, MAX_PARKED_BYTES)
 
 
 def keeps_messages(destination: BrokerDestination) -> bool:
