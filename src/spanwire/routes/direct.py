@@ -27,7 +27,9 @@ from spanwire.routes.model import (
 )
 
 DIRECT: Final = "direct"
-MAX_STEPS: Final = 2_000  # steps of a route with all that it calls; routes that call each other twice grow fast
+MAX_STEPS: Final = (
+    2_000  # steps and calls of a route with all that it calls; routes that call each other twice grow fast
+)
 
 
 def without_direct(routes: list[Route]) -> list[Route]:
@@ -72,6 +74,7 @@ class _Caller:
     def _replaced(self, steps: list[Step], path: tuple[str, ...]) -> list[Step]:
         result: list[Step] = []
         for position, step in enumerate(steps):
+            self._count()
             if isinstance(step, To) and is_direct(step.endpoint):
                 inner = self._steps_of(step.endpoint, path)
                 result += [Multicast(step.endpoint.location, [inner])] if step.is_tap else inner
@@ -80,7 +83,6 @@ class _Caller:
                 rest = self._replaced(steps[position + 1 :], path)
                 return [*result, replace(step, steps=rest, is_branch=True)]
             result.append(self._with_inner(step, path))
-            self._count(step)
         return result
 
     def _with_inner(self, step: Step, path: tuple[str, ...]) -> Step:
@@ -93,7 +95,8 @@ class _Caller:
             return replace(step, steps=self._replaced(step.steps, path))
         return step
 
-    def _count(self, step: Step) -> None:
+    def _count(self) -> None:
+        """Count a step or call; calls count because routes may only call."""
         self._steps += 1
         if self._steps > MAX_STEPS:
             raise self._route.location.error(

@@ -254,6 +254,18 @@ def test_routes_that_call_each_other_many_times_are_bounded() -> None:
         called("{to: 'direct:r0'}", chain + last)
 
 
+@pytest.mark.parametrize("last", ["{filter: {simple: \"${body} == 'y'\"}}", "{to: 'direct:end'}"])
+def test_calls_without_a_step_of_their_own_are_bounded_too(last: str) -> None:
+    chain = "".join(
+        f"- from: {{uri: 'direct:r{number}', steps: "
+        f"[{{to: 'direct:r{number + 1}'}}, {{to: 'direct:r{number + 1}'}}]}}\n"
+        for number in range(12)
+    )
+    ends = f"- from: {{uri: 'direct:r12', steps: [{last}]}}\n- from: {{uri: 'direct:end', steps: []}}\n"
+    with pytest.raises(ConfigurationError, match="more than 2000 steps"):
+        called("{to: 'direct:r0'}", chain + ends)
+
+
 def test_direct_belongs_to_both_engines() -> None:
     text = (
         "- from: {uri: 'near:queue:A', steps: [{to: 'direct:a'}]}\n"
