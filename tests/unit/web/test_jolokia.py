@@ -444,6 +444,8 @@ def test_a_text_is_sent_with_headers() -> None:
         "properties": {"own": True},
     }  # fmt: skip
     assert posted({**request, "arguments": ["no object", "x"]}, OTTO, link)["status"] == 400
+    for number in ("9" * 5_000, "9" * 20, "-1", "high"):
+        assert posted({**request, "arguments": [{"JMSPriority": number}, "x"]}, OTTO, link)["status"] == 400
 
 
 def queried(filter_: object, page: object = 1, size: object = 10, operation: str = "queryQueues") -> dict[str, object]:

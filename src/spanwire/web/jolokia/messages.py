@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final
 
+from spanwire.web.jolokia.errors import ILLEGAL, JolokiaError
 from spanwire.web.jolokia.executions import Node
 
 MAX_PREVIEW: Final = 255  # octets of a body in its preview, as in ActiveMQ
@@ -19,6 +20,7 @@ HEADERS: Final = {  # headers of a sent message, and the arguments of the operat
     "timeToLive": "lifetime_ms",
 }
 WHOLE: Final = ("priority", "lifetime_ms")
+MAX_DIGITS: Final = 19  # digits of a whole number; a long has no more
 DELIVERY_MODE: Final = "JMSDeliveryMode"
 PERSISTENT: Final = ("2", "PERSISTENT")
 
@@ -61,7 +63,11 @@ def composite(row: Mapping[str, object]) -> Node:
 
 
 def sent(headers: Mapping[str, object]) -> Node:
-    """Return the arguments of ``send`` for the headers of a message; other names are properties."""
+    """Return the arguments of ``send`` for the headers of a message; other names are properties.
+
+    Raises:
+        JolokiaError: the value of a header is no whole number
+    """
     arguments: Node = {}
     properties: Node = {}
     for name, value in headers.items():
@@ -71,9 +77,16 @@ def sent(headers: Mapping[str, object]) -> Node:
         elif argument is None:
             properties[name] = value
         else:
-            text = str(value)
-            arguments[argument] = int(text) if argument in WHOLE and text.isascii() and text.isdigit() else value
+            arguments[argument] = _whole(name, value) if argument in WHOLE else value
     return {**arguments, "properties": properties}
+
+
+def _whole(name: str, value: object) -> int:
+    """Return a whole number from 0 on, which may be a text. Raises `JolokiaError`."""
+    text = str(value)
+    if not (len(text) <= MAX_DIGITS and text.isascii() and text.isdigit()):
+        raise JolokiaError(400, ILLEGAL, f"{name} is a whole number from 0 on")
+    return int(text)
 
 
 def _body(row: Mapping[str, object]) -> Node:
