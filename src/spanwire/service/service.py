@@ -107,6 +107,7 @@ class BrokerService:
         self.directory: Final = directory
         self.environment: Final = environment if environment is not None else RealEnvironment()
         self.failure: StoreError | None = None
+        self.stop_requests = 0
         admission = self._admission = Admission()
         self.connectors: Final = [TransportConnector(settings, admission) for settings in configuration.connectors]
         self.in_process: Final = VmConnector(configuration.broker_name, admission)
@@ -181,6 +182,7 @@ class BrokerService:
 
     def request_stop(self) -> None:
         """Let `finished` return; may be called twice and from a signal handler of the loop."""
+        self.stop_requests += 1
         self._finished.set()
 
     async def finished(self) -> None:

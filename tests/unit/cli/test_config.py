@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 from pathlib import Path
 
 import pytest
 
 from spanwire.cli.main import main
+from spanwire.cli.process import remote_checks
 
 FAULTY = """<broker brokerName="b" dataDirectory="{data}" useShutdownHook="false" persistant="true">
 <transportConnectors>
@@ -47,6 +50,37 @@ def test_a_sound_file_has_status_0(tmp_path: Path, capsys: pytest.CaptureFixture
 def test_a_file_that_is_not_there_is_an_obstacle(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["config", "check", str(tmp_path / "absent.xml")]) == 1
     assert capsys.readouterr().out.startswith(f"obstacle: {tmp_path}/absent.xml: there is no such file\n")
+
+
+class SilentBroker(threading.Thread):
+    """Lets clients connect and answers nothing."""
+
+    def __init__(self, host: str) -> None:
+        super().__init__(daemon=True)
+        self._server = socket.create_server((host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+        self.port = self._server.getsockname()[1]
+        self._kept: list[socket.socket] = []
+        self.start()
+
+    def run(self) -> None:
+        while True:
+            self._kept.append(self._server.accept()[0])
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_a_remote_broker_that_answers_nothing_is_left_after_a_while(
+    host: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(remote_checks, "ANSWER_MS", 200)
+    written = f"[{host}]" if ":" in host else host
+    uri = f"static:(tcp://{written}:{SilentBroker(host).port})"
+    connectors = f'<networkConnectors><networkConnector name="n" uri="{uri}"/></networkConnectors>'
+    file = write(tmp_path, f'<broker brokerName="b" dataDirectory="{{data}}">{connectors}</broker>')
+    assert main(["config", "check", file, "--connect"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].startswith(f"unusable: line 1, network connector n: tcp://{written}:")
+    assert "broker URL" not in lines[1]
+    assert lines[2] == "1 remote address, 1 unusable"
 
 
 def test_without_check_the_usage_is_named(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,11 +6,13 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 from spanwire.cli.arguments import Parser, placement
 from spanwire.cli.running import control_client
 from spanwire.management.control_client import ControlClient, ControlError, NotRunningError
+from spanwire.management.running_brokers import running_brokers
 from spanwire.model.text import escaped
 
 DEFAULT_TIMEOUT_S: Final = 60  # seconds for each of stop and start; reading a large journal takes less
@@ -49,6 +51,9 @@ def _answering(client: ControlClient, process: int, timeout_s: float) -> dict[st
         except NotRunningError:
             if not _lives(process):
                 raise ControlError("the broker stopped and could not start again; its log says why") from None
+            moved = [one for one in running_brokers(os.environ) if one.pid == process]
+            if moved:  # its file names another directory or broker now
+                client = ControlClient(Path(moved[0].data_directory))
         except ControlError:  # the socket of the broker that stops
             pass
         if time.monotonic() > deadline:

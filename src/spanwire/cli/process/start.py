@@ -19,6 +19,7 @@ from spanwire.cli.arguments import Parser, log_options, placement, start_options
 from spanwire.cli.running import named_configuration
 from spanwire.logs.lines import START, begin_log
 from spanwire.management.running_brokers import ListedBroker, RunningEntry, announce
+from spanwire.model.errors import ConfigurationError
 from spanwire.service.config.loading import Inspection, load_configuration
 from spanwire.service.config.model import BrokerConfiguration, CodeDirectories, WebConfiguration
 from spanwire.service.config.reference import configuration_file
@@ -111,7 +112,7 @@ def run(arguments: Sequence[str]) -> int:
                 manager,
             )
         )
-    if restart.is_requested and status == 0:
+    if restart.is_due and status == 0:
         restart.begin()
     return status
 
@@ -130,12 +131,22 @@ class Restart:
         self.is_requested = False
 
     async def request(self, _: Mapping[str, object]) -> None:
-        """Stop the broker for a restart. Raises `ConfigurationError` if a start would refuse the configuration."""
+        """Stop the broker for a restart.
+
+        Raises:
+            ConfigurationError: a start would refuse the configuration, or the broker stops already.
+        """
         await asyncio.to_thread(self._read)
+        if self.service is None or self.service.stop_requests:
+            raise ConfigurationError("the broker stops already")
         self.is_requested = True
         self._manager.restarting()
-        if self.service is not None:
-            self.service.request_stop()
+        self.service.request_stop()
+
+    @property
+    def is_due(self) -> bool:
+        """True after `request`, unless somebody has asked for a stop behind it."""
+        return self.is_requested and self.service is not None and self.service.stop_requests == 1
 
     def begin(self) -> NoReturn:
         """Replace this process by a new one with the same command line."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,15 @@ def test_a_host_that_cannot_be_looked_up_is_announced_as_it_is_with_one_warning(
     for _ in range(3):
         assert published_uri(settings, 1, "x") == "tcp://nowhere.invalid:1"
     assert len(caplog.records) == 1 and "nowhere.invalid" in caplog.text
+
+
+def test_a_host_is_looked_up_again_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker may start before the network does."""
+    settings = connector('<publishedAddressPolicy publishedHostStrategy="IPADDRESS"/>', "tcp://late.invalid:1")
+    assert published_uri(settings, 1, "x") == "tcp://late.invalid:1"
+    found = [(socket.AF_INET, socket.SOCK_STREAM, 0, "", ("10.9.9.9", 0))]
+    monkeypatch.setattr("socket.getaddrinfo", lambda *words, **names: found)
+    assert published_uri(settings, 1, "x") == "tcp://10.9.9.9:1"
 
 
 @pytest.mark.parametrize(
