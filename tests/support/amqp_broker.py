@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Final
 
-from proton import Collector, Condition, Connection, Event, Terminus, Transport, symbol
+from proton import Collector, Condition, Connection, Endpoint, Event, Terminus, Transport, symbol
 
 from spanwire.bridges.model.definition import ConnectionFactory
 from spanwire.bridges.providers.amqp.connection import AmqpConnection, address_of
@@ -25,6 +25,7 @@ class AmqpBroker:
         self.received: Final[list[bytes]] = []
         self.dispositions: Final[list[int]] = []
         self.links: Final[dict[str, Any]] = {}
+        self.detached: Final[list[str]] = []  # names of links that the client has detached, with its reason
         self.is_silent = False
         self._product: Final = product
         self._collector: Final = Collector()
@@ -66,6 +67,19 @@ class AmqpBroker:
             link.advance()
         self.flush()
 
+    def attach(self, name: str) -> None:
+        """Attach a link of the broker's own beside the client's."""
+        link = next(iter(self.links.values())).session.sender(name)
+        link.source.address = "of-the-broker"
+        link.open()
+        self.flush()
+
+    def detach(self, address: str) -> None:
+        """End the client's link to an address."""
+        (link,) = [one for one in self.links.values() if one.remote_target.address == address]
+        link.close()
+        self.flush()
+
     def end(self) -> None:
         """Close the socket."""
         assert self._client is not None
@@ -97,9 +111,12 @@ class AmqpBroker:
             elif event.type == Event.SESSION_REMOTE_OPEN:
                 event.session.open()
             elif event.type == Event.LINK_REMOTE_OPEN:
-                self._attach(event.link)
+                if event.link.state & Endpoint.LOCAL_UNINIT:
+                    self._attach(event.link)
             elif event.type == Event.LINK_REMOTE_CLOSE:
                 self.links.pop(event.link.name, None)
+                condition = event.link.remote_condition
+                self.detached.append(f"{event.link.name}: {condition.name if condition is not None else ''}")
                 event.link.close()
             elif event.type == Event.CONNECTION_REMOTE_CLOSE:
                 self._connection.close()

@@ -21,6 +21,7 @@ from tests.support.virtual_loop import VirtualLoop
 pytest.importorskip("proton", reason="this Python has no package proton (make amqp)")
 
 from spanwire.bridges.providers.amqp import links
+from spanwire.bridges.providers.amqp.connection import AmqpConnection
 from spanwire.bridges.providers.amqp.coordinator import Coordinator
 from spanwire.bridges.providers.amqp.parties import AmqpSource, AmqpTarget, attach_sender, open_receiver
 from spanwire.bridges.providers.amqp.provider import AmqpProvider
@@ -50,6 +51,14 @@ async def source_at(broker: AmqpBroker, selector: str | None = None, credit: int
 async def target_at(broker: AmqpBroker) -> AmqpTarget:
     connection = await broker.connect()
     return AmqpTarget(connection, Target(FACTORY, ORDERS), await attach_sender(connection, ORDERS, creates=True))
+
+
+def kept(connection: AmqpConnection) -> int:
+    """Return the number of links that Proton keeps."""
+    link, count = connection.session.connection.link_head(0), 0
+    while link is not None:
+        link, count = link.next(0), count + 1
+    return count
 
 
 def texts(*words: str) -> list[BridgeMessage]:
@@ -130,6 +139,77 @@ def test_a_message_that_is_too_large_ends_the_link(monkeypatch: pytest.MonkeyPat
             await source.receive(1, 100, 1.0)
 
     monkeypatch.setattr(links, "MAX_MESSAGE", 100)
+    runs(scenario())
+
+
+def test_aborted_messages_give_their_credit_back() -> None:
+    async def scenario() -> None:
+        broker = AmqpBroker()
+        source = await source_at(broker, credit=2)
+        await asyncio.sleep(0)
+        for _ in range(5):
+            broker.send(b"half", is_whole=False)
+            broker.send(b"", is_aborted=True)
+            await asyncio.sleep(1)
+        for octets in (FIRST, SECOND):
+            broker.send(octets)
+        assert len(await source.receive(2, 100, 1.0)) == 2
+
+    runs(scenario())
+
+
+def test_an_acknowledgement_at_rabbitmq_leaves_no_link_behind() -> None:
+    async def scenario() -> None:
+        broker = AmqpBroker("RabbitMQ")
+        connection = await broker.connect()
+        source = AmqpSource(await open_receiver(connection, Source(FACTORY, ORDERS), 10), None)
+        await asyncio.sleep(0)
+        for _ in range(20):
+            broker.send(FIRST)
+            await source.receive(1, 100, 1.0)
+            await source.acknowledge()
+        await asyncio.sleep(1)
+        assert (len(broker.detached), kept(connection)) == (20, 1)
+        broker.send(SECOND)
+        (message,) = await source.receive(1, 100, 1.0)
+        assert message.content.neutral_body() == b"second"
+        await source.close()
+
+    runs(scenario())
+
+
+def test_a_link_that_the_broker_has_detached_before_is_dropped_too() -> None:
+    async def scenario() -> None:
+        broker = AmqpBroker()
+        connection = await broker.connect()
+        sender = await attach_sender(connection, ORDERS, creates=True)
+        broker.detach("ORDERS")
+        await asyncio.sleep(1)
+        with pytest.raises(JmsError, match="closed the connection or the link"):
+            sender.check()
+        sender.detach()
+        connection.flush()
+        await asyncio.sleep(1)
+        assert (len(broker.detached), kept(connection)) == (1, 0)
+        await connection.close()
+
+    runs(scenario())
+
+
+def test_a_link_of_the_broker_s_own_is_closed_with_a_reason() -> None:
+    async def scenario() -> None:
+        broker = AmqpBroker()
+        connection = await broker.connect()
+        source = AmqpSource(await open_receiver(connection, Source(FACTORY, ORDERS), 10), None)
+        await asyncio.sleep(0)
+        broker.attach("strange")
+        await asyncio.sleep(1)
+        assert (broker.detached, kept(connection)) == (["strange: amqp:not-allowed"], 1)
+        broker.send(FIRST)
+        (message,) = await source.receive(1, 100, 1.0)
+        assert message.content.neutral_body() == b"first"
+        source.check()
+
     runs(scenario())
 
 

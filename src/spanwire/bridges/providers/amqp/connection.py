@@ -12,7 +12,7 @@ import secrets
 from collections.abc import Callable
 from typing import Any, Final, Protocol, TypeVar
 
-from proton import Collector, Connection, Event, ProtonException, Transport
+from proton import Collector, Condition, Connection, Endpoint, Event, ProtonException, Transport
 
 from spanwire.bridges.model.definition import ConnectionFactory
 from spanwire.bridges.providers.addresses import Place, Scheme, context_of, place_of
@@ -31,6 +31,7 @@ SESSION_BYTES: Final = 4 * 1024 * 1024  # bytes that Proton holds unread before 
 MAX_REASON: Final = 300  # characters of a broker's error
 MAX_WORD: Final = 60  # characters of a broker's name and version
 NO_NAME: Final = "an error without a name"
+NOT_ALLOWED: Final = "amqp:not-allowed"
 PRECONDITION_FAILED: Final = "amqp:precondition-failed"
 logger = logging.getLogger(__name__)
 
@@ -112,7 +113,7 @@ class AmqpConnection(asyncio.Protocol):
         self._collector: Final = Collector()
         self._connection: Final = Connection()
         self._engine: Final = Transport()
-        self._links: Final[dict[str, LinkEvents]] = {}
+        self._links: Final[dict[tuple[str, bool], LinkEvents]] = {}  # by name and direction, as AMQP tells them apart
         self._socket: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._error: JmsError | None = None
@@ -125,11 +126,11 @@ class AmqpConnection(asyncio.Protocol):
             Event.CONNECTION_REMOTE_OPEN: self._on_opened,
             Event.CONNECTION_REMOTE_CLOSE: lambda event: self._on_closed(event.connection.remote_condition),
             Event.SESSION_REMOTE_CLOSE: lambda event: self._on_closed(event.session.remote_condition),
-            Event.LINK_REMOTE_OPEN: lambda event: self._of(event.link).on_attached(),
+            Event.LINK_REMOTE_OPEN: lambda event: self._on_attached(event.link),
             Event.LINK_REMOTE_CLOSE: lambda event: self._on_detached(event.link),
             Event.LINK_REMOTE_DETACH: lambda event: self._on_detached(event.link),
-            Event.LINK_FLOW: lambda event: self._of(event.link).on_credit(),
-            Event.DELIVERY: lambda event: self._of(event.link).on_delivery(event.delivery),
+            Event.LINK_FLOW: lambda event: self._on_flow(event.link),
+            Event.DELIVERY: lambda event: self._on_delivery(event),
             Event.TRANSPORT_ERROR: lambda event: self._on_closed(event.transport.condition),
         }
 
@@ -164,9 +165,15 @@ class AmqpConnection(asyncio.Protocol):
         self.session.open()
         self.flush()
 
-    def add(self, name: str, link: LinkEvents) -> None:
-        """Tell a link, which has a new name, its events from now on."""
-        self._links[name] = link
+    def add(self, link: Any, events: LinkEvents) -> None:
+        """Tell the events of a link of Proton, which has a new name, from now on."""
+        self._links[_key(link)] = events
+
+    def close_link(self, link: Any) -> None:
+        """Close a link. When the broker has ended it too, it is freed: Proton would keep it with the connection."""
+        link.close()
+        if _key(link) not in self._links:
+            link.free()
 
     def check(self) -> None:
         """Raise `JmsError` if the connection is lost."""
@@ -256,9 +263,6 @@ class AmqpConnection(asyncio.Protocol):
                 handler(event)
             self._collector.pop()
 
-    def _of(self, link: Any) -> LinkEvents:
-        return self._links[link.name]
-
     def _on_opened(self, event: Any) -> None:
         if not self._opened.done():
             words = {
@@ -270,8 +274,31 @@ class AmqpConnection(asyncio.Protocol):
         kind = OtherQueueError if condition is not None and condition.name == PRECONDITION_FAILED else JmsError
         self._end(kind(f"{self.place.shown}: {reason_of(condition)}"))
 
+    def _on_attached(self, link: Any) -> None:
+        events = self._links.get(_key(link))
+        if events is not None:
+            events.on_attached()
+            return
+        link.open()  # a link is refused by an attach and a detach, as in OASIS AMQP 1.0, part 2, section 2.6.3
+        link.condition = Condition(NOT_ALLOWED, "this client takes no links that the broker attaches")
+        link.close()
+
+    def _on_flow(self, link: Any) -> None:
+        events = self._links.get(_key(link))
+        if events is not None:
+            events.on_credit()
+
+    def _on_delivery(self, event: Any) -> None:
+        events = self._links.get(_key(event.link))
+        if events is not None:
+            events.on_delivery(event.delivery)
+
     def _on_detached(self, link: Any) -> None:
-        self._of(link).on_detached(reason_of(link.remote_condition))
+        events = self._links.pop(_key(link), None)
+        if events is not None:
+            events.on_detached(reason_of(link.remote_condition))
+        if link.state & Endpoint.LOCAL_CLOSED:
+            link.free()
 
     def _end(self, error: JmsError) -> None:
         self._ended.set()
@@ -284,6 +311,10 @@ class AmqpConnection(asyncio.Protocol):
             self._opened.cancel()
         for link in self._links.values():
             link.fail(error)
+
+
+def _key(link: Any) -> tuple[str, bool]:
+    return link.name, link.is_sender
 
 
 def reason_of(condition: Any) -> str:

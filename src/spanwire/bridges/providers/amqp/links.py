@@ -114,7 +114,7 @@ class ReceiverLink(_Link):
         link.snd_settle_mode = link.SND_UNSETTLED
         _describe_source(link.source, subscription)
         super().__init__(connection, link, subscription.address)
-        connection.add(link.name, self)
+        connection.add(link, self)
 
     async def attach(self) -> None:
         """Open the link and grant the first credit."""
@@ -187,6 +187,7 @@ class ReceiverLink(_Link):
             if delivery.aborted:
                 self._forget()
                 delivery.settle()
+                self._link.flow(1)  # the broker has spent a credit for nothing
                 continue
             if size := delivery.pending:
                 self._parts.append(self._link.recv(size) or b"")
@@ -249,7 +250,7 @@ class SenderLink(_Link):
             link.target.durability = Terminus.CONFIGURATION
         _add_capability(link.target, capability)
         super().__init__(connection, link, address or "the coordinator of transactions")
-        connection.add(link.name, self)
+        connection.add(link, self)
 
     @property
     def max_message(self) -> int:
@@ -279,7 +280,7 @@ class SenderLink(_Link):
 
     def detach(self) -> None:
         """End the link."""
-        self._link.close()
+        self._connection.close_link(self._link)
 
     def on_credit(self) -> None:
         """Let a send go on."""
