@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import struct
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ from spanwire.bridges.providers.amqp.codec import (
     LONG,
     MAP,
     MAX_DEPTH,
+    MAX_EMPTY,
     MAX_VALUES,
     NULL,
     SHORT,
@@ -41,7 +43,14 @@ from spanwire.bridges.providers.amqp.codec import (
     value_end,
     write,
 )
-from spanwire.bridges.providers.amqp.sections import DATA, MAX_SECTIONS, Sections, data_section
+from spanwire.bridges.providers.amqp.sections import (
+    DATA,
+    MAX_SECTIONS,
+    PROPERTIES,
+    SEQUENCE,
+    Sections,
+    data_section,
+)
 from spanwire.model.errors import MessageFormatError
 from tests.support.peers import require_library
 
@@ -161,9 +170,40 @@ def test_depth_and_number_of_values_have_limits() -> None:
         read(write((LIST, [deep])))
     with pytest.raises(MessageFormatError, match="which is not possible"):
         read(b"\xf0" + struct.pack(">II", 5, MAX_VALUES + 1) + b"\x45")
-    nested = b"\xf0" + struct.pack(">II", 5, MAX_VALUES - 1) + b"\x45"
+    nested = b"\xd0" + struct.pack(">II", MAX_VALUES + 3, MAX_VALUES - 1) + b"\x45" * (MAX_VALUES - 1)
     with pytest.raises(MessageFormatError, match="values"):
         read(b"\xd0" + struct.pack(">II", 4 + 2 * len(nested), 2) + nested * 2)
+
+
+@pytest.mark.parametrize("code", [b"\x40", b"\x41", b"\x42", b"\x43", b"\x44", b"\x45", b"\x00\x40\x43"])
+def test_an_array_has_few_members_that_take_no_octets(code: bytes) -> None:
+    def array(count: int) -> bytes:
+        return b"\xf0" + struct.pack(">II", 4 + len(code), count) + code
+
+    (kind, members), _ = read(array(MAX_EMPTY))
+    assert isinstance(members, list)
+    assert (kind, len(members)) == (ARRAY, MAX_EMPTY)
+    with pytest.raises(MessageFormatError, match="17 members without octets, above 16"):
+        read(array(MAX_EMPTY + 1))
+
+
+@pytest.mark.parametrize("descriptors", [MAX_DEPTH + 1, 3_000])
+@pytest.mark.parametrize("skip", [read, value_end])
+def test_descriptors_inside_each_other_have_a_limit(skip: Callable[[bytes, int], object], descriptors: int) -> None:
+    skip(b"\x00" * MAX_DEPTH + b"\x40" * (MAX_DEPTH + 1), 0)
+    skip(b"\x00\x40" * MAX_DEPTH + b"\x40", 0)
+    for octets in (b"\x00" * descriptors + b"\x40" * (descriptors + 1), b"\x00\x40" * descriptors + b"\x40"):
+        with pytest.raises(MessageFormatError, match="inside each other"):
+            skip(octets, 0)
+
+
+@pytest.mark.parametrize("kind", [SEQUENCE, PROPERTIES])
+def test_all_sections_of_a_message_share_its_number_of_values(kind: int) -> None:
+    half = MAX_VALUES // 2
+    section = bytes((0, 0x53, kind)) + b"\xd0" + struct.pack(">II", half + 4, half) + b"\x40" * half
+    assert len(Sections(section).body_values()) == (1 if kind == SEQUENCE else 0)
+    with pytest.raises(MessageFormatError, match="values"):
+        Sections(section * 2).body_values()
 
 
 @pytest.mark.parametrize("value", [(INT, 2**31), (UBYTE, -1), (SYMBOL, "é"), (STRING, "\ud800"), (CHAR, "")])
@@ -189,6 +229,9 @@ def test_a_message_is_cut_into_its_sections() -> None:
         b"\x00\x53\x72\x45",
         b"\x00\x53\x75\xb0\x00\x00\xff\xff",
         data_section(b"") * (MAX_SECTIONS + 1),
+        data_section(b"") + b"\x00\x53\x76\x45",
+        data_section(b"") + b"\x00\x53\x70\x45" + data_section(b""),
+        b"\x00\x53\x77\x40" * 2,
     ],
 )
 def test_a_message_that_does_not_consist_of_sections_is_refused(octets: bytes) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
+import struct
 import uuid
+from collections.abc import Callable
 from typing import Any, Final
 
 import pytest
@@ -385,12 +386,131 @@ def test_a_text_that_is_not_utf_8_is_refused() -> None:
         sent(message(TEXT, b"\xff"))
 
 
-@given(st.binary(max_size=300))
-def test_any_octets_become_a_message(octets: bytes) -> None:
+def compound(code: int, parts: list[bytes]) -> bytes:
+    content = b"".join(parts)
+    return bytes((code,)) + struct.pack(">II", len(content) + 4, len(parts)) + content
+
+
+def array(count: int, constructor: bytes, octets: bytes) -> bytes:
+    return b"\xf0" + struct.pack(">II", 4 + len(constructor + octets), count) + constructor + octets
+
+
+ENCODED: Final = st.recursive(
+    st.one_of(
+        st.sampled_from(
+            [b"\x40", b"\x41", b"\x43", b"\x45", b"\x53\x76", b"\xa1\x01a", b"\xa0\x01a", b"\xa3\x01a", b"\xa0\x00"]
+        ),
+        st.sampled_from(
+            [
+                b"\x80" + b"\xff" * 8,
+                b"\x83" + b"\xff" * 8,
+                b"\x73\x00\x00\x00A",
+                b"\x82" + b"\xff" * 8,
+                b"\x98" + b"a" * 16,
+            ]
+        ),
+        st.builds(
+            array,
+            st.integers(0, 100_000),
+            st.sampled_from([b"\x40", b"\x45", b"\x00\x40\x43", b"\x50"]),
+            st.binary(max_size=3),
+        ),
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4).map(lambda parts: compound(0xD0, parts)),
+        st.lists(inner, max_size=4).map(lambda parts: compound(0xD1, parts)),
+        st.tuples(inner, inner).map(lambda pair: b"\x00" + pair[0] + pair[1]),
+    ),
+    max_leaves=10,
+)
+SECTIONS: Final = st.lists(
+    st.tuples(st.integers(0x70, 0x78), st.one_of(ENCODED, st.binary(max_size=40))).map(
+        lambda part: described(part[0], part[1])
+    ),
+    max_size=4,
+).map(b"".join)
+
+
+def is_refused(action: Callable[[], object]) -> bool:
+    """Return True for a `MessageFormatError`; another error fails the test."""
+    try:
+        action()
+    except MessageFormatError as error:
+        if error.__cause__ is not None:
+            raise error.__cause__ from None
+        return True
+    return False
+
+
+@given(st.one_of(st.binary(max_size=300), SECTIONS))
+def test_any_octets_become_a_message_or_are_refused_and_have_a_dead_letter(octets: bytes) -> None:
+    for peer in (ARTEMIS, RABBIT):
+        arrived = received(octets, peer=peer)
+        for target in (ARTEMIS, RABBIT):
+            _ = is_refused(lambda: sent(arrived, target))  # noqa: B023 -- runs at once
+        if not is_refused(arrived.content.neutral_body):
+            assert len(arrived.content.neutral_body() or b"") <= 1_000 + 30 * len(octets)
+        _ = is_refused(arrived.content.property_values)
+    letter = Sections(dead_letter(octets, {"cause": "c"}))
+    letter.body_values()
+    assert ((STRING, "cause"), (STRING, "c")) in letter.application_values()
+
+
+@pytest.mark.parametrize(
+    ("octets", "reason"),
+    [
+        (b"\x00\x53\x76\xa1\x01a", "no list"),
+        (b"\x00\x53\x76\x40", "no list"),
+        (b"\x00\x53\x76\xc1\x03\x02\x40\x40", "no list"),
+        (b"\x00\x53\x75\x40", "no octets"),
+        (b"\x00\x53\x75" + b"\x00" * 3_000, "inside each other"),
+        (b"\x00\x53\x76\xf0\x00\x00\x00\x05\x00\x01\x80\x00\x40" * 10, "without octets"),
+    ],
+)
+def test_a_message_that_a_client_may_send_by_mistake_or_malice_is_refused(octets: bytes, reason: str) -> None:
     arrived = received(octets)
-    Sections(dead_letter(octets, {"cause": "c"}))
-    with contextlib.suppress(MessageFormatError):
+    with pytest.raises(MessageFormatError, match=reason):
+        arrived.content.neutral_body()
+    with pytest.raises(MessageFormatError, match=reason):
         sent(arrived)
+    assert Sections(dead_letter(octets, {"cause": "c"})).body() == s.data_section(octets)
+
+
+@pytest.mark.parametrize(
+    "octets",
+    [
+        s.data_section(b"x") * 3,
+        described(s.DATA, b"\xc0\x02\x01\x40"),
+        described(s.VALUE, write((MAP, [((STRING, "n"), (LIST, [(NULL, None)] * 100))]))),
+        s.value_section((STRING, "t")),
+        s.sequence_section([(NULL, None)] * 100),
+    ],
+)
+def test_the_receipt_decodes_no_body(octets: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Sections, "body_values", lambda _: pytest.fail("the body was decoded"))
+    received(octets)
+
+
+def test_an_error_that_nobody_expects_refuses_one_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: object) -> int:
+        raise AssertionError
+
+    arrived = received(s.data_section(b"x"))
+    monkeypatch.setattr(Sections, "body_values", fail)
+    monkeypatch.setattr(Sections, "application_values", fail)
+    for action in (arrived.content.neutral_body, arrived.content.property_values):
+        with pytest.raises(MessageFormatError, match=r"cannot be read \(AssertionError\)"):
+            action()
+    assert dead_letter(s.data_section(b"x"), {}).endswith(s.data_section(s.data_section(b"x")))
+    monkeypatch.setattr(Sections, "body_type", fail)
+    damaged = received(s.value_section((STRING, "t")))
+    with pytest.raises(MessageFormatError, match=r"cannot be read \(AssertionError\)"):
+        damaged.content.neutral_body()
+
+
+def test_a_property_whose_name_is_a_list_has_a_dead_letter() -> None:
+    octets = s.map_section(s.APPLICATION_PROPERTIES, [((LIST, []), (NULL, None))])
+    assert Sections(dead_letter(octets, {"cause": "c"})).application_values()[-1] == ((STRING, "cause"), (STRING, "c"))
 
 
 @pytest.mark.parametrize(

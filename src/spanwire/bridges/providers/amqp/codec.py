@@ -39,8 +39,10 @@ MAP: Final = 0xD1
 ARRAY: Final = 0xF0
 
 MAX_DEPTH: Final = 16  # values inside each other
-MAX_VALUES: Final = 100_000  # values of one section; an empty list takes one octet, and a Python object a hundred
+MAX_VALUES: Final = 100_000  # values of one message; an empty list takes one octet, and a Python object a hundred
+MAX_EMPTY: Final = 16  # members of an array that take no octets, so that few octets do not become many objects
 SMALL: Final = 0xFF  # largest length and count of the short forms
+TOO_DEEP: Final = f"more than {MAX_DEPTH} values of AMQP stand inside each other"
 
 Value = tuple[int, object]
 
@@ -58,20 +60,37 @@ _LENGTHS: Final = {0xA: 1, 0xB: 4, 0xC: 1, 0xD: 4, 0xE: 1, 0xF: 4}  # octets of 
 _FULL: Final = {0xA0: BINARY, 0xA1: STRING, 0xA3: SYMBOL, 0xC0: LIST, 0xC1: MAP, 0xE0: ARRAY}
 
 
-def value_end(octets: bytes, offset: int) -> int:
+class Room:
+    """Number of values that may still be read."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, left: int = MAX_VALUES) -> None:
+        """Allow ``left`` values."""
+        self.left = left
+
+
+def type_at(octets: bytes, offset: int) -> int:
+    """Return the type of a value without decoding it. Raises `MessageFormatError`."""
+    code = _octet(octets, offset)
+    kind = _EMPTY[code][0] if code in _EMPTY else _FIXED[code][0] if code in _FIXED else _FULL.get(code, code)
+    value_end(octets, offset)
+    return kind
+
+
+def value_end(octets: bytes, offset: int, depth: int = MAX_DEPTH) -> int:
     """Return the offset behind a value, without decoding it. Raises `MessageFormatError`."""
-    for _ in range(MAX_DEPTH):
-        code = _octet(octets, offset)
-        offset += 1
-        if code != DESCRIBED:
-            return _content_end(octets, offset, code)
-        offset = value_end(octets, offset)
-    raise MessageFormatError("descriptors of AMQP stand inside each other too deeply")
+    while (code := _octet(octets, offset)) == DESCRIBED:
+        if depth <= 0:
+            raise MessageFormatError(TOO_DEEP)
+        depth -= 1
+        offset = value_end(octets, offset + 1, depth)
+    return _content_end(octets, offset + 1, code)
 
 
-def read(octets: bytes, offset: int = 0) -> tuple[Value, int]:
-    """Return a value and the offset behind it. Raises `MessageFormatError`."""
-    return _Reader(octets).value(offset, MAX_DEPTH)
+def read(octets: bytes, offset: int = 0, room: Room | None = None) -> tuple[Value, int]:
+    """Return a value and the offset behind it. Several calls can share one room. Raises `MessageFormatError`."""
+    return _Reader(octets, room or Room()).value(offset, MAX_DEPTH)
 
 
 def write(value: Value) -> bytes:
@@ -93,24 +112,24 @@ def described(code: int, octets: bytes) -> bytes:
 
 
 class _Reader:
-    def __init__(self, octets: bytes) -> None:
+    def __init__(self, octets: bytes, room: Room) -> None:
         self._octets: Final = octets
-        self._room = MAX_VALUES
+        self._room: Final = room
 
     def value(self, offset: int, depth: int) -> tuple[Value, int]:
         code = _octet(self._octets, offset)
         if code == DESCRIBED:
             if depth <= 0:
-                raise MessageFormatError(f"more than {MAX_DEPTH} values of AMQP stand inside each other")
+                raise MessageFormatError(TOO_DEEP)
             descriptor, offset = self.value(offset + 1, depth - 1)
             inner, offset = self.value(offset, depth - 1)
             return (DESCRIBED, (descriptor, inner)), offset
         return self._of_code(code, offset + 1, depth)
 
     def _of_code(self, code: int, offset: int, depth: int) -> tuple[Value, int]:
-        self._room -= 1
-        if self._room < 0:
-            raise MessageFormatError(f"a section has more than {MAX_VALUES} values")
+        self._room.left -= 1
+        if self._room.left < 0:
+            raise MessageFormatError(f"a message has more than {MAX_VALUES} values")
         if code in _EMPTY:
             kind, plain = _EMPTY[code]
             return (kind, [] if kind == LIST else plain), offset
@@ -149,11 +168,11 @@ class _Reader:
         if kind not in (LIST, MAP, ARRAY):
             raise MessageFormatError(f"there is no type of AMQP with the code {code:#04x}")
         if depth <= 0:
-            raise MessageFormatError(f"more than {MAX_DEPTH} values of AMQP stand inside each other")
+            raise MessageFormatError(TOO_DEEP)
         if start + width > end:
             raise MessageFormatError("a list, map or array of AMQP has no count")
         count = int.from_bytes(self._octets[start : start + width], "big")
-        if count > self._room or (kind == MAP and count % 2):
+        if count > self._room.left or (kind == MAP and count % 2):
             raise MessageFormatError(f"a list, map or array of AMQP has {count} values, which is not possible")
         values, stop = self._members(kind, start + width, count, depth - 1)
         if stop != end:
@@ -172,6 +191,8 @@ class _Reader:
                 offset = value_end(self._octets, offset)
                 code = _octet(self._octets, offset)
                 offset += 1
+            if count > MAX_EMPTY and _WIDTHS.get(code >> 4) == 0:
+                raise MessageFormatError(f"an array of AMQP has {count} members without octets, above {MAX_EMPTY}")
         for _ in range(count):
             if code is None:
                 value, offset = self.value(offset, depth)

@@ -7,6 +7,8 @@ type.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -91,9 +93,13 @@ class AmqpContent:
 
     def neutral_body(self) -> bytes | None:
         """Return the body in its neutral encoding. Raises `MessageFormatError`."""
-        kinds, values = self.sections.body_kinds, self.sections.body_values()
+        with _refusal():
+            return self._body()
+
+    def _body(self) -> bytes | None:
+        values = self.sections.body_values()
         if self.kind == STREAM:
-            return encode_stream([jms_value(value) for value in _stream_values(kinds, values)])
+            return encode_stream([jms_value(value) for value in _stream_values(values)])
         if self.kind == MAP_KIND:
             entries = values[0][1] if values else []
             assert isinstance(entries, list)
@@ -103,8 +109,12 @@ class AmqpContent:
         return b"".join(_octets(value) for value in values)
 
     def property_values(self) -> dict[str, PropertyValue]:
-        """Return the application properties, and those properties of AMQP that JMS does not have."""
-        values = jms_map(self.sections.application_values())
+        """Return the application properties, and those properties of AMQP that JMS does not have.
+
+        Raises `MessageFormatError`.
+        """
+        with _refusal():
+            values = jms_map(self.sections.application_values())
         own = self.sections.properties
         for name, text in (
             (CONTENT_TYPE, foreign_type(text_of(field(own, s.CONTENT_TYPE)))),
@@ -134,11 +144,28 @@ class BrokenContent:
 def bridge_message(octets: bytes, now_ms: int, peer: Peer) -> BridgeMessage:
     """Return a received message. ``now_ms`` is for a relative expiration. A damaged message fails when it is sent."""
     try:
-        content = AmqpContent(Sections(octets))
+        with _refusal():
+            return _message(AmqpContent(Sections(octets)), now_ms, peer)
     except MessageFormatError as error:
         return BridgeMessage("", BYTES, BrokenContent(str(error)), len(octets))
+
+
+@contextmanager
+def _refusal() -> Iterator[None]:
+    """Turn any error into `MessageFormatError`: with another one, the bridge would stop at the message for good."""
+    try:
+        yield
+    except MessageFormatError:
+        raise
+    except Exception as error:
+        raise MessageFormatError(f"a message of AMQP cannot be read ({type(error).__name__})") from error
+
+
+def _message(content: AmqpContent, now_ms: int, peer: Peer) -> BridgeMessage:
     header, own, annotations = content.sections.header, content.sections.properties, content.sections.annotations
-    message = BridgeMessage(id_text(field(own, s.MESSAGE_ID)) or "", content.kind, content, len(octets))
+    message = BridgeMessage(
+        id_text(field(own, s.MESSAGE_ID)) or "", content.kind, content, len(content.sections.octets)
+    )
     message.persistent = field(header, s.DURABLE)[1] is True
     priority = number_of(field(header, s.PRIORITY))
     message.priority = NORMAL_PRIORITY if priority is None else min(priority, HIGHEST_PRIORITY)
@@ -161,13 +188,15 @@ def bridge_message(octets: bytes, now_ms: int, peer: Peer) -> BridgeMessage:
 def outgoing_message(message: BridgeMessage, way: Way, now_ms: int) -> bytes:
     """Return the octets of a message to send.
 
-    The body of a message from AMQP is forwarded as it is, and its application properties if no step has changed them.
+    The body of a message from AMQP is forwarded as it is, and its application properties if no step has changed them;
+    a broker can end the connection for a damaged one, so it is read before.
 
     Raises:
         MessageFormatError: body, headers or properties have no form in AMQP 1.0.
     """
     own = message.content.sections if isinstance(message.content, AmqpContent) else None
     if own is not None and not (way.peer.is_rabbit and message.kind == TEXT):
+        own.body_values()
         body = own.body() or s.value_section(s.ABSENT)
         body_type = text_of(field(own.properties, s.CONTENT_TYPE))
     else:
@@ -198,24 +227,29 @@ def dead_letter(octets: bytes, notes: dict[str, str]) -> bytes:
     """
     added: list[tuple[Value, Value]] = [((STRING, name), (STRING, text)) for name, text in notes.items()]
     try:
-        found = Sections(octets)
-        former = [(name, value) for name, value in found.application_values() if name[1] not in notes]
-        properties = [*found.properties]
-        for index in (s.TO, s.EXPIRY_TIME):
-            if index < len(properties):
-                properties[index] = s.ABSENT
-        return b"".join(
-            (
-                s.list_section(s.HEADER, [(BOOLEAN, True), field(found.header, s.PRIORITY)]),
-                s.map_section(s.ANNOTATIONS, [((SYMBOL, name), value) for name, value in found.annotations.items()]),
-                s.list_section(s.PROPERTIES, properties),
-                s.map_section(s.APPLICATION_PROPERTIES, [*former, *added]),
-                found.body() or s.value_section(s.ABSENT),
-            )
-        )
+        with _refusal():
+            return _with_notes(Sections(octets), added, frozenset(notes))
     except MessageFormatError:
         header = s.list_section(s.HEADER, [(BOOLEAN, True)])
         return header + s.map_section(s.APPLICATION_PROPERTIES, added) + s.data_section(octets)
+
+
+def _with_notes(found: Sections, added: list[tuple[Value, Value]], names: frozenset[str]) -> bytes:
+    found.body_values()
+    former = [(name, value) for name, value in found.application_values() if text_of(name) not in names]
+    properties = [*found.properties]
+    for index in (s.TO, s.EXPIRY_TIME):
+        if index < len(properties):
+            properties[index] = s.ABSENT
+    return b"".join(
+        (
+            s.list_section(s.HEADER, [(BOOLEAN, True), field(found.header, s.PRIORITY)]),
+            s.map_section(s.ANNOTATIONS, [((SYMBOL, name), value) for name, value in found.annotations.items()]),
+            s.list_section(s.PROPERTIES, properties),
+            s.map_section(s.APPLICATION_PROPERTIES, [*former, *added]),
+            found.body() or s.value_section(s.ABSENT),
+        )
+    )
 
 
 def _kind_of(sections: Sections) -> int:
@@ -226,10 +260,9 @@ def _kind_of(sections: Sections) -> int:
         return PLAIN if kind is None else kind
     if kinds[0] == s.SEQUENCE:
         return STREAM
-    values = sections.body_values()
     if kinds[0] == s.DATA:
-        return _kind_of_octets(b"".join(_octets(value) for value in values), sections, kind)
-    code = values[0][0]
+        return _kind_of_data(sections, kind)
+    code = sections.body_type()
     if code == NULL:
         return TEXT if kind == TEXT else PLAIN
     if code == BINARY:
@@ -237,13 +270,13 @@ def _kind_of(sections: Sections) -> int:
     return {STRING: TEXT, MAP: MAP_KIND}.get(code, STREAM)
 
 
-def _kind_of_octets(octets: bytes, sections: Sections, kind: int | None) -> int:
+def _kind_of_data(sections: Sections, kind: int | None) -> int:
     content_type = _content_type(sections)
     if content_type == OBJECT_TYPE:
         return OBJECT
     if kind == TEXT or (kind is None and content_type.startswith(TEXTUAL)):
         try:
-            octets.decode("utf-8")
+            b"".join(_octets(value) for value in sections.body_values()).decode("utf-8")
             return TEXT
         except UnicodeDecodeError:
             return BYTES
@@ -255,12 +288,11 @@ def _content_type(sections: Sections) -> str:
     return "" if encoding else (text_of(field(sections.properties, s.CONTENT_TYPE)) or "").lower()
 
 
-def _stream_values(kinds: list[int], values: list[Value]) -> list[Value]:
+def _stream_values(values: list[Value]) -> list[Value]:
     """Return the values of sequences, of a list, or one single value."""
     found: list[Value] = []
-    for kind, value in zip(kinds, values, strict=True):
-        if kind == s.SEQUENCE or value[0] == LIST:
-            assert isinstance(value[1], list)
+    for value in values:
+        if value[0] == LIST and isinstance(value[1], list):
             found += value[1]
         else:
             found.append(value)

@@ -13,9 +13,11 @@ from spanwire.bridges.providers.amqp.codec import (
     STRING,
     SYMBOL,
     ULONG,
+    Room,
     Value,
     described,
     read,
+    type_at,
     value_end,
     write,
 )
@@ -69,9 +71,13 @@ FIELDS: Final = 12
 
 
 class Sections:
-    """A message cut into its sections. Body and application properties stay encoded until they are asked for."""
+    """A message cut into its sections. Body and application properties stay encoded until they are asked for.
+
+    All sections share the room of one message, except that body and application properties do not count each other.
+    """
 
     __slots__ = (
+        "_room",
         "annotations",
         "application",
         "body_end",
@@ -91,6 +97,7 @@ class Sections:
         self.application = b""  # the encoded map of the application properties
         self.body_kinds: Final[list[int]] = []
         self.body_offset = self.body_end = 0
+        self._room: Final = Room()
         offset = 0
         for _ in range(MAX_SECTIONS):
             if offset >= len(octets):
@@ -103,20 +110,31 @@ class Sections:
         return self.octets[self.body_offset : self.body_end]
 
     def body_values(self) -> list[Value]:
-        """Return the values of the sections of the body. Raises `MessageFormatError`."""
+        """Return the values of the sections of the body.
+
+        Raises `MessageFormatError`, also for data without octets and a sequence without a list.
+        """
         values: list[Value] = []
+        room = Room(self._room.left)
         offset = self.body_offset
-        while offset < self.body_end:
-            (_, content), offset = read(self.octets, offset)
-            assert isinstance(content, tuple)
-            values.append(content[1])
+        for kind in self.body_kinds:
+            value, offset = read(self.octets, value_end(self.octets, offset + 1), room)
+            if kind == DATA and value[0] != BINARY:
+                raise MessageFormatError("a section of data has no octets")
+            if kind == SEQUENCE and value[0] != LIST:
+                raise MessageFormatError("a section with a sequence has no list")
+            values.append(value)
         return values
+
+    def body_type(self) -> int:
+        """Return the type of the value of the first section of the body. Raises `MessageFormatError`."""
+        return type_at(self.octets, value_end(self.octets, self.body_offset + 1))
 
     def application_values(self) -> list[tuple[Value, Value]]:
         """Return the application properties. Raises `MessageFormatError`."""
         if not self.application:
             return []
-        (code, content), _ = read(self.application)
+        (code, content), _ = read(self.application, room=Room(self._room.left))
         if code != MAP or not isinstance(content, list):
             raise MessageFormatError("the application properties of a message are no map")
         return content
@@ -124,13 +142,15 @@ class Sections:
     def _section(self, offset: int) -> int:
         if self.octets[offset] != DESCRIBED:
             raise MessageFormatError("a message of AMQP does not consist of sections")
-        descriptor, start = read(self.octets, offset + 1)
-        kind = descriptor[1] if descriptor[0] == ULONG else NAMES.get(str(descriptor[1]))
+        descriptor, start = read(self.octets, offset + 1, self._room)
+        kind = descriptor[1] if descriptor[0] == ULONG else NAMES.get(text_of(descriptor) or "")
         end = value_end(self.octets, start)
         if kind in BODIES:
             assert isinstance(kind, int)
             if not self.body_kinds:
                 self.body_offset = offset
+            elif kind == VALUE or kind != self.body_kinds[0] or offset != self.body_end:
+                raise MessageFormatError("the sections of a body are no series of data or sequences, and no one value")
             self.body_kinds.append(kind)
             self.body_end = end
         elif kind == APPLICATION_PROPERTIES:
@@ -146,13 +166,13 @@ class Sections:
         return end
 
     def _list(self, offset: int) -> list[Value]:
-        (code, content), _ = read(self.octets, offset)
+        (code, content), _ = read(self.octets, offset, self._room)
         if code != LIST or not isinstance(content, list):
             raise MessageFormatError("header or properties of a message are no list")
         return content
 
     def _map(self, offset: int) -> dict[str, Value]:
-        (code, content), _ = read(self.octets, offset)
+        (code, content), _ = read(self.octets, offset, self._room)
         if code != MAP or not isinstance(content, list):
             raise MessageFormatError("the annotations of a message are no map")
         return {str(name[1]): value for name, value in content if name[0] == SYMBOL}
