@@ -508,6 +508,16 @@ def test_an_error_that_nobody_expects_refuses_one_message(monkeypatch: pytest.Mo
         damaged.content.neutral_body()
 
 
+def test_numbers_of_headers_that_jms_cannot_hold_become_the_nearest() -> None:
+    widest: Value = (ULONG, 2**64 - 1)
+    found = received(
+        s.list_section(s.HEADER, [(BOOLEAN, True), (BYTE, -5), widest]),
+        properties(creation_time=widest, group_sequence=(ULONG, 2**64 - 2)),
+    )
+    assert (found.priority, found.expiration_ms, found.timestamp_ms) == (0, 2**63 - 1, 2**63 - 1)
+    assert found.group_sequence == -2
+
+
 def test_a_property_whose_name_is_a_list_has_a_dead_letter() -> None:
     octets = s.map_section(s.APPLICATION_PROPERTIES, [((LIST, []), (NULL, None))])
     assert Sections(dead_letter(octets, {"cause": "c"})).application_values()[-1] == ((STRING, "cause"), (STRING, "c"))

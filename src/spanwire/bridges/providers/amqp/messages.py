@@ -33,6 +33,7 @@ from spanwire.bridges.providers.amqp.codec import (
 from spanwire.bridges.providers.amqp.peers import CREATED_QUEUE, Peer, address, destination_of
 from spanwire.bridges.providers.amqp.sections import Sections, field, number_of, text_of
 from spanwire.bridges.providers.amqp.values import (
+    LONG_MAX,
     amqp_map,
     amqp_value,
     id_text,
@@ -168,17 +169,17 @@ def _message(content: AmqpContent, now_ms: int, peer: Peer) -> BridgeMessage:
     )
     message.persistent = field(header, s.DURABLE)[1] is True
     priority = number_of(field(header, s.PRIORITY))
-    message.priority = NORMAL_PRIORITY if priority is None else min(priority, HIGHEST_PRIORITY)
+    message.priority = NORMAL_PRIORITY if priority is None else max(min(priority, HIGHEST_PRIORITY), 0)
     life_ms = number_of(field(header, s.TTL))
     expiry_ms = number_of(field(own, s.EXPIRY_TIME))
-    message.expiration_ms = max(expiry_ms or (now_ms + life_ms if life_ms else 0), 0)
-    message.timestamp_ms = max(number_of(field(own, s.CREATION_TIME)) or 0, 0)
+    message.expiration_ms = _time(expiry_ms or (now_ms + life_ms if life_ms else 0))
+    message.timestamp_ms = _time(number_of(field(own, s.CREATION_TIME)) or 0)
     message.correlation_id = id_text(field(own, s.CORRELATION_ID))
     if not peer.is_rabbit or text_of(field(own, s.TO)) or MESSAGE_TYPE in annotations:
         message.message_type = text_of(field(own, s.SUBJECT))  # else the routing key of a client of AMQP 0-9-1
     message.reply_to = _reply_to(text_of(field(own, s.REPLY_TO)), annotations.get(REPLY_TYPE))
     message.group_id = text_of(field(own, s.GROUP_ID))
-    sequence = number_of(field(own, s.GROUP_SEQUENCE)) or 0
+    sequence = (number_of(field(own, s.GROUP_SEQUENCE)) or 0) % (2 * INT_RANGE)
     message.group_sequence = sequence - 2 * INT_RANGE if sequence >= INT_RANGE else sequence
     was_sent = peer.is_rabbit and field(header, s.FIRST_ACQUIRER)[1] is False
     message.is_redelivered = was_sent or bool(number_of(field(header, s.DELIVERY_COUNT)))
@@ -306,6 +307,11 @@ def _octets(value: Value) -> bytes:
     if not isinstance(content, bytes):
         raise MessageFormatError("a section of data has no octets")
     return content
+
+
+def _time(time_ms: int) -> int:
+    """Return a time within those of JMS, which the other providers can write."""
+    return min(max(time_ms, 0), LONG_MAX - 1)
 
 
 def _user(value: Value) -> str | None:
