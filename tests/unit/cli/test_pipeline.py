@@ -31,7 +31,7 @@ def test_a_mistake_in_the_file_is_one_line(tmp_path: Path, capsys: pytest.Captur
     assert main(["pipeline", "run", str(file), "--dry-run", "-D", "out=/x"]) == 1
     told = capsys.readouterr()
     assert told.out == "" and told.err.count("\n") == 1
-    assert f"{file}:1: there is no endpoint scheme 'shop'; there are activemq, csv, " in told.err
+    assert f"{file}:1: there is no endpoint scheme 'shop'; there are activemq, bean, csv, " in told.err
     assert main(["pipeline", "run", str(tmp_path / "none.yaml"), "--dry-run"]) == 1
     assert "No such file" in capsys.readouterr().err
 
