@@ -21,6 +21,8 @@ from tests.spark.test_route_jars import END_S, jars
 from tests.support.broker_process import BrokerProcess, spanwire_command
 from tests.support.kafka import KafkaProcess
 
+pytestmark = pytest.mark.long
+
 COUNT = 70
 
 

@@ -14,6 +14,8 @@ from tests.support.broker_process import BrokerProcess, spanwire_command
 from tests.support.linked_brokers import linked_brokers
 from tests.support.spark_kills import CONTROL_SINK, CURSOR, TIMEOUT_S, KilledSpark
 
+pytestmark = pytest.mark.long
+
 POINTS = [
     "reserved:in",
     "read:in2",

@@ -12,6 +12,8 @@ from spanwire.pipeline.archive.redrive import Group, group_dead_letters, redrive
 from spanwire.pipeline.options import ReadOptions, read_options
 from tests.support.queues import TIMEOUT_S, numbered, send, take_all
 
+pytestmark = pytest.mark.long
+
 DEAD = "ActiveMQ.DLQ"
 
 

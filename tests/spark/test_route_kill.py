@@ -130,7 +130,7 @@ def test_a_route_goes_on_after_a_kill_of_its_process_and_of_its_broker_and_drain
 
 
 @pytest.mark.timeout(3 * END_S)
-@pytest.mark.parametrize("kept", [1, 2])
+@pytest.mark.parametrize("kept", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_a_kill_between_two_endpoints_leaves_them_in_agreement_though_steps_throw_dice(
     kept: int, tmp_path: Path
 ) -> None:

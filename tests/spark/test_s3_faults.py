@@ -19,6 +19,8 @@ from tests.support.peers import missing, require
 from tests.support.pipeline_messages import FakeQueue, id_of, raw
 from tests.support.s3_credentials import set_credentials
 
+pytestmark = pytest.mark.long
+
 if TYPE_CHECKING or missing("s3") is None:
     import pyarrow.parquet as pq
 
