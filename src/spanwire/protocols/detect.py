@@ -108,6 +108,9 @@ class DetectingConnection(ProtocolConnection):
         """Return the connection that the broker knows: this one until the protocol is known."""
         return self if self._inner is None else self._inner
 
+    def note_peer_end(self) -> None:
+        """Do nothing: this connection keeps no input, and the one inside carries none."""
+
     def receive_data(self, data: bytes, now: Time) -> None:
         """Pass bytes on, or examine the first bytes."""
         inner = self._inner

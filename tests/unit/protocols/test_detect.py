@@ -22,6 +22,7 @@ from spanwire.protocols.detect import (
 )
 from spanwire.protocols.openwire.codec.codec import FrameEncoder
 from spanwire.protocols.openwire.codec.wire_format import WireFormatPreferences, wire_format_info
+from spanwire.transports.base import Carrier
 from tests.unit.transports.stage import FakeConnection
 
 START = Time(1000.0, 1_700_000_000_000)
@@ -88,6 +89,19 @@ class Stage:
             return connection
 
         return make
+
+
+def test_the_socket_and_tls_find_the_connection_that_the_broker_knows() -> None:
+    """Else what the broker wants to send waits for the next poll."""
+    stage = Stage()
+    assert known_connection(stage.connection) is stage.connection
+    stage.connection.receive_data(CONNECT, START)
+    assert known_connection(stage.connection) is stage.made[0][1]
+
+
+def known_connection(connection: object) -> object:
+    assert isinstance(connection, Carrier)
+    return connection.carried
 
 
 @pytest.mark.parametrize(("beginning", "protocol"), [(HELLO, OPENWIRE), (CONNECT, STOMP)])
