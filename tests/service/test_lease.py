@@ -16,9 +16,10 @@ import pytest
 
 from spanwire.client import aio
 from spanwire.management.control import Operation
+from spanwire.model.errors import FencedError
 from spanwire.service.config.model import BrokerConfiguration, LockConfiguration, PersistenceConfiguration
 from spanwire.service.service import BrokerService
-from spanwire.stores.epoch import FencedError, claim_epoch, epoch_in, read_epoch
+from spanwire.stores.epoch import claim_epoch, epoch_in, read_epoch
 from tests.service.started import TIMEOUT_S, Started, StompClient
 from tests.service.test_networks import Linked, links
 from tests.service.test_standby import SEND, Waiting, commanded

@@ -30,15 +30,16 @@ class Terminals:
         self._environment = {**os.environ, **own}
         self._running: list[subprocess.Popen[str]] = []
         for name, text in files.items():
-            (directory / name).write_text(self._with_ports(text), "utf-8")
+            (directory / name).write_text(self.with_ports(text), "utf-8")
 
-    def _with_ports(self, text: str) -> str:
+    def with_ports(self, text: str) -> str:
+        """Return a text with the free ports of this test in place of the usual ones."""
         for port, free in self._ports.items():
             text = text.replace(port, free)
         return text
 
     def _words(self, command: str) -> list[str]:
-        words = shlex.split(self._with_ports(command))
+        words = shlex.split(self.with_ports(command))
         if words == ["spanwire", "start"]:
             words.append("default.xml")  # the same broker on another port
         if words[1] in ("producer", "consumer") and "--brokerUrl" not in words:

@@ -49,6 +49,13 @@ class StoreError(SpanwireError):
     """The message store cannot be opened, read or written."""
 
 
+class FencedError(StoreError):
+    """Raised by a broker whose store another broker has taken over.
+
+    It stands here because compiled code, which catches `StoreError`, knows the subclasses that are compiled with it.
+    """
+
+
 class JmsError(SpanwireError):
     """The broker refuses one request (javax.jms.JMSException); the connection lives on."""
 

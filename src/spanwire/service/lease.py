@@ -12,8 +12,8 @@ from contextlib import suppress
 from threading import Event, Thread
 from typing import Final
 
-from spanwire.model.errors import StoreError
-from spanwire.stores.epoch import Epoch, FencedError
+from spanwire.model.errors import FencedError, StoreError
+from spanwire.stores.epoch import Epoch
 
 logger = logging.getLogger(__name__)
 

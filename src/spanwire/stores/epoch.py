@@ -20,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from spanwire.model.errors import StoreError
+from spanwire.model.errors import FencedError, StoreError
 from spanwire.stores.lock_file import LOCK_MODE, LockHolder, host_name
 
 EPOCH_NAME: Final = "epoch"
@@ -36,10 +36,6 @@ EPOCH: Final = re.compile(
 )
 NO_DESCRIPTORS: Final = (errno.EMFILE, errno.ENFILE)
 GONE: Final = (errno.ENOENT, errno.ESTALE)  # the second by NFS, for a replaced file
-
-
-class FencedError(StoreError):
-    """Raised by a broker whose store another broker has taken over."""
 
 
 class EpochText(NamedTuple):

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from spanwire.model.errors import StoreError
+from spanwire.model.errors import FencedError, StoreError
 from spanwire.service.lease import Lease
-from spanwire.stores.epoch import FencedError, claim_epoch, read_epoch
+from spanwire.stores.epoch import claim_epoch, read_epoch
 
 
 class Clock:

@@ -11,12 +11,12 @@ from typing import cast
 
 import pytest
 
-from spanwire.model.errors import SpanwireError
+from spanwire.model.errors import FencedError, SpanwireError
 from spanwire.service.config.model import LockConfiguration, PersistenceConfiguration
 from spanwire.service.persistence import Persistence
 from spanwire.service.standby import Standby
 from spanwire.stores.directory import DataDirectory
-from spanwire.stores.epoch import FencedError, read_epoch
+from spanwire.stores.epoch import read_epoch
 from spanwire.transports.base import TransportError
 from spanwire.transports.connector import TransportConnector
 

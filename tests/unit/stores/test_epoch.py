@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from spanwire.model.errors import StoreError
+from spanwire.model.errors import FencedError, StoreError
 from spanwire.stores.epoch import (
     DRAFT_NAME,
     EPOCH_NAME,
     Epoch,
-    FencedError,
     LeaseWatch,
     TakeOverLock,
     claim_epoch,

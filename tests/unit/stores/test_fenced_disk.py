@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from spanwire.model.errors import StoreError
+from spanwire.model.errors import FencedError, StoreError
 from spanwire.stores.directory import DataDirectory
 from spanwire.stores.driver.disk import FileDisk
 from spanwire.stores.driver.fenced_disk import FencedDisk, remove_others_files
 from spanwire.stores.driver.journal_store import JournalStore
-from spanwire.stores.epoch import FencedError, claim_epoch, read_epoch
+from spanwire.stores.epoch import claim_epoch, read_epoch
 from spanwire.stores.journal.segments.segment import segment_name
 from tests.support.plain_format import plain_formats
 

@@ -14,14 +14,14 @@ from pathlib import Path
 import pytest
 
 from spanwire.model.destination import QUEUE, Destination
-from spanwire.model.errors import StoreError
+from spanwire.model.errors import FencedError, StoreError
 from spanwire.stores.driver.answers import ANSWER_SLICE
 from spanwire.stores.driver.disk import FileDisk
 from spanwire.stores.driver.fenced_disk import FencedDisk
 from spanwire.stores.driver.journal_store import ACK_SYNC_DELAY
 from spanwire.stores.driver.reader import JournalReader
 from spanwire.stores.driver.writer import JournalWriter
-from spanwire.stores.epoch import FencedError, claim_epoch
+from spanwire.stores.epoch import claim_epoch
 from spanwire.stores.journal.batch import Batch
 from spanwire.stores.journal.compaction import Scan
 from spanwire.stores.journal.fetching.fetch import Fetch, Read, StoredBytes
