@@ -84,7 +84,7 @@ def test_the_names_that_a_type_checker_sees_are_those_that_can_be_imported() -> 
 def test_every_error_that_a_broker_or_a_url_causes_can_be_imported() -> None:
     raised = {found.__name__ for found in vars(errors).values() if isinstance(found, type)}
     public = {name for name in spanwire.client.EXPORTS if name.endswith("Error")}
-    of_brokers = {"ProtocolError", "LocalProtocolError", "RemoteProtocolError", "StoreError"}
+    of_brokers = {"ProtocolError", "LocalProtocolError", "RemoteProtocolError", "StoreError", "FencedError"}
     assert raised - of_brokers == public
 
 
