@@ -35,6 +35,10 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     ),
     "why": ("spanwire.cli.monitoring.why:run", "explain why a message, queue, subscription or link does not move"),
     "health": ("spanwire.cli.monitoring.health:run", "judge a running broker, with the exit codes of Nagios plug-ins"),
+    "doctor": (
+        "spanwire.cli.monitoring.doctor:run",
+        "judge a machine and a configuration before the first start",
+    ),
     "metrics": ("spanwire.cli.monitoring.web:metrics", "print the metrics of a running broker in OpenMetrics"),
     "web": ("spanwire.cli.monitoring.web:web", "serve metrics and health of a running broker over HTTP"),
     "connector": ("spanwire.cli.process.connector:run", "list, start or stop the addresses that a broker listens on"),

@@ -19,6 +19,7 @@ import logging
 import os
 import stat
 from contextlib import suppress
+from enum import Enum
 from pathlib import Path
 from typing import Final
 
@@ -50,6 +51,15 @@ ADVICE: Final = {
     errno.ELOOP: "put the file itself in the place of the symbolic link",
     errno.ENOTDIR: "name a directory",
 }
+
+
+class RightsFault(Enum):
+    """A fault of the owner and mode of a directory; the first two are refused, the others a warning."""
+
+    OWNER = "another user owns it"
+    EVERYBODY = "all users may write to it"
+    OWNER_OF_ROOT = "another user owns it, and the broker is root's"
+    GROUP = "its group may write to it"
 
 
 class DirectoryInUseError(StoreError):
@@ -227,20 +237,33 @@ def check_rights(path: Path, what: str, status: os.stat_result, user: int) -> No
     Raises:
         StoreError: users other than ``user`` can change the contents of the directory.
     """
-    if status.st_uid not in (user, 0):
-        if user != 0:
+    mode = stat.S_IMODE(status.st_mode)
+    for fault in rights_faults(status.st_uid, mode, user):
+        if fault is RightsFault.OWNER:
             raise StoreError(
                 f"{what} {path} belongs to user {status.st_uid}, not to user {user} who runs the broker: run it as that"
                 " user or change the owner"
             )
-        logger.warning(
-            "%s %s belongs to user %d; what this broker makes there belongs to root", what, path, status.st_uid
-        )
-    mode = stat.S_IMODE(status.st_mode)
+        if fault is RightsFault.EVERYBODY:
+            raise StoreError(
+                f"{what} {path} can be written by everybody (mode {mode:o}): run chmod o-w {path}, or name a"
+                " directory in it"
+            )
+        if fault is RightsFault.OWNER_OF_ROOT:
+            logger.warning(
+                "%s %s belongs to user %d; what this broker makes there belongs to root", what, path, status.st_uid
+            )
+        else:
+            logger.warning("%s %s can be written by its group (mode %o): run chmod g-w %s", what, path, mode, path)
+
+
+def rights_faults(owner: int, mode: int, user: int) -> list[RightsFault]:
+    """Return what is wrong with owner and mode of a directory for a broker of ``user``."""
+    faults = []
+    if owner not in (user, 0):
+        faults.append(RightsFault.OWNER if user != 0 else RightsFault.OWNER_OF_ROOT)
     if mode & stat.S_IWOTH:
-        raise StoreError(
-            f"{what} {path} can be written by everybody (mode {mode:o}): run chmod o-w {path}, or name a"
-            " directory in it"
-        )
-    if mode & stat.S_IWGRP:
-        logger.warning("%s %s can be written by its group (mode %o): run chmod g-w %s", what, path, mode, path)
+        faults.append(RightsFault.EVERYBODY)
+    elif mode & stat.S_IWGRP:
+        faults.append(RightsFault.GROUP)
+    return faults

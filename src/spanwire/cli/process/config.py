@@ -5,6 +5,7 @@ With ``--connect`` it tries the remote brokers, too. No broker is started.
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from spanwire.model.errors import ConfigurationError
 from spanwire.model.text import escaped
 from spanwire.network.connector.link import NetworkConnectorSettings
 from spanwire.service.config.loading import load_configuration
-from spanwire.service.config.model import CodeDirectories
+from spanwire.service.config.model import BrokerConfiguration, CodeDirectories
 from spanwire.service.config.values.diagnostics import RefusedConfigurationError
 from spanwire.service.readiness import inspection, start_warnings
 
@@ -58,8 +59,22 @@ def _check(arguments: Sequence[str]) -> int:
     )
     options = parser.parse(arguments)
 
-    obstacles: list[str] = []
-    connectors: tuple[NetworkConnectorSettings, ...] = ()
+    configuration, obstacles, warnings = checked(options)
+    for line in obstacles:
+        sys.stdout.write(f"obstacle: {escaped(line)}\n")
+    for line in warnings:
+        sys.stdout.write(f"warning: {escaped(line)}\n")
+    verdict = "spanwire start refuses this configuration" if obstacles else "spanwire start accepts this configuration"
+    sys.stdout.write(f"{_counted(len(obstacles), 'obstacle')}, {_counted(len(warnings), 'warning')}: {verdict}\n")
+    unusable = 0 if configuration is None or not options.connect else _connect(configuration.network_connectors)
+    return REFUSED if obstacles or unusable else 0
+
+
+def checked(options: argparse.Namespace) -> tuple[BrokerConfiguration | None, list[str], list[str]]:
+    """Return the configuration that the options name, and every obstacle and warning of `spanwire start` for it.
+
+    The configuration is None if there are obstacles.
+    """
     try:
         configuration = load_configuration(
             named_configuration(options, os.environ),
@@ -72,24 +87,12 @@ def _check(arguments: Sequence[str]) -> int:
                 code=CodeDirectories(options.convertors, options.jars),
             ),
         )
-        connectors = configuration.network_connectors
-        warnings = [
-            *configuration.warnings,
-            *configuration.skipped,
-            *start_warnings(configuration, options.data_directory, os.environ),
-        ]
     except RefusedConfigurationError as error:
-        obstacles, warnings = str(error).splitlines(), [*error.warnings, *error.skipped]
+        return None, str(error).splitlines(), [*error.warnings, *error.skipped]
     except ConfigurationError as error:
-        obstacles, warnings = str(error).splitlines(), []
-    for line in obstacles:
-        sys.stdout.write(f"obstacle: {escaped(line)}\n")
-    for line in warnings:
-        sys.stdout.write(f"warning: {escaped(line)}\n")
-    verdict = "spanwire start refuses this configuration" if obstacles else "spanwire start accepts this configuration"
-    sys.stdout.write(f"{_counted(len(obstacles), 'obstacle')}, {_counted(len(warnings), 'warning')}: {verdict}\n")
-    unusable = _connect(connectors) if options.connect and not obstacles else 0
-    return REFUSED if obstacles or unusable else 0
+        return None, str(error).splitlines(), []
+    warnings = start_warnings(configuration, options.data_directory, os.environ)
+    return configuration, [], [*configuration.warnings, *configuration.skipped, *warnings]
 
 
 def _connect(connectors: Sequence[NetworkConnectorSettings]) -> int:
