@@ -54,6 +54,10 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "connection": ("spanwire.cli.management.nouns:connection", "list connected clients, or disconnect one"),
     "job": ("spanwire.cli.management.nouns:job", "list scheduled messages, or remove one"),
     "link": ("spanwire.cli.management.nouns:link", "list the links of the network; start or stop them"),
+    "definitions": (
+        "spanwire.cli.management.definitions:run",
+        "export, import and compare what brokers consist of, without messages",
+    ),
     "purge": ("spanwire.cli.messages.purge:run", "remove pending messages of queues, all or by a selector"),
     "pause": ("spanwire.cli.messages.pause:pause", "stop the dispatch of queues for a while"),
     "resume": ("spanwire.cli.messages.pause:resume", "let paused queues dispatch again"),

@@ -31,7 +31,7 @@ async def log_level(arguments: Mapping[str, object]) -> list[dict[str, object]]:
     """
     name, level = arguments.get("logger"), arguments.get("level")
     if name is None and level is None:
-        return _levels()
+        return own_levels()
     if not isinstance(name, str):
         raise ConfigurationError("logger is the name of a logger, such as spanwire.network, or root")
     if level is None:
@@ -40,7 +40,7 @@ async def log_level(arguments: Mapping[str, object]) -> list[dict[str, object]]:
     if not isinstance(level, str) or level.lower() not in LEVELS:
         raise ConfigurationError(f"level is one of {', '.join(LEVELS)}")
     _set(_known(name), name, LEVELS[level.lower()])
-    return _levels()
+    return own_levels()
 
 
 def _known(name: str) -> logging.Logger:
@@ -64,7 +64,7 @@ def _set(logger: logging.Logger, name: str, level: int) -> None:
     logger.setLevel(level)
 
 
-def _levels() -> list[dict[str, object]]:
+def own_levels() -> list[dict[str, object]]:
     """Return each logger with a level of its own."""
     root: dict[str, object] = {"logger": ROOT, "level": logging.getLevelName(logging.root.level).lower()}
     own = [

@@ -22,6 +22,7 @@ from spanwire.network.reports.known_brokers import Peer, Row
 from spanwire.network.reports.message_questions import Ask as AskWhy
 from spanwire.network.reports.message_questions import MessageQuestions
 from spanwire.network.reports.network_reports import Ask, NetworkReports
+from spanwire.service.administration.connector_definitions import network_definition
 from spanwire.service.administration.connector_views import accepted_settings_view, connector_view
 from spanwire.service.published_addresses import announced_uri
 from spanwire.transports.connector import TransportConnector
@@ -35,7 +36,7 @@ if TYPE_CHECKING:  # loaded by name, because most brokers have no network connec
     from spanwire.service.announcements import Announcements
     from spanwire.service.config.security.tls import Stores
 
-    ReadConnector = Callable[[Mapping[str, str], Stores | None], NetworkConnectorSettings]
+    ReadConnector = Callable[[Mapping[str, str | list[str]], Stores | None], NetworkConnectorSettings]
 
 logger = logging.getLogger(__name__)
 
@@ -230,8 +231,8 @@ class Networking:
     async def add_connector(self, arguments: Mapping[str, object]) -> list[dict[str, object]]:
         """Add the network connector ``name`` with the addresses ``uri`` until the next start of the broker.
 
-        ``settings`` has further attributes of ``<networkConnector>``. The first one without a name is called NC, the
-        next one NC-2.
+        ``settings`` has further attributes of ``<networkConnector>``, and lists of destinations by the names of its
+        elements. The first one without a name is called NC, the next one NC-2.
 
         Returns:
             A view of each link.
@@ -242,8 +243,8 @@ class Networking:
         uri, name, others = arguments.get("uri"), arguments.get("name"), arguments.get("settings", {})
         if not isinstance(uri, str) or not (name is None or (isinstance(name, str) and name)):
             raise ConfigurationError("uri and name are texts")
-        if not isinstance(others, dict) or not all(isinstance(value, str) for value in others.values()):
-            raise ConfigurationError("settings is an object of texts: attributes of <networkConnector>")
+        if not isinstance(others, dict) or not all(map(_is_setting, others.values())):
+            raise ConfigurationError("settings is an object of texts, or of lists of them: attributes and inner lists")
         if len(self._connectors) >= MAX_CONNECTORS:
             raise ConfigurationError(f"there are {MAX_CONNECTORS} network connectors: remove one")
         attributes = {**others, "uri": uri, "name": self._free_name() if name is None else name}
@@ -361,6 +362,13 @@ class Networking:
         ]
         return here + [accepted_settings_view(bridge) for bridge in accepted]
 
+    def definitions(self) -> list[dict[str, object]]:
+        """Return the definition of each connector of this broker."""
+        return [
+            network_definition(connector.settings, is_started=connector.is_started, stores=self._stores)
+            for connector in self._connectors.values()
+        ]
+
     def _durable(self, settings: BridgeSettings) -> list[str]:
         """Return the topics of stored durable subscriptions of a connector's bridges."""
         broker = self._broker
@@ -415,6 +423,10 @@ class Networking:
         for accepted in [] if self._acceptor is None else list(self._acceptor.links.values()):
             link = {"name": accepted.name, "uri": accepted.address, "remote": accepted.remote_name, "accepted": True}
             yield from _count_rows(link, accepted.counts, now)
+
+
+def _is_setting(value: object) -> bool:
+    return isinstance(value, str) or (isinstance(value, list) and all(isinstance(one, str) for one in value))
 
 
 def _course(connector: NetworkConnector) -> dict[str, object]:

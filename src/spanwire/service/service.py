@@ -39,6 +39,7 @@ from spanwire.model.environment import IdGenerator
 from spanwire.model.errors import ConfigurationError, StoreError
 from spanwire.model.message import Message
 from spanwire.service.administration.connector_operations import ConnectorOperations, connector_maker
+from spanwire.service.administration.definitions import Definitions
 from spanwire.service.administration.stored_reads import StoredReads
 from spanwire.service.administration.usage import usage_limits
 from spanwire.service.children.loading import bridge_child
@@ -400,16 +401,16 @@ class BrokerService:
     async def _open_control(self, broker: Broker) -> None:
         if self.directory is None:
             return
-        clock = self.environment.clock
-        persistence = self._persistence
+        clock, persistence = self.environment.clock, self._persistence
         view = BrokerView(broker, broker.overview, self.connectors, clock, self._facts, persistence.journal_directory)
-        tasks = Tasks(clock)
+        tasks, network = Tasks(clock), self._networking
         realm = web_realm(self.configuration.web)
         commands: dict[str, Command] = {
             **view.commands(),
             "pipelines": lambda: pipelines(broker),
             "tasks": tasks.views,
             "link-destinations": self._networking.count_rows,
+            "definitions": Definitions(broker, self.connectors, network, self._bridges).rows,
             "ping": lambda: {"name": broker.name, "pid": os.getpid()},
             "exposure": lambda: self._security.exposure(has_realm=realm is not None),
             "console": lambda: console_settings(self.configuration),
@@ -423,7 +424,7 @@ class BrokerService:
             connector_maker(self.configuration.stores, self._admission),
         )
         handles = Handles(broker.administration, clock, lambda: self._security.is_open, realm=realm)
-        network, bodies = self._networking, shows_bodies(self.configuration)
+        bodies = shows_bodies(self.configuration)
         operations: dict[str, Operation] = {
             **broker_operations(broker, clock, self.wake, self.read_stored, tasks, network, viewers_see_bodies=bodies),
             "login": handles.login,

@@ -151,7 +151,8 @@ OPERATIONS: Final = (
     Operation("/connectors/add", "connector-add", Role.ADMIN,
               "listen at a further address until the next start of the broker",
               (Argument("uri", TEXT, "the address, such as stomp://127.0.0.1:61613", required=True),
-               Argument("name", TEXT, "name of the connector; else the address"))),
+               Argument("name", TEXT, "name of the connector; else the address"),
+               Argument("settings", OBJECT, "attributes of <transportConnector>, as texts"))),
     Operation("/connectors/remove", "connector-remove", Role.ADMIN,
               "close the ports of connectors and their connections, and forget these until the next start of the "
               "broker", LISTENERS),
@@ -198,7 +199,7 @@ OPERATIONS: Final = (
               "add a network connector until the next start of the broker",
               (Argument("uri", TEXT, "brokers to link to, such as static:(tcp://host:61616)", required=True),
                Argument("name", TEXT, "its name; else NC, NC-2, …"),
-               Argument("settings", OBJECT, "attributes of <networkConnector>, as texts"))),
+               Argument("settings", OBJECT, "attributes of <networkConnector>, as texts, and its lists of names"))),
     Operation("/network_connectors/remove", "network-remove", Role.ADMIN,
               "end the links of network connectors, and forget these until the next start of the broker", CONNECTORS),
     Operation("/links/stop", "network-stop", Role.ADMIN, "stop network connectors", CONNECTORS),

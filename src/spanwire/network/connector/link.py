@@ -96,8 +96,8 @@ class DiscoverySettings:
 class NetworkConnectorSettings:
     """The settings of one ``networkConnector``: addresses, bridges and reconnecting.
 
-    ``line`` is its line in the file. With ``discovery`` the addresses are discovered. Without ``auto_start`` an
-    operator starts it.
+    ``line`` is its line in the file, and ``written`` its uri there, whose options may be secret. With ``discovery`` the
+    addresses are discovered. Without ``auto_start`` an operator starts it.
     """
 
     bridge: BridgeSettings
@@ -106,6 +106,7 @@ class NetworkConnectorSettings:
     line: int = field(default=0, compare=False)
     discovery: DiscoverySettings | None = None
     auto_start: bool = True
+    written: str = field(default="", compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ CLOSED_PER_TURN: Final = 20  # connections closed in one turn; the broker cleans
 
 Open = Callable[[TransportConnector], Awaitable[None]]
 Withdraw = Callable[[TransportConnector], None]
-Make = Callable[[str, str | None], TransportConnector]
+Make = Callable[[str, str | None, Mapping[str, str]], TransportConnector]
 
 
 class ConnectorOperations:
@@ -35,8 +35,8 @@ class ConnectorOperations:
     def __init__(self, connectors: list[TransportConnector], start: Open, withdraw: Withdraw, make: Make) -> None:
         """``start`` opens a connector; it raises `SpanwireError` if the port cannot be taken, or may not be open.
 
-        ``withdraw`` ends the announcement of a stopped connector. ``make`` returns a closed connector of an address and
-        a name, and raises `ConfigurationError` for an address that is refused.
+        ``withdraw`` ends the announcement of a stopped connector. ``make`` returns a closed connector of an address,
+        a name and further attributes, and raises `ConfigurationError` for what is refused.
         """
         self._connectors: Final = connectors
         self._make: Final = make
@@ -68,17 +68,21 @@ class ConnectorOperations:
     async def add(self, arguments: Mapping[str, object]) -> list[dict[str, object]]:
         """Open a connector at the address ``uri``, with a ``name`` if any; return its view.
 
+        ``settings`` has further attributes of ``<transportConnector>``.
+
         Raises:
             ConfigurationError: an argument is refused, the name is taken, there are `MAX_CONNECTORS`, the connector has
                 been removed meanwhile, or the port would be open to other machines without users
             TransportError: the port cannot be taken
         """
-        uri, name = arguments.get("uri"), arguments.get("name")
+        uri, name, settings = arguments.get("uri"), arguments.get("name"), arguments.get("settings", {})
         if not isinstance(uri, str) or not (name is None or (isinstance(name, str) and name)):
             raise ConfigurationError("uri and name are texts")
+        if not isinstance(settings, dict) or not all(isinstance(value, str) for value in settings.values()):
+            raise ConfigurationError("settings is an object of texts: attributes of <transportConnector>")
         if len(self._connectors) >= MAX_CONNECTORS:
             raise ConfigurationError(f"there are {MAX_CONNECTORS} connectors: remove one")
-        connector = self._make(uri, name)
+        connector = self._make(uri, name, settings)
         if any(connector.name == other.name for other in self._connectors):
             raise ConfigurationError(f"there is a connector {connector.name[:100]} already")
         self._connectors.append(connector)
@@ -159,11 +163,11 @@ class ConnectorOperations:
 
 
 def connector_maker(stores: Stores | None, admission: Admission) -> Make:
-    """Return a function that makes a closed connector of an address and a name, with the broker's key store."""
+    """Return a function that makes a closed connector with the broker's key store (`ConnectorOperations`)."""
 
-    def make(uri: str, name: str | None) -> TransportConnector:
+    def make(uri: str, name: str | None, settings: Mapping[str, str]) -> TransportConnector:
         read = cast("ReadListener", registry.load(registry.READ_LISTENER))
-        attributes = {"uri": uri} if name is None else {"uri": uri, "name": name}
+        attributes = {**settings, "uri": uri} if name is None else {**settings, "uri": uri, "name": name}
         return TransportConnector(read(attributes, stores), admission)
 
     return make

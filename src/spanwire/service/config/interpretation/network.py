@@ -125,7 +125,8 @@ class NetworkInterpreter:
                 names.add(name)
                 if connector is not None:
                     auto_start = Settings(element, self.findings).flag("autoStart", True)
-                    connectors.append(replace(connector, auto_start=auto_start))
+                    written = element.attributes["uri"].value.strip()
+                    connectors.append(replace(connector, auto_start=auto_start, written=written))
         return tuple(connectors)
 
     def _connector(self, element: Element, stores: Stores) -> NetworkConnectorSettings | None:

@@ -22,13 +22,15 @@ if TYPE_CHECKING:
 
 SOURCE: Final = "request"
 LINE: Final = 1
+DESTINATION_LISTS: Final = ("excludedDestinations", "dynamicallyIncludedDestinations", "staticallyIncludedDestinations")
 
 
-def read_connector(attributes: Mapping[str, str], stores: Stores | None) -> NetworkConnectorSettings:
+def read_connector(attributes: Mapping[str, str | list[str]], stores: Stores | None) -> NetworkConnectorSettings:
     """Return the settings of a network connector.
 
     Args:
-        attributes: attributes of ``<networkConnector>``, ``uri`` among them.
+        attributes: attributes of ``<networkConnector>``, ``uri`` among them, and the names of its inner
+            `DESTINATION_LISTS`, such as ``queue://ORDERS.>``.
         stores: key and trust store of the broker, for links with TLS.
 
     Raises:
@@ -68,14 +70,29 @@ def read_listener(attributes: Mapping[str, str], stores: Stores | None) -> Conne
     return settings[0]
 
 
-def _broker(name: str, attributes: Mapping[str, str]) -> Element:
+def _broker(name: str, attributes: Mapping[str, str | list[str]]) -> Element:
     """Return ``<broker>`` with one connector. Raises `ConfigurationError` for an encrypted attribute."""
-    encrypted = next((name for name, value in attributes.items() if value.strip().startswith(PREFIX)), None)
+    texts = {name: value for name, value in attributes.items() if isinstance(value, str)}
+    encrypted = next((name for name, value in texts.items() if value.strip().startswith(PREFIX)), None)
     if encrypted is not None:
         raise ConfigurationError(f"{encrypted[:60]} is encrypted, which only a configuration file can be")
-    values = {name: Attribute(value, LINE) for name, value in attributes.items()}
-    group = Element(f"{name}s", LINE, children=[Element(name, LINE, attributes=values)])
+    values = {name: Attribute(value, LINE) for name, value in texts.items()}
+    lists = [_list(name, value) for name, value in attributes.items() if isinstance(value, list)]
+    group = Element(f"{name}s", LINE, children=[Element(name, LINE, attributes=values, children=lists)])
     return Element("broker", LINE, children=[group])
+
+
+def _list(name: str, destinations: list[str]) -> Element:
+    """Return a list of destinations. Raises `ConfigurationError`."""
+    if name not in DESTINATION_LISTS:
+        raise ConfigurationError(f"{name[:60]} is no list of destinations; there are {', '.join(DESTINATION_LISTS)}")
+    entries = []
+    for destination in destinations:
+        kind, separator, physical = destination.partition("://")
+        if kind not in ("queue", "topic") or not separator:
+            raise ConfigurationError(f"{destination[:80]} in {name}: write queue://NAME or topic://NAME")
+        entries.append(Element(kind, LINE, attributes={"physicalName": Attribute(physical, LINE)}))
+    return Element(name, LINE, children=entries)
 
 
 def _raise_if_any(findings: Findings) -> None:

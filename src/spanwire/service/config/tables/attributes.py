@@ -132,6 +132,10 @@ class AttributeTable:
                 values.update(dict.fromkeys(names, row.kind.read(settings, row.name, self._defaults[names[0]])))
         return values
 
+    def default_value(self, row: Attribute) -> object:
+        """Return the default of an attribute in the model."""
+        return self._defaults[row.field.split()[0]]
+
     def default_of(self, row: Attribute) -> str:
         """Return the default of an attribute for the reference."""
         if row.default:
