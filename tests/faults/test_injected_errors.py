@@ -40,6 +40,7 @@ def strace(directory: Path, call: str, when: str, error: str) -> tuple[str, ...]
     return ("strace", "-D", "-f", "--seccomp-bpf", "-o", str(directory / "trace"), "-e", f"trace={call}", "-e", inject)
 
 
+@pytest.mark.large
 @pytest.mark.parametrize(("call", "when"), CASES)
 def test_a_call_that_fails_ends_the_broker_and_loses_nothing_answered(tmp_path: Path, call: str, when: int) -> None:
     require("strace")
@@ -65,6 +66,7 @@ def test_a_call_that_fails_ends_the_broker_and_loses_nothing_answered(tmp_path: 
     assert verdict.sent > 0 or when < EARLY
 
 
+@pytest.mark.large
 def test_a_first_sync_that_fails_keeps_the_broker_from_starting(tmp_path: Path) -> None:
     require("strace")
     broker = FragileBroker(tmp_path / "broker")
@@ -78,6 +80,7 @@ def test_a_first_sync_that_fails_keeps_the_broker_from_starting(tmp_path: Path) 
         broker.start()
 
 
+@pytest.mark.large
 @pytest.mark.parametrize(("call", "when", "error"), FULL_CASES)
 def test_a_call_that_finds_no_room_is_made_again_and_nobody_notices(
     tmp_path: Path, call: str, when: int, error: str

@@ -10,6 +10,8 @@ import threading
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from tests.faults.broker import FragileBroker
 from tests.support.stomp_socket import StompSocket
 
@@ -62,6 +64,7 @@ class Flooder(threading.Thread):
             self.fault = error
 
 
+@pytest.mark.large
 def test_a_flood_is_held_back_and_arrives_in_full(tmp_path: Path) -> None:
     broker = FragileBroker(tmp_path / "broker", USAGE)
     broker.runs_under = ("prlimit", f"--as={ADDRESS_SPACE}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -111,6 +112,7 @@ def test_a_client_connects_to_what_its_caller_has_named(uri: str) -> None:
     assert bool(parsed.addresses) != (parsed.group is not None)
 
 
+@pytest.mark.large
 @given(URIS | st.text(max_size=50))
 def test_s20_what_is_announced_leads_to_a_socket_or_nowhere(uri: str) -> None:
     address = discovered_address(uri, parse_url("discovery:(multicast://default)"))

@@ -195,6 +195,7 @@ class World:
             self.driver.store.note_redelivery(Destination(QUEUE, key[0]), key[1], self.number)
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("seed", range(100))
 def test_a_disk_that_fills_up_and_empties_loses_nothing_and_gives_nothing_back(seed: int) -> None:
     random = Random(seed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 import uvicorn
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -144,6 +145,7 @@ BEHIND_ANOTHER = (
 TUNNEL = head("CONNECT", f"Content-Length: {len(HIDDEN)}") + HIDDEN
 
 
+@pytest.mark.large
 @settings(max_examples=400)
 @given(connections())
 @example([OFFER, OFFER])

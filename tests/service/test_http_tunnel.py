@@ -50,6 +50,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tunnelled]:
         yield started
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("scheme", ["http", "https"])
 def test_the_python_client_sends_and_receives(broker: Tunnelled, scheme: str, shell: str) -> None:
@@ -110,6 +111,7 @@ def test_a_client_notices_that_its_broker_has_gone(tmp_path: Path) -> None:
     assert len(ended) == 1
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("duplex", ["false", "true"])
 def test_brokers_are_linked_over_http(broker: Tunnelled, tmp_path: Path, duplex: str) -> None:
     uri = f"static:({broker.url('http')})?initialReconnectDelay=100"

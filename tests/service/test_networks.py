@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from spanwire.client import blocking
 from tests.service.started import Started, StompClient, spanwire
 from tests.support.certificates import Authority
@@ -80,6 +82,7 @@ def send_and_receive(near: str, far: str, queue: str, texts: list[str]) -> list[
     return [None if message is None else message.body for message in messages]
 
 
+@pytest.mark.large
 def test_the_connectors_of_the_documents_forward_from_a_to_b_and_from_b_to_a(tmp_path: Path) -> None:
     a, b = free_ports(2)
     ports = {"61001": a, "61002": b}
@@ -100,6 +103,7 @@ def test_three_connectors_of_the_documents_are_three_links(tmp_path: Path) -> No
             assert names == ["link01ToBrokerB", "link02ToBrokerB", "link03ToBrokerB"]
 
 
+@pytest.mark.large
 def test_a_duplex_connector_carries_both_directions_and_both_ends_show_the_link(tmp_path: Path) -> None:
     with Started(tmp_path / "far") as far:
         uri = f"static:(tcp://127.0.0.1:{far.ports['tcp']})?initialReconnectDelay=100"
@@ -136,6 +140,7 @@ def test_the_destinations_of_durable_subscriptions_of_a_connector_are_seen(tmp_p
                 assert eventually(lambda: [one["durableDestinations"] for one in settings(near)] == [["topic://T"]])
 
 
+@pytest.mark.large
 def test_a_connector_without_auto_start_waits_for_an_operator_who_may_also_stop_it(tmp_path: Path) -> None:
     with Started(tmp_path / "far") as far:
         uri = f"static:(tcp://127.0.0.1:{far.ports['tcp']})?initialReconnectDelay=100"
@@ -164,6 +169,7 @@ class Near(Started):
         return super().text().replace('"tested"', '"near"')
 
 
+@pytest.mark.large
 def test_an_operator_adds_and_removes_a_network_connector(tmp_path: Path) -> None:
     with Started(tmp_path / "far") as far, Near(tmp_path / "near") as near:
         here = ("--data-directory", str(near.data))

@@ -56,6 +56,7 @@ def login(broker: Started, name: str, password: str) -> tuple[StompClient, str]:
     return client, client.receive()
 
 
+@pytest.mark.large
 def test_s25_a_broker_at_debug_shows_no_password_anywhere(tmp_path: Path) -> None:
     """CVE-2025-27391: logins that succeed and fail on both protocols, refusals, the tools, the files."""
     with Secured(tmp_path) as broker:
@@ -144,6 +145,7 @@ def test_with_users_other_machines_are_let_in(tmp_path: Path) -> None:
         assert process.wait(TIMEOUT_S) == 0
 
 
+@pytest.mark.large
 def test_user_files_are_read_again_when_they_change_and_kept_when_they_break(tmp_path: Path) -> None:
     (tmp_path / "login.config").write_text(LOGIN_CONFIG)
     users = tmp_path / "users.properties"

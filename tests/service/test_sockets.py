@@ -28,6 +28,7 @@ class WithoutUvloop(Started):
         return [COMMAND[0], COMMAND[1], f"{hidden}; {COMMAND[2]}"]
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("kind", [Started, WithoutUvloop])
 def test_large_frames_pass_in_both_directions(tmp_path: Path, kind: Callable[[Path], Started]) -> None:
     with kind(tmp_path) as broker, broker.stomp() as producer, broker.stomp() as consumer:
@@ -43,6 +44,7 @@ def test_large_frames_pass_in_both_directions(tmp_path: Path, kind: Callable[[Pa
             assert consumer.receive().rpartition("\n\n")[2] == body
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("kind", [Started, WithoutUvloop])
 def test_a_consumer_that_does_not_read_harms_nobody_and_gets_everything_later(
     tmp_path: Path, kind: Callable[[Path], Started]
@@ -110,6 +112,7 @@ class SmallMemoryWithoutUvloop(WithoutUvloop, SmallMemory):
     """Both."""
 
 
+@pytest.mark.large
 def test_half_frames_above_the_budget_cost_their_own_connection(tmp_path: Path) -> None:
     with SmallMemory(tmp_path) as broker, broker.stomp() as healthy:
         greedy = [broker.stomp() for _ in range(3)]
@@ -126,6 +129,7 @@ def test_half_frames_above_the_budget_cost_their_own_connection(tmp_path: Path) 
         healthy.transact("SEND\ndestination:/queue/A\nreceipt:last\n\nx", "last")
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("kind", [SmallMemory, SmallMemoryWithoutUvloop])
 def test_large_frames_beyond_the_budget_come_in_one_behind_the_other(
     tmp_path: Path, kind: Callable[[Path], Started]

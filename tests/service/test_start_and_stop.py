@@ -32,6 +32,7 @@ def test_start_says_where_it_listens_and_who_it_is(tmp_path: Path) -> None:
         assert 0 not in broker.ports.values()
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_stops_in_order_with_status_0(tmp_path: Path, number: signal.Signals) -> None:
     with Started(tmp_path) as broker, broker.stomp() as client:
@@ -43,6 +44,7 @@ def test_a_signal_stops_in_order_with_status_0(tmp_path: Path, number: signal.Si
         assert not (broker.data / "control.sock").exists()
 
 
+@pytest.mark.large
 def test_all_that_is_kept_of_a_stream_of_sends_was_answered_before_the_stop(tmp_path: Path) -> None:
     with Started(tmp_path) as broker:
         with socket.create_connection(("127.0.0.1", broker.ports["stomp"])) as client:
@@ -69,6 +71,7 @@ def _send_without_end(client: socket.socket) -> None:
             client.sendall(b"SEND\ndestination:/queue/Q\npersistent:true\nreceipt:r\n\nx\0" * 20)
 
 
+@pytest.mark.large
 def test_stop_waits_until_the_broker_is_gone(tmp_path: Path) -> None:
     with Started(tmp_path) as broker:
         done = spanwire("stop", str(broker.configuration))

@@ -299,6 +299,7 @@ def start(directory: Path, context: str, *, hide: str = "") -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
+@pytest.mark.large
 def test_stores_that_cannot_be_used_keep_the_broker_from_starting_with_one_line(tmp_path: Path) -> None:
     authority = Authority()
     authority.issue(days=-1).write_pem(tmp_path / "expired.pem")

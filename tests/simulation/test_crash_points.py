@@ -21,6 +21,7 @@ EACH = int(os.environ.get("SPANWIRE_CRASH_EACH", "8" if SHORT else "16"))
 DEEP = 23
 
 
+@pytest.mark.large
 @pytest.mark.timeout(0 if CALLS > 150 else 120)
 @pytest.mark.parametrize("seed", range(3))
 def test_no_crash_at_any_call_to_the_disk_loses_or_invents_anything(seed: int) -> None:

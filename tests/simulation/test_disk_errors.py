@@ -40,6 +40,7 @@ def run_until_error(seed: int, call: int, number: int) -> tuple[CheckedJournal, 
     return checked, all(frame.name != "reopen" for frame in extract_tb(caught.value.__traceback__))
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("call", range(1, LAST_CALL + 1, EVERY))
 def test_after_a_failed_call_nothing_is_answered_and_nothing_answered_is_lost(call: int) -> None:
     checked, is_open = run_until_error(call % 5, call, errno.EIO)

@@ -70,6 +70,7 @@ class SplittingWorld(FullDiskWorld):
         return cast(Store, SplitStore(journal))
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_on_a_disk_that_fills_up_nothing_is_lost_doubled_or_stuck(seed: int) -> None:
     world, verdict = live(FullDiskWorld(seed))
@@ -77,6 +78,7 @@ def test_on_a_disk_that_fills_up_nothing_is_lost_doubled_or_stuck(seed: int) -> 
     assert isinstance(world, FullDiskWorld) and world.was_full
 
 
+@pytest.mark.large
 def test_a_dead_letter_that_waits_while_its_original_is_removed_is_found_missing() -> None:
     found: set[str] = set()
     for seed in range(ENOUGH):

@@ -51,6 +51,7 @@ def drain(driver: FullDiskDriver, leaving: list[int], at_once: int) -> None:
         assert driver.stored >= position, f"{len(leaving) - first} messages cannot be acknowledged"
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("order", ["oldest first", "newest first", "random", "one of each segment"])
 @pytest.mark.parametrize(("size", "at_once"), [(60, 1), (60, 40), (900, 1), (900, 25)])
 def test_consumers_empty_a_full_store_in_any_order(order: str, size: int, at_once: int) -> None:
@@ -68,6 +69,7 @@ def test_without_a_reserve_they_do_not() -> None:
         drain(driver, in_order(stored, "random"), 1)
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("seed", range(6))
 def test_power_cuts_while_a_full_store_is_emptied_lose_nothing(seed: int) -> None:
     random = Random(seed)

@@ -17,6 +17,7 @@ STEP = 13 if SHORT else 2  # steps from cut to cut
 CALLS_BEFORE_EACH_CUT = 130  # made again for every step, where the seeds make each call once
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("seed", SEEDS)
 def test_many_crashes_in_a_row_lose_nothing_of_batches_that_grow_in_slices(seed: int) -> None:
     random = Random(seed)
@@ -34,6 +35,7 @@ def test_many_crashes_in_a_row_lose_nothing_of_batches_that_grow_in_slices(seed:
     assert checked.cut > 0
 
 
+@pytest.mark.large
 def test_a_cut_at_every_step_leaves_a_batch_of_slices_whole_or_not_at_all() -> None:
     cut_at = 0
     while True:

@@ -63,6 +63,7 @@ def test_many_crashes_in_a_row_lose_nothing_stored(seed: int) -> None:
         checked.check()
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("seed", SEEDS)
 def test_many_crashes_in_a_row_lose_no_fact_and_no_moved_or_shared_message(seed: int) -> None:
     random = Random(seed)

@@ -48,6 +48,7 @@ def test_the_same_seed_plays_the_same_life() -> None:
     assert (first.events, first.granted, first.received) == (second.events, second.granted, second.received)
 
 
+@pytest.mark.large
 def test_the_seeds_reach_what_they_are_for() -> None:
     worlds = [live(LargeWorld(seed), STEPS) for seed in range(8)]
     assert {world.shape for world in worlds} == {TREE, MESH}
@@ -146,6 +147,7 @@ class RepeatingWorld(LargeWorld):
         super()._check_topic()
 
 
+@pytest.mark.large
 @pytest.mark.parametrize(
     ("kind", "fault"),
     [

@@ -67,6 +67,7 @@ def routes_fault(outcomes: list[Outcome]) -> str | None:
     return None
 
 
+@pytest.mark.large
 @pytest.mark.timeout(600)
 def test_a_consumer_is_served_over_one_route_in_every_order_of_links_and_demand() -> None:
     explorer = Explorer(lambda: MeshWorld(3, ROUTES, SETTINGS, sends=0, durable=False, listening=[2]), routes_fault)
@@ -133,6 +134,7 @@ def link_some(world: MeshWorld, count: int) -> None:
         world.settles(but=(LINK, SEND))
 
 
+@pytest.mark.large
 def test_the_check_of_texts_finds_an_audit_that_is_off() -> None:
     explorer = Explorer(lambda: partly_linked_mesh(1, 4, UNAUDITED), texts_fault)
     explorer.explore()
@@ -303,6 +305,7 @@ def test_the_check_of_meshes_finds_an_audit_that_is_off() -> None:
     assert sum(fault is not None for fault in faults) > 3
 
 
+@pytest.mark.large
 def test_the_seeds_reach_what_they_are_for() -> None:
     made = [played(seed) for seed in PLANTED]
     assert {(one.duplex, one.durable) for one in made} == {(a, b) for a in (False, True) for b in (False, True)}

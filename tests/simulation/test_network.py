@@ -49,6 +49,7 @@ def test_nothing_granted_is_lost_in_a_network_that_breaks(seed: int) -> None:
         assert len(set(path)) == len(path) <= world.ttl, f"{told}: {path}"
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_message_comes_exactly_once_down_a_chain_whose_links_break(seed: int) -> None:
     world = play(seed, one_way=True, may_crash=False)
@@ -58,6 +59,7 @@ def test_every_message_comes_exactly_once_down_a_chain_whose_links_break(seed: i
     assert {text: flags for text, flags in world.deliveries.items() if len(flags) != 1} == {}, told
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("seed", SEEDS)
 def test_what_was_acknowledged_for_good_never_comes_again_down_a_chain_whose_brokers_crash(seed: int) -> None:
     world = play(seed, one_way=True)

@@ -94,6 +94,7 @@ class TrustingWorld(World):
         super()._open()
 
 
+@pytest.mark.large
 @pytest.mark.parametrize(
     ("kind", "fault"),
     [

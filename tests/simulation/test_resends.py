@@ -34,6 +34,7 @@ def played(seed: int) -> ResendWorld:
     return world
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_send_of_a_failover_client_is_stored_exactly_once(seed: int) -> None:
     world = play(seed)

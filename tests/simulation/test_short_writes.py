@@ -43,6 +43,7 @@ def live(seed: int, trusts: bool = False) -> CheckedJournal:
     return checked
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_writes_that_are_taken_in_parts_come_to_their_end(seed: int) -> None:
     trace = live(seed).driver.disk.trace
@@ -81,6 +82,7 @@ def run_until_fault(seed: int, call: int, fault: int) -> CheckedJournal:
     return checked
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("fault", [errno.EIO, errno.ENOSPC, 0])
 @pytest.mark.parametrize("call", range(1, LAST_CALL + 1, EVERY * 3))
 def test_between_the_parts_of_a_write_the_disk_may_fail(call: int, fault: int) -> None:

@@ -75,6 +75,7 @@ def stumble(world: World, random: Random) -> None:
     world.check()
 
 
+@pytest.mark.large
 @KEEPS_OPEN
 def test_every_order_of_two_brokers_keeps_what_was_answered(keeps_open: bool) -> None:
     tried = 0
@@ -92,6 +93,7 @@ def test_a_broker_that_hangs_while_it_starts_takes_nothing_away(keeps_open: bool
             hang_in_start(World(keeps_open=keeps_open), k, j)
 
 
+@pytest.mark.large
 @KEEPS_OPEN
 def test_random_orders_of_four_brokers_keep_what_was_answered(keeps_open: bool) -> None:
     for seed in range(SEEDS):
@@ -110,6 +112,7 @@ def is_wrong(order: Callable[[World], None], fault: str) -> bool:
     return False
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("fault", ["checks", "seals", "takes_over", "removes"])
 def test_what_is_left_out_is_found(fault: str) -> None:
     found = any(is_wrong(partial(interleave, k=k, j=-1, i=0), fault) for k in range(LAST_STOP))

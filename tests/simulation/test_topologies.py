@@ -112,6 +112,7 @@ def send_from_all(sites: list[Site], destination: str, count: int) -> set[str]:
     return sent
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("make", TOPOLOGIES)
 def test_each_message_of_a_queue_reaches_one_consumer_wherever_it_is(make: Make, size: int) -> None:

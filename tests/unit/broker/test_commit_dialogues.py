@@ -389,6 +389,7 @@ def test_a_power_cut_while_much_is_committed_leaves_all_or_nothing(after: int) -
     assert [pending(again, QUEUE), pending(again, IN)] in ([[MANY, 0]] if is_handed_over else [[0, MANY], [MANY, 0]])
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("after", range(8))
 @pytest.mark.parametrize("is_refused", [False, True])
 def test_a_connection_that_breaks_loses_and_doubles_nothing(after: int, is_refused: bool) -> None:

@@ -40,6 +40,7 @@ def deep(count: int) -> Stage:
     return stage.restarts()
 
 
+@pytest.mark.large
 def test_a_selective_consumer_looks_at_the_whole_queue_and_memory_stays_small() -> None:
     stage = deep(DEEP)
     listener = stage.peer("c").consumes(QUEUE, selector="kind = 'a'", prefetch=30_000)

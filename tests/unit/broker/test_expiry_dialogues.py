@@ -407,6 +407,7 @@ def test_a_walk_that_is_under_way_ends_when_there_is_no_room_for_dead_letters() 
     assert len(dead(stage)) == 1_200
 
 
+@pytest.mark.large
 def test_what_waits_for_room_is_bounded_and_the_rest_is_found_at_the_next_start() -> None:
     stage = Stage()
     texts = [str(number) for number in range(MAX_DETAINED + 2)]

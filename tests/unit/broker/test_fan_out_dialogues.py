@@ -207,6 +207,7 @@ def test_bridges_that_wait_for_topics_which_were_removed_take_no_room_from_wildc
         late.consumes("topic://GONE.*", selector=HEAVY)
 
 
+@pytest.mark.large
 def test_consumers_of_wildcards_are_so_many_that_a_new_topic_has_room_for_all() -> None:
     stage = Stage()
     listeners = crowd(stage, "topic://W.*", MAX_WILD_FAN_OUT)

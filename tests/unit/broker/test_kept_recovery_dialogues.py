@@ -77,6 +77,7 @@ def test_few_kept_messages_come_in_one_turn() -> None:
     assert late.out == numbers(RECOVERY_STEPS)
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("prefetch", [10, 700, 10_000])
 @pytest.mark.parametrize("limit", [0, 100])
 @pytest.mark.parametrize("started", [True, False])

@@ -140,6 +140,7 @@ def with_decoded_properties(scene: Scene) -> None:
     scene.sends("/queue/Q", 5_000, 1_000)
 
 
+@pytest.mark.large
 @pytest.mark.parametrize(
     "holds", [in_queues, in_slow_subscribers, in_a_transaction, in_another_form, with_decoded_properties]
 )

@@ -213,6 +213,7 @@ def test_a_limit_ends_it() -> None:
     assert left(stage) == ["c"]
 
 
+@pytest.mark.large
 def test_messages_on_the_disk_are_chosen_there_and_the_others_stay_there() -> None:
     stage = Stage()
     producer = stage.peer("p")
@@ -227,6 +228,7 @@ def test_messages_on_the_disk_are_chosen_there_and_the_others_stay_there() -> No
     assert left(again) == [str(number) for number in range(DEEP) if number % 1000 != 999]
 
 
+@pytest.mark.large
 def test_a_consumer_that_reads_the_same_messages_loses_none_and_gets_none_twice() -> None:
     stage = Stage()
     producer = stage.peer("p")

@@ -28,6 +28,7 @@ def drain(stage: Stage, listener: Listener) -> list[str]:
         listener.acknowledges(new[-1])
 
 
+@pytest.mark.large
 def test_more_than_the_window_keeps_its_order_with_volatile_messages_between() -> None:
     stage = Stage()
     producer = stage.peer("p")
@@ -45,6 +46,7 @@ def test_more_than_the_window_keeps_its_order_with_volatile_messages_between() -
     assert stage.store.kept(destination(QUEUE)) == []
 
 
+@pytest.mark.large
 def test_a_flag_of_another_broker_outlives_the_wait_behind_the_window() -> None:
     stage = Stage()
     producer = stage.peer("p")

@@ -134,6 +134,7 @@ def test_of_the_pieces_that_readers_have_passed_those_right_behind_them_leave_me
     assert [len(references) for references in left[:3]] == [MAX_PAGE_MESSAGES] * 3
 
 
+@pytest.mark.large
 def test_a_look_for_pieces_to_pack_has_an_end() -> None:
     line = PendingList()
     for order in range(1, (MAX_PAGES_EXAMINED + 2) * MAX_PAGE_MESSAGES + 1):

@@ -384,6 +384,7 @@ STEPS: Final = st.lists(
 )
 
 
+@pytest.mark.large
 @given(STEPS, st.randoms(use_true_random=False))
 @settings(max_examples=60, deadline=None)
 def test_whatever_fails_waits_and_crashes_each_message_is_in_one_place(steps: list[str], random: Random) -> None:

@@ -343,6 +343,7 @@ def test_a_browse_passes_over_so_many_messages_that_went_meanwhile_in_one_turn()
     assert left_after == [MAX_LOOKED + 1, 1, 0]
 
 
+@pytest.mark.large
 def test_many_messages_of_a_browse_are_put_in_order_in_slices() -> None:
     count = 2 * MAX_ORDERED + 50
     browse = browse_of(count)

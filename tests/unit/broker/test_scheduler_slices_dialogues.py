@@ -121,6 +121,7 @@ def test_commits_of_two_clients_do_not_schedule_more_than_the_broker_may_hold() 
     assert (first.state.uncommitted.count, second.state.uncommitted.count) == (0, 0)
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("after", [0, 2, 30])
 def test_the_schedule_of_a_connection_that_is_lost_is_whole(after: int) -> None:
     stage = Stage(scheduler=SchedulerSettings(max_jobs=MANY + 3))

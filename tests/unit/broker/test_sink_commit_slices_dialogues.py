@@ -115,6 +115,7 @@ def test_a_batch_in_place_is_committed_in_slices() -> None:
     assert in_queue(stage) == TEXTS
 
 
+@pytest.mark.large
 def test_many_parts_are_committed_in_slices() -> None:
     stage, program = begun()
     count = 2 * JOB_STEPS
@@ -185,6 +186,7 @@ def test_the_first_slice_of_each_commit_counts_as_steps_of_its_request() -> None
     assert stage.broker.steps - before >= JOB_STEPS
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("after", [0, 2, 5])
 @pytest.mark.parametrize("action", ["begin", "commit", "abort", "forget"])
 def test_requests_about_the_sink_wait_for_the_end_of_the_commit(action: str, after: int) -> None:
@@ -221,6 +223,7 @@ def test_parts_of_this_batch_are_refused_meanwhile_and_those_of_the_next_one_are
     assert in_queue(stage) == [*TEXTS, "next"]
 
 
+@pytest.mark.large
 def test_two_sinks_commit_to_one_queue_at_once() -> None:
     stage, program = begun()
     other = Program(stage, "other")
@@ -403,6 +406,7 @@ def test_a_crash_in_any_turn_leaves_the_batch_staged_or_delivered(persistent: bo
     assert (True, False) in outcomes and (True, True) in outcomes and (False, True) in outcomes
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("after", range(0, 12, 3))
 def test_a_stop_in_any_turn_leaves_the_batch_staged_or_delivered(after: int) -> None:
     stage, program = under_way()

@@ -85,6 +85,7 @@ def test_a_batch_too_large_for_the_memory_stays_on_the_disk_and_a_kill_in_betwee
     assert (pending(decided), pending(undecided)) == (LARGE, LARGE)
 
 
+@pytest.mark.large
 def test_a_large_part_is_dropped_in_slices() -> None:
     stage = large_batch().restarts(clean=True)
     program = Program(stage)

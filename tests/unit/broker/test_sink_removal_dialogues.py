@@ -80,6 +80,7 @@ def hears(program: Program) -> dict[str, object] | None:
     return program.hears()
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("action", ACTIONS)
 def test_many_parts_are_dropped_in_slices_and_by_one_call_to_the_store(action: str) -> None:
     stage, program = many_parts()
@@ -106,6 +107,7 @@ def test_a_few_parts_are_dropped_in_the_turn_of_the_request(action: str) -> None
     assert answer == (ANSWERS[action] if action == "begin" else {"messages": JOB_STEPS // 2})
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("action", ACTIONS)
 def test_a_crash_in_any_turn_leaves_all_parts_or_none(action: str) -> None:
     stage, program = many_parts()
@@ -200,6 +202,7 @@ def test_a_connection_that_is_lost_leaves_a_whole_removal(action: str) -> None:
     assert parts_in_store(stage) == 0
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("action", ACTIONS)
 @pytest.mark.parametrize("after", range(0, 6, 2))
 def test_a_stop_in_any_turn_leaves_all_parts_or_none(action: str, after: int) -> None:

@@ -165,6 +165,7 @@ def test_durable_subscriptions_get_messages_of_so_many_topics_together_and_no_mo
     assert destination_map.served == MAX_SERVED - 8
 
 
+@pytest.mark.large
 def test_a_new_topic_counts_steps_for_the_durable_subscriptions_it_is_compared_with() -> None:
     metadata: dict[bytes, bytes] = {}
     for number in range(MAX_DURABLE_SUBSCRIPTIONS):

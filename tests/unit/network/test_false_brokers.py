@@ -290,6 +290,7 @@ def introductions() -> int:
     return sum(type(found) is wire.BrokerSubscriptionInfo for found in gc.get_objects())
 
 
+@pytest.mark.large
 def test_s3_what_a_bridge_told_before_its_login_is_forgotten_after_it() -> None:
     _, site = hub()
     before = introductions()

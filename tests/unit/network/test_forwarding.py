@@ -69,6 +69,7 @@ def golden(version: int) -> list[Message]:
     return found
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("version", range(1, 13))
 @pytest.mark.parametrize("tight", [False, True])
 def test_every_field_but_those_of_the_hop_stays_as_it_is(version: int, tight: bool) -> None:

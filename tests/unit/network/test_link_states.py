@@ -304,6 +304,7 @@ TROUBLES = (
 )
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("duplex", [False, True], ids=["one way", "duplex"])
 @pytest.mark.parametrize("state", OPEN_STATES, ids=[state.name for state in OPEN_STATES])
 @pytest.mark.parametrize("what", TROUBLES)

@@ -246,6 +246,7 @@ def test_a_forged_row_of_consumers_is_told_on_within_its_limit() -> None:
     assert link.bridge is not None and link.bridge.demand_count == 1
 
 
+@pytest.mark.large
 def test_a_flood_of_consumers_ends_at_a_limit_and_the_log_stays_small(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -90,6 +90,7 @@ def test_what_is_refused_has_its_class_and_its_word(connection: blocking.Connect
         control.open_cursor("a b", "Q", "r1")
 
 
+@pytest.mark.large
 def test_batches_are_committed_once_through_a_restart(broker: Broker, connection: blocking.Connection) -> None:
     control = Control(connection)
     assert control.begin("query", "r1") == BegunSink(1, -1)

@@ -49,6 +49,7 @@ def test_a_query_has_as_much_open_after_many_batches_as_after_one(broker: Broker
     reader.stop()
 
 
+@pytest.mark.large
 def test_a_task_waits_for_its_broker_and_goes_on_behind_the_last_row(tmp_path: Path) -> None:
     with Broker(directory=tmp_path) as broker:
         with blocking.connect(broker.url) as connection, connection.session() as session:

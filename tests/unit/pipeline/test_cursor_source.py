@@ -87,6 +87,7 @@ def run_to_the_end(broker: FakeControl) -> int:
     raise AssertionError("the query does not come to its end")
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("error", [KilledError, JmsError])
 def test_a_kill_before_or_after_any_request_loses_nothing_and_doubles_nothing(error: type[Exception]) -> None:
     quiet = FakeControl(range(COUNT))

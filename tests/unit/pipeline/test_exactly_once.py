@@ -65,6 +65,7 @@ SENT = [  # the options, and what a message has that says nothing itself: persis
 ]
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("way", ["control", "ledger"])
 def test_messages_are_sent_as_the_options_say_unless_a_row_says_otherwise(way: str, tmp_path: Path) -> None:
     own = (True, 7, 5 * HOUR_MS)
@@ -87,6 +88,7 @@ def test_messages_are_sent_as_the_options_say_unless_a_row_says_otherwise(way: s
             assert found == sorted((priority, kept, lives) for kept, priority, lives in (expected, own)), given_here
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("way", ["control", "ledger"])
 @pytest.mark.parametrize(
     ("first", "then"), [("OUT", "OTHER"), ("OUT", None), (None, "OUT")], ids=["another", "none any more", "now one"]

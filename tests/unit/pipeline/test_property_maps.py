@@ -92,6 +92,7 @@ def long_way(properties: Mapping[str, object]) -> bytes:
     return encode_map(typed_properties(properties)) if properties else b""
 
 
+@pytest.mark.large
 @given(st.lists(ROW, max_size=6), st.integers(0, 6), st.integers(0, 6))
 def test_maps_are_those_of_the_long_way(
     rows: list[dict[str, PropertyValue | None] | None], start: int, count: int

@@ -203,6 +203,7 @@ def test_what_a_batch_read_drained_stays_until_it_is_deleted(tmp_path: Path) -> 
 FAULTS = st.lists(st.sampled_from(["fine", "ack lost", "receive fails", "process dies", "not committed"]), max_size=12)
 
 
+@pytest.mark.large
 @settings(max_examples=60)
 @given(FAULTS, st.integers(1, 7))
 def test_over_any_faults_every_message_is_committed_once(

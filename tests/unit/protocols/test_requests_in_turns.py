@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from spanwire.broker.destinations.wildcard_matching import JOIN_STEPS
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.protocols.base import REQUEST_STEPS
@@ -116,6 +118,7 @@ def goes_on(connection: OpenWireBrokerConnection | StompBrokerConnection, world:
     return turns
 
 
+@pytest.mark.large
 def test_a_client_of_openwire_is_not_taken_for_silent_while_its_requests_are_held() -> None:
     world = World()
     with_queues(world)
@@ -125,6 +128,7 @@ def test_a_client_of_openwire_is_not_taken_for_silent_while_its_requests_are_hel
     assert {view.consumers for view in world.broker.destination_views()} == {CONSUMERS}
 
 
+@pytest.mark.large
 def test_a_client_of_stomp_is_not_taken_for_silent_while_its_requests_are_held() -> None:
     stage = Stage()
     with_queues(stage)

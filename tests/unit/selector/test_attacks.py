@@ -32,6 +32,7 @@ def refused(text: str) -> str:
     return str(caught.value)
 
 
+@pytest.mark.large
 @pytest.mark.parametrize(
     ("pattern", "answer"),
     [

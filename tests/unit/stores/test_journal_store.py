@@ -326,6 +326,7 @@ def test_a_file_deleted_by_one_thread_is_gone_for_the_other(tmp_path: Path) -> N
     reader.close()
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("writer", ["thread", "loop"])
 def test_nothing_acknowledged_is_lost_when_the_process_is_killed_again_and_again(tmp_path: Path, writer: str) -> None:
     script = Path(__file__).parent.parent.parent / "support" / "journal_victim.py"

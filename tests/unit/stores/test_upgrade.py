@@ -148,6 +148,7 @@ def test_an_upgraded_store_takes_messages_and_removals_and_starts_again(name: st
         assert contents(disk) == wanted
 
 
+@pytest.mark.large
 def test_a_broker_gives_the_messages_to_its_clients_in_order(name: str, directory: Path, tmp_path: Path) -> None:
     place = tmp_path / "broker" / "data" / "kahadb"
     place.parent.mkdir(parents=True)

@@ -65,6 +65,7 @@ def test_the_next_segments_file_is_reported_when_all_of_it_is_ready() -> None:
     assert len(driver.told) == 3
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
 def test_a_disk_without_room_for_the_next_segment_is_told_and_tried_again(number: int) -> None:
     driver = WriterDriver()
@@ -296,6 +297,7 @@ class Answers:
         return len([line for line in trace[before : self.end] if line.startswith("sync")])
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("messages", [1, 2, 6])
 def test_an_answer_waits_for_few_syncs_however_large_segment_and_reserve_are(messages: int) -> None:
     answers = Answers(24 * STEP_BYTES)

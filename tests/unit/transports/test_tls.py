@@ -400,6 +400,7 @@ def test_s32_cve_2026_39304_a_flood_of_key_updates_costs_its_own_connection_soon
     assert "without anything in them" in dialogue.reports[0]
 
 
+@pytest.mark.large
 def test_key_updates_among_data_are_no_flood_while_the_client_reads_the_answers(world: World) -> None:
     library = ctypes.util.find_library("ssl")
     if library is None:

@@ -94,6 +94,7 @@ def test_s1_cve_2023_46604_a_class_named_in_an_exception_is_text_and_nothing_is_
     assert set(sys.modules) == before
 
 
+@pytest.mark.large
 def test_s2_cve_2025_27533_no_length_allocates_what_is_not_there() -> None:
     frames = list(sample_frames())
     tracemalloc.start()
@@ -216,6 +217,7 @@ def test_s13_the_frame_limit_holds_however_the_size_arrives() -> None:
                 decoder.feed(data[start : start + step])
 
 
+@pytest.mark.large
 def test_s13_a_peer_that_writes_byte_by_byte_costs_no_more_than_its_bytes() -> None:
     decoder = ready()
     decoder.authenticated()
@@ -245,6 +247,7 @@ def bomb(inflated: int) -> bytes:
     return b"".join(stream.compress(bytes(MIB)) for _ in range(inflated // MIB)) + stream.flush()
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("kind", [TEXT, MAP, STREAM, BYTES])
 def test_s11_a_compression_bomb_is_refused_and_never_inflated_whole(kind: int) -> None:
     content = bomb(256 * MIB)

@@ -553,6 +553,7 @@ def test_s34_names_are_equal_only_when_every_character_is() -> None:
     assert peer.dispatched() == []
 
 
+@pytest.mark.large
 def test_refused_commands_without_end_cost_no_memory() -> None:
     world = World()
     peer = world.connect()
@@ -577,6 +578,7 @@ def test_refused_commands_without_end_cost_no_memory() -> None:
     assert grown < MIB / 4
 
 
+@pytest.mark.large
 def test_a_peer_that_never_reads_its_answers_is_closed() -> None:
     world = World()
     peer = world.connect()
@@ -592,6 +594,7 @@ def test_a_peer_that_never_reads_its_answers_is_closed() -> None:
     assert MAX_UNREAD_ANSWER_BYTES < held < MAX_UNREAD_ANSWER_BYTES + MIB
 
 
+@pytest.mark.large
 def test_a_peer_that_reads_late_but_reads_is_not_closed() -> None:
     world = World()
     peer = world.connect()

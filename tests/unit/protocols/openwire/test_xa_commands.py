@@ -206,6 +206,7 @@ def test_a_refused_prepare_of_many_messages_leaves_no_vote_for_another_command()
     assert type(peer.receives(wire.Response)) is wire.Response
 
 
+@pytest.mark.large
 def test_requests_about_branches_count_steps_and_those_in_doubt_are_not_listed_many_times_in_one_turn() -> None:
     world = World()
     peer = world.connect()

@@ -133,6 +133,7 @@ def test_header_blocks_of_many_destinations_in_turn_are_parsed_twice() -> None:
     assert all(one.block is other.block for one, other in zip(second, third, strict=True))
 
 
+@pytest.mark.large
 def test_header_blocks_that_never_repeat_are_not_kept() -> None:
     decoder = accepted()
     data = b"".join(b"SEND\ndestination:/queue/A\nnumber:%d\n\n\0" % n for n in range(20_000))
@@ -158,6 +159,7 @@ def test_any_chunking_gives_the_same_frames(size: int) -> None:
     assert len(frames) == 4
 
 
+@pytest.mark.large
 def test_a_large_body_is_collected_in_time_that_grows_with_its_size() -> None:
     decoder = accepted()
     decoder.feed(b"SEND\ncontent-length:%d\n\n" % (MIB))

@@ -134,6 +134,7 @@ def test_each_turn_encodes_some_bytes_of_a_unit() -> None:
     assert sequences(driver, A) == list(range(1, 17))
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("seed", range(20))
 def test_a_write_cut_short_anywhere_leaves_nothing_of_a_unit(seed: int) -> None:
     count = 50
@@ -336,6 +337,7 @@ def test_a_power_cut_between_two_slices_moves_nothing(slices: int) -> None:
     assert (sequences(driver, A), sequences(driver, B), driver.metadata) == (there, [], {})
 
 
+@pytest.mark.large
 def test_a_write_cut_short_anywhere_moves_nothing() -> None:
     driver, there = staged(20)
     driver.store._outbox.slice_records = 3

@@ -54,6 +54,7 @@ def test_a_journal_is_not_quiet_while_a_batch_is_under_way() -> None:
     assert driver.store.is_quiet
 
 
+@pytest.mark.large
 def test_a_journal_is_not_quiet_while_a_segment_is_compacted() -> None:
     driver = JournalDriver()
     for number in range(1, 200):

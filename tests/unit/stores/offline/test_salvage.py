@@ -551,6 +551,7 @@ def test_a_store_that_a_broker_takes_during_the_repair_stays_as_it_is() -> None:
     assert {each: data for each, data in disk.contents().items() if each in before} == before
 
 
+@pytest.mark.large
 def test_a_repair_that_is_cut_off_anywhere_leaves_the_old_store_or_ends_later() -> None:
     disk = filled_disk()
     expected = recovered_state(filled_disk())["queue://A"]
