@@ -50,6 +50,7 @@ from spanwire.broker.routing.dead_letters import DeadLetters
 from spanwire.broker.routing.flow_control import FlowControl
 from spanwire.broker.routing.message_router import MessageRouter
 from spanwire.broker.routing.producers import ProducerRegistry
+from spanwire.broker.routing.send_targets import SendTargets
 from spanwire.broker.routing.sessions import Sessions
 from spanwire.broker.routing.virtual_destinations import VirtualDestinations
 from spanwire.broker.scheduler.schedule import SchedulerSettings
@@ -151,7 +152,10 @@ class BrokerAssembly:
         self.router = MessageRouter(
             context, self.map, self.destinations, formats, access, self.replies, unsynced, self.dead_letters,
             self.flow, self.producer_audit,
-            VirtualDestinations(self.map, self.destinations, access, self.flow, self._values),
+            SendTargets(
+                context, self.map, self.destinations, formats, access,
+                VirtualDestinations(self.map, self.destinations, access, self.flow, self._values),
+            ),
         )  # fmt: skip
         self.scheduler: Scheduler | None = None
         if self._settings.scheduler is not None:

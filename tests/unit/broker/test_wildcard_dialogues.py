@@ -12,7 +12,7 @@ from spanwire.broker.destinations.pattern_index import COMPARED_PER_STEP
 from spanwire.broker.destinations.wildcard_consumers import MAX_PATTERNS, WildcardConsumers
 from spanwire.broker.destinations.wildcard_matching import JOIN_STEPS
 from spanwire.broker.metadata import SUBSCRIPTIONS
-from spanwire.broker.routing.message_router import MAX_WILDCARD_TARGETS
+from spanwire.broker.routing.send_targets import MAX_WILDCARD_TARGETS
 from spanwire.broker.topic.durable_subscription import SubscriptionTerms, encode_terms
 from spanwire.model.destination import TOPIC, Destination, parse_destination
 from spanwire.model.errors import ResourceAllocationError

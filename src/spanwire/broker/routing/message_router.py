@@ -11,7 +11,6 @@ from spanwire.broker.connections.connection_state import ConnectionState, Parked
 from spanwire.broker.connections.transaction import TransactedSend, Transaction
 from spanwire.broker.destinations.destination_map import DestinationMap
 from spanwire.broker.destinations.destinations import Destinations
-from spanwire.broker.destinations.pattern_index import check_compared
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.departures import DUPLICATE, SECOND_COPY
 from spanwire.broker.dispatch.destination import BrokerDestination
@@ -22,22 +21,20 @@ from spanwire.broker.persistence.network_copies import COPY, NEARER, NEW
 from spanwire.broker.persistence.producer_audit import ProducerAudit
 from spanwire.broker.persistence.reply_queue import PendingReply, ReplyQueue, WithheldMessage
 from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes
-from spanwire.broker.policy.fan_out import MAX_FAN_OUT, MAX_STEPS_OF_SEND
 from spanwire.broker.ports import NO_TOKEN
-from spanwire.broker.reserved_destinations import check_apart, is_control
+from spanwire.broker.reserved_destinations import is_control
 from spanwire.broker.routing.dead_letters import EXPIRED, DeadLetters
 from spanwire.broker.routing.flow_control import MEMORY, ROOM, TURN, FlowControl, ParkedSender, send_reply
 from spanwire.broker.routing.message_takers import ControlTaker, DelayedSender
+from spanwire.broker.routing.send_targets import SendTargets
 from spanwire.broker.routing.unscheduled import LOOKED_AT, Unscheduled
-from spanwire.broker.routing.virtual_destinations import Target, VirtualDestinations
+from spanwire.broker.routing.virtual_destinations import Target
 from spanwire.broker.security.access_control import AccessControl
 from spanwire.broker.topic.topic import Topic
 from spanwire.model.destination import SCHEDULE, SUBSCRIPTION, Destination
-from spanwire.model.errors import DestinationDoesNotExistError, JmsError, ResourceAllocationError
+from spanwire.model.errors import JmsError
 from spanwire.model.message import Message
 from spanwire.model.routing import BRIDGE_DURABLE_PREFIX
-
-MAX_WILDCARD_TARGETS: Final = 5_000  # destinations of one message to wildcards, 2 microseconds each
 
 
 class MessageRouter(ParkedSender, Dispatcher):
@@ -55,7 +52,7 @@ class MessageRouter(ParkedSender, Dispatcher):
         dead_letters: DeadLetters,
         flow: FlowControl,
         audit: ProducerAudit,
-        virtual: VirtualDestinations,
+        targets: SendTargets,
     ) -> None:
         self._context: Final[BrokerContext] = context
         self._map: Final[DestinationMap] = destination_map
@@ -67,7 +64,7 @@ class MessageRouter(ParkedSender, Dispatcher):
         self._dead_letters: Final[DeadLetters] = dead_letters
         self._flow: Final[FlowControl] = flow
         self._audit: Final[ProducerAudit] = audit
-        self._virtual: Final[VirtualDestinations] = virtual
+        self._targets: Final[SendTargets] = targets
         self._unscheduled: Final[Unscheduled] = Unscheduled(formats)
         self.delayed: DelayedSender | None = None
         self.control: ControlTaker | None = None
@@ -231,36 +228,12 @@ class MessageRouter(ParkedSender, Dispatcher):
         )
 
     def targets(self, state: ConnectionState, message: Message) -> list[Target]:
-        """Return the queues and topics that get the message in the end.
-
-        Raises:
-            JmsError: a target is refused, or is the control destination: requests are taken at the send.
-        """
-        destinations = self._resolve(state, message.destination)
-        if any(destination.fans_out for destination in destinations):
-            targets = self._virtual.expand(state, destinations, message)
-            self._context.steps += len(targets)
-            for target in targets:
-                if target.destination.fans_out:
-                    check_apart(target.destination.name)
-            return targets
-        if len(destinations) > 1:
-            self._check_fan_out(message.destination, destinations)
-        return [Target(destination, destination.name) for destination in destinations]
+        """Return the queues and topics that get the message in the end; see `SendTargets.targets`."""
+        return self._targets.targets(state, message)
 
     def copies(self, targets: list[Target], message: Message) -> list[Message]:
-        """Return the message for each target, with the address of the target."""
-        copies: list[Message] = []
-        for target in targets:
-            address = target.address
-            source = message
-            if target.via is not None:
-                source = self._formats.format(message.format_id).readdressed(message, target.via, False)
-            if address is not None and address != source.destination:
-                copies.append(self._formats.format(message.format_id).readdressed(source, address))
-            else:
-                copies.append(message.twin() if source is message and len(targets) > 1 else source)
-        return copies
+        """Return the message for each target; see `SendTargets.copies`."""
+        return self._targets.copies(targets, message)
 
     def _deliver_all(self, state: ConnectionState, targets: list[Target], copies: list[Message], token: int) -> bool:
         """Deliver several copies with one answer, due once all stored copies are safe.
@@ -309,44 +282,6 @@ class MessageRouter(ParkedSender, Dispatcher):
             return True
         self._replies.add(PendingReply(position, state.output, token, None))
         return False
-
-    def _resolve(self, state: ConnectionState, name: Destination) -> list[BrokerDestination]:
-        """Return the physical destinations, each once. Destinations are made only after all are allowed."""
-        wanted: dict[str, Destination] = {}
-        compared = 0
-        looked = 0
-        for part in name.parts():
-            if part.is_pattern and part.is_temporary:
-                raise DestinationDoesNotExistError(part.qualified_name)  # other connections' are private
-            if not part.is_pattern or part.is_advisory:
-                self._access.check_write(state, part)
-                wanted[part.qualified_name] = part
-                continue
-            looked += 1
-            compared += self._map.count_of_kind(part)
-            check_compared(looked, compared)
-            for destination in self._map.matching(part):
-                if not destination.name.is_advisory:
-                    if len(wanted) >= MAX_WILDCARD_TARGETS:
-                        raise ResourceAllocationError(
-                            f"a message to {name} would be copied to more than {MAX_WILDCARD_TARGETS} "
-                            f"destinations: send to a narrower wildcard"
-                        )
-                    self._access.check_write(state, destination.name)
-                    wanted[destination.name.qualified_name] = destination.name
-        self._context.steps += len(wanted)
-        return self._destinations.ensure_all(state, list(wanted.values()), True)
-
-    def _check_fan_out(self, name: Destination, destinations: list[BrokerDestination]) -> None:
-        """Raise `ResourceAllocationError` if one message to all ``destinations`` would take too many steps."""
-        steps = 0
-        for destination in destinations:
-            steps += self._context.load_of(destination) + destination.copy_steps
-        if steps > MAX_STEPS_OF_SEND:
-            raise ResourceAllocationError(
-                f"a message to {name} would be handed to more than {MAX_FAN_OUT} consumers: "
-                f"send to fewer destinations at once"
-            )
 
     def go_on(self, state: ConnectionState, parked: ParkedSend) -> None:
         """Take a send that had waited. AccessControl and the existence of the destination are checked again."""
