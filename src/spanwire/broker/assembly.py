@@ -48,6 +48,7 @@ from spanwire.broker.routing.acknowledgements import Acknowledgements
 from spanwire.broker.routing.consumers import ConsumerRegistry
 from spanwire.broker.routing.dead_letters import DeadLetters
 from spanwire.broker.routing.flow_control import FlowControl
+from spanwire.broker.routing.identified_sends import IdentifiedSends
 from spanwire.broker.routing.message_router import MessageRouter
 from spanwire.broker.routing.producers import ProducerRegistry
 from spanwire.broker.routing.send_targets import SendTargets
@@ -156,6 +157,7 @@ class BrokerAssembly:
                 context, self.map, self.destinations, formats, access,
                 VirtualDestinations(self.map, self.destinations, access, self.flow, self._values),
             ),
+            IdentifiedSends(context, formats, self.map, self._policies, access, self.producer_audit.ids),
         )  # fmt: skip
         self.scheduler: Scheduler | None = None
         if self._settings.scheduler is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.broker.metadata import MetadataRecord, check_metadata
+from spanwire.broker.metadata import ACCEPTED_IDS, MetadataRecord, check_metadata
 from spanwire.broker.persistence.store_unit import StoreUnit, Transfer
 from spanwire.model.destination import Destination
 from spanwire.model.message import Message
@@ -60,6 +60,8 @@ class MemoryStore:
         for destination, sequence in removals:
             self._messages.get(destination.qualified_name, {}).pop(sequence, None)
         for metadata_record in metadata:
+            if metadata_record.table == ACCEPTED_IDS:
+                continue  # nothing outlives this store
             if metadata_record.value is None:
                 self.metadata.get(metadata_record.table, {}).pop(metadata_record.key, None)
             else:

@@ -19,6 +19,7 @@ from spanwire.broker.connections.transaction import MAX_UNCOMMITTED
 from spanwire.broker.destinations.inactive_destinations import UpkeepSettings
 from spanwire.broker.dispatch.memory_usage import UsageLimits
 from spanwire.broker.dispatch.subscription import Subscription
+from spanwire.broker.persistence.producer_audit import ProducerAudit
 from spanwire.broker.plugins.filtered_broker import FilteredBroker
 from spanwire.broker.plugins.plugin_settings import PluginSettings
 from spanwire.broker.plugins.plugins import plug_in
@@ -407,6 +408,7 @@ class Stage:
         statistics_format: StatisticsFormat | None = None,
         anonymous_producer_advisories: bool = False,
         temporary_by_send: bool = False,
+        producer_audit: ProducerAudit | None = None,
     ) -> None:
         self.environment = FixedEnvironment()
         self.dispatches: list[tuple[Listener, Delivery]] = []  # all dispatches in their order
@@ -434,6 +436,7 @@ class Stage:
                 scheduler=scheduler,
                 upkeep=upkeep,
                 temporary_by_send=temporary_by_send,
+                producer_audit=producer_audit,
             ),
         )
         if plugins is not None and isinstance(self.broker, FilteredBroker):

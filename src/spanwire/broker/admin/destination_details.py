@@ -23,7 +23,8 @@ class DestinationDetails:
     Figures of messages are None unless message statistics are on. ``groups`` maps at most `MAX_GROUPS` message groups
     to their consumers. ``dead_letter_destination`` takes the dead letters of the destination. ``from_brokers`` messages
     came over bridges, and bridges have acknowledged ``to_brokers``. ``refused_uncommitted`` messages were beyond the
-    limit of open transactions. ``last_in`` and ``last_out`` are the last measured messages.
+    limit of open transactions. ``duplicates`` were dropped, because their duplicate id had been accepted before.
+    ``last_in`` and ``last_out`` are the last measured messages.
     """
 
     statistics_enabled: bool
@@ -47,6 +48,7 @@ class DestinationDetails:
     from_brokers: int
     to_brokers: int
     refused_uncommitted: int
+    duplicates: int
     slow_consumer_strategy: str | None
     last_in_id: str | None
     last_in_sent_ms: int | None
@@ -91,6 +93,7 @@ def destination_details(destination: BrokerDestination) -> DestinationDetails:
         from_brokers=destination.from_brokers,
         to_brokers=to_brokers(destination),
         refused_uncommitted=destination.refused_uncommitted,
+        duplicates=destination.duplicates,
         slow_consumer_strategy=None if policy.slow_consumers is None else policy.destination.qualified_name,
         last_in_id=None if last_in is None else str(last_in),
         last_in_sent_ms=None if entered is None or last_in is None else entered.timestamp_ms,

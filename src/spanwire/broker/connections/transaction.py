@@ -9,6 +9,7 @@ from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.metadata import MetadataRecord
+from spanwire.broker.persistence.duplicate_ids import SendIdentity
 from spanwire.broker.ports import Principal
 from spanwire.model.destination import Destination
 from spanwire.model.errors import JmsError, ResourceAllocationError
@@ -50,15 +51,17 @@ class Uncommitted:
 class TransactedSend:
     """A message for a resolved and authorised destination.
 
-    ``usage`` counts the message until the transaction ends.
+    ``usage`` counts the message until the transaction ends. ``identity`` is the duplicate id, if the message has one;
+    all copies of one send share it.
     """
 
-    __slots__ = ("destination", "message", "usage")
+    __slots__ = ("destination", "identity", "message", "usage")
 
     def __init__(self, destination: BrokerDestination, message: Message, usage: MemoryUsage) -> None:
         self.destination: Final[BrokerDestination] = destination
         self.message: Final[Message] = message
         self.usage: Final[MemoryUsage] = usage
+        self.identity: SendIdentity | None = None
 
 
 class TransactedAck:
@@ -149,6 +152,7 @@ class Transaction:
         self.metadata: list[MetadataRecord] = []
         self.sender: Principal | None = None  # scheduled messages are delivered with this user's rights
         self.stager: Stager | None = None
+        self.identity: SendIdentity | None = None  # of the message that is being gathered
         self.began_at = 0.0  # monotonic seconds of the first message; 0 before it, and after a restart of the broker
 
     def note_begin(self, monotonic: float) -> None:

@@ -30,6 +30,7 @@ REMOVED: Final = 5  # by an operator
 SENT_NOWHERE: Final = 6
 DUPLICATE: Final = 7
 SECOND_COPY: Final = 8  # a copy that came over a second route
+DUPLICATE_ID: Final = 9  # its property _AMQ_DUPL_ID was accepted before
 
 KINDS: Final = {
     EXPIRED: "expired",
@@ -40,6 +41,7 @@ KINDS: Final = {
     SENT_NOWHERE: "sent-nowhere",
     DUPLICATE: "duplicate",
     SECOND_COPY: "duplicate",
+    DUPLICATE_ID: "duplicate",
 }
 
 

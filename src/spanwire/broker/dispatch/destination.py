@@ -26,6 +26,7 @@ class BrokerDestination(MessageHolder):
         self.from_brokers = 0  # messages that other brokers have forwarded here
         self.to_brokers = 0  # messages acknowledged by bridges that have left
         self.refused_uncommitted = 0  # messages beyond the limit of open transactions
+        self.duplicates = 0  # messages dropped because their duplicate id was accepted before
         self.visits = 0  # consumers and producers attached so far
         self.resets = 0  # resets of the counters by operators
         self.visitors = 0  # browsers attached now

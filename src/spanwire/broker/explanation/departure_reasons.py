@@ -21,6 +21,7 @@ SENTENCES: Final = {
     departures.SENT_NOWHERE: "it was sent nowhere at {at}: topic {name} had no subscriber",
     departures.DUPLICATE: "it was sent again to {name} and dropped at {at}: the broker had taken its id before",
     departures.SECOND_COPY: "a copy that came to {name} over a second route was dropped at {at}",
+    departures.DUPLICATE_ID: "it was dropped at {at}: {name} had accepted its _AMQ_DUPL_ID before",
 }
 SEE_LETTER: Final = "see its dead letter: spanwire browse {target}; spanwire queue retry {target} sends it back"
 ADVICE: Final = {
@@ -33,6 +34,7 @@ ADVICE: Final = {
     departures.SENT_NOWHERE: "subscribe to {name} before, with a durable subscription, or send to a queue",
     departures.DUPLICATE: "nothing, if a client repeated its send; else give each message an id of its own",
     departures.SECOND_COPY: "nothing: each subscriber gets the message once",
+    departures.DUPLICATE_ID: "nothing, if it was sent again; else give each message an _AMQ_DUPL_ID of its own",
 }
 MAX_SWEEPS_SHOWN: Final = 10  # removals of unread messages named in one answer
 
@@ -49,7 +51,9 @@ def explain_departure(departure: Departure, subject: str) -> Explanation:
         at = f"a time from {at} to {clock_text(departure.until_ms)}"
     sentence = SENTENCES[key].format(name=name, target=target, at=at)
     explanation = Explanation(subject, departures.KINDS[departures.EXPIRED if died else kind], sentence)
-    if detail and kind in (departures.DUPLICATE, departures.SECOND_COPY):
+    if detail and kind == departures.DUPLICATE_ID:
+        detail = f"duplicate of another message with the same _AMQ_DUPL_ID, sent by connection {detail}"
+    elif detail and kind in (departures.DUPLICATE, departures.SECOND_COPY):
         detail = f"duplicate of the message with the same id, sent by connection {detail}"
     if detail:
         explanation.saw(detail, name, departure.wall_ms)

@@ -25,7 +25,8 @@ correct as long as no queue of the sender holds two messages with one id.
 Keys of the metadata records, one letter and a name in UTF-8: ``P`` and the producer id, ``T`` and the connection id of
 local transactions, ``L`` and the upper bits of a link's numbers in hexadecimal, or the ids of a broker and a producer
 with the queue between the two. For the values see ``sequence_window.py``. ``C`` and a name of `NetworkCopies` for topic
-messages from links. ``I`` alone: random octets, to distinguish the store's numbers from the numbers of other stores.
+messages from links. ``D`` and a name of `DuplicateIds`. ``I`` alone: random octets, to distinguish the store's numbers
+from the numbers of other stores.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from spanwire.broker.metadata import MAX_KEY_BYTES, PRODUCER_AUDIT, MetadataRecord
+from spanwire.broker.persistence.duplicate_ids import DuplicateIds
 from spanwire.broker.persistence.network_copies import NetworkCopies
 from spanwire.broker.persistence.sequence_window import DEFAULT_DEPTH, MAX_DEPTH, SequenceWindow, decoded_window
 from spanwire.broker.ports import AuditSource
@@ -51,6 +53,7 @@ PRODUCER: Final = "P"
 TRANSACTIONS: Final = "T"
 LINK: Final = "L"
 COPIES: Final = "C"
+DUPLICATE_IDS: Final = "D"
 IDENTITY: Final = "I"
 IDENTITY_SIZE: Final = 8  # octets
 
@@ -95,6 +98,7 @@ class ProducerAudit(AuditSource):
         self._noted: SequenceWindow | None = None  # window of the last number received over a link
         self._noted_upper: i64 = 0
         self.copies: Final[NetworkCopies] = NetworkCopies()
+        self.ids: Final[DuplicateIds] = DuplicateIds()
         self.duplicates = 0
 
     def stored(self, known: AuditedProducer | None, producer_id: ProducerId, sequence: int) -> AuditedProducer:
@@ -231,6 +235,8 @@ class ProducerAudit(AuditSource):
             key = _key(COPIES, name)
             if len(key) <= MAX_KEY_BYTES:
                 metadata.append(MetadataRecord(PRODUCER_AUDIT, key, value))
+        for name, value in self.ids.entries():
+            metadata.append(MetadataRecord(PRODUCER_AUDIT, _key(DUPLICATE_IDS, name), value))
         return metadata
 
     def restore(self, key: bytes, value: bytes) -> None:
@@ -249,6 +255,9 @@ class ProducerAudit(AuditSource):
         kind, name = text[:1], text[1:]
         if kind == COPIES:
             self.copies.restore(name, value)
+            return
+        if kind == DUPLICATE_IDS:
+            self.ids.restore(value)
             return
         window = decoded_window(value, self._depth)
         if window is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
+from spanwire.broker.persistence.duplicate_ids import DEFAULT_ID_CACHE
 from spanwire.broker.policy.dead_letter_strategy import DeadLetterStrategy
 from spanwire.broker.policy.topic_policy import TopicPolicy
 from spanwire.model.destination import Destination
@@ -138,6 +139,7 @@ class PolicyEntry:
     - With ``gc_inactive`` a destination unused for ``inactive_timeout_ms`` is removed (`Upkeep`).
       ``gc_with_network_consumers`` ignores the consumers of bridges.
     - With ``measures_messages`` sizes and times of messages are measured from the creation of a destination on.
+    - ``id_cache_size`` duplicate ids are remembered; 0 compares none (`spanwire.broker.persistence.duplicate_ids`).
     """
 
     destination: Destination
@@ -164,3 +166,4 @@ class PolicyEntry:
     topic: TopicPolicy = field(default_factory=TopicPolicy)
     slow_consumers: SlowConsumerPolicy | None = None
     measures_messages: bool = False
+    id_cache_size: int = DEFAULT_ID_CACHE

@@ -16,7 +16,9 @@ from spanwire.broker.dispatch.departures import DUPLICATE, SECOND_COPY
 from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.message_reference import MessageReference
+from spanwire.broker.metadata import MetadataRecord
 from spanwire.broker.persistence.deferred_dispatch import DeferredDispatch, Dispatcher
+from spanwire.broker.persistence.duplicate_ids import SendIdentity
 from spanwire.broker.persistence.network_copies import COPY, NEARER, NEW
 from spanwire.broker.persistence.producer_audit import ProducerAudit
 from spanwire.broker.persistence.reply_queue import PendingReply, ReplyQueue, WithheldMessage
@@ -25,6 +27,7 @@ from spanwire.broker.ports import NO_TOKEN
 from spanwire.broker.reserved_destinations import is_control
 from spanwire.broker.routing.dead_letters import EXPIRED, DeadLetters
 from spanwire.broker.routing.flow_control import MEMORY, ROOM, TURN, FlowControl, ParkedSender, send_reply
+from spanwire.broker.routing.identified_sends import LEAST_MARKED, IdentifiedSends, is_marked
 from spanwire.broker.routing.message_takers import ControlTaker, DelayedSender
 from spanwire.broker.routing.send_targets import SendTargets
 from spanwire.broker.routing.unscheduled import LOOKED_AT, Unscheduled
@@ -33,8 +36,10 @@ from spanwire.broker.security.access_control import AccessControl
 from spanwire.broker.topic.topic import Topic
 from spanwire.model.destination import SCHEDULE, SUBSCRIPTION, Destination
 from spanwire.model.errors import JmsError
-from spanwire.model.message import Message
+from spanwire.model.message import FORMAT_STOMP, Message
 from spanwire.model.routing import BRIDGE_DURABLE_PREFIX
+
+NO_IDENTITIES: Final[list[SendIdentity]] = []
 
 
 class MessageRouter(ParkedSender, Dispatcher):
@@ -53,6 +58,7 @@ class MessageRouter(ParkedSender, Dispatcher):
         flow: FlowControl,
         audit: ProducerAudit,
         targets: SendTargets,
+        identified: IdentifiedSends,
     ) -> None:
         self._context: Final[BrokerContext] = context
         self._map: Final[DestinationMap] = destination_map
@@ -64,7 +70,8 @@ class MessageRouter(ParkedSender, Dispatcher):
         self._dead_letters: Final[DeadLetters] = dead_letters
         self._flow: Final[FlowControl] = flow
         self._audit: Final[ProducerAudit] = audit
-        self._targets: Final[SendTargets] = targets
+        self.targets: Final[SendTargets] = targets
+        self.identified: Final[IdentifiedSends] = identified
         self._unscheduled: Final[Unscheduled] = Unscheduled(formats)
         self.delayed: DelayedSender | None = None
         self.control: ControlTaker | None = None
@@ -79,6 +86,10 @@ class MessageRouter(ParkedSender, Dispatcher):
         Raises:
             JmsError: the message is refused.
         """
+        if message.tail_start - message.properties_start > LEAST_MARKED or message.format_id >= FORMAT_STOMP:
+            identities = self.identified.identities(message) if is_marked(message) else NO_IDENTITIES
+            if len(identities) > 0 and (transaction is None or transaction.identity is None):
+                return self._send_identified(state, message, transaction, token, identities)
         delayed = self.delayed
         if delayed is None:
             if message.sequence <= LOOKED_AT:
@@ -99,6 +110,35 @@ class MessageRouter(ParkedSender, Dispatcher):
         if (obstacle != ROOM or state.parked_bytes > 0) and not self._passes(state, destination, message, obstacle):
             return self._flow.park(state, destination, message, token, obstacle if obstacle != ROOM else TURN)
         return self._accept(state, destination, message, token, is_stored)
+
+    def _send_identified(
+        self,
+        state: ConnectionState,
+        message: Message,
+        transaction: Transaction | None,
+        token: int,
+        identities: list[SendIdentity],
+    ) -> bool:
+        """Send a message with a duplicate id to the destinations that have not accepted the id yet.
+
+        In a transaction the commit decides.
+        """
+        if transaction is not None:
+            before = transaction.messages
+            for part, identity in zip(message.destination.parts(), identities, strict=True):
+                transaction.identity = identity
+                try:
+                    self.send(state, self.identified.part_of(message, part), transaction, token)
+                finally:
+                    transaction.identity = None
+            transaction.messages = min(transaction.messages, before + 1)
+            return True
+        new = self.identified.new_part(state, message, identities)
+        if new is None:
+            return not message.persistent or self.answer_when_stored(state, token)
+        if self.delayed is not None and self.delayed.concerns(new):
+            return self.delayed.take(state, new, token)
+        return self._send_to_many(state, new, None, token)
 
     def _passes(self, state: ConnectionState, destination: BrokerDestination, message: Message, obstacle: int) -> bool:
         """Return True if another broker forwards ``message`` and the reserve for such messages has room."""
@@ -128,19 +168,21 @@ class MessageRouter(ParkedSender, Dispatcher):
         if self.control is not None and is_control(message.destination):
             self.control.take(state, message, transaction)
             return True
-        targets = self.targets(state, message)
+        targets = self.targets.of(state, message)
         if state.parked and transaction is None and targets:
             return self._flow.park(state, targets[0].destination, message, token, TURN)
         if transaction is not None:
             transaction.messages += 1
-            for target, copy in zip(targets, self.copies(targets, message), strict=True):
+            for target, copy in zip(targets, self.targets.copies(targets, message), strict=True):
                 self._gather(transaction, target.destination, copy)
             return True
         for target in targets:
             obstacle = self._flow.obstacle(target.destination, message)
             if obstacle != ROOM and not self._passes(state, target.destination, message, obstacle):
                 return self._flow.park(state, target.destination, message, token, obstacle)
-        return self._deliver_all(state, targets, self.copies(targets, message), token)
+        return self._deliver_all(
+            state, targets, self.targets.copies(targets, message), token, self.identified.identities(message)
+        )
 
     def send_forwarded(self, state: ConnectionState, message: Message, token: int) -> bool:
         """Take a message of a bridge, and count it at its destination. Returns and raises as `send`."""
@@ -178,7 +220,7 @@ class MessageRouter(ParkedSender, Dispatcher):
 
     def _send_to_bridges(self, state: ConnectionState, message: Message, token: int) -> bool:
         """Take a `NEARER` copy, for the bridges of this broker and their durable subscriptions only."""
-        targets = [target for target in self.targets(state, message) if self._leads_on(target.destination)]
+        targets = [target for target in self.targets.of(state, message) if self._leads_on(target.destination)]
         for target in targets:
             obstacle = self._flow.obstacle(target.destination, message)
             if (obstacle != ROOM or state.parked) and not self._passes(state, target.destination, message, obstacle):
@@ -198,13 +240,13 @@ class MessageRouter(ParkedSender, Dispatcher):
     def _deliver_to_bridges(self, state: ConnectionState, targets: list[Target], message: Message) -> None:
         expanded: list[Target] = []
         copies: list[Message] = []
-        for target, copy in zip(targets, self.copies(targets, message), strict=True):
+        for target, copy in zip(targets, self.targets.copies(targets, message), strict=True):
             if isinstance(target.destination, Topic):
                 target.destination.accept_for_bridges(copy)
             else:
                 expanded.append(target)
                 copies.append(copy)
-        self._deliver_all(state, expanded, copies, NO_TOKEN)
+        self._deliver_all(state, expanded, copies, NO_TOKEN, NO_IDENTITIES)
 
     def is_repeated(self, state: ConnectionState, message: Message) -> bool:
         """Return True if the store has the message already: a client repeats its sends after a reconnect.
@@ -223,44 +265,55 @@ class MessageRouter(ParkedSender, Dispatcher):
         """Keep ``message`` for the commit."""
         transaction.note_begin(self._context.monotonic)
         self._flow.check_transacted(destination, message)
-        transaction.add_send(
-            TransactedSend(destination, message, self._flow.usage_in_transaction(destination, message))
-        )
+        send = TransactedSend(destination, message, self._flow.usage_in_transaction(destination, message))
+        send.identity = transaction.identity
+        transaction.add_send(send)
 
-    def targets(self, state: ConnectionState, message: Message) -> list[Target]:
-        """Return the queues and topics that get the message in the end; see `SendTargets.targets`."""
-        return self._targets.targets(state, message)
-
-    def copies(self, targets: list[Target], message: Message) -> list[Message]:
-        """Return the message for each target; see `SendTargets.copies`."""
-        return self._targets.copies(targets, message)
-
-    def _deliver_all(self, state: ConnectionState, targets: list[Target], copies: list[Message], token: int) -> bool:
+    def _deliver_all(
+        self,
+        state: ConnectionState,
+        targets: list[Target],
+        copies: list[Message],
+        token: int,
+        identities: list[SendIdentity],
+    ) -> bool:
         """Deliver several copies with one answer, due once all stored copies are safe.
 
-        The copies are stored together or not at all, so that a repeated send finds all of them or no copy.
+        The copies are stored together or not at all, so that a repeated send finds all of them or no copy. The
+        duplicate ids ``identities`` are stored with them.
         """
         stored: list[WithheldMessage] = []
         others: list[WithheldMessage] = []
         has_store = self._context.store is not None
+        metadata: list[MetadataRecord] = []
+        if has_store and len(identities) > 0 and copies and copies[0].persistent:
+            metadata = [identity.metadata_record() for identity in identities]
         for target, copy in zip(targets, copies, strict=True):
             destination = target.destination
             to_store = has_store and destination.persists(copy) and not copy.is_expired(self._context.wall_ms)
             (stored if to_store else others).append(WithheldMessage(destination, copy, 0))
         if stored:
-            self._store_together(state, stored)
+            self._store_together(state, stored, metadata)
+        elif metadata:
+            self._context.units.append_unit([], [], metadata)
+        for identity in identities:
+            self.identified.note(identity)
         for entry in others:
             self._deliver(state, entry.destination, entry.message, NO_TOKEN)
-        if not copies or not copies[0].persistent or not (stored or copies[0].is_expired(self._context.wall_ms)):
+        if not copies or not copies[0].persistent:
+            return True
+        if not (stored or metadata or copies[0].is_expired(self._context.wall_ms)):
             return True
         return self.answer_when_stored(state, token)
 
-    def _store_together(self, state: ConnectionState, copies: list[WithheldMessage]) -> None:
+    def _store_together(
+        self, state: ConnectionState, copies: list[WithheldMessage], metadata: list[MetadataRecord]
+    ) -> None:
         store = self._context.store
         assert store is not None
-        if len(copies) == 1:
+        if len(copies) == 1 and not metadata:
             sequences = [store.append(copies[0].destination.name, copies[0].message)]
-        elif all(entry.message.shares_bytes(copies[0].message) for entry in copies):
+        elif not metadata and all(entry.message.shares_bytes(copies[0].message) for entry in copies):
             sequences = self._context.units.append_shared(
                 [entry.destination.name for entry in copies], copies[0].message
             )
@@ -268,7 +321,7 @@ class MessageRouter(ParkedSender, Dispatcher):
             additions: list[tuple[Destination, Message]] = []
             for entry in copies:
                 additions.append((entry.destination.name, entry.message))
-            sequences = self._context.units.append_unit(additions, [], [])
+            sequences = self._context.units.append_unit(additions, [], metadata)
         for entry, sequence in zip(copies, sequences, strict=True):
             self._stored(state, entry.destination, entry.message, sequence, NO_TOKEN)
 
@@ -302,16 +355,24 @@ class MessageRouter(ParkedSender, Dispatcher):
         audited = state.forwards and not message.destination.is_queue and self._is_audited(message.destination)
         verdict = self._audit.copies.judge(message) if audited else NEW  # another copy may have been taken meanwhile
         if verdict == NEW:
-            targets = self.targets(state, message)
-            done = self._deliver_all(state, targets, self.copies(targets, message), parked.token)
+            done = self._take_new(state, message, parked.token)
         else:
             if verdict == NEARER:
-                targets = [target for target in self.targets(state, message) if self._leads_on(target.destination)]
+                targets = [target for target in self.targets.of(state, message) if self._leads_on(target.destination)]
                 self._deliver_to_bridges(state, targets, message)
             done = not message.persistent or self.answer_when_stored(state, parked.token)
         if audited:
             self._audit.copies.note(message)
         return done
+
+    def _take_new(self, state: ConnectionState, message: Message, token: int) -> bool:
+        """Deliver a message that had waited. Meanwhile another message with its duplicate id may have been accepted."""
+        new = self.identified.new_part(state, message, self.identified.identities(message))
+        if new is None:
+            return not message.persistent or self.answer_when_stored(state, token)
+        targets = self.targets.of(state, new)
+        copies = self.targets.copies(targets, new)
+        return self._deliver_all(state, targets, copies, token, self.identified.identities(new))
 
     def find_or_create(self, destination: Destination) -> BrokerDestination | None:
         """Return the destination for a returning message, None if the destination is removed for good."""
@@ -322,20 +383,20 @@ class MessageRouter(ParkedSender, Dispatcher):
 
     def hand_in(self, state: ConnectionState, message: Message) -> bool:
         """Deliver a message of the broker's own, without an answer. Return False if there is no room now."""
-        targets = self.targets(state, message)
+        targets = self.targets.of(state, message)
         for target in targets:
             if self._flow.obstacle(target.destination, message) != ROOM:
                 return False
-        self._deliver_all(state, targets, self.copies(targets, message), NO_TOKEN)
+        self._deliver_all(state, targets, self.targets.copies(targets, message), NO_TOKEN, NO_IDENTITIES)
         return True
 
     def hand_in_when_stored(self, state: ConnectionState, message: Message) -> None:
         """Deliver a message that reports changes of the store, once the changes are safe."""
         store = self._context.store
-        targets = self.targets(state, message)
+        targets = self.targets.of(state, message)
         sends = [
             WithheldMessage(target.destination, copy, 0)
-            for target, copy in zip(targets, self.copies(targets, message), strict=True)
+            for target, copy in zip(targets, self.targets.copies(targets, message), strict=True)
         ]
         position = 0 if store is None else store.position()
         if store is None or self._replies.is_stored(position):

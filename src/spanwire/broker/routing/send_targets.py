@@ -44,7 +44,7 @@ class SendTargets:
         self._access: Final[AccessControl] = access
         self._virtual: Final[VirtualDestinations] = virtual
 
-    def targets(self, state: ConnectionState, message: Message) -> list[Target]:
+    def of(self, state: ConnectionState, message: Message) -> list[Target]:
         """Return the queues and topics that get the message in the end.
 
         Raises:

@@ -145,7 +145,7 @@ class Scheduler(DelayedSender):
             if self._requests.handle(state, message, self._own_state(state.principal), token):
                 return token == NO_TOKEN
             return self._router.answer_when_stored(state, token)
-        self._router.targets(state, message)  # raises the refusal, if any
+        self._router.targets.of(state, message)  # raises the refusal, if any
         obstacle = self._flow.obstacle(self._schedule, message)
         if obstacle != ROOM:
             return self._flow.park(state, self._schedule, message, token, obstacle)
@@ -159,7 +159,7 @@ class Scheduler(DelayedSender):
         if is_request(message.destination):
             self._requests.handle(state, message, self._own_state(state.principal), NO_TOKEN)
             return None
-        self._router.targets(state, message)
+        self._router.targets.of(state, message)
         job = self._schedule.plan(message, state.principal, self._context.wall_ms)  # raises if something is invalid
         self._context.steps += steps_of(job) - 1
         return self._schedule
@@ -172,12 +172,17 @@ class Scheduler(DelayedSender):
         """
         job = self._schedule.plan(message, state.principal, self._context.wall_ms)
         self._context.steps += steps_of(job) + KEEP_STEPS - 1
+        identities = self._router.identified.identities(message)
+        for identity in identities:
+            self._router.identified.note(identity)
         store = self._context.store
         if store is None:
             self._schedule.enter(job, 0, message)
             return True
         addition = (SCHEDULED_MESSAGES, stored_form(message, job.number))
-        sequences = self._context.units.append_unit([addition], [], [job.metadata_record(job.due_ms, job.repeat)])
+        metadata = [identity.metadata_record() for identity in identities]
+        metadata.append(job.metadata_record(job.due_ms, job.repeat))
+        sequences = self._context.units.append_unit([addition], [], metadata)
         self._unsynced.add(message.size)
         if state.forwards:
             self._audit.came_over_link(message)
@@ -321,11 +326,11 @@ class Scheduler(DelayedSender):
             message.broker_path = redelivery.broker_path
             return [] if destination is None else [WithheldMessage(destination, message, 0)]
         try:
-            targets = self._router.targets(self._own_state(job.principal), message)
+            targets = self._router.targets.of(self._own_state(job.principal), message)
         except JmsError as error:
             logger.warning("scheduled job %s to %s is not delivered: %s", job.job_id, message.destination, error)
             return self._dead_letters.letters(MessageReference(self._schedule, message, 0, 0, 0), UNDELIVERED)
-        copies = self._router.copies(targets, message)
+        copies = self._router.targets.copies(targets, message)
         return [WithheldMessage(target.destination, copy, 0) for target, copy in zip(targets, copies, strict=True)]
 
     def _begin_series(self, job: Job, message: Message, due_ms: int) -> None:

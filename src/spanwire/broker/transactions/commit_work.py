@@ -15,6 +15,7 @@ from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.dispatch.subscription import Subscription
+from spanwire.broker.persistence.duplicate_ids import SendIdentity
 from spanwire.broker.persistence.reply_queue import WithheldMessage
 from spanwire.broker.persistence.store_unit import StoreUnit
 from spanwire.broker.scheduler.schedule import Plans, Schedule
@@ -67,6 +68,10 @@ class Commits(Protocol):
         Raises:
             JmsError: the destination may not be made.
         """
+        ...
+
+    def is_accepted(self, identity: SendIdentity) -> bool:
+        """Return True if the destination has accepted the duplicate id."""
         ...
 
     def check_send(self, work: CommitWork, destination: BrokerDestination, message: Message) -> None:
@@ -154,6 +159,8 @@ class CommitWork(TransactionWork):
         self.stored_bytes = 0
         self.is_stored = False
         self.plans: Plans | None = None  # of scheduled messages
+        self.identities: Final[dict[tuple[str, bytes], SendIdentity]] = {}  # duplicate ids that the commit accepts
+        self.duplicates: Final[dict[SendIdentity, Message]] = {}  # messages that the commit drops
         self._stage = GATHERING
         self._repetitions = 0
         self._send = 0  # index of the next send
@@ -224,6 +231,10 @@ class CommitWork(TransactionWork):
 
     def _gather_send(self, send: TransactedSend, is_counted: bool) -> None:
         destination: BrokerDestination | None = send.destination
+        if send.identity is not None and not self._identify(send, send.identity):
+            if is_counted:
+                self._unsent.append(send)
+            return
         if isinstance(send.destination, Schedule):
             self._add(self._commits.plan(self, send.destination, send.message), send.usage if is_counted else None)
             return
@@ -237,6 +248,22 @@ class CommitWork(TransactionWork):
         entry = WithheldMessage(destination, send.message, 0)
         if self._add(entry, send.usage if is_counted else None):
             note_run(self.runs, send.message.message_id)
+
+    def _identify(self, send: TransactedSend, identity: SendIdentity) -> bool:
+        """Record the duplicate id of a message. Return False if the message is a duplicate."""
+        key = (identity.address, identity.digest)
+        known = self.identities.get(key)
+        if known is identity:
+            return True  # another copy of the same send
+        if identity.depth == 0:
+            return True
+        if known is not None or self._commits.is_accepted(identity):
+            self.duplicates[identity] = send.message
+            return False
+        self.identities[key] = identity
+        if send.message.persistent:
+            self.unit.add_metadata(identity.metadata_record())
+        return True
 
     def _gather_ack(self, ack: TransactedAck, end: int) -> bool:
         is_given_up = self._ack >= self.transaction.lettered and (
@@ -292,6 +319,10 @@ class CommitWork(TransactionWork):
             if destination.removed:
                 self._begin_again(destination)
                 return False
+        for identity in self.identities.values():
+            if self._commits.is_accepted(identity):  # by another send during this commit, which had several slices
+                self._gather_again()
+                return False
         self._commits.hand_over(self)
         self._own.clear()
         self._ack = 0
@@ -305,7 +336,12 @@ class CommitWork(TransactionWork):
                 f"{removed.name} was removed {self._repetitions} times during the commit of transaction "
                 f"{self.transaction.name}: commit smaller ones, or leave the destination"
             )
+        self._gather_again()
+
+    def _gather_again(self) -> None:
         self._forget_own()
+        self.identities.clear()
+        self.duplicates.clear()
         self.messages = []
         self.destinations.clear()
         self.runs.clear()

@@ -18,6 +18,7 @@ from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.metadata import MetadataRecord
+from spanwire.broker.persistence.duplicate_ids import SendIdentity
 from spanwire.broker.persistence.producer_audit import ProducerAudit
 from spanwire.broker.persistence.reply_queue import PendingReply, WithheldMessage
 from spanwire.broker.persistence.store_unit import StoreUnit
@@ -225,6 +226,10 @@ class LocalTransactions(Commits, StagedCommits):
             return self._destinations.ensure_own(name)  # allowed and promised by the prepare
         return self._destinations.ensure(work.state, name)
 
+    def is_accepted(self, identity: SendIdentity) -> bool:
+        """Return True if the destination has accepted the duplicate id; see `Commits.is_accepted`."""
+        return self._audit.ids.holds(identity)
+
     def check_send(self, work: CommitWork, destination: BrokerDestination, message: Message) -> None:
         """Check the room for a message, unless the transaction is prepared; see `Commits.check_send`."""
         if not work.transaction.prepared:
@@ -262,6 +267,10 @@ class LocalTransactions(Commits, StagedCommits):
         self._store(state, work)
         for run in work.runs:
             state.audited = self._audit.stored_run(state.audited, run.first, run.count)
+        for identity in work.identities.values():  # a fraction of a microsecond each
+            self._audit.ids.note(identity)
+        for identity, message in work.duplicates.items():
+            self._router.identified.drop(identity, message, state.connection_id)
         is_behind = False
         for destination, count in work.destinations.items():
             is_behind = is_behind or destination.withheld > 0

@@ -382,6 +382,8 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
 
     def _commit(self, branch: Branch, state: ConnectionState, token: int) -> bool:
         branch.finishing = True
+        if branch.on_disk:
+            self._router.identified.identify(branch.sends)
         return self._local_transactions.finish(state, branch, token)
 
     def on_committed(self, transaction: Transaction) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from spanwire.broker.dispatch.subscription import MAX_PREFETCH
+from spanwire.broker.persistence.duplicate_ids import MAX_ID_CACHE
 from spanwire.broker.policy.dead_letter_strategy import DeadLetterStrategy, IndividualNames
 from spanwire.broker.policy.policy_entry import (
     BUCKET_GROUPS,
@@ -100,6 +101,7 @@ ENTRY: Final = AttributeTable(
     Attribute("inactiveTimeoutBeforeGC", number("milliseconds", 1, MAX_LONG), "inactive_timeout_ms"),
     Attribute("gcWithNetworkConsumers", FLAG, "gc_with_network_consumers"),
     Attribute("advancedMessageStatisticsEnabled", FLAG, "measures_messages"),
+    Attribute("idCacheSize", number("ids", 0, MAX_ID_CACHE), "id_cache_size"),  # id-cache-size of Artemis
 )
 QUEUE: Final = AttributeTable(
     QueuePolicy,

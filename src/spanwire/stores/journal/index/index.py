@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.broker.metadata import PRODUCER_AUDIT
+from spanwire.broker.metadata import ACCEPTED_IDS, PRODUCER_AUDIT
 from spanwire.model.destination import STORED_SCHEMES, Destination
 from spanwire.model.errors import StoreError
 from spanwire.stores.journal.index.cleanup import SegmentTable
@@ -246,6 +246,8 @@ class JournalIndex:
             self.segments.keep_from = segment
             self.segments.changed = True
             return
+        if table == ACCEPTED_IDS:
+            return  # the copies of the audit have them
         metadata = self.metadata.get(table)
         if metadata is None:
             metadata = {}

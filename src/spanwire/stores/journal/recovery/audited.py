@@ -3,7 +3,8 @@
 Sources are its newest copy and the messages written after the copy.
 
 The copy lies in the segment `Replay.audit_segment`. All messages sent after the copy are in the same segment or in
-later segments: as a message, or as a cancellation if the message was removed before it was written.
+later segments: as a message, or as a cancellation if the message was removed before it was written. Duplicate ids of
+messages are metadata records of their own.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from struct import Struct
 from typing import Final
 
 from spanwire.broker.dispatch.message_formats import MessageFormats
-from spanwire.broker.metadata import PRODUCER_AUDIT
+from spanwire.broker.metadata import ACCEPTED_IDS, PRODUCER_AUDIT
 from spanwire.broker.persistence.producer_audit import ProducerAudit
 from spanwire.model.errors import SpanwireError
 from spanwire.stores.journal.recovery.recovery import Recovery
 from spanwire.stores.journal.segments.disk_port import Disk
-from spanwire.stores.journal.segments.record import BODY, CANCELLED, MESSAGE, Record, expiration_size
+from spanwire.stores.journal.segments.record import BODY, CANCELLED, MESSAGE, METADATA, Record, expiration_size
 from spanwire.stores.journal.segments.segment import SegmentReader, segment_name
 
 _SEQUENCE: Final = Struct("<q")
@@ -56,6 +57,9 @@ def _apply(reader: SegmentReader, record: Record, formats: MessageFormats, audit
             audit.on_recovered(formats.index(record.format_id, raw))
         except SpanwireError:
             return
+    elif kind == METADATA and record.destination == ACCEPTED_IDS:
+        payload = reader.payload(record)
+        audit.ids.restore_record(payload[: record.sequence], payload[record.sequence :])
     elif kind == CANCELLED and record.payload_length >= _SEQUENCE.size:
         payload = reader.payload(record)
         sequence: int = _SEQUENCE.unpack_from(payload)[0]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.broker.metadata import PRODUCER_AUDIT
+from spanwire.broker.metadata import ACCEPTED_IDS, PRODUCER_AUDIT
 from spanwire.broker.persistence.recovered import RecoveredDestination, no_expirations
 from spanwire.model.message import DEFAULT_PRIORITY
 from spanwire.stores.journal.index.index import JournalIndex
@@ -301,6 +301,8 @@ class Replay:
         if table == PRODUCER_AUDIT and key == AUDIT_MARK:
             self.audit_segment = segment
             return  # without an audit in this run no segment is kept for the copy
+        if table == ACCEPTED_IDS:
+            return  # read by `recover_audit`
         self.metadata.setdefault(table, {})[key] = value
         self._index.written_metadata(table, key, segment, offset, length)
 
