@@ -70,6 +70,17 @@ class StoreConformance:
         assert orders == sorted(set(orders))
         assert bills == sorted(set(bills))
 
+    def test_the_sequence_of_the_next_message_is_known_before(self) -> None:
+        store = self.driver().store
+        for number in range(2):
+            before = store.next_sequence(ORDERS), store.next_sequence(BILLS)
+            additions = [(ORDERS, plain_message(ORDERS, number)), (BILLS, plain_message(BILLS, number))]
+            assert tuple(store.append_unit(additions, [], [])) == before
+        high = store.next_sequence(ORDERS)
+        store.remove_destination(ORDERS)
+        assert store.next_sequence(ORDERS) == high
+        assert store.append(ORDERS, plain_message(ORDERS, 9)) == high
+
     def test_fetch_answers_later_in_the_order_asked_for_with_none_for_what_is_not_there(self) -> None:
         driver = self.driver()
         store = driver.store

@@ -85,6 +85,9 @@ class LateStore:
         for sequence in sequences:
             self.remove(destination, sequence)
 
+    def next_sequence(self, destination: Destination) -> int:
+        return self._sequence + 1
+
     def append_shared(self, destinations: list[Destination], message: Message) -> list[int]:
         return [self.append(destination, message) for destination in destinations]
 

@@ -15,6 +15,10 @@ from spanwire.model.message import Message
 class NoStore(UnitStore, MetadataStore, StoreUsage):
     """Keeps nothing, always has room, and gives each message the sequence 0, which means "not stored"."""
 
+    def next_sequence(self, destination: Destination) -> int:
+        """Return 0."""
+        return 0
+
     def append_shared(self, destinations: list[Destination], message: Message) -> list[int]:
         """Return 0 for each destination."""
         return [0 for _ in destinations]

@@ -174,6 +174,10 @@ class MessageStore(Protocol):
 class UnitStore(Protocol):
     """Applies several changes of a `MessageStore` atomically, even across a crash."""
 
+    def next_sequence(self, destination: Destination) -> int:
+        """Return the sequence of the message that is stored next for ``destination``, so that a record may name it."""
+        ...
+
     def append_shared(self, destinations: list[Destination], message: Message) -> list[int]:
         """Store ``message`` once for several destinations and return the sequence in each, in their order."""
         ...

@@ -43,6 +43,9 @@ class MemoryStore:
         for sequence in sequences:
             self.remove(destination, sequence)
 
+    def next_sequence(self, destination: Destination) -> int:
+        return self._high.get(destination.qualified_name, self._floor) + 1
+
     def append_shared(self, destinations: list[Destination], message: Message) -> list[int]:
         self._position += 1
         return [self._add(destination, message) for destination in destinations]

@@ -152,3 +152,16 @@ def test_an_operation_ends_at_the_slice_after_its_cancel() -> None:
     ((count, _),) = observer.results
     assert 0 < count <= SLICE_MESSAGES
     assert (stage.view(SOURCE).pending, stage.view(TARGET).pending) == (5 * SLICE_MESSAGES - count, count)
+
+
+@pytest.mark.parametrize("kept", range(3))
+def test_each_slice_is_one_unit_of_the_store(kept: int) -> None:
+    stage = filled(20)
+    before = stage.store.position()
+    transfers(stage, False, limit=15)
+    slices = stage.store.position() - before
+    assert slices == 1 + 1  # the record of the target, and all messages
+    again = stage.restarts(position=before + kept)
+    moved = 15 if kept == slices else 0
+    assert texts(again, TARGET) == [str(number) for number in range(moved)]
+    assert texts(again, SOURCE) == [str(number) for number in range(moved, 20)]

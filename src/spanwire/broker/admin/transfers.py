@@ -7,43 +7,65 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
+from spanwire.broker.admin.selective_walk import PAGE_MESSAGES, READ_POLL_SECONDS, SLICE_BYTES, Disposal
 from spanwire.broker.destinations.destinations import Destinations
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.departures import MOVED
 from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.message_reference import MessageReference
+from spanwire.broker.metadata import MetadataRecord
 from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.reserved_destinations import is_control
+from spanwire.broker.routing.dead_letters import CAUSE, restore
 from spanwire.model.destination import Destination
 from spanwire.model.errors import JmsError, ProtocolError
 from spanwire.model.message import Message
 
+SAME_LIFETIME: Final = -1  # a retried message lives as long as it was sent for
 
-class Disposal(Protocol):
-    """Action on a selected message. A blind action needs no knowledge of the message."""
 
-    @property
-    def is_blind(self) -> bool:
-        """True if the action is the same for every message, read or unread."""
+class Delivered:
+    """One message in its new destination: the sequence there and that of the original, 0 without a place in the store.
+
+    ``target`` is a queue, a topic, or a durable subscription of the topic.
+    """
+
+    __slots__ = ("message", "original", "sequence", "target")
+
+    def __init__(self, original: MessageReference, target: Destination, message: Message, sequence: int) -> None:
+        self.original: Final[MessageReference] = original
+        self.target: Final[Destination] = target
+        self.message: Final[Message] = message
+        self.sequence: Final[int] = sequence
+
+
+class SliceJournal(Protocol):
+    """Records what a slice does, in the unit of the store that does it."""
+
+    def record(self, source: Destination, delivered: list[Delivered], count: int) -> list[MetadataRecord]:
+        """Return the records about ``count`` messages of ``source`` that are now ``delivered``, or only removed."""
         ...
 
-    @property
-    def keeps(self) -> bool:
-        """True if the message stays in its queue."""
+
+class Restraint(Protocol):
+    """Holds a transfer back: a rate, and the room at the receiver."""
+
+    def rest_seconds(self) -> float:
+        """Return the seconds until the next slice may begin, 0 for now."""
         ...
 
-    def prepare(self, message: Message) -> Message | None:
-        """Return the message in the form for `dispose`, None if the message must stay."""
+    def most(self) -> int:
+        """Return the most messages of the next slice."""
         ...
 
-    def dispose(self, queue: Queue, reference: MessageReference, prepared: Message) -> None:
-        """Act on ``reference`` after the removal from the pending list of ``queue``, unless the action `keeps` it."""
+    def note(self, count: int) -> None:
+        """Count delivered messages."""
         ...
 
-    def is_behind(self) -> bool:
-        """Return True if the disk must catch up first."""
+    def holds(self, message: Message) -> bool:
+        """Return True if ``message`` must wait for room at its destination."""
         ...
 
 
@@ -63,57 +85,120 @@ class Deliveries:
         """Return True if the unsynced bytes are full: each message is stored again."""
         return self._unsynced.is_full()
 
-    def deliver(self, message: Message, queue: Queue, reference: MessageReference, keeps: bool) -> None:
-        """Store ``message`` and, unless ``keeps``, remove ``reference`` of ``queue`` in one unit, then dispatch."""
-        destination = self._destinations.ensure_own(message.destination)
-        targets: list[BrokerDestination] = [destination, *destination.durable_queues(message)]
+    def deliver(
+        self,
+        messages: list[Message],
+        queue: Queue,
+        references: list[MessageReference],
+        keeps: bool,
+        journal: SliceJournal | None = None,
+    ) -> None:
+        """Store ``messages`` and, unless ``keeps``, remove ``references`` of ``queue`` in one unit, then dispatch.
+
+        Much content becomes several units, each with the records of its part.
+        """
+        start = 0
+        while start < len(messages):
+            end = start + 1
+            size: int = messages[start].size
+            while end < len(messages) and size + messages[end].size <= SLICE_BYTES:
+                size += messages[end].size
+                end += 1
+            self._deliver(messages[start:end], queue, references[start:end], keeps, journal)
+            start = end
+
+    def _deliver(
+        self,
+        messages: list[Message],
+        queue: Queue,
+        references: list[MessageReference],
+        keeps: bool,
+        journal: SliceJournal | None,
+    ) -> None:
+        targets: list[BrokerDestination] = []
         copies: list[Message] = []
-        for _ in targets:
-            copies.append(message if len(targets) == 1 else message.twin())
-        removals = [(queue.name, reference.sequence)] if reference.sequence > 0 and not keeps else []
-        sequences = self._store(targets, copies, removals)
+        originals: list[MessageReference] = []
+        firsts: list[BrokerDestination] = []
+        for index, message in enumerate(messages):
+            destination = self._destinations.ensure_own(message.destination)
+            firsts.append(destination)
+            durable = destination.durable_queues(message)
+            for target in [destination, *durable]:
+                targets.append(target)
+                copies.append(message.twin() if durable else message)
+                originals.append(references[index])
+        sequences = self._store(targets, copies, originals, queue, keeps, len(messages), journal)
         if not keeps:
-            queue.in_flight += 1
-            queue.forget(reference)
-            self._context.departures.note(
-                reference.message, MOVED, queue.name, self._context.wall_ms, destination.name,
-                reference.redelivery_count,
-            )  # fmt: skip
+            for index, reference in enumerate(references):
+                queue.in_flight += 1
+                queue.forget(reference)
+                self._context.departures.note(
+                    reference.message, MOVED, queue.name, self._context.wall_ms, firsts[index].name,
+                    reference.redelivery_count,
+                )  # fmt: skip
         for index, target in enumerate(targets):
             target.accept(copies[index], sequences[index])
 
     def _store(
-        self, targets: list[BrokerDestination], copies: list[Message], removals: list[tuple[Destination, int]]
+        self,
+        targets: list[BrokerDestination],
+        copies: list[Message],
+        originals: list[MessageReference],
+        queue: Queue,
+        keeps: bool,
+        count: int,
+        journal: SliceJournal | None,
     ) -> list[int]:
         """Return the sequences of the copies, 0 for copies outside the store."""
-        sequences = [0 for _ in targets]
-        store = self._context.store
-        if store is None:
-            return sequences
+        has_store = self._context.store is not None
+        sequences: list[int] = []
         additions: list[tuple[Destination, Message]] = []
-        indexes: list[int] = []
+        next_sequences: dict[str, int] = {}
         for index, target in enumerate(targets):
-            if target.persists(copies[index]):
+            sequence = 0
+            if has_store and target.persists(copies[index]):
+                name = target.name.qualified_name
+                known = next_sequences.get(name)
+                sequence = self._context.units.next_sequence(target.name) if known is None else known
+                next_sequences[name] = sequence + 1
                 additions.append((target.name, copies[index]))
-                indexes.append(index)
                 self._unsynced.add(copies[index].size)
-        if additions:
-            for index, sequence in zip(indexes, self._context.units.append_unit(additions, removals, []), strict=True):
-                sequences[index] = sequence
-        else:
-            for name, sequence in removals:
-                store.remove(name, sequence)
+            sequences.append(sequence)
+        removals: list[tuple[Destination, int]] = []
+        if not keeps:
+            last: MessageReference | None = None
+            for reference in originals:
+                if reference is not last and reference.sequence > 0:
+                    removals.append((queue.name, reference.sequence))
+                last = reference
+        records: list[MetadataRecord] = []
+        if journal is not None:
+            delivered = [
+                Delivered(originals[index], target.name, copies[index], sequences[index])
+                for index, target in enumerate(targets)
+            ]
+            records = journal.record(queue.name, delivered, count)
+        if additions or removals or records:
+            stored = self._context.units.append_unit(additions, removals, records)
+            added = 0
+            for index, sequence in enumerate(sequences):
+                if sequence > 0:
+                    sequences[index] = stored[added]
+                    added += 1
         return sequences
 
 
-class Transferring(Disposal):
-    """Moves or copies selected messages to ``target``."""
+class Delivering(Disposal):
+    """Stores selected messages elsewhere; unless copied, they leave their queue in the same unit of the store.
 
-    def __init__(self, formats: MessageFormats, deliveries: Deliveries, target: Destination, keeps: bool) -> None:
-        self._formats: Final[MessageFormats] = formats
+    Without a ``restraint`` messages without room stay; with one the transfer waits for room.
+    """
+
+    def __init__(self, deliveries: Deliveries, restraint: Restraint | None, journal: SliceJournal | None) -> None:
         self._deliveries: Final[Deliveries] = deliveries
-        self._target: Final[Destination] = target
-        self._keeps: Final[bool] = keeps
+        self._restraint: Final[Restraint | None] = restraint
+        self._journal: Final[SliceJournal | None] = journal
+        self._must_wait = False
 
     @property
     def is_blind(self) -> bool:
@@ -122,25 +207,128 @@ class Transferring(Disposal):
 
     @property
     def keeps(self) -> bool:
+        """False: messages go."""
+        return False
+
+    @property
+    def must_wait(self) -> bool:
+        """True if the last message has no room yet."""
+        return self._must_wait
+
+    def wants(self, sequence: int) -> bool:
+        """Return True: all messages are looked at."""
+        return True
+
+    def make(self, message: Message, sequence: int) -> Message | None:
+        """Return the message to deliver, None if the message must stay.
+
+        Raises:
+            JmsError, ProtocolError: the message cannot be delivered.
+        """
+        raise NotImplementedError
+
+    def prepare(self, message: Message, sequence: int) -> Message | None:
+        """Return the message to deliver; None if it must stay, or must wait for room."""
+        self._must_wait = False
+        restraint = self._restraint
+        if restraint is None and not self._deliveries.has_room():
+            return None
+        try:
+            made = self.make(message, sequence)
+        except (JmsError, ProtocolError):
+            return None
+        if made is not None and restraint is not None and restraint.holds(made):
+            self._must_wait = True
+            return None
+        return made
+
+    def dispose(self, queue: Queue, references: list[MessageReference], prepared: list[Message]) -> None:
+        """Store, remove unless copied, and dispatch."""
+        self._deliveries.deliver(prepared, queue, references, self.keeps, self._journal)
+        if self._restraint is not None:
+            self._restraint.note(len(prepared))
+
+    def rest_seconds(self) -> float:
+        """Return a pause if the unsynced bytes are full, or the restraint wants one."""
+        if self._deliveries.is_behind():
+            return READ_POLL_SECONDS
+        return 0.0 if self._restraint is None else self._restraint.rest_seconds()
+
+    def most(self) -> int:
+        """Return the messages of one read, or fewer for a low rate."""
+        return PAGE_MESSAGES if self._restraint is None else self._restraint.most()
+
+
+class Transferring(Delivering):
+    """Moves or copies selected messages to ``target``."""
+
+    def __init__(
+        self,
+        formats: MessageFormats,
+        deliveries: Deliveries,
+        target: Destination,
+        keeps: bool,
+        restraint: Restraint | None = None,
+        journal: SliceJournal | None = None,
+    ) -> None:
+        super().__init__(deliveries, restraint, journal)
+        self._formats: Final[MessageFormats] = formats
+        self._target: Final[Destination] = target
+        self._keeps: Final[bool] = keeps
+
+    @property
+    def keeps(self) -> bool:
         """True for copies."""
         return self._keeps
 
-    def prepare(self, message: Message) -> Message | None:
-        """Return the message with the address of the target; None while the disk has no room."""
-        if not self._deliveries.has_room():
-            return None
-        try:
-            return self._formats.format(message.format_id).readdressed(message, self._target)
-        except (JmsError, ProtocolError):
-            return None
+    def make(self, message: Message, sequence: int) -> Message | None:
+        """Return the message with the address of the target."""
+        return self._formats.format(message.format_id).readdressed(message, self._target)
 
-    def dispose(self, queue: Queue, reference: MessageReference, prepared: Message) -> None:
-        """Store, remove unless copied, and dispatch."""
-        self._deliveries.deliver(prepared, queue, reference, self._keeps)
 
-    def is_behind(self) -> bool:
-        """Return True if the unsynced bytes are full."""
-        return self._deliveries.is_behind()
+class Retrying(Delivering):
+    """Returns selected dead letters to the original destinations.
+
+    ``lifetime_ms`` replaces the time to live of the messages, 0 for none; `SAME_LIFETIME` keeps their own. The path
+    over brokers begins anew, because a message that is made from its view has none.
+    """
+
+    def __init__(
+        self,
+        context: BrokerContext,
+        destinations: Destinations,
+        formats: MessageFormats,
+        deliveries: Deliveries,
+        lifetime_ms: int,
+        restraint: Restraint | None = None,
+        journal: SliceJournal | None = None,
+    ) -> None:
+        super().__init__(deliveries, restraint, journal)
+        self._context: Final[BrokerContext] = context
+        self._destinations: Final[Destinations] = destinations
+        self._formats: Final[MessageFormats] = formats
+        self._lifetime_ms: Final[int] = lifetime_ms
+
+    def make(self, message: Message, sequence: int) -> Message | None:
+        """Return the message as first sent.
+
+        Returns:
+            None if the message is not a dead letter, and if the original destination is gone or refuses messages of
+            clients.
+        """
+        message_format = self._formats.format(message.format_id)
+        view = message_format.view(message)
+        target = view.original_destination
+        if CAUSE not in view.properties or target is None or target.is_temporary or target == message.destination:
+            return None
+        if target.is_advisory or is_control(target):  # no message dies there: the property is forged
+            return None
+        restore(view, target, self._context.wall_ms)
+        if self._lifetime_ms != SAME_LIFETIME:
+            view.expiration_ms = self._context.wall_ms + self._lifetime_ms if self._lifetime_ms > 0 else 0
+        copy = message_format.encode_from_view(view)
+        self._destinations.ensure_own(target)
+        return copy
 
 
 def check_target(source: Destination, target: Destination) -> None:

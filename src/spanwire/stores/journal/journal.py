@@ -135,6 +135,10 @@ class Journal(MessageStore, UnitStore, MetadataStore, StoreUsage):
             index.removed_length = lengths[position]
             self._outbox.removal(owner, sequence, location)
 
+    def next_sequence(self, destination: Destination) -> int:
+        """See `UnitStore.next_sequence`."""
+        return self._index.next_sequence(destination)
+
     def append_shared(self, destinations: list[Destination], message: Message) -> list[int]:
         """See `UnitStore.append_shared`."""
         return self._units.append_shared(destinations, message)

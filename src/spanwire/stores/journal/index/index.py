@@ -73,6 +73,11 @@ class JournalIndex:
         self.by_name[destination.qualified_name] = owner
         return owner
 
+    def next_sequence(self, destination: Destination) -> int:
+        """Return the sequence of the next message of ``destination``, which may not exist yet."""
+        owner = self.by_name.get(destination.qualified_name)
+        return (self.floor if owner is None else owner.high) + 1
+
     def enter(self, owner: StoredDestination) -> None:
         """Add a new destination by number: the record is written."""
         self.by_number[owner.number] = owner

@@ -1,0 +1,330 @@
+"""A walk over the pending messages of a queue, in slices: a selector chooses, a disposal acts.
+
+A walk covers the messages pending at its beginning, in memory and on the disk. Messages in flight and later messages
+stay.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.dispatch.departures import REMOVED as REMOVED_BY_OPERATOR
+from spanwire.broker.dispatch.evaluation_context import MessageEvaluationContext
+from spanwire.broker.dispatch.jobs import Alarm, Job, StoreReader
+from spanwire.broker.dispatch.message_reference import MessageReference
+from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes
+from spanwire.broker.queue.page import NOT_STORED, REMOVED, SLICE_MESSAGES, Page, PagedOut
+from spanwire.broker.queue.queue import Queue
+from spanwire.broker.queue.queue_tasks import ListScan
+from spanwire.model.message import Message
+from spanwire.selector.expression import Selector
+
+PAGE_MESSAGES: Final = 100  # messages of one read for one scan
+REMOVAL_BYTES: Final = 512  # memory of a removal until it is written
+READ_POLL_SECONDS: Final = 0.02  # seconds between two checks of a page that the queue is reading
+SLICE_BYTES: Final = 1024 * 1024  # bytes of chosen messages after which a slice ends: a millisecond to copy and write
+MAX_REST_SECONDS: Final = 1.0  # seconds between two looks at a walk that rests: so soon a cancel counts
+
+
+class OperationObserver(Protocol):
+    """Gets the result of an operation."""
+
+    def on_finished(self, count: int, passed: int) -> None:
+        """Take the result: ``count`` messages were processed, ``passed`` selected messages had to stay."""
+        ...
+
+    def may_go_on(self, count: int) -> bool:
+        """Return False to end the operation before its next slice; ``count`` messages were processed so far."""
+        ...
+
+
+class Disposal(Protocol):
+    """Action on selected messages. A blind action needs no knowledge of the message."""
+
+    @property
+    def is_blind(self) -> bool:
+        """True if the action is the same for every message, read or unread."""
+        ...
+
+    @property
+    def keeps(self) -> bool:
+        """True if the messages stay in their queue."""
+        ...
+
+    @property
+    def must_wait(self) -> bool:
+        """True if the last call of `prepare` found no room, and the message should be asked about again."""
+        ...
+
+    def wants(self, sequence: int) -> bool:
+        """Return False if the message of this sequence, 0 if it is not stored, stays unread in any case."""
+        ...
+
+    def prepare(self, message: Message, sequence: int) -> Message | None:
+        """Return the message in the form for `dispose`, None if the message must stay."""
+        ...
+
+    def dispose(self, queue: Queue, references: list[MessageReference], prepared: list[Message]) -> None:
+        """Act on ``references`` after their removal from the pending list of ``queue``, unless the action `keeps` them.
+
+        ``prepared`` has the form of each.
+        """
+        ...
+
+    def rest_seconds(self) -> float:
+        """Return the seconds until the next slice may begin, 0 for now."""
+        ...
+
+    def most(self) -> int:
+        """Return the most messages of the next slice."""
+        ...
+
+
+class SelectiveWalk(Job, StoreReader, Alarm):
+    """Scans the pending messages of ``queue`` with a selector and passes selected ones to ``disposal``.
+
+    Paged-out messages stay on the disk; only selected messages leave the queue.
+    """
+
+    def __init__(
+        self,
+        queue: Queue,
+        selector: Selector | None,
+        limit: int,
+        disposal: Disposal,
+        unsynced: UnsyncedBytes,
+        values: MessageEvaluationContext,
+        context: BrokerContext,
+        observer: OperationObserver,
+    ) -> None:
+        self._queue: Final[Queue] = queue
+        self._selector: Final[Selector | None] = selector
+        self._left = limit
+        self._disposal: Final[Disposal] = disposal
+        self._unsynced: Final[UnsyncedBytes] = unsynced
+        self._values: Final[MessageEvaluationContext] = values
+        self._context: Final[BrokerContext] = context
+        self._observer: Final[OperationObserver] = observer
+        self._scans: Final[list[ListScan]] = [ListScan(each) for each in queue.pending.lists if each.count > 0]
+        self._page_read: Page | None = None
+        self._paged_out: PagedOut | None = None
+        self._read_indexes: list[int] = []  # indexes into the page being read
+        self._expected: list[int] = []  # the numbers at these indexes
+        self._page_end = 0
+        self._count = 0
+        self._passed = 0
+        self._done = False
+        self._slice_left = 0  # messages that the slice may still choose
+        self._slice_bytes = 0  # and their bytes
+        self.looks = 0  # messages looked at so far
+
+    def work(self) -> bool:
+        """Run one slice. Return True while more can be done now."""
+        if not self._observer.may_go_on(self._count):
+            self._left = 0
+        rest = self._disposal.rest_seconds() if self._left > 0 else 0.0
+        if rest > 0 and not self._queue.removed:
+            self._context.wake_at(self, self._context.monotonic + min(rest, MAX_REST_SECONDS))
+            return False
+        budget = SLICE_MESSAGES
+        self._slice_left = self._disposal.most()
+        self._slice_bytes = SLICE_BYTES
+        while budget > 0 and self._may_choose() and self._scans and self._left > 0 and not self._queue.removed:
+            scan = self._scans[0]
+            page = scan.page()
+            if page is None:
+                scan.close()
+                self._scans.pop(0)
+                continue
+            if page.reading:
+                self._context.wake_at(self, self._context.monotonic + READ_POLL_SECONDS)
+                return False
+            if page.paged_out is None:
+                budget -= self._in_memory(scan, page, budget)
+            elif self._selector is None and self._disposal.is_blind:
+                budget -= self._unread(scan, page, page.paged_out, budget)
+            elif self._ask(scan, page, page.paged_out):
+                return False
+            else:
+                budget -= 1
+        if budget > 0 and self._may_choose():
+            self._finish()
+        return not self._done
+
+    def _may_choose(self) -> bool:
+        """Return True unless the slice has chosen enough, or has met a message without room."""
+        return self._slice_left > 0 and self._slice_bytes > 0
+
+    def wake(self) -> None:
+        """Go on after a wait for a page or for the disk."""
+        self._context.schedule(self)
+
+    def _finish(self) -> None:
+        if self._done:
+            return
+        self._done = True
+        for scan in self._scans:
+            scan.close()
+        self._scans.clear()
+        self._observer.on_finished(self._count, self._passed)
+
+    def _in_memory(self, scan: ListScan, page: Page, budget: int) -> int:
+        position = scan.position
+        start = position.offset
+        end = scan.end(page, budget)
+        references: list[MessageReference] = []
+        prepared: list[Message] = []
+        paged_index = start
+        while paged_index < end and self._left > 0:
+            item = page.items[paged_index]
+            if item is not None and self._disposal.wants(item.sequence):
+                made = self._choose(item.message, item.redelivery_count, item.sequence)
+                if not self._may_choose() and made is None:
+                    break
+                if made is not None:
+                    references.append(item)
+                    prepared.append(made)
+                    if not self._disposal.keeps:
+                        page.items[paged_index] = None
+            paged_index += 1
+            if not self._may_choose():
+                break
+        position.offset = paged_index
+        self.looks += paged_index - start
+        if not self._disposal.keeps:
+            scan.pending_list.note_removed(page, len(references))
+        if references:
+            self._disposal.dispose(self._queue, references, prepared)
+        return end - start
+
+    def _unread(self, scan: ListScan, page: Page, paged_out: PagedOut, budget: int) -> int:
+        """Remove paged-out messages without reading."""
+        store = self._context.store
+        queue = self._queue
+        position = scan.position
+        start = position.offset
+        end = scan.end(page, budget)
+        paged_index = start
+        before = self._count
+        while paged_index < end and self._left > 0:
+            number = (
+                REMOVED
+                if paged_out.numbers[paged_index] == REMOVED
+                else scan.pending_list.remove_paged_out(page, paged_index)
+            )
+            if number == NOT_STORED:
+                queue.discard(paged_out.in_memory.pop(paged_index))
+            elif number != REMOVED and store is not None:
+                queue.note_removed(number)
+                store.remove(queue.name, number)
+                self._unsynced.add(REMOVAL_BYTES)
+            if number != REMOVED:
+                self._count += 1
+                self._left -= 1
+            paged_index += 1
+        position.offset = paged_index
+        self.looks += paged_index - start
+        departures, gone = self._context.departures, self._count - before
+        departures.note_sweep(REMOVED_BY_OPERATOR, queue.name, gone, self._context.wall_ms)
+        return end - start
+
+    def _ask(self, scan: ListScan, page: Page, paged_out: PagedOut) -> bool:
+        """Read the next messages of a page. Return False without messages on the disk."""
+        start = scan.position.offset
+        end = self._queue.pending.extent(paged_out, start, scan.end(page, PAGE_MESSAGES)).end
+        self._read_indexes = [index for index in range(start, end) if self._is_wanted(paged_out.numbers[index])]
+        self._expected = [paged_out.numbers[paged_index] for paged_index in self._read_indexes]
+        self._page_end = end
+        self._page_read = page
+        self._paged_out = paged_out
+        sequences = [number for number in self._expected if number > 0]
+        if sequences:
+            self._context.fetch(self, self._queue.name, sequences)
+            return True
+        self._show([])
+        return False
+
+    def _is_wanted(self, number: int) -> bool:
+        return number != REMOVED and self._disposal.wants(0 if number == NOT_STORED else number)
+
+    def on_fetched(self, request: int, messages: list[Message | None]) -> None:
+        """Take messages from the store."""
+        self._queue.pending.note_read(messages)
+        if not self._queue.removed and self._scans:
+            self._show(messages)
+        self._context.schedule(self)
+
+    def _show(self, messages: list[Message | None]) -> None:
+        """Select among the read messages. A page changed during the read is read again."""
+        scan = self._scans[0]
+        page = self._page_read
+        paged_out = self._paged_out
+        self._page_read = None
+        self._paged_out = None
+        assert page is not None and paged_out is not None
+        if scan.page() is not page or page.paged_out is not paged_out or page.reading:
+            return
+        references: list[MessageReference] = []
+        prepared: list[Message] = []
+        read = 0
+        end = min(self._page_end, len(page))
+        for index, paged_index in enumerate(self._read_indexes):
+            number = self._expected[index]
+            message: Message | None = None
+            if number > 0:
+                message = messages[read]
+                read += 1
+            if paged_index >= len(paged_out.numbers) or paged_out.numbers[paged_index] != number or self._left <= 0:
+                continue
+            pending = self._waiting(paged_out, paged_index, message)
+            made = None
+            if pending is not None and self._may_choose():
+                made = self._choose(pending.message, pending.redelivery_count, pending.sequence)
+            if made is None and not self._may_choose():
+                end = paged_index
+                break
+            if pending is not None and made is not None:
+                if not self._disposal.keeps:
+                    self._take(scan, page, paged_out, paged_index, pending)
+                references.append(pending)
+                prepared.append(made)
+        self.looks += end - scan.position.offset
+        scan.position.offset = end
+        if references:
+            self._disposal.dispose(self._queue, references, prepared)
+
+    def _waiting(self, paged_out: PagedOut, paged_index: int, message: Message | None) -> MessageReference | None:
+        """Return the message at ``paged_index``: an unsynced message, or ``message`` from the store."""
+        if paged_out.numbers[paged_index] == NOT_STORED:
+            return paged_out.in_memory[paged_index]
+        if message is None:
+            return None
+        return self._queue.from_disk(message, paged_out.numbers[paged_index])
+
+    def _take(
+        self, scan: ListScan, page: Page, paged_out: PagedOut, paged_index: int, reference: MessageReference
+    ) -> None:
+        if reference.sequence > 0:
+            self._queue.note_taken(reference)
+        else:
+            paged_out.in_memory.pop(paged_index)
+        scan.pending_list.remove_paged_out(page, paged_index)
+
+    def _choose(self, message: Message, redelivery_count: int, sequence: int) -> Message | None:
+        """Return a selected message in its prepared form. A message without room ends the slice."""
+        selector = self._selector
+        if selector is not None and not self._values.matches(selector, message, redelivery_count):
+            return None
+        made = self._disposal.prepare(message, sequence)
+        if made is None:
+            if self._disposal.must_wait:
+                self._slice_left = 0
+            else:
+                self._passed += 1
+            return None
+        self._count += 1
+        self._left -= 1
+        self._slice_left -= 1
+        self._slice_bytes -= message.size
+        return made
