@@ -30,6 +30,7 @@ from spanwire.broker.exactly_once.cursors import Cursors
 from spanwire.broker.exactly_once.range_reader import CursorRanges
 from spanwire.broker.exactly_once.requests import Control
 from spanwire.broker.exactly_once.sinks import Sinks
+from spanwire.broker.moves.moves import Moves
 from spanwire.broker.persistence.producer_audit import ProducerAudit
 from spanwire.broker.persistence.reply_queue import ReplyQueue
 from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes, unsynced_limit
@@ -150,6 +151,7 @@ class BrokerAssembly:
         self.flow = FlowControl(context, self.map, self._limits, self._policies.lowest_store_mark(), unsynced)
         self.dead_letters = DeadLetters(context, self.destinations, formats, unsynced)
         self.operations = Operations(context, self.map, self.destinations, formats, unsynced)
+        self.moves = Moves(context, self.map, self.destinations, formats, unsynced, self.flow)
         self.router = MessageRouter(
             context, self.map, self.destinations, formats, access, self.replies, unsynced, self.dead_letters,
             self.flow, self.producer_audit,
@@ -186,7 +188,7 @@ class BrokerAssembly:
             self._recovered_branches,
         )  # fmt: skip
         self.state_recovery = StateRecovery(
-            self.xa, self.destinations, self.durables, self.scheduler, self.cursors, self.sinks
+            self.xa, self.destinations, self.durables, self.scheduler, self.cursors, self.sinks, self.moves
         )
 
     def _add_connections(self) -> None:

@@ -58,6 +58,7 @@ class Broker:
         self.access: Final = assembly.access
         self.advisories: Final = assembly.advisories
         self.operations: Final = assembly.operations
+        self.moves: Final = assembly.moves
         self.remote_subscribers: Final = assembly.durables.remote_subscribers
         self.xa: Final = assembly.xa
         self.reconfiguration: Final = assembly.reconfiguration

@@ -8,7 +8,8 @@ from spanwire.broker.destinations.destinations import Destinations
 from spanwire.broker.destinations.durable_subscriptions import DurableSubscriptions
 from spanwire.broker.exactly_once.cursors import Cursors
 from spanwire.broker.exactly_once.sinks import Sinks
-from spanwire.broker.metadata import CURSORS, SINK_LEDGERS, STAGED_BATCHES, XA_BRANCHES
+from spanwire.broker.metadata import CURSORS, MOVES, SINK_LEDGERS, STAGED_BATCHES, XA_BRANCHES
+from spanwire.broker.moves.moves import Moves
 from spanwire.broker.persistence.recovered import RecoveredDestination
 from spanwire.broker.scheduler.scheduler import Scheduler, recover_jobs
 from spanwire.broker.transactions.xa_transactions import XaTransactions
@@ -26,6 +27,7 @@ class StateRecovery:
         scheduler: Scheduler | None,
         cursors: Cursors,
         sinks: Sinks,
+        moves: Moves,
     ) -> None:
         self._xa: Final[XaTransactions] = xa
         self._destinations: Final[Destinations] = destinations
@@ -33,6 +35,7 @@ class StateRecovery:
         self._scheduler: Final[Scheduler | None] = scheduler
         self._cursors: Final[Cursors] = cursors
         self._sinks: Final[Sinks] = sinks
+        self._moves: Final[Moves] = moves
 
     def recover(
         self, recovered: list[RecoveredDestination], clean: bool, metadata: dict[int, dict[bytes, bytes]]
@@ -56,3 +59,4 @@ class StateRecovery:
         recover_jobs(self._scheduler, metadata, recovered)
         self._xa.count_held()
         self._cursors.count_held()
+        self._moves.recover(metadata.get(MOVES, {}))

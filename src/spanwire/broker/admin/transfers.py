@@ -10,7 +10,7 @@ from typing import Final, Protocol
 from spanwire.broker.admin.selective_walk import PAGE_MESSAGES, READ_POLL_SECONDS, SLICE_BYTES, Disposal
 from spanwire.broker.destinations.destinations import Destinations
 from spanwire.broker.dispatch.broker_context import BrokerContext
-from spanwire.broker.dispatch.departures import MOVED
+from spanwire.broker.dispatch.departures import MOVED, REMOVED
 from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.message_reference import MessageReference
@@ -46,6 +46,10 @@ class SliceJournal(Protocol):
 
     def record(self, source: Destination, delivered: list[Delivered], count: int) -> list[MetadataRecord]:
         """Return the records about ``count`` messages of ``source`` that are now ``delivered``, or only removed."""
+        ...
+
+    def wants(self, sequence: int) -> bool:
+        """Return False if the message of this sequence stays, because the order is not about it."""
         ...
 
 
@@ -106,6 +110,19 @@ class Deliveries:
                 end += 1
             self._deliver(messages[start:end], queue, references[start:end], keeps, journal)
             start = end
+
+    def remove(self, queue: Queue, references: list[MessageReference], journal: SliceJournal | None) -> None:
+        """Remove ``references`` of ``queue`` in one unit of the store."""
+        removals = [(queue.name, reference.sequence) for reference in references if reference.sequence > 0]
+        records = [] if journal is None else journal.record(queue.name, [], len(references))
+        if removals or records:
+            self._context.units.append_unit([], removals, records)
+        for reference in references:
+            queue.in_flight += 1
+            queue.forget(reference)
+            self._context.departures.note(
+                reference.message, REMOVED, queue.name, self._context.wall_ms, None, reference.redelivery_count
+            )
 
     def _deliver(
         self,
@@ -216,8 +233,8 @@ class Delivering(Disposal):
         return self._must_wait
 
     def wants(self, sequence: int) -> bool:
-        """Return True: all messages are looked at."""
-        return True
+        """Return False for messages that the order is not about."""
+        return self._journal is None or self._journal.wants(sequence)
 
     def make(self, message: Message, sequence: int) -> Message | None:
         """Return the message to deliver, None if the message must stay.

@@ -288,20 +288,9 @@ class DeadLetters(DeadLetterHandler):
         message_format = self._formats.format(message.format_id)
         try:
             view = message_format.view(message)
-            view.original_destination = message.destination
-            view.destination = target
             if cause == EXPIRED:  # tools know these words from ActiveMQ
                 cause = f"java.lang.Throwable: Message Expired. Expiration:{view.expiration_ms}"
-            view.properties[CAUSE] = (STRING_VALUE, cause)
-            lifetime_ms = strategy.expiration_ms
-            if lifetime_ms == 0 or view.expiration_ms > 0:  # an absent property stands for 0
-                view.properties[ORIGINAL_EXPIRATION] = (LONG_VALUE, view.expiration_ms)
-            view.expiration_ms = self._context.wall_ms + lifetime_ms if lifetime_ms > 0 else 0
-            if not view.persistent:
-                view.properties[ORIGINAL_DELIVERY_MODE] = (STRING_VALUE, NON_PERSISTENT)
-                view.persistent = True
-            if view.redelivery_count > 0:
-                view.properties[ORIGINAL_REDELIVERY_COUNT] = (INT_VALUE, view.redelivery_count)
+            bury(view, message.destination, target, cause, strategy.expiration_ms, self._context.wall_ms)
             return message_format.encode_from_view(view)
         except (JmsError, ProtocolError):
             return message_format.readdressed(message, target)
@@ -314,6 +303,24 @@ def _additions(letters: list[WithheldMessage]) -> list[tuple[Destination, Messag
         if isinstance(letter.destination, Queue):
             additions.append((letter.destination.name, letter.message))
     return additions
+
+
+def bury(
+    view: MessageView, destination: Destination, target: Destination, cause: str, lifetime_ms: int, wall_ms: int
+) -> None:
+    """Turn a message of ``destination`` into a dead letter for ``target``, which lives ``lifetime_ms``, 0 for ever."""
+    properties = view.properties
+    view.original_destination = destination
+    view.destination = target
+    properties[CAUSE] = (STRING_VALUE, cause)
+    if lifetime_ms == 0 or view.expiration_ms > 0:  # an absent property stands for 0
+        properties[ORIGINAL_EXPIRATION] = (LONG_VALUE, view.expiration_ms)
+    view.expiration_ms = wall_ms + lifetime_ms if lifetime_ms > 0 else 0
+    if not view.persistent:
+        properties[ORIGINAL_DELIVERY_MODE] = (STRING_VALUE, NON_PERSISTENT)
+        view.persistent = True
+    if view.redelivery_count > 0:
+        properties[ORIGINAL_REDELIVERY_COUNT] = (INT_VALUE, view.redelivery_count)
 
 
 def restore(view: MessageView, target: Destination, wall_ms: int) -> None:
