@@ -53,6 +53,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     ),
     "connection": ("spanwire.cli.management.nouns:connection", "list connected clients, or disconnect one"),
     "job": ("spanwire.cli.management.nouns:job", "list scheduled messages, or remove one"),
+    "task": ("spanwire.cli.management.nouns:task", "list moves and other long operations; cancel, resume or undo one"),
     "link": ("spanwire.cli.management.nouns:link", "list the links of the network; start or stop them"),
     "definitions": (
         "spanwire.cli.management.definitions:run",

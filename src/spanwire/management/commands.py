@@ -10,6 +10,7 @@ from spanwire.management.adjustments import BrokerAdjustments
 from spanwire.management.administration import BrokerAdministration
 from spanwire.management.browsing import QueueAges, QueueBrowsing, ReadStored
 from spanwire.management.control import Operation
+from spanwire.management.moves import MoveTasks
 from spanwire.management.operations import QueueOperations
 from spanwire.management.questions import NetworkSource, Questions
 from spanwire.management.tasks import Tasks
@@ -33,6 +34,7 @@ def broker_operations(
     """
     browsing = QueueBrowsing(broker, read_stored, viewers_see_bodies=viewers_see_bodies)
     queues = QueueOperations(broker.operations, clock, wake)
+    moves = MoveTasks(broker.moves, broker.operations, tasks, clock, wake)
     administration = BrokerAdministration(broker.administration, clock, wake)
     adjustments = BrokerAdjustments(broker.assembly.adjustments, clock, wake)
     actions = BrokerActions(broker.assembly.operator_actions, broker.administration, broker.formats, clock, wake)
@@ -41,9 +43,9 @@ def broker_operations(
         "browse": browsing.browse,
         "headers": browsing.headers,
         "purge": tasks.startable("purge", queues.purge),
-        "retry": tasks.startable("retry", queues.retry),
-        "move": tasks.startable("move", queues.move),
-        "copy": tasks.startable("copy", queues.copy),
+        "retry": moves.startable("retry", queues.retry),
+        "move": moves.startable("move", queues.move),
+        "copy": moves.startable("copy", queues.copy),
         "pause": queues.pause,
         "resume": queues.resume,
         "send": actions.send,
@@ -65,7 +67,9 @@ def broker_operations(
         "job-remove": actions.remove_job,
         "jobs-remove": JobRemoval(broker.overview, broker.assembly.operator_actions, clock, wake).remove,
         "disconnect": administration.disconnect,
-        "task-cancel": tasks.cancel,
+        "task-cancel": moves.cancel,
+        "task-resume": moves.resume,
+        "task-undo": moves.undo,
         "why": Questions(broker, clock, read_stored, network).why,
     }
 

@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
-from spanwire.broker.admin.queue_operations import SAME_LIFETIME, OperationObserver
+from spanwire.broker.admin.selective_walk import OperationObserver
+from spanwire.broker.admin.transfers import SAME_LIFETIME
 from spanwire.management.tasks import PROGRESS, Progress
 from spanwire.model.destination import QUEUE, Destination, parse_destination
 from spanwire.model.environment import Time
@@ -104,13 +105,7 @@ class QueueOperations:
             ConfigurationError: an argument is invalid, or there is no such queue
             JmsError: the broker refuses
         """
-        lifetime_ms = arguments.get("lifetime_ms", SAME_LIFETIME)
-        if (
-            not isinstance(lifetime_ms, int)
-            or isinstance(lifetime_ms, bool)
-            or not -1 <= lifetime_ms <= MAX_LIFETIME_MS
-        ):
-            raise ConfigurationError(f"lifetime_ms is no number of milliseconds up to {MAX_LIFETIME_MS}")
+        lifetime_ms = lifetime_of(arguments)
 
         def operate(
             queue: Destination, selector: str | None, observer: OperationObserver, most: int, now: Time
@@ -145,10 +140,7 @@ class QueueOperations:
         ]
 
     def _transfer(self, arguments: Mapping[str, object], *, keeps: bool) -> Operate:
-        name = arguments.get("target")
-        if not isinstance(name, str) or not name:
-            raise ConfigurationError("target is the queue or topic that gets the messages")
-        target = parse_destination(name, QUEUE)
+        target = target_of(arguments)
 
         def operate(
             queue: Destination, selector: str | None, observer: OperationObserver, most: int, now: Time
@@ -171,22 +163,17 @@ class QueueOperations:
 
     def _pause(self, arguments: Mapping[str, object], pause: bool) -> list[View]:
         results: list[View] = []
-        for queue in self._queues_named(arguments.get("destinations")):
+        for queue in queues_named(self._queues, arguments.get("destinations")):
             waiting = self._queues.pause(queue, pause, self._clock.now())
             results.append({"destination": queue.qualified_name, "paused": pause, "waiting": waiting})
         self._wake()
         return results
 
     async def _all(self, arguments: Mapping[str, object], operate: Operate) -> list[tuple[Destination, int, int]]:
-        selector = arguments.get("selector")
-        limit = arguments.get("limit", NO_LIMIT)
-        if selector is not None and not isinstance(selector, str):
-            raise ConfigurationError("the selector is no text")
-        if not isinstance(limit, int) or isinstance(limit, bool) or limit < 0:
-            raise ConfigurationError("the limit is no whole number from 0 on")
+        selector, limit = selector_of(arguments), limit_of(arguments)
         progress = arguments.get(PROGRESS)
         results: list[tuple[Destination, int, int]] = []
-        for queue in self._queues_named(arguments.get("destinations")):
+        for queue in queues_named(self._queues, arguments.get("destinations")):
             result = _OperationResult(progress if isinstance(progress, Progress) else Progress())
             operate(queue, selector, result, limit, self._clock.now())
             self._wake()
@@ -196,21 +183,55 @@ class QueueOperations:
                 break
         return results
 
-    def _queues_named(self, names: object) -> list[Destination]:
-        if not isinstance(names, list) or not 0 < len(names) <= MAX_NAMES:
-            raise ConfigurationError(f"destinations is no list of 1 to {MAX_NAMES} names")
-        results: dict[str, Destination] = {}
-        for name in names:
-            if not isinstance(name, str) or not name:
-                raise ConfigurationError("a destination has no name")
-            destination = written_destination(name)
-            if not destination.is_queue:
-                raise ConfigurationError(f"{name[:80]} is no queue")
-            matches = [queue for part in destination.parts() for queue in self._queues.queues(part)]
-            if not matches:
-                raise ConfigurationError(f"there is no queue {destination.name[:80]}; spanwire dstat queues lists them")
-            results.update({queue.qualified_name: queue for queue in matches})
-        return list(results.values())
+
+def queues_named(queues: OperatedQueues, names: object) -> list[Destination]:
+    """Return the queues of the argument ``destinations``, each once. Raises `ConfigurationError`."""
+    if not isinstance(names, list) or not 0 < len(names) <= MAX_NAMES:
+        raise ConfigurationError(f"destinations is no list of 1 to {MAX_NAMES} names")
+    results: dict[str, Destination] = {}
+    for name in names:
+        if not isinstance(name, str) or not name:
+            raise ConfigurationError("a destination has no name")
+        destination = written_destination(name)
+        if not destination.is_queue:
+            raise ConfigurationError(f"{name[:80]} is no queue")
+        matches = [queue for part in destination.parts() for queue in queues.queues(part)]
+        if not matches:
+            raise ConfigurationError(f"there is no queue {destination.name[:80]}; spanwire dstat queues lists them")
+        results.update({queue.qualified_name: queue for queue in matches})
+    return list(results.values())
+
+
+def selector_of(arguments: Mapping[str, object]) -> str | None:
+    """Return the argument ``selector``. Raises `ConfigurationError`."""
+    selector = arguments.get("selector")
+    if selector is not None and not isinstance(selector, str):
+        raise ConfigurationError("the selector is no text")
+    return selector
+
+
+def limit_of(arguments: Mapping[str, object]) -> int:
+    """Return the argument ``limit``. Raises `ConfigurationError`."""
+    limit = arguments.get("limit", NO_LIMIT)
+    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 0:
+        raise ConfigurationError("the limit is no whole number from 0 on")
+    return limit
+
+
+def lifetime_of(arguments: Mapping[str, object]) -> int:
+    """Return the argument ``lifetime_ms``. Raises `ConfigurationError`."""
+    lifetime_ms = arguments.get("lifetime_ms", SAME_LIFETIME)
+    if not isinstance(lifetime_ms, int) or isinstance(lifetime_ms, bool) or not -1 <= lifetime_ms <= MAX_LIFETIME_MS:
+        raise ConfigurationError(f"lifetime_ms is no number of milliseconds up to {MAX_LIFETIME_MS}")
+    return lifetime_ms
+
+
+def target_of(arguments: Mapping[str, object]) -> Destination:
+    """Return the argument ``target``. Raises `ConfigurationError`, and `JmsError` for a name without sense."""
+    name = arguments.get("target")
+    if not isinstance(name, str) or not name:
+        raise ConfigurationError("target is the queue or topic that gets the messages")
+    return parse_destination(name, QUEUE)
 
 
 class _OperationResult:

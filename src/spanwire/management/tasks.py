@@ -17,6 +17,7 @@ View = dict[str, object]
 Operation = Callable[[Mapping[str, object]], Awaitable[object]]
 MAX_TASKS: Final = 100  # tasks of one broker, those that have ended among them; the oldest of these makes room
 KEPT_S: Final = 3_600.0  # seconds that a task is shown after its end
+MAX_SOURCES: Final = 200  # characters of the names of its queues
 MAX_RESULT: Final = 10_000  # characters of a result as JSON
 AS_TASK: Final = "as_task"  # the argument that makes a task of an operation
 PROGRESS: Final = "progress"  # the argument in which operations find their progress
@@ -41,8 +42,9 @@ class Progress:
 class Task:
     """One operation under way or at its end; times are milliseconds since 1970."""
 
-    def __init__(self, number: int, operation: str, user: str, started_ms: int) -> None:
+    def __init__(self, number: int, operation: str, sources: str, user: str, started_ms: int) -> None:
         self.id: Final = str(number)
+        self.sources: Final = sources
         self.operation: Final = operation
         self.user: Final = user
         self.started_ms: Final = started_ms
@@ -58,9 +60,20 @@ class Task:
         return {
             "id": self.id,
             "operation": self.operation,
+            "sources": self.sources,
+            "target": None,
             "user_name": self.user,
             "state": self.state,
+            "waits_for": None,
             "processed": self.progress.processed,
+            "left": 0,
+            "looked": None,
+            "total": None,
+            "seconds_left": None,
+            "rate": None,
+            "undoable": 0,
+            "undoes": None,
+            "undone_by": None,
             "started_ms": self.started_ms,
             "ended_ms": self.ended_ms,
             "result": self.result,
@@ -76,6 +89,7 @@ class Tasks:
         self._tasks: Final[dict[str, Task]] = {}
         self._running: Final[set[asyncio.Task[None]]] = set()
         self._last = 0
+        self.others: Callable[[], Iterator[View]] | None = None  # tasks that the broker keeps itself
 
     def startable(self, name: str, operation: Operation) -> Operation:
         """Return ``operation`` in a form that becomes a task if its argument `AS_TASK` is true."""
@@ -92,7 +106,9 @@ class Tasks:
         self._last += 1
         operator = arguments.get(OPERATOR)
         user = operator.user if isinstance(operator, Operator) else ""
-        task = self._tasks[str(self._last)] = Task(self._last, name, user, self._clock.now().wall_ms)
+        names = arguments.get("destinations")
+        sources = ", ".join(map(str, names))[:MAX_SOURCES] if isinstance(names, list) else ""
+        task = self._tasks[str(self._last)] = Task(self._last, name, sources, user, self._clock.now().wall_ms)
         running = asyncio.get_running_loop().create_task(self._run(task, operation, arguments))
         self._running.add(running)
         running.add_done_callback(self._running.discard)
@@ -130,11 +146,13 @@ class Tasks:
         )  # fmt: skip
 
     def views(self) -> Iterator[View]:
-        """Yield the tasks, the oldest first."""
+        """Yield the tasks, the oldest first, then those that the broker keeps itself."""
         now = self._clock.now().monotonic
         for task in list(self._tasks.values()):
             if task.state == RUNNING or task.ends > now:
                 yield task.view()
+        if self.others is not None:
+            yield from self.others()
 
     async def cancel(self, arguments: Mapping[str, object]) -> View:
         """End the task ``id`` after its next slice; what it has done stays.

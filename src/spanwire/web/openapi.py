@@ -23,6 +23,7 @@ MEDIA_TYPES: Final = {
     "/metrics": ("text/plain", "application/openmetrics-text"),
     **dict.fromkeys(HEALTH, ("application/health+json",)),
 }
+BEGINNING: Final = (f"{PREFIX}/tasks/undo", f"{PREFIX}/tasks/resume")  # these always begin a task
 TASK: Final[Node] = {"type": OBJECT, "required": ["result"]}
 COMPARISON: Final = "^[<>]?-?[0-9]{1,18}([.][0-9]{1,9})?$"  # of a number in a filter
 
@@ -72,7 +73,7 @@ def _operation(route: RouteRow, path: str) -> Node:
         body = _body(path, route)
         needs_body = bool(body.get("required") or path == JOLOKIA)
         node["requestBody"] = {"required": needs_body, "content": {"application/json": {"schema": body}}}
-    if LATER in _arguments(path):
+    if LATER in _arguments(path) or path in BEGINNING:
         responses["202"] = {"description": "a task has begun", "content": {"application/json": {"schema": TASK}}}
     return node
 

@@ -52,8 +52,16 @@ def kept(stage: Stage, queue: str) -> list[str]:
 EVERYTHING = [f"{number:02}" for number in range(COUNT)]
 ODD, EVEN = EVERYTHING[1::2], EVERYTHING[::2]
 # what the queues have before and after, in the order SOURCE, OTHER, TARGET, DLQ
-BEFORE = {MOVE: (ODD, EVEN, [], []), COPY: (ODD, EVEN, [], []), RETRY: ([], [], [], EVERYTHING)}
-AFTER = {MOVE: ([], [], EVERYTHING, []), COPY: (ODD, EVEN, EVERYTHING, []), RETRY: (ODD, EVEN, [], [])}
+BEFORE: dict[str, tuple[list[str], ...]] = {
+    MOVE: (ODD, EVEN, [], []),
+    COPY: (ODD, EVEN, [], []),
+    RETRY: ([], [], [], EVERYTHING),
+}
+AFTER: dict[str, tuple[list[str], ...]] = {
+    MOVE: ([], [], EVERYTHING, []),
+    COPY: (ODD, EVEN, EVERYTHING, []),
+    RETRY: (ODD, EVEN, [], []),
+}
 
 
 def state(stage: Stage) -> tuple[list[str], ...]:
@@ -142,9 +150,9 @@ def test_messages_of_others_are_neither_moved_nor_undone() -> None:
         again = stage.restarts(position=position)
         goes_on(again)
         if again.broker.moves.all():
-            assert not {text for text in kept(again, SOURCE)}.difference(late)
+            assert not set(kept(again, SOURCE)).difference(late)
             again.broker.moves.undo("M1", "", again.now)
             goes_on(again)
-        assert not {text for text in kept(again, TARGET)}.difference(others)
+        assert not set(kept(again, TARGET)).difference(others)
         everything = [*kept(again, SOURCE), *kept(again, OTHER)]
         assert [text for text in sorted(everything) if not text.startswith("late")] == EVERYTHING

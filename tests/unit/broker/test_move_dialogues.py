@@ -301,7 +301,7 @@ def test_ended_moves_are_forgotten_after_a_day_and_at_the_limit() -> None:
     stage = filled()
     for _ in range(MAX_MOVES + 5):
         moves(stage, limit=0)
-    assert [move.number for move in stage.broker.moves.all()][0] == 6
+    assert next(move.number for move in stage.broker.moves.all()) == 6
     again = stage.restarts(position=stage.store.position())
     assert [move.number for move in again.broker.moves.all()] == list(range(6, MAX_MOVES + 6))
     again.environment.advance(KEPT_MS / 1000 + 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Final
 
 from spanwire.broker.admin.selective_walk import OperationObserver, SelectiveWalk
@@ -20,11 +21,14 @@ from spanwire.broker.moves.undoing import Undoing
 from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.routing.flow_control import FlowControl
+from spanwire.broker.security.audit_log import printable
 from spanwire.model.destination import Destination
 from spanwire.model.environment import Time
 from spanwire.model.errors import IllegalStateError, InvalidDestinationError, JmsError
 from spanwire.selector.expression import Selector
 from spanwire.selector.parser import parse_selector
+
+audit: Final = logging.getLogger("spanwire.audit")
 
 MAX_MOVES: Final = 100  # moves that are kept, those that have ended among them; the oldest of these makes room
 MAX_RUNNING: Final = 10  # moves at the same time: each has a slice in a turn of the broker
@@ -295,6 +299,10 @@ class Moves:
                 )
                 move.gone = max(0, undone.runs.count - brought_back - move.in_use)
         self._keep_state(move)
+        audit.info(
+            "task %s of user %s: %s %s, %d messages",
+            move.id, printable(move.order.user), move.order.verb, move.state, move.processed,
+        )  # fmt: skip
 
     def _in_use(self, undone: Move) -> int:
         """Return the number of moved messages that consumers of the targets have."""

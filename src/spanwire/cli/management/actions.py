@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from spanwire.cli.arguments import Parser, placement
+from spanwire.cli.management.moving import begin, preview_text
 from spanwire.cli.management.rows import Row, counted, fetch, qualified
 from spanwire.cli.running import control_client
 from spanwire.management.control_client import ControlClient
 from spanwire.management.tables.attributes import BOOLEAN, INTEGER, LIST, OBJECT, ViewTable
-from spanwire.management.tables.operation_table import LATER, Argument, Operation
+from spanwire.management.tables.operation_table import DRY_RUN, LATER, ONLY_TASKS, Argument, Operation
 from spanwire.model.destination import parse_destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.text import escaped
@@ -24,6 +25,7 @@ PATIENCE_S: Final = 3_600.0  # seconds; purging ten million messages takes minut
 ONE: Final = ("browse", "send")  # commands for one destination; others take a list
 # These remove messages, or end what a client is at. They ask before, unless --yes is given.
 ENDING: Final = ("purge", "delete", "remove-subscription", "job-remove", "jobs-remove", "end-consumer", "disconnect")
+MOVING: Final = ("move", "copy", "retry", "task-undo", "task-resume")  # commands that wait for the end of a task
 NOT_DONE: Final = 1
 FROM_INPUT: Final = "-"
 AS_USER: Final = ("send", "create-subscription")  # commands with the rights of a user
@@ -37,14 +39,7 @@ def operate(word: str, operation: Operation, view: ViewTable, arguments: Sequenc
         prog=f"spanwire {word} {action}", description=f"{operation.meaning[0].upper()}{operation.meaning[1:]}."
     )
     _add_arguments(parser, operation)
-    if operation.command in ENDING:
-        parser.add_argument("--yes", action="store_true", help="do not ask before")
-        parser.add_argument(
-            "--dry-run", "--dryRun", action="store_true", help="show what would be affected, and change nothing"
-        )
-    if operation.command in AS_USER:
-        parser.option("user", "user whose rights count; not needed at a broker without users", metavar="NAME")
-        parser.option("password", f"its password, better in ${PASSWORD_VARIABLE}", metavar="SECRET")
+    _add_extra(parser, operation)
     parser.add_argument("--json", action="store_true", help="print the broker's answer as JSON")
     placement(parser, names_others=True)
     options = parser.parse(arguments)
@@ -56,12 +51,41 @@ def operate(word: str, operation: Operation, view: ViewTable, arguments: Sequenc
         effect = _effect(word, action, operation, view, values, client)
         if options.dry_run:
             sys.stdout.write(f"{effect}; nothing was changed\n")
-            return 0
-        if not _is_wanted(effect):
-            return NOT_DONE
-    answer = client.ask(operation.command, **values)
+        if options.dry_run or not _is_wanted(effect):
+            return 0 if options.dry_run else NOT_DONE
+    answer = _run(operation, values, options, client)
+    if answer is None:  # it goes on in the background
+        return 0
+    if values.get(DRY_RUN.name) and not options.json:
+        sys.stdout.write(preview_text(operation.command, answer))
+        return 0
     sys.stdout.write(json.dumps(answer, indent=2) + "\n" if options.json else _shown(word, action, values, answer))
     return 0
+
+
+def _add_extra(parser: Parser, operation: Operation) -> None:
+    """Add the options that some commands have beside the operation's arguments."""
+    if operation.command in ENDING:
+        parser.add_argument("--yes", action="store_true", help="do not ask before")
+        parser.add_argument(
+            "--dry-run", "--dryRun", action="store_true", help="show what would be affected, and change nothing"
+        )
+    if operation.command in AS_USER:
+        parser.option("user", "user whose rights count; not needed at a broker without users", metavar="NAME")
+        parser.option("password", f"its password, better in ${PASSWORD_VARIABLE}", metavar="SECRET")
+    if operation.command in MOVING:
+        parser.add_argument("--background", action="store_true", help="do not wait for the end of the task")
+
+
+def _run(
+    operation: Operation, values: dict[str, object], options: argparse.Namespace, client: ControlClient
+) -> object | None:
+    """Run the operation and return its answer; None if it goes on as a task in the background."""
+    if operation.command not in MOVING or values.get(DRY_RUN.name):
+        return client.ask(operation.command, **values)
+    as_task = {LATER.name: True} if operation.subject else {}
+    row = begin(client, operation.command, {**values, **as_task}, options.background)
+    return None if row is None else row["result"]
 
 
 def _add_arguments(parser: Parser, operation: Operation) -> None:
@@ -77,7 +101,7 @@ def _add_arguments(parser: Parser, operation: Operation) -> None:
         if argument.type == LIST:
             parser.add_argument(argument.name, nargs="+", metavar="NAME", help=argument.meaning)
         elif argument.type == BOOLEAN:
-            parser.flag(name, argument.meaning)
+            parser.flag(name, _meaning(argument))
             parser.set_defaults(**{argument.name: None})
         elif argument.type == OBJECT:
             parser.add_argument(
@@ -88,7 +112,7 @@ def _add_arguments(parser: Parser, operation: Operation) -> None:
                 help=f"one of the {argument.meaning}",
             )
         elif argument.type == INTEGER:
-            parser.whole_number(name, argument.meaning, 0, lowest=argument.least or 0)
+            parser.whole_number(name, _meaning(argument), 0, lowest=argument.least or 0)
             parser.set_defaults(**{argument.name: None})
         elif argument.required and not operation.subject:
             parser.add_argument(argument.name, metavar=argument.name.upper(), help=argument.meaning)
@@ -100,6 +124,11 @@ def _add_arguments(parser: Parser, operation: Operation) -> None:
 
 def _help(argument: Argument) -> str:
     return f"{argument.meaning}; {FROM_INPUT} reads the standard input" if argument.name == "body" else argument.meaning
+
+
+def _meaning(argument: Argument) -> str:
+    """Return the meaning for the help: commands make tasks by themselves."""
+    return argument.meaning.removesuffix(ONLY_TASKS)
 
 
 def _option_name(argument: Argument) -> str:

@@ -14,7 +14,7 @@ from spanwire.management.tables.attributes import ViewTable
 from spanwire.management.tables.network_tables import LINKS
 from spanwire.management.tables.operation_table import OPERATIONS
 from spanwire.management.tables.view_table import CONNECTIONS, CONSUMERS, PRODUCERS, QUEUES, SUBSCRIPTIONS, TOPICS
-from spanwire.management.tables.work_tables import JOBS
+from spanwire.management.tables.work_tables import JOBS, TASKS
 
 COLUMNS: Final[dict[str, tuple[str, ...]]] = {
     "queues": ("destination", "pending", "in_flight", "consumers", "producers", "enqueued", "dequeued"),
@@ -24,6 +24,7 @@ COLUMNS: Final[dict[str, tuple[str, ...]]] = {
     "consumers": ("consumer_id", "destination", "selector", "in_flight", "dispatched", "dequeued"),
     "producers": ("producer_id", "destination", "sent", "waiting_sends"),
     "jobs": ("job_id", "due_ms", "cron", "period_ms", "repeat", "size_bytes"),
+    "tasks": ("id", "operation", "sources", "target", "state", "processed", "seconds_left", "waits_for", "undoable"),
     "links": ("name", "remote", "state", "duplex", "in_flight", "enqueued", "dequeued", "reason"),
 }
 # ``spanwire browse`` shows messages, of any broker and in several forms.
@@ -63,6 +64,7 @@ CONSUMER: Final = Noun("consumer", "consumers", CONSUMERS)
 PRODUCER: Final = Noun("producer", "producers", PRODUCERS)
 SUBSCRIPTION: Final = Noun("subscription", "durable subscriptions", SUBSCRIPTIONS)
 JOB: Final = Noun("job", "scheduled messages", JOBS)
+TASK: Final = Noun("task", "tasks: moves of messages and other long operations", TASKS)
 LINK: Final = Noun("link", "links of the network", LINKS)
 
 subscription: Final = SUBSCRIPTION.run
@@ -70,6 +72,7 @@ queue: Final = QUEUE.run
 topic: Final = TOPIC.run
 connection: Final = CONNECTION.run
 job: Final = JOB.run
+task: Final = TASK.run
 link: Final = LINK.run
 consumer: Final = CONSUMER.run
 producer: Final = PRODUCER.run

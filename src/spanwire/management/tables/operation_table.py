@@ -70,7 +70,17 @@ LIFETIME: Final = Argument(
 )
 BYTES_LIMIT: Final = "bytes; 0 for the whole disk"
 LATER: Final = Argument("as_task", BOOLEAN, "true for an answer at once, with the id of a task")
+ONLY_TASKS: Final = "; only as a task"
+RATE: Final = Argument("rate", INTEGER, f"most messages a second{ONLY_TASKS}", least=1, most=1_000_000)
+FOLLOW: Final = Argument(
+    "follow",
+    BOOLEAN,
+    f"true to wait while 1,000 messages are pending at a target with consumers{ONLY_TASKS}",
+)
+DRY_RUN: Final = Argument("dry_run", BOOLEAN, "true to count the messages and show some, and change nothing")
+SAFELY: Final = (RATE, FOLLOW, DRY_RUN, LATER)
 TARGET: Final = Argument("target", TEXT, "queue or topic that gets the messages", required=True)
+TASK_ID: Final = Argument("id", TEXT, "id of the task", required=True)
 XID: Final = Argument("xid", TEXT, "id of the branch", required=True)
 MEASURES: Final = "measure sizes and times of messages from now on, or no longer"
 ENABLED: Final = (Argument("enabled", BOOLEAN, "true to measure", required=True),)
@@ -100,13 +110,13 @@ OPERATIONS: Final = (
                Argument("skip", INTEGER, "messages at the front that are left out", least=0, most=100_000)), QUEUE),
     Operation("/queues/{name}/purge", "purge", Role.OPERATE, "remove pending messages", (SELECTOR, MOST, LATER), QUEUE),
     Operation("/queues/{name}/move", "move", Role.OPERATE, "move pending messages to another queue or topic",
-              (TARGET, SELECTOR, MOST, LATER), QUEUE),
+              (TARGET, SELECTOR, MOST, *SAFELY), QUEUE),
     Operation("/queues/{name}/copy", "copy", Role.OPERATE, "copy pending messages to another queue or topic",
-              (TARGET, SELECTOR, MOST, LATER), QUEUE),
+              (TARGET, SELECTOR, MOST, *SAFELY), QUEUE),
     Operation("/queues/{name}/send", "send", Role.OPERATE, SENDS, MESSAGE, QUEUE),
     Operation("/topics/{name}/send", "send", Role.OPERATE, SENDS, MESSAGE, TOPIC),
     Operation("/queues/{name}/retry", "retry", Role.OPERATE, "send dead letters back to their destinations",
-              (SELECTOR, MOST, LIFETIME, LATER), QUEUE),
+              (SELECTOR, MOST, LIFETIME, *SAFELY), QUEUE),
     Operation("/queues/{name}/pause", "pause", Role.OPERATE, "stop the dispatch", subject=QUEUE),
     Operation("/queues/{name}/resume", "resume", Role.OPERATE, "dispatch again", subject=QUEUE),
     Operation("/queues/{name}/ungroup", "ungroup", Role.OPERATE,
@@ -185,7 +195,10 @@ OPERATIONS: Final = (
     Operation("/connections/disconnect", "disconnect", Role.ADMIN, "close connections",
               (Argument("client", TEXT, "a client id, a connection id or a remote address", required=True),)),
     Operation("/tasks/cancel", "task-cancel", Role.OPERATE, "end a task; what it has done stays",
-              (Argument("id", TEXT, "id of the task", required=True),)),
+              (TASK_ID,)),
+    Operation("/tasks/resume", "task-resume", Role.OPERATE, "go on with a cancelled or failed move", (TASK_ID,)),
+    Operation("/tasks/undo", "task-undo", Role.OPERATE,
+              "bring back what a move has moved and nobody has consumed, as a task of its own", (TASK_ID,)),
     Operation("/links/start", "network-start", Role.ADMIN, "start network connectors", CONNECTORS),
     Operation("/log/level", "log-level", Role.ADMIN,
               "set the level of a logger, and show the loggers with a level of their own",

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from spanwire.broker.dispatch.message_formats import MessageFormats
-from spanwire.broker.metadata import CURSORS, SCHEDULES, STAGED_BATCHES, XA_BRANCHES, check_metadata
+from spanwire.broker.metadata import CURSORS, MOVES, SCHEDULES, STAGED_BATCHES, XA_BRANCHES, check_metadata
 from spanwire.broker.scheduler.schedule import stored_form
 from spanwire.model.destination import SCHEDULE, SCHEMES, Destination, check_name
 from spanwire.model.errors import SpanwireError, StoreError
@@ -142,11 +142,14 @@ def fill(
     """
     opened = open_journal(disk, os.urandom(STORE_ID_SIZE), segment_bytes)
     journal = opened.journal
+    is_new = not opened.recovery.destinations()
     messages = metadata = 0
     for item in reader.items():
         if isinstance(item, Destination):
             journal.add_destination(item)
         elif isinstance(item, ImportedMetadata):
+            if item.table == MOVES and not is_new:  # moves name messages by their numbers, which may change here
+                continue
             journal.put_metadata(item.table, item.key, item.value)
             metadata += 1
         else:

@@ -25,6 +25,8 @@ TABLES: Final = {
     5: "cursors",
     6: "staged batches",
     7: "sink ledgers",
+    8: "remote durable subscribers",
+    9: "moves",
 }
 
 Progress = Callable[[str, int, int], None]

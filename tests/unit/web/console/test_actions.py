@@ -40,7 +40,7 @@ def test_each_form_runs_its_operation_with_the_role_of_the_api(operation: object
     link = FakeBrokerLink()
     query = {"name": f"{operation.subject}://A"} if operation.subject else {}
     fields = {argument.name: "true" if argument.type == "boolean" else "n=1" if argument.type == "object" else "7"
-              for argument in operation.arguments if argument.name != "as_task"}  # fmt: skip
+              for argument in operation.arguments if argument.name not in ("as_task", "dry_run")}  # fmt: skip
     link.answers["tasks"] = [{"id": "7", "state": "done", "processed": 3}]
     link.answers["browse"] = {"messages": [{}], "looked": 1, "waiting": 1}
     if any(argument.name == "as_task" for argument in operation.arguments):
@@ -91,6 +91,7 @@ def test_chosen_messages_become_a_selector() -> None:
     assert answer.headers["location"] == f"{BACK}&did=move&count=1"
     assert asked(link, "move") == {
         "destinations": ["queue://A"], "selector": "JMSMessageID = 'ID:1'", "target": "B", "as_task": True,
+        "follow": False,
     }  # fmt: skip
 
 

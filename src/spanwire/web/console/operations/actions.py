@@ -15,7 +15,7 @@ from typing import Final
 from starlette.responses import RedirectResponse, Response
 
 from spanwire.management.tables.attributes import BOOLEAN, INTEGER, LIST, OBJECT
-from spanwire.management.tables.operation_table import OPERATIONS, SELECTOR, Argument, Operation
+from spanwire.management.tables.operation_table import DRY_RUN, OPERATIONS, SELECTOR, Argument, Operation
 from spanwire.management.tables.view_table import QUEUES
 from spanwire.web.api import ONE, run, subject, view_rows
 from spanwire.web.arguments import MAX_ITEMS, check_arguments
@@ -66,7 +66,7 @@ async def ask(operation: Operation, call: Call) -> Response:
         fields=[
             (one, words.texts(one.name), selector if one is SELECTOR else words.text(one.name))
             for one in operation.arguments
-            if one.name != AS_TASK
+            if one.name != AS_TASK and one is not DRY_RUN
         ],
         label_of=label_of,
         back=safe_target(words.text("back")),
@@ -77,7 +77,9 @@ async def act(operation: Operation, call: Call) -> Response:
     """Run an operation with the fields of its form, and lead back."""
     form, words = await read_form(call), read_words(call)
     arguments = {
-        one.name: value for one in operation.arguments if (value := _value(one, form)) is not None
+        one.name: value
+        for one in operation.arguments
+        if one is not DRY_RUN and (value := _value(one, form)) is not None
     }  # fmt: skip
     selector = _selector(form)
     if selector and SELECTOR in operation.arguments:
@@ -90,7 +92,7 @@ async def act(operation: Operation, call: Call) -> Response:
         arguments.update(_subject(operation, [*words.texts("name"), *form.texts("name")]))
     result = await run(operation, arguments, call)
     back = safe_target(form.text("back"))
-    if not has_task or not isinstance(result, dict):
+    if not isinstance(result, dict) or not isinstance(result.get("task"), str):
         return _led(back, operation.command, 0)
     return await _ended(operation, str(result.get("task")), back, call)
 

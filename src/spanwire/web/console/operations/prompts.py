@@ -152,6 +152,20 @@ PROMPTS: Final[dict[str, Prompt]] = {
         "Disconnect the client", "Disconnect", "Most clients connect again by themselves.", "The connection is closed."
     ),
     "task-cancel": Prompt("Cancel the task", "Cancel the task", "What it has done stays.", "The task ends."),
+    "task-resume": Prompt(
+        "Resume the task",
+        "Resume",
+        "It goes on with the messages that were left.",
+        "The task has ended.",
+        is_dangerous=False,
+    ),
+    "task-undo": Prompt(
+        "Undo the move",
+        "Bring the messages back",
+        "Messages that are still at their new place go back; copies are removed. What was consumed stays so.",
+        "Brought {count} back.",
+        is_dangerous=False,
+    ),
     "network-start": Prompt(
         "Start the network connector", "Start", "It links to its brokers.", "It starts.", is_dangerous=False
     ),

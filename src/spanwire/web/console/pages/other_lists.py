@@ -32,6 +32,15 @@ def _is_running(row: Row) -> bool:
     return row.get("state") == "running"
 
 
+def _is_resumable(row: Row) -> bool:
+    is_move = str(row.get("id")).startswith("M")
+    return is_move and row.get("state") in ("cancelled", "failed") and not row.get("undone_by")
+
+
+def _is_undoable(row: Row) -> bool:
+    return not _is_running(row) and bool(row.get("undoable"))
+
+
 def _is_away(row: Row) -> bool:
     return not row.get("active")
 
@@ -310,17 +319,25 @@ TASK_LIST: Final = ListPage(
     (
         Column("id", "Task"),
         Column("operation", "Operation"),
+        Column("sources", "Queues"),
+        Column("target", "Target"),
         Column("user_name", "User"),
         Column("state", "State"),
+        Column("waits_for", "Waits for"),
         Column("processed", "Messages"),
+        Column("seconds_left", "Seconds left"),
         Column("started_ms", "Began"),
         Column("ended_ms", "Ended"),
         Column("error", "Failure"),
     ),
     "operation",
     "-started_ms",
-    "No operation goes on, and none has ended within an hour. Purge, move, copy and retry become tasks.",
-    actions=(RowAction("Cancel", "/tasks/cancel", Role.OPERATE, (("id", "id"),), _is_running),),
+    "No operation goes on, and none has ended lately. Purge, move, copy and retry become tasks.",
+    actions=(
+        RowAction("Cancel", "/tasks/cancel", Role.OPERATE, (("id", "id"),), _is_running),
+        RowAction("Resume", "/tasks/resume", Role.OPERATE, (("id", "id"),), _is_resumable),
+        RowAction("Undo", "/tasks/undo", Role.OPERATE, (("id", "id"),), _is_undoable),
+    ),
 )
 OTHER_LISTS: Final = (
     TOPIC_LIST, SUBSCRIPTION_LIST, CONNECTION_LIST, CONSUMER_LIST, PRODUCER_LIST, CONNECTOR_LIST, LINK_LIST,
