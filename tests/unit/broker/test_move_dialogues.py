@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from spanwire.broker.moves.move import CANCELLED, DONE, RUNNING, Move
 from spanwire.broker.moves.move_order import COPY, MOVE, NO_LIMIT, RETRY, MoveOrder
-from spanwire.broker.moves.moves import KEPT_MS, MAX_MOVES, MAX_RUNNING
+from spanwire.broker.moves.moved_runs import MAX_RUNS
+from spanwire.broker.moves.moves import KEPT_MS, MAX_ALL_RUNS, MAX_MOVES, MAX_RUNNING
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.queue.pending_messages import MAX_RESIDENT_MESSAGES
 from spanwire.model.acks import POISON_ACK
+from spanwire.model.destination import QUEUE
 from spanwire.model.errors import IllegalStateError, InvalidDestinationError, InvalidSelectorError
 from tests.support.dialogue.broker_dialogue import Stage, destination
 from tests.support.dialogue.text_format import properties_of
@@ -308,6 +312,18 @@ def test_ended_moves_are_forgotten_after_a_day_and_at_the_limit() -> None:
     again.runs()
     assert again.broker.moves.all() == []
     assert again.restarts(position=again.store.position()).broker.moves.all() == []
+
+
+def test_the_oldest_moves_make_room_for_the_places_of_later_ones() -> None:
+    stage = filled()
+    rows = [[0, 0, 0, 2 * number, 1, 0] for number in range(1, MAX_RUNS + 1)]
+    names = [[0, [QUEUE, "TARGET"]]]
+    places = json.dumps({"names": names, "causes": [[0, ""]], "runs": rows}).encode()
+    for _ in range(MAX_ALL_RUNS // MAX_RUNS + 1):
+        moves(stage, limit=0).runs.restore([places])
+    assert [move.number for move in stage.broker.moves.all()] == [1, 2, 3, 4, 5]
+    moves(stage)
+    assert [move.number for move in stage.broker.moves.all()] == [2, 3, 4, 5, 6]
 
 
 def test_there_is_a_limit_of_running_moves() -> None:

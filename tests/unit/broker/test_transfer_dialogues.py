@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.broker.admin.queue_operations import PAGE_MESSAGES
+from spanwire.broker.admin.selective_walk import PAGE_MESSAGES, SLICE_BYTES
 from spanwire.broker.queue.page import SLICE_MESSAGES
 from spanwire.broker.queue.pending_messages import MAX_RESIDENT_MESSAGES
 from spanwire.model.errors import InvalidDestinationError, JmsError
@@ -138,6 +138,17 @@ def test_a_transfer_from_a_queue_that_is_not_there_creates_nothing() -> None:
     with pytest.raises(InvalidDestinationError, match="there is no queue SOURCE"):
         transfers(stage, False)
     assert not stage.has(TARGET)
+
+
+def test_large_messages_are_moved_in_several_units() -> None:
+    stage = Stage()
+    large = "x" * (SLICE_BYTES // 2)
+    stage.peer("p").sends(SOURCE, *[large] * 10)
+    stage.settle()
+    before = stage.store.position()
+    assert transfers(stage, False).results == [(10, 0)]
+    assert stage.store.position() - before == 1 + 10  # the record of the target, and each message
+    assert stage.view(TARGET).pending == 10
 
 
 def test_an_operation_ends_at_the_slice_after_its_cancel() -> None:

@@ -33,11 +33,17 @@ def begins(client: Client, background: bool = False) -> object:
     return begin(cast(ControlClient, client), "move", {"target": "B"}, background)
 
 
-def test_the_row_of_the_ended_task_is_returned(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_row_of_the_ended_task_is_returned(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     client = Client(row("running"), row("running"), row("done"))
     assert begins(client) == row("done")
     assert client.asked == [("move", {"target": "B"})]
-    assert capsys.readouterr().err == "spanwire task undo M1 brings back what nobody has consumed\n"
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    assert begins(Client(row("running"), row("done"))) == row("done")
+    shown = capsys.readouterr().err
+    assert shown == "\r\x1b[Ktask M1: 3 messages\nspanwire task undo M1 brings back what nobody has consumed\n"
 
 
 def test_a_task_in_the_background_is_named(capsys: pytest.CaptureFixture[str]) -> None:

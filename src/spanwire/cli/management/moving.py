@@ -57,7 +57,7 @@ def begin(client: ControlClient, command: str, values: Mapping[str, object], bac
             f"the task {task_id} was cancelled after {row['processed']} messages; "
             f"spanwire task resume {task_id} goes on, spanwire task undo {task_id} brings them back"
         )
-    if row["undoable"]:
+    if row["undoable"] and sys.stderr.isatty():
         sys.stderr.write(f"spanwire task undo {task_id} brings back what nobody has consumed\n")
     return row
 
