@@ -240,7 +240,7 @@ def test_a_dead_letter_that_would_expire_is_retried_with_its_own_time_to_live(li
 
 
 class Counting:
-    """Duck-typed to `spanwire.broker.admin.queue_operations.OperationObserver`."""
+    """Duck-typed to `spanwire.broker.admin.selective_walk.OperationObserver`."""
 
     def may_go_on(self, count: int) -> bool:
         return True

@@ -36,7 +36,8 @@ def test_consecutive_messages_are_one_run() -> None:
 def test_the_records_of_all_slices_give_the_runs_again(
     added: list[tuple[Destination, int, Destination, str]], sizes: list[int], copies: bool
 ) -> None:
-    runs, records = MovedRuns(), {}
+    runs = MovedRuns()
+    records: dict[int, bytes] = {}
     expected: dict[tuple[str, int], tuple[str, str]] = {}
     high = {B.name: 0, C.name: 0}
     copied: dict[str, set[int]] = {A.name: set(), C.name: set()}

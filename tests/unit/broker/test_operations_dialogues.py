@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanwire.broker.admin.queue_operations import PAGE_MESSAGES, REMOVAL_BYTES
+from spanwire.broker.admin.selective_walk import PAGE_MESSAGES, REMOVAL_BYTES
 from spanwire.broker.policy.dead_letter_strategy import DeadLetterStrategy, IndividualNames
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.queue.page import SLICE_MESSAGES
@@ -30,7 +30,7 @@ DEEP = MAX_RESIDENT_MESSAGES + 3 * PAGE_MESSAGES
 
 
 class Observer:
-    """Who asked: duck-typed to `spanwire.broker.admin.queue_operations.OperationObserver`."""
+    """Who asked: duck-typed to `spanwire.broker.admin.selective_walk.OperationObserver`."""
 
     def __init__(self) -> None:
         self.told: list[tuple[int, int]] = []

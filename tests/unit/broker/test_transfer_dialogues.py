@@ -15,7 +15,7 @@ ALL = 1 << 60
 
 
 class Observer:
-    """Duck-typed to `spanwire.broker.admin.queue_operations.OperationObserver`."""
+    """Duck-typed to `spanwire.broker.admin.selective_walk.OperationObserver`."""
 
     def __init__(self) -> None:
         self.results: list[tuple[int, int]] = []

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from spanwire.broker.admin.queue_operations import OperationObserver
+from spanwire.broker.admin.selective_walk import OperationObserver
 from spanwire.management.operations import MAX_NAMES, NO_LIMIT, QueueOperations
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.environment import Time

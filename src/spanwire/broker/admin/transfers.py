@@ -242,7 +242,7 @@ class Delivering(Disposal):
         Raises:
             JmsError, ProtocolError: the message cannot be delivered.
         """
-        raise NotImplementedError
+        return message
 
     def prepare(self, message: Message, sequence: int) -> Message | None:
         """Return the message to deliver; None if it must stay, or must wait for room."""

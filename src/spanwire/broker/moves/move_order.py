@@ -17,7 +17,7 @@ NO_LIMIT: Final = 1 << 62
 
 
 class MoveOrder:
-    """What an operator has ordered.
+    """The order of an operator.
 
     ``limit`` is the most messages of each of the ``sources``. ``rate`` is messages a second, 0 without a limit.
     ``follows`` keeps the move as slow as the consumers of the target. ``undoes`` is the number of the move to undo.

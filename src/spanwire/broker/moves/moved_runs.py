@@ -30,7 +30,7 @@ WIDTH: Final = 6
 
 
 class Origin:
-    """Where a moved message came from, and why it had died if it was a dead letter."""
+    """The source of a moved message, and the cause of death if it was a dead letter."""
 
     __slots__ = ("cause", "source")
 
@@ -156,10 +156,10 @@ class MovedRuns:
         runs = self._by_target.get(target.qualified_name)
         if runs is None:
             return -1
-        place = bisect_right(runs.firsts, sequence) - 1
-        if place < 0:
+        location = bisect_right(runs.firsts, sequence) - 1
+        if location < 0:
             return -1
-        row = runs.indexes[place] * WIDTH
+        row = runs.indexes[location] * WIDTH
         return row if sequence < self._rows[row + FIRST] + self._rows[row + COUNT] else -1
 
     def copied_from(self, source: Destination) -> set[int]:

@@ -13,13 +13,13 @@ from spanwire.broker.moves.move import Move
 from spanwire.broker.moves.move_order import COPY, RETRY
 from spanwire.broker.moves.moved_runs import Origin
 from spanwire.broker.queue.queue import Queue
-from spanwire.broker.routing.dead_letters import bury
+from spanwire.broker.routing.dead_letters import make_dead_letter
 from spanwire.model.destination import Destination
 from spanwire.model.message import Message
 
 
 class Undoing(Delivering):
-    """Returns what ``undone`` has moved to ``place``, one of its targets."""
+    """Returns what ``undone`` has moved to ``location``, one of its targets."""
 
     def __init__(
         self,
@@ -28,7 +28,7 @@ class Undoing(Delivering):
         formats: MessageFormats,
         deliveries: Deliveries,
         undone: Move,
-        place: Destination,
+        location: Destination,
         restraint: Restraint,
         journal: SliceJournal,
     ) -> None:
@@ -37,17 +37,19 @@ class Undoing(Delivering):
         self._destinations: Final[Destinations] = destinations
         self._formats: Final[MessageFormats] = formats
         self._undone: Final[Move] = undone
-        self._place: Final[Destination] = place
+        self._location: Final[Destination] = location
 
     def wants(self, sequence: int) -> bool:
         """Return True for messages of the undone move; those outside of the store are looked at."""
         runs = self._undone.runs
-        return runs.has_transient if sequence == 0 else runs.holds(self._place, sequence)
+        return runs.has_transient if sequence == 0 else runs.holds(self._location, sequence)
 
     def make(self, message: Message, sequence: int) -> Message | None:
         """Return the message in the form that it had at its source; a copy as it is."""
         runs = self._undone.runs
-        origin = runs.origin(self._place, sequence) if sequence > 0 else runs.transient_origin(self._place, message)
+        origin = (
+            runs.origin(self._location, sequence) if sequence > 0 else runs.transient_origin(self._location, message)
+        )
         if origin is None:
             return None
         verb = self._undone.order.verb
@@ -62,7 +64,9 @@ class Undoing(Delivering):
         message_format = self._formats.format(message.format_id)
         view = message_format.view(message)
         strategy = self._destinations.ensure_own(message.destination).policy.dead_letter
-        bury(view, message.destination, origin.source, origin.cause, strategy.expiration_ms, self._context.wall_ms)
+        make_dead_letter(
+            view, message.destination, origin.source, origin.cause, strategy.expiration_ms, self._context.wall_ms
+        )
         return message_format.encode_from_view(view)
 
     def dispose(self, queue: Queue, references: list[MessageReference], prepared: list[Message]) -> None:

@@ -290,7 +290,7 @@ class DeadLetters(DeadLetterHandler):
             view = message_format.view(message)
             if cause == EXPIRED:  # tools know these words from ActiveMQ
                 cause = f"java.lang.Throwable: Message Expired. Expiration:{view.expiration_ms}"
-            bury(view, message.destination, target, cause, strategy.expiration_ms, self._context.wall_ms)
+            make_dead_letter(view, message.destination, target, cause, strategy.expiration_ms, self._context.wall_ms)
             return message_format.encode_from_view(view)
         except (JmsError, ProtocolError):
             return message_format.readdressed(message, target)
@@ -305,7 +305,7 @@ def _additions(letters: list[WithheldMessage]) -> list[tuple[Destination, Messag
     return additions
 
 
-def bury(
+def make_dead_letter(
     view: MessageView, destination: Destination, target: Destination, cause: str, lifetime_ms: int, wall_ms: int
 ) -> None:
     """Turn a message of ``destination`` into a dead letter for ``target``, which lives ``lifetime_ms``, 0 for ever."""
