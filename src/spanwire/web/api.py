@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from http import HTTPStatus
 from typing import Final
 
 from starlette.responses import JSONResponse, Response
 
+from spanwire.management.beans.totals import WILDCARDS, Reader, broker_with_totals, view_rows_of
 from spanwire.management.tables.attributes import LIST, OBJECT, TEXT, ViewTable
 from spanwire.management.tables.listing import read_listing
 from spanwire.management.tables.operation_table import OPERATIONS, QUEUE, WHY, Operation, Role
 from spanwire.management.tables.view_table import (
     BROKER,
     QUEUES,
-    SUBSCRIPTIONS,
-    SUMMED,
     TOPICS,
     VIEWS,
-    broker_row,
     listed_rows,
     rows_of,
 )
@@ -29,15 +27,12 @@ from spanwire.web.problems import ProblemError
 
 PREFIX: Final = "/api/v1"
 ONE: Final = ("browse", "send")  # commands for one destination; others take a list
-WILDCARDS: Final = "*>"  # of durable subscriptions to several topics; no topic counts their messages
-
-Reader = Callable[[str], Awaitable[object]]
 
 
 async def list_view(view: ViewTable, call: Call) -> Response:
     """Answer with a page of a view."""
     listing = read_listing(view, call.request.query_params.multi_items())
-    rows = await _listed(view, call) if view in (QUEUES, TOPICS) else await _rows(view, call.view)
+    rows = await _listed(view, call) if view in (QUEUES, TOPICS) else await view_rows_of(view, call.view)
     return JSONResponse(listing.select(rows))
 
 
@@ -59,29 +54,13 @@ async def view_rows(view: ViewTable, read: Reader) -> list[dict[str, object]]:
         view: the view.
         read: returns the broker's answer to a reading command.
     """
-    return [await broker_with_totals(read)] if view is BROKER else await _rows(view, read)
-
-
-async def broker_with_totals(read: Reader) -> dict[str, object]:
-    """Return the row of the broker; the totals over destinations are added up here."""
-    destinations = [*await _rows(QUEUES, read), *await _rows(TOPICS, read)]
-    totals: dict[str, object] = {
-        name: sum(_count(row.get(name)) for row in destinations)
-        for name in SUMMED
-        if name in {attribute.name for attribute in BROKER.attributes}
-    }
-    wild = [row for row in await _rows(SUBSCRIPTIONS, read) if set(str(row["topic"])) & set(WILDCARDS)]
-    totals["pending"] = _count(totals["pending"]) + sum(_count(row.get("pending")) for row in wild)
-    status = await read("summary")
-    if not isinstance(status, dict):
-        raise ProblemError(HTTPStatus.BAD_GATEWAY, "the broker's status has another form than expected")
-    return rows_of(BROKER, {**broker_row(status), **totals, "destinations": len(destinations)})[0]
+    return [await broker_with_totals(read)] if view is BROKER else await view_rows_of(view, read)
 
 
 async def one_destination(view: ViewTable, call: Call) -> Response:
     """Answer with one queue or topic."""
     name = f"{'queue' if view is QUEUES else 'topic'}://{call.request.path_params['name']}"
-    for row in await _rows(view, call.view):
+    for row in await view_rows_of(view, call.view):
         if str(row["destination"]).removeprefix("temp-") == name:
             return JSONResponse(await details(view, row, call))
     raise ProblemError(HTTPStatus.NOT_FOUND, f"there is no {name[:200]}")
@@ -131,14 +110,6 @@ def subject(operation: Operation, names: Sequence[str]) -> dict[str, object]:
 
 async def _body(call: Call) -> bytes:
     return bytes(await call.request.body())
-
-
-async def _rows(view: ViewTable, read: Reader) -> list[dict[str, object]]:
-    return rows_of(view, await read("summary" if view.command == "status" else view.command))
-
-
-def _count(value: object) -> int:
-    return value if isinstance(value, int) else 0
 
 
 def _view_routes() -> list[RouteRow]:

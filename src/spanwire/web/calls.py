@@ -46,6 +46,11 @@ class Call:
     renew: Renew
     log_in: LogIn
 
+    @property
+    def role(self) -> Role:
+        """The role of the caller."""
+        return self.caller.role
+
     async def view(self, command: str) -> object:
         """Return a recent answer to a reading command, with the caller's handle.
 

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
+from spanwire.management.beans import executions as kinds
+from spanwire.management.beans.operations import ANSWERS, EXECUTABLE, WRITABLE
 from spanwire.management.tables.attributes import BOOLEAN, INTEGER, LIST, NUMBER, OBJECT, ViewTable
 from spanwire.management.tables.network_tables import LINKS
 from spanwire.management.tables.view_table import (
@@ -22,8 +24,6 @@ from spanwire.management.tables.view_table import (
     VIEWS,
 )
 from spanwire.management.tables.work_tables import BRANCHES, JOBS, LINK_DESTINATIONS, STRATEGIES
-from spanwire.web.jolokia import executions as kinds
-from spanwire.web.jolokia.operations import ANSWERS, EXECUTABLE, WRITABLE
 from spanwire.web.routes import application
 from tests.support.fake_broker_link import FakeBrokerLink
 

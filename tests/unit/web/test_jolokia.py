@@ -9,9 +9,9 @@ from urllib.parse import quote
 import pytest
 from starlette.testclient import TestClient
 
+from spanwire.management.beans.executions import DATE
+from spanwire.management.beans.operations import ANSWERS, EXECUTABLE
 from spanwire.management.tables.operation_table import READING
-from spanwire.web.jolokia.executions import DATE
-from spanwire.web.jolokia.operations import ANSWERS, EXECUTABLE
 from spanwire.web.jolokia.protocol import MAX_REQUESTS, split_path
 from spanwire.web.routes import application
 from tests.support.fake_broker_link import LINK, SUMMARY, FakeBrokerLink, destination

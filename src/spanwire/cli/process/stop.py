@@ -1,4 +1,4 @@
-"""``spanwire stop``: stops a broker and waits for its end."""
+"""``spanwire stop``: stops brokers and waits for their ends."""
 
 from __future__ import annotations
 
@@ -24,18 +24,32 @@ POLL_S: Final = 0.05  # seconds between two looks at the entries of standbys
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Stop a broker; return 0 after its end."""
+    """Stop brokers; return 0 after their ends."""
     parser = Parser(
         prog="spanwire stop",
-        description="Stop a running broker in order and wait until it has stopped. A standby takes over then; without "
-        "a running broker, stop the standbys.",
+        description="Stop running brokers in order and wait until they have stopped. A standby takes over then; "
+        "without a running broker, stop the standbys.",
     )
-    placement(parser)
+    parser.add_argument("names", nargs="*", metavar="BROKER", help="brokers by name or file, one after the other")
+    placement(parser, names_others=True)
     parser.add_argument("--all", action="store_true", help="stop all running brokers of this user, standbys first")
     parser.whole_number("timeout", "seconds to wait", DEFAULT_TIMEOUT_S, lowest=1)
     options = parser.parse(arguments)
     if options.all:
         return _stop_all(options)
+    if len(options.names) > 1:
+        return _stop_several(options)
+    if options.names:
+        if options.configuration is not None:
+            parser.error(f"two brokers are named, {options.configuration} and {options.names[0]}: name one")
+        options.configuration = options.names[0]
+    _stop(options)
+    sys.stdout.write("stopped\n")
+    return 0
+
+
+def _stop(options: argparse.Namespace) -> None:
+    """Stop the broker that the options name, or its standbys. Raises `ConfigurationError`, `ControlError`."""
     directory = directory_of(options)
     try:
         control_client(options).stop(float(options.timeout))
@@ -44,13 +58,28 @@ def run(arguments: Sequence[str]) -> int:
         if not waiting:
             raise
         _stop_standbys(directory, waiting, float(options.timeout))
-    sys.stdout.write("stopped\n")
-    return 0
+
+
+def _stop_several(options: argparse.Namespace) -> int:
+    """Stop the named brokers one after the other; return 1 if one of them is not known, or does not stop."""
+    if options.configuration is not None or options.data_directory is not None:
+        raise ConfigurationError("several brokers are named: leave out --configuration and --data-directory")
+    failed = 0
+    for name in dict.fromkeys(map(str, options.names)):
+        options.configuration = name
+        try:
+            _stop(options)
+        except (ConfigurationError, ControlError) as error:
+            failed = 1
+            sys.stderr.write(f"spanwire stop: {escaped(f'{name}: {error}')}\n")
+            continue
+        sys.stdout.write(f"{escaped(name)}: stopped\n")
+    return failed
 
 
 def _stop_all(options: argparse.Namespace) -> int:
     """Stop all running brokers of this user one after the other; return 1 if one of them does not stop."""
-    if options.configuration is not None or options.data_directory is not None:
+    if options.names or options.configuration is not None or options.data_directory is not None:
         raise ConfigurationError("--all stops every broker: name none beside it")
     for broker in standbys(os.environ):
         _stop_standbys(Path(broker.data_directory), standbys_of(Path(broker.data_directory)), float(options.timeout))

@@ -15,17 +15,24 @@ from typing import Final
 from starlette.responses import JSONResponse, Response
 
 from spanwire import __version__
+from spanwire.management.beans.bean import Bean
+from spanwire.management.beans.errors import ILLEGAL, SECURITY, STATE, BeanError
+from spanwire.management.beans.executions import Execution, Node
+from spanwire.management.beans.invocation import (
+    all_beans,
+    execute,
+    matching_beans,
+    one_bean,
+    operations_of,
+    read_attributes,
+    write_attribute,
+)
+from spanwire.management.beans.names import DOMAIN, Pattern
+from spanwire.management.beans.operations import WRITABLE
 from spanwire.management.control_client import ControlError
 from spanwire.management.handles import FORBIDDEN, UNAUTHENTICATED
-from spanwire.management.tables.operation_table import COMMAND_ROLES, READING, Role
+from spanwire.management.tables.operation_table import Role
 from spanwire.web.calls import Call, RouteRow
-from spanwire.web.jolokia.bean import BROKER_KEYS, Bean
-from spanwire.web.jolokia.broker_bean import broker_bean
-from spanwire.web.jolokia.errors import ILLEGAL, NO_ATTRIBUTE, NOT_FOUND, SECURITY, STATE, JolokiaError
-from spanwire.web.jolokia.executions import Answer, Execution, Node
-from spanwire.web.jolokia.families import FAMILIES
-from spanwire.web.jolokia.names import DOMAIN, Pattern, is_pattern, parts
-from spanwire.web.jolokia.operations import ANSWERS, EXECUTABLE, WRITABLE
 from spanwire.web.problems import ProblemError
 
 PATH: Final = "/api/jolokia"
@@ -93,9 +100,9 @@ async def _answered(call: Call, request: object) -> Node:
     answer: Node = {"request": shown, "timestamp": int(time.time())}
     try:
         if not isinstance(request, dict):
-            raise JolokiaError(400, ILLEGAL, "a request is a JSON object")
+            raise BeanError(400, ILLEGAL, "a request is a JSON object")
         return {**answer, "value": await _value(call, request), "status": 200}
-    except JolokiaError as error:
+    except BeanError as error:
         status, kind, text = error.status, error.kind, str(error)
     except ControlError as error:
         if error.code == UNAUTHENTICATED:
@@ -109,146 +116,20 @@ async def _value(call: Call, request: Node) -> object:
     if kind == "version":
         return {"agent": __version__, "protocol": PROTOCOL_VERSION, "info": {"product": "Spanwire"}}
     if kind == "list":
-        return {DOMAIN: {bean.name.partition(":")[2]: _described(bean) for bean in await _beans(call, EVERYTHING)}}
+        return {DOMAIN: {bean.name.partition(":")[2]: _described(bean) for bean in await all_beans(call, EVERYTHING)}}
     name = request.get("mbean")
     if not isinstance(name, str):
-        raise JolokiaError(400, ILLEGAL, "the request has no mbean")
+        raise BeanError(400, ILLEGAL, "the request has no mbean")
     if kind == "search":
-        return [bean.name for bean in await _matching(call, name)]
+        return [bean.name for bean in await matching_beans(call, name)]
     if kind == "read":
-        return await _read(call, name, request.get("attribute"))
+        return await read_attributes(call, name, request.get("attribute"))
     if kind == "exec":
-        return await _execute(call, name, request)
+        bean, broker = await one_bean(call, name)
+        return await execute(call, bean, broker, str(request.get("operation")), request.get("arguments") or [])
     if kind == "write":
-        return await _write(call, name, request)
-    raise JolokiaError(403, SECURITY, f"requests of the type {kind[:40]} are not allowed")
-
-
-async def _matching(call: Call, name: str) -> list[Bean]:
-    pattern = _pattern(name)
-    return [bean for bean in await _beans(call, pattern) if pattern.matches(bean.name)]
-
-
-async def _read(call: Call, name: str, asked: object) -> object:
-    """Return attributes of one bean, or of each bean that a pattern matches."""
-    if is_pattern(name):
-        matching = await _matching(call, name)
-        if not matching:
-            raise JolokiaError(404, NOT_FOUND, f"no bean matches {name[:200]}")
-        return {bean.name: _attributes(bean.attributes, asked, is_single=False) for bean in matching}
-    bean, broker = await _bean(call, name)
-    attributes = bean.attributes
-    names = asked if isinstance(asked, list) else [asked]
-    if bean.detail is not None and (not asked or any(str(one) not in attributes for one in names)):
-        attributes = {**attributes, **await bean.detail(call, broker)}
-    return _attributes(attributes, asked, is_single=True)
-
-
-def _attributes(attributes: Node, asked: object, is_single: bool) -> object:
-    if asked is None or asked == [] or asked == "":
-        return attributes
-    names = asked if isinstance(asked, list) else [asked]
-    values = {str(name): attributes[name] for name in names if isinstance(name, str) and name in attributes}
-    if is_single and len(values) < len(names):
-        missing = next(name for name in names if str(name) not in values)
-        raise JolokiaError(404, NO_ATTRIBUTE, f"No such attribute: {str(missing)[:100]}")
-    return values[asked] if is_single and isinstance(asked, str) else values
-
-
-async def _execute(call: Call, name: str, request: Node) -> object:
-    """Run one of the listed operations of a bean."""
-    bean, broker = await _bean(call, name)
-    operation = str(request.get("operation")).partition("(")[0]
-    known = {number: one for (named, number), one in _operations(bean.kind).items() if named == operation}
-    if not known:
-        raise JolokiaError(403, SECURITY, f"the operation {operation[:60]} of this bean is not allowed")
-    arguments = request.get("arguments") or []
-    if not isinstance(arguments, list) or len(arguments) not in known:
-        counts = " or ".join(str(number) for number in sorted(known))
-        raise JolokiaError(400, ILLEGAL, f"{operation} takes {counts} arguments here")
-    execution = known[len(arguments)]
-    words = _words(arguments, takes_objects=isinstance(execution, Execution) and execution.takes_objects)
-    if not isinstance(execution, Execution):
-        details = {} if bean.detail is None else await bean.detail(call, broker)
-        return execution({**bean.attributes, **details}, words)
-    result = await _asked(call, bean, operation, execution, words)
-    if execution.shown is not None:
-        return execution.shown(result, broker, words)
-    first = result[0] if isinstance(result, list) and result else result
-    value = first.get(execution.value) if isinstance(first, dict) and execution.value else None
-    return bool(value) if execution.is_flag else value
-
-
-async def _write(call: Call, name: str, request: Node) -> object:
-    """Write one of the listed attributes of a bean, and return its value before."""
-    bean, _ = await _bean(call, name)
-    attribute = request.get("attribute")
-    execution = WRITABLE.get(bean.kind, {}).get(str(attribute))
-    if execution is None:
-        raise JolokiaError(403, SECURITY, f"the attribute {str(attribute)[:60]} of this bean cannot be written")
-    word = _words([request.get("value")])[0]
-    before = await _read(call, name, attribute)
-    await _asked(call, bean, f"writing {attribute}", execution, [word])
-    return before
-
-
-async def _asked(call: Call, bean: Bean, operation: str, execution: Execution, words: list[str]) -> object:
-    """Return the broker's answer to an operation. Raises `JolokiaError` if the caller's role is too low."""
-    command = execution.command
-    if call.caller.role < COMMAND_ROLES[command]:
-        raise JolokiaError(403, SECURITY, f"{operation} needs the role {COMMAND_ROLES[command].name.lower()}")
-    arguments = execution.arguments(bean.subject or {}, words)
-    return await (call.ask(command, **arguments) if arguments or command not in READING else call.view(command))
-
-
-def _operations(kind: str) -> dict[tuple[str, int], Execution | Answer]:
-    return {**EXECUTABLE.get(kind, {}), **ANSWERS.get(kind, {})}
-
-
-def _words(arguments: list[object], *, takes_objects: bool = False) -> list[str]:
-    """Return the arguments of a request as texts: true and false in small letters, and objects as JSON."""
-    types = (str, int, dict) if takes_objects else (str, int)
-    if not all(isinstance(value, types) for value in arguments):
-        raise JolokiaError(400, ILLEGAL, "arguments are texts, whole numbers, true and false")
-    return [value if isinstance(value, str) else json.dumps(value) for value in arguments]
-
-
-async def _beans(call: Call, pattern: Pattern) -> list[Bean]:
-    """Return the beans whose names may match a pattern, the broker first."""
-    broker = await broker_bean(call)
-    beans = [broker] if pattern.may_match(frozenset(BROKER_KEYS)) else []
-    for family in FAMILIES:
-        if pattern.may_match(family.keys) and (not family.named or family.named in pattern.keys):
-            beans += await family.load(call, broker.name)
-    return beans
-
-
-def _pattern(name: str) -> Pattern:
-    try:
-        return Pattern.of(name)
-    except ValueError as error:
-        raise JolokiaError(400, ILLEGAL, str(error)) from error
-
-
-async def _bean(call: Call, name: str) -> tuple[Bean, str]:
-    """Return the bean of a name, and the name of the broker's.
-
-    Raises:
-        JolokiaError: there is none, or two queues share the name
-    """
-    wanted = parts(name)
-    keys = frozenset(one.partition("=")[0] for one in wanted[1])
-    broker = await broker_bean(call)
-    beans = [broker] if keys == frozenset(BROKER_KEYS) else []
-    for family in FAMILIES:
-        if keys == family.keys:
-            beans += await family.load(call, broker.name)
-    same = [bean for bean in beans if parts(bean.name) == wanted]
-    if not same:
-        raise JolokiaError(404, NOT_FOUND, name[:200])
-    if len(same) > 1:
-        raise JolokiaError(400, ILLEGAL, f"{len(same)} objects have the name {name[:200]}")
-    return same[0], broker.name
+        return await write_attribute(call, name, request.get("attribute"), request.get("value"))
+    raise BeanError(403, SECURITY, f"requests of the type {kind[:40]} are not allowed")
 
 
 def _described(bean: Bean) -> Node:
@@ -256,7 +137,7 @@ def _described(bean: Bean) -> Node:
     writable = WRITABLE.get(bean.kind, {})
     attributes = {name: {"rw": name in writable, "desc": name} for name in bean.attributes}
     operations: dict[str, list[Node]] = {}
-    for (name, number), one in _operations(bean.kind).items():
+    for (name, number), one in operations_of(bean.kind).items():
         args = [{"name": f"p{index + 1}", "type": "java.lang.String", "desc": ""} for index in range(number)]
         operations.setdefault(name, []).append(
             {"args": args, "ret": "java.lang.Object", "desc": one.command if isinstance(one, Execution) else name}

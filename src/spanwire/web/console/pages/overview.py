@@ -7,11 +7,12 @@ from typing import Final
 
 from starlette.responses import RedirectResponse, Response
 
+from spanwire.management.beans.totals import broker_with_totals
 from spanwire.management.health import Level, broker_checks
 from spanwire.management.tables.network_tables import LINKS
 from spanwire.management.tables.view_table import CONNECTORS, QUEUES, TOPICS, rows_of
 from spanwire.management.tables.work_tables import TASKS
-from spanwire.web.api import broker_with_totals, view_rows
+from spanwire.web.api import view_rows
 from spanwire.web.calls import Call
 from spanwire.web.console.figures.charts import DAY, charts_of
 from spanwire.web.console.figures.history import BROKER

@@ -5,17 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from spanwire.management.tables.view_table import (
-    CONNECTIONS,
-    CONNECTORS,
-    CONSUMERS,
-    PRODUCERS,
-    SUBSCRIPTIONS,
-    rows_of,
-)
-from spanwire.web.calls import Call
-from spanwire.web.jolokia import executions
-from spanwire.web.jolokia.bean import (
+from spanwire.management.beans import executions
+from spanwire.management.beans.bean import (
     Bean,
     Detail,
     Row,
@@ -30,13 +21,22 @@ from spanwire.web.jolokia.bean import (
     subscription_name,
     values_of,
 )
-from spanwire.web.jolokia.executions import Node
+from spanwire.management.beans.executions import Node
+from spanwire.management.beans.source import BeanSource
+from spanwire.management.tables.view_table import (
+    CONNECTIONS,
+    CONNECTORS,
+    CONSUMERS,
+    PRODUCERS,
+    SUBSCRIPTIONS,
+    rows_of,
+)
 
 TOPIC_ATTRIBUTES: Final = ("DiscardedCount", "MaximumPendingQueueSize")
 
 
-async def connector_beans(call: Call, broker: str) -> list[Bean]:
-    status = await call.status()
+async def connector_beans(source: BeanSource, broker: str) -> list[Bean]:
+    status = await source.status()
     return [
         Bean(
             connector_name(broker, str(row["name"])),
@@ -53,9 +53,9 @@ async def connector_beans(call: Call, broker: str) -> list[Bean]:
     ]
 
 
-async def connection_beans(call: Call, broker: str) -> list[Bean]:
+async def connection_beans(source: BeanSource, broker: str) -> list[Bean]:
     beans: list[Bean] = []
-    for row in rows_of(CONNECTIONS, await call.view(CONNECTIONS.command)):
+    for row in rows_of(CONNECTIONS, await source.view(CONNECTIONS.command)):
         attributes = {**values_of(CONNECTIONS, row), "Active": True, "Connected": True}
         for lists in ("Consumers", "Producers"):  # a detail, because ActiveMQ's are lists of beans
             del attributes[lists]
@@ -68,9 +68,9 @@ async def connection_beans(call: Call, broker: str) -> list[Bean]:
 
 
 def _of_connection(connection_id: object) -> Detail:
-    async def detail(call: Call, broker: str) -> Node:
-        consumers = rows_of(CONSUMERS, await call.view(CONSUMERS.command))
-        producers = rows_of(PRODUCERS, await call.view(PRODUCERS.command))
+    async def detail(source: BeanSource, broker: str) -> Node:
+        consumers = rows_of(CONSUMERS, await source.view(CONSUMERS.command))
+        producers = rows_of(PRODUCERS, await source.view(PRODUCERS.command))
         return {
             "Consumers": references(consumer_name(broker, row) for row in _own(consumers, connection_id)),
             "Producers": references(producer_name(broker, row) for row in _own(producers, connection_id)),
@@ -83,10 +83,10 @@ def _own(rows: Iterable[Row], connection_id: object) -> list[Row]:
     return [row for row in rows if row.get("connection_id") == connection_id]
 
 
-async def consumer_beans(call: Call, broker: str) -> list[Bean]:
+async def consumer_beans(source: BeanSource, broker: str) -> list[Bean]:
     """Return consumers and durable subscriptions; a durable subscription with a subscriber is one bean."""
-    connections = {row["connection_id"]: row for row in rows_of(CONNECTIONS, await call.view(CONNECTIONS.command))}
-    consumers = rows_of(CONSUMERS, await call.view(CONSUMERS.command))
+    connections = {row["connection_id"]: row for row in rows_of(CONNECTIONS, await source.view(CONNECTIONS.command))}
+    consumers = rows_of(CONSUMERS, await source.view(CONSUMERS.command))
     beans: list[Bean] = []
     subscribers: dict[tuple[object, object], Node] = {}
     ids: dict[tuple[object, object], object] = {}
@@ -98,7 +98,7 @@ async def consumer_beans(call: Call, broker: str) -> list[Bean]:
         else:
             subscribers[row["client_id"], row["durable"]] = attributes
             ids[row["client_id"], row["durable"]] = row["consumer_id"]
-    for row in rows_of(SUBSCRIPTIONS, await call.view(SUBSCRIPTIONS.command)):
+    for row in rows_of(SUBSCRIPTIONS, await source.view(SUBSCRIPTIONS.command)):
         attributes = {
             **subscribers.get((row["client_id"], row["name"]), {}),
             **values_of(SUBSCRIPTIONS, row),
@@ -133,16 +133,16 @@ def _consumer(broker: str, row: Row, connection: Row | None) -> Node:
     }
 
 
-async def producer_beans(call: Call, broker: str) -> list[Bean]:
-    return [bean for bean, row in await _all_producers(call, broker) if row["destination"] is not None]
+async def producer_beans(source: BeanSource, broker: str) -> list[Bean]:
+    return [bean for bean, row in await _all_producers(source, broker) if row["destination"] is not None]
 
 
-async def dynamic_producer_beans(call: Call, broker: str) -> list[Bean]:
-    return [bean for bean, row in await _all_producers(call, broker) if row["destination"] is None]
+async def dynamic_producer_beans(source: BeanSource, broker: str) -> list[Bean]:
+    return [bean for bean, row in await _all_producers(source, broker) if row["destination"] is None]
 
 
-async def _all_producers(call: Call, broker: str) -> list[tuple[Bean, Row]]:
-    rows = rows_of(PRODUCERS, await call.view(PRODUCERS.command))
+async def _all_producers(source: BeanSource, broker: str) -> list[tuple[Bean, Row]]:
+    rows = rows_of(PRODUCERS, await source.view(PRODUCERS.command))
     return [
         (
             Bean(producer_name(broker, row), _producer(row), executions.PRODUCER, {"producer_id": row["producer_id"]}),

@@ -5,23 +5,22 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from spanwire.web.calls import Call
-from spanwire.web.jolokia.bean import BROKER_KEYS, Bean, Family
-from spanwire.web.jolokia.client_beans import (
+from spanwire.management.beans.bean import BROKER_KEYS, Bean, Family
+from spanwire.management.beans.client_beans import (
     connection_beans,
     connector_beans,
     consumer_beans,
     dynamic_producer_beans,
     producer_beans,
 )
-from spanwire.web.jolokia.destination_beans import destination_beans
-from spanwire.web.jolokia.network_beans import (
+from spanwire.management.beans.destination_beans import destination_beans
+from spanwire.management.beans.network_beans import (
     jms_bridge_beans,
     link_destination_beans,
     network_bridge_beans,
     network_connector_beans,
 )
-from spanwire.web.jolokia.service_beans import (
+from spanwire.management.beans.service_beans import (
     branch_beans,
     health_beans,
     logging_beans,
@@ -29,9 +28,10 @@ from spanwire.web.jolokia.service_beans import (
     store_beans,
     strategy_beans,
 )
+from spanwire.management.beans.source import BeanSource
 
 
-def _family(load: Callable[[Call, str], Awaitable[list[Bean]]], *keys: str, named: str = "") -> Family:
+def _family(load: Callable[[BeanSource, str], Awaitable[list[Bean]]], *keys: str, named: str = "") -> Family:
     return Family(frozenset({*BROKER_KEYS, *keys}), load, named)
 
 

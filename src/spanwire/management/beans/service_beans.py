@@ -5,18 +5,18 @@ from __future__ import annotations
 import time
 
 from spanwire.logs.levels import ROOT
+from spanwire.management.beans import executions
+from spanwire.management.beans.bean import Bean, consumer_name, number, reference, strategy_name, values_of
+from spanwire.management.beans.executions import DATE, Node
+from spanwire.management.beans.names import quoted
+from spanwire.management.beans.source import BeanSource
 from spanwire.management.health import Level, broker_checks
 from spanwire.management.tables.operation_table import COMMAND_ROLES
 from spanwire.management.tables.view_table import CONSUMERS, rows_of
 from spanwire.management.tables.work_tables import BRANCHES, JOBS, STORES, STRATEGIES
-from spanwire.web.calls import Call
-from spanwire.web.jolokia import executions
-from spanwire.web.jolokia.bean import Bean, consumer_name, number, reference, strategy_name, values_of
-from spanwire.web.jolokia.executions import DATE, Node
-from spanwire.web.jolokia.names import quoted
 
 
-async def branch_beans(call: Call, broker: str) -> list[Bean]:
+async def branch_beans(source: BeanSource, broker: str) -> list[Bean]:
     return [
         Bean(
             f"{broker},transactionType=RecoveredXaTransaction,xid={quoted(str(row['xid']))}",
@@ -28,12 +28,12 @@ async def branch_beans(call: Call, broker: str) -> list[Bean]:
             executions.BRANCH,
             {"xid": row["xid"]},
         )
-        for row in rows_of(BRANCHES, await call.view(BRANCHES.command))
+        for row in rows_of(BRANCHES, await source.view(BRANCHES.command))
     ]
 
 
-async def scheduler_beans(call: Call, broker: str) -> list[Bean]:
-    jobs = {str(row["job_id"]): values_of(JOBS, row) for row in rows_of(JOBS, await call.view(JOBS.command))}
+async def scheduler_beans(source: BeanSource, broker: str) -> list[Bean]:
+    jobs = {str(row["job_id"]): values_of(JOBS, row) for row in rows_of(JOBS, await source.view(JOBS.command))}
     first = min((number(job["next"]) for job in jobs.values()), default=None)
     shown = {key: {**job, "next": _date(number(job["next"]))} for key, job in jobs.items()}
     attributes: Node = {
@@ -46,12 +46,12 @@ async def scheduler_beans(call: Call, broker: str) -> list[Bean]:
     return [Bean(f"{broker},service=JobScheduler,name=JMS", attributes, executions.SCHEDULER, {})]
 
 
-async def strategy_beans(call: Call, broker: str) -> list[Bean]:
+async def strategy_beans(source: BeanSource, broker: str) -> list[Bean]:
     """Return the strategies for slow consumers."""
-    rows = rows_of(STRATEGIES, await call.view(STRATEGIES.command))
+    rows = rows_of(STRATEGIES, await source.view(STRATEGIES.command))
     if not rows:
         return []
-    consumers = {row["consumer_id"]: row for row in rows_of(CONSUMERS, await call.view(CONSUMERS.command))}
+    consumers = {row["consumer_id"]: row for row in rows_of(CONSUMERS, await source.view(CONSUMERS.command))}
     names = {consumer_name(broker, row): row for row in consumers.values()}
     beans: list[Bean] = []
     for row in rows:
@@ -73,8 +73,8 @@ async def strategy_beans(call: Call, broker: str) -> list[Bean]:
     return beans
 
 
-async def health_beans(call: Call, broker: str) -> list[Bean]:
-    faults = [check for check in broker_checks(await call.status()) if check.level > Level.OK]
+async def health_beans(source: BeanSource, broker: str) -> list[Bean]:
+    faults = [check for check in broker_checks(await source.status()) if check.level > Level.OK]
     text = "; ".join(f"{check.name}: {check.text}" for check in faults)
     status = f"Getting Worried {{{text}}}" if faults else "Good"
     rows = [
@@ -90,28 +90,28 @@ async def health_beans(call: Call, broker: str) -> list[Bean]:
     return [Bean(f"{broker},service=Health", attributes, executions.HEALTH, {})]
 
 
-async def logging_beans(call: Call, broker: str) -> list[Bean]:
-    """Return the bean of loggers to a caller who may set their levels."""
-    if call.caller.role < COMMAND_ROLES["log-level"]:
+async def logging_beans(source: BeanSource, broker: str) -> list[Bean]:
+    """Return the bean of loggers to a user who may set their levels."""
+    if source.role < COMMAND_ROLES["log-level"]:
         return []
     return [Bean(f"{broker},service=Log4JConfiguration", {}, executions.LOGGING, {}, _levels)]
 
 
-async def _levels(call: Call, broker: str) -> Node:
-    answer = await call.ask("log-level")
+async def _levels(source: BeanSource, broker: str) -> Node:
+    answer = await source.ask("log-level")
     rows = [row for row in answer if isinstance(row, dict)] if isinstance(answer, list) else []
     loggers = [{"name": row["logger"], "level": str(row["level"]).upper()} for row in rows]
     root = next((one["level"] for one in loggers if one["name"] == ROOT), None)
     return {"RootLogLevel": root, "Loggers": loggers}
 
 
-async def store_beans(call: Call, broker: str) -> list[Bean]:
+async def store_beans(source: BeanSource, broker: str) -> list[Bean]:
     return [
         Bean(
             f"{broker},service=PersistenceAdapter,instanceName={quoted(str(row['name']))}",
             values_of(STORES, row),
         )
-        for row in rows_of(STORES, await call.status())
+        for row in rows_of(STORES, await source.status())
     ]
 
 

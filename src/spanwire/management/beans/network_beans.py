@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from spanwire.management.beans import executions
+from spanwire.management.beans.bean import TYPES, Bean, network_name, number, short, values_of
+from spanwire.management.beans.executions import Node
+from spanwire.management.beans.names import quoted
+from spanwire.management.beans.source import BeanSource
 from spanwire.management.tables.network_tables import BRIDGES, LINKS, NETWORK_CONNECTORS
 from spanwire.management.tables.view_table import rows_of, type_of
 from spanwire.management.tables.work_tables import LINK_DESTINATIONS
-from spanwire.web.calls import Call
-from spanwire.web.jolokia import executions
-from spanwire.web.jolokia.bean import TYPES, Bean, network_name, number, short, values_of
-from spanwire.web.jolokia.executions import Node
-from spanwire.web.jolokia.names import quoted
 
 
-async def network_connector_beans(call: Call, broker: str) -> list[Bean]:
+async def network_connector_beans(source: BeanSource, broker: str) -> list[Bean]:
     """Return the network connectors of this broker; those of others have beans of their links alone."""
-    status = await call.status()
+    status = await source.status()
     return [
         Bean(
             network_name(broker, row),
@@ -27,8 +27,8 @@ async def network_connector_beans(call: Call, broker: str) -> list[Bean]:
     ]
 
 
-async def network_bridge_beans(call: Call, broker: str) -> list[Bean]:
-    status = await call.status()
+async def network_bridge_beans(source: BeanSource, broker: str) -> list[Bean]:
+    status = await source.status()
     return [
         Bean(
             f"{network_name(broker, row)},networkBridge={quoted(str(row['uri']))}",
@@ -45,8 +45,8 @@ async def network_bridge_beans(call: Call, broker: str) -> list[Bean]:
     ]
 
 
-async def link_destination_beans(call: Call, broker: str) -> list[Bean]:
-    rows = rows_of(LINK_DESTINATIONS, await call.view(LINK_DESTINATIONS.command))
+async def link_destination_beans(source: BeanSource, broker: str) -> list[Bean]:
+    rows = rows_of(LINK_DESTINATIONS, await source.view(LINK_DESTINATIONS.command))
     beans: list[Bean] = []
     for row in rows:
         if row["destination"] is not None:
@@ -58,7 +58,7 @@ async def link_destination_beans(call: Call, broker: str) -> list[Bean]:
     return beans
 
 
-async def jms_bridge_beans(call: Call, broker: str) -> list[Bean]:
+async def jms_bridge_beans(source: BeanSource, broker: str) -> list[Bean]:
     return [
         Bean(
             f"{broker},connector=jmsConnectors,jmsConnectors={quoted(str(row['name']))}",
@@ -66,5 +66,5 @@ async def jms_bridge_beans(call: Call, broker: str) -> list[Bean]:
             executions.JMS_BRIDGE,
             {"bridges": [row["name"]]},
         )
-        for row in rows_of(BRIDGES, await call.status())
+        for row in rows_of(BRIDGES, await source.status())
     ]

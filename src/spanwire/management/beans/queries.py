@@ -9,10 +9,10 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from spanwire.management.beans.bean import Row, destination_name, number, short, values_of
+from spanwire.management.beans.errors import ILLEGAL, BeanError
 from spanwire.management.tables.attributes import ViewTable
 from spanwire.management.tables.view_table import ADVISORY_TOPICS, rows_of
-from spanwire.web.jolokia.bean import Row, destination_name, number, short, values_of
-from spanwire.web.jolokia.errors import ILLEGAL, JolokiaError
 
 MAX_PAGE: Final = 1_000  # destinations of one page; about 600 KB of JSON
 MAX_DIGITS: Final = 9
@@ -35,14 +35,14 @@ def queried(view: ViewTable, answer: object, broker: str, words: Sequence[str]) 
         words: the filter, the number of the page from 1 on, and its size.
 
     Raises:
-        JolokiaError: a word is no filter or number
+        BeanError: a word is no filter or number
     """
     asked = _filter(words[0])
     page, size = _whole(words[1]), min(_whole(words[2]), MAX_PAGE)
     wanted = FILTERS.get(str(asked.get("filter", "")))
     if wanted is None:
         known = ", ".join(name for name in FILTERS if name)
-        raise JolokiaError(400, ILLEGAL, f"the filter is one of {known}")
+        raise BeanError(400, ILLEGAL, f"the filter is one of {known}")
     part = str(asked.get("name") or "")
     rows = [row for row in rows_of(view, answer) if part in short(row) and wanted(row)]
     beans = {bean.lower(): name for bean, name in view.beans()}
@@ -64,13 +64,13 @@ def _filter(text: str) -> dict[str, object]:
     try:
         asked = json.loads(text) if text.strip() else {}
     except (ValueError, RecursionError) as error:
-        raise JolokiaError(400, ILLEGAL, "the filter is no JSON") from error
+        raise BeanError(400, ILLEGAL, "the filter is no JSON") from error
     if not isinstance(asked, dict):
-        raise JolokiaError(400, ILLEGAL, "the filter is no JSON object")
+        raise BeanError(400, ILLEGAL, "the filter is no JSON object")
     return asked
 
 
 def _whole(word: str) -> int:
     if not (word.isascii() and word.isdigit() and len(word) <= MAX_DIGITS and 1 <= int(word)):
-        raise JolokiaError(400, ILLEGAL, "page and size of the page are whole numbers from 1 on")
+        raise BeanError(400, ILLEGAL, "page and size of the page are whole numbers from 1 on")
     return int(word)

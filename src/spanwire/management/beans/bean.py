@@ -6,16 +6,16 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from spanwire.management.beans.executions import Node
+from spanwire.management.beans.names import DOMAIN, quoted
+from spanwire.management.beans.source import BeanSource
 from spanwire.management.tables.attributes import ViewTable
 from spanwire.management.tables.view_table import type_of
-from spanwire.web.calls import Call
-from spanwire.web.jolokia.executions import Node
-from spanwire.web.jolokia.names import DOMAIN, quoted
 
 TYPES: Final = {"queue": "Queue", "topic": "Topic", "temp-queue": "TempQueue", "temp-topic": "TempTopic"}
 BROKER_KEYS: Final = ("type", "brokerName")
 Row = Mapping[str, object]
-Detail = Callable[[Call, str], Awaitable[Node]]
+Detail = Callable[[BeanSource, str], Awaitable[Node]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +37,12 @@ class Bean:
 class Family:
     """All beans whose names have the properties ``keys`` beside those of the broker.
 
-    ``load`` gets the call and the name of the broker's bean. A pattern finds a family of very many beans only if it has
-    the property ``named``.
+    ``load`` gets the source of rows and the name of the broker's bean. A pattern finds a family of very many beans only
+    if it has the property ``named``.
     """
 
     keys: frozenset[str]
-    load: Callable[[Call, str], Awaitable[list[Bean]]]
+    load: Callable[[BeanSource, str], Awaitable[list[Bean]]]
     named: str = ""
 
 

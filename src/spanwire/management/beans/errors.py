@@ -1,4 +1,4 @@
-"""Errors in answers of Jolokia, with the names of Java's exceptions."""
+"""Errors of requests about beans, with the names of Java's exceptions."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ SECURITY: Final = "java.lang.SecurityException"
 STATE: Final = "java.lang.IllegalStateException"
 
 
-class JolokiaError(Exception):
-    """Raised to answer one request with an error of Jolokia."""
+class BeanError(Exception):
+    """Raised for a request that finds no bean or is not allowed; ``status`` and ``kind`` are those of Jolokia."""
 
     def __init__(self, status: int, kind: str, text: str) -> None:
         super().__init__(text)

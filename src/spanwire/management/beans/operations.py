@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from spanwire.management.tables.attributes import ViewTable
-from spanwire.management.tables.view_table import QUEUES, TOPICS
-from spanwire.web.jolokia import executions as kinds
-from spanwire.web.jolokia.executions import MEASURED, Answer, Arguments, Execution
-from spanwire.web.jolokia.messages import composites
-from spanwire.web.jolokia.queries import queried
-from spanwire.web.jolokia.words import (
+from spanwire.management.beans import executions as kinds
+from spanwire.management.beans.executions import MEASURED, Answer, Arguments, Execution
+from spanwire.management.beans.messages import composites
+from spanwire.management.beans.queries import queried
+from spanwire.management.beans.words import (
     at_instant,
     attribute,
     between,
@@ -41,6 +39,8 @@ from spanwire.web.jolokia.words import (
     whole,
     with_value,
 )
+from spanwire.management.tables.attributes import ViewTable
+from spanwire.management.tables.view_table import QUEUES, TOPICS
 
 
 def _setting(command: str, base: Arguments, name: str, read: Callable[[str], object]) -> Execution:

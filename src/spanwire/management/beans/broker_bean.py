@@ -5,19 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from spanwire.management.tables.view_table import (
-    BROKER,
-    CONNECTORS,
-    CONSUMERS,
-    PRODUCERS,
-    SUBSCRIPTIONS,
-    rows_of,
-    type_of,
-)
-from spanwire.web.api import broker_with_totals
-from spanwire.web.calls import Call
-from spanwire.web.jolokia import executions
-from spanwire.web.jolokia.bean import (
+from spanwire.management.beans import executions
+from spanwire.management.beans.bean import (
     Bean,
     Row,
     broker_name,
@@ -30,7 +19,18 @@ from spanwire.web.jolokia.bean import (
     subscription_name,
     values_of,
 )
-from spanwire.web.jolokia.executions import Node
+from spanwire.management.beans.executions import Node
+from spanwire.management.beans.source import BeanSource
+from spanwire.management.beans.totals import broker_with_totals
+from spanwire.management.tables.view_table import (
+    BROKER,
+    CONNECTORS,
+    CONSUMERS,
+    PRODUCERS,
+    SUBSCRIPTIONS,
+    rows_of,
+    type_of,
+)
 
 COUNTS: Final = {
     "TotalQueuesCount": "queue",
@@ -43,11 +43,11 @@ UNITS: Final = ((86_400, "day"), (3_600, "hour"), (60, "minute"))
 LISTS: Final = {"queue": "Queue", "topic": "Topic", "temp-queue": "TemporaryQueue", "temp-topic": "TemporaryTopic"}
 
 
-async def broker_bean(call: Call) -> Bean:
+async def broker_bean(source: BeanSource) -> Bean:
     """Return the bean of the broker; the lists of other beans are its details."""
-    row = await broker_with_totals(call.view)
-    status = await call.status()
-    destinations = await _rows(call, "destinations")
+    row = await broker_with_totals(source.view)
+    status = await source.status()
+    destinations = await _rows(source, "destinations")
     uptime = row.get("uptime_s")
     attributes: Node = {
         **values_of(BROKER, row),
@@ -77,11 +77,11 @@ def _words(uptime: object) -> str:
     return " ".join(parts[:2])
 
 
-async def _lists(call: Call, broker: str) -> Node:
-    destinations = await _rows(call, "destinations")
-    consumers = [row for row in rows_of(CONSUMERS, await call.view(CONSUMERS.command)) if row["durable"] is None]
-    producers = rows_of(PRODUCERS, await call.view(PRODUCERS.command))
-    subscriptions = rows_of(SUBSCRIPTIONS, await call.view(SUBSCRIPTIONS.command))
+async def _lists(source: BeanSource, broker: str) -> Node:
+    destinations = await _rows(source, "destinations")
+    consumers = [row for row in rows_of(CONSUMERS, await source.view(CONSUMERS.command)) if row["durable"] is None]
+    producers = rows_of(PRODUCERS, await source.view(PRODUCERS.command))
+    subscriptions = rows_of(SUBSCRIPTIONS, await source.view(SUBSCRIPTIONS.command))
     lists: Node = {}
     for scheme, word in LISTS.items():
         lists[f"{word}s"] = references(destination_name(broker, row) for row in _of(destinations, scheme))
@@ -96,8 +96,8 @@ async def _lists(call: Call, broker: str) -> Node:
     return lists
 
 
-async def _rows(call: Call, command: str) -> list[Row]:
-    answer = await call.view(command)
+async def _rows(source: BeanSource, command: str) -> list[Row]:
+    answer = await source.view(command)
     return [row for row in answer if isinstance(row, dict)] if isinstance(answer, list) else []
 
 

@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from spanwire.logs.levels import ROOT
+from spanwire.management.beans.errors import ILLEGAL, STATE, BeanError
+from spanwire.management.beans.executions import DATE, Answer, Arguments, Node
+from spanwire.management.beans.messages import sent
 from spanwire.management.browsing import MAX_SHOWN
 from spanwire.model.destination import QUEUE, TOPIC, parse_destination
 from spanwire.model.errors import SpanwireError
-from spanwire.web.jolokia.errors import ILLEGAL, STATE, JolokiaError
-from spanwire.web.jolokia.executions import DATE, Answer, Arguments, Node
-from spanwire.web.jolokia.messages import sent
 
 LOG4J: Final = {"warn": "warning", "fatal": "error", "trace": "debug"}  # levels that this broker names otherwise
 MAX_DIGITS: Final = 9  # of a number of messages
@@ -26,12 +26,12 @@ def subject_of(subject: Node, words: list[str]) -> Node:
 
 
 def keys_of(*names: str) -> Arguments:
-    """Return a function for some values of the subject; it raises `JolokiaError` if one is missing."""
+    """Return a function for some values of the subject; it raises `BeanError` if one is missing."""
 
     def arguments(subject: Node, words: list[str]) -> Node:
         missing = next((name for name in names if subject.get(name) is None), None)
         if missing is not None:
-            raise JolokiaError(500, STATE, f"this bean has no {missing} now, as a subscription without a subscriber")
+            raise BeanError(500, STATE, f"this bean has no {missing} now, as a subscription without a subscriber")
         return {name: subject[name] for name in names}
 
     return arguments
@@ -92,7 +92,7 @@ def _most(words: list[str], index: int) -> Node:
     if len(words) <= index:
         return {}
     if not (words[index].isascii() and words[index].isdigit() and len(words[index]) <= MAX_DIGITS):
-        raise JolokiaError(400, ILLEGAL, "the number of messages is no whole number")
+        raise BeanError(400, ILLEGAL, "the number of messages is no whole number")
     return {"limit": int(words[index])}
 
 
@@ -108,7 +108,7 @@ def _object(word: str) -> Mapping[str, object]:
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
-        raise JolokiaError(400, ILLEGAL, "the headers are an object of texts, numbers, true and false")
+        raise BeanError(400, ILLEGAL, "the headers are an object of texts, numbers, true and false")
     return value
 
 
@@ -143,17 +143,17 @@ def _logger(name: str) -> str:
 
 
 def flag(word: str) -> bool:
-    """Return the value of a word. Raises `JolokiaError`."""
+    """Return the value of a word. Raises `BeanError`."""
     if word not in ("true", "false"):
-        raise JolokiaError(400, ILLEGAL, "the value is true or false")
+        raise BeanError(400, ILLEGAL, "the value is true or false")
     return word == "true"
 
 
 def whole(word: str) -> int:
-    """Return the value of a word, which may be negative. Raises `JolokiaError`."""
+    """Return the value of a word, which may be negative. Raises `BeanError`."""
     digits = word.removeprefix("-")
     if not (digits.isascii() and digits.isdigit() and len(digits) <= MAX_LONG_DIGITS):
-        raise JolokiaError(400, ILLEGAL, "the value is no whole number")
+        raise BeanError(400, ILLEGAL, "the value is no whole number")
     return int(word)
 
 
@@ -162,7 +162,7 @@ def instant(text: str) -> int:
     try:
         return int(time.mktime(time.strptime(text, DATE))) * 1000
     except (ValueError, OverflowError) as error:
-        raise JolokiaError(400, ILLEGAL, "a time has the form 2026-01-31 23:59:59") from error
+        raise BeanError(400, ILLEGAL, "a time has the form 2026-01-31 23:59:59") from error
 
 
 def at_instant(subject: Node, words: list[str]) -> Node:
@@ -208,7 +208,7 @@ def matches(scheme: str) -> Answer:
             own = parse_destination(str(attributes["DestinationName"]), kind)
             return any(part.matches(parse_destination(words[0], kind)) for part in own.parts())
         except SpanwireError as error:
-            raise JolokiaError(400, ILLEGAL, str(error)) from error
+            raise BeanError(400, ILLEGAL, str(error)) from error
 
     return answer
 
@@ -230,5 +230,5 @@ def _consumer_row(subject: Node, words: list[str]) -> Mapping[str, object]:
     consumers = subject["consumers"]
     row = consumers.get(name) if isinstance(consumers, dict) else None
     if not isinstance(row, dict):
-        raise JolokiaError(400, ILLEGAL, f"no consumer has the name {name[:200]}")
+        raise BeanError(400, ILLEGAL, f"no consumer has the name {name[:200]}")
     return row

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final
 
-from spanwire.web.jolokia.errors import ILLEGAL, JolokiaError
-from spanwire.web.jolokia.executions import Node
+from spanwire.management.beans.errors import ILLEGAL, BeanError
+from spanwire.management.beans.executions import Node
 
 MAX_PREVIEW: Final = 255  # octets of a body in its preview, as in ActiveMQ
 HEADERS: Final = {  # headers of a sent message, and the arguments of the operation
@@ -66,7 +66,7 @@ def sent(headers: Mapping[str, object]) -> Node:
     """Return the arguments of ``send`` for the headers of a message; other names are properties.
 
     Raises:
-        JolokiaError: the value of a header is no whole number
+        BeanError: the value of a header is no whole number
     """
     arguments: Node = {}
     properties: Node = {}
@@ -82,10 +82,10 @@ def sent(headers: Mapping[str, object]) -> Node:
 
 
 def _whole(name: str, value: object) -> int:
-    """Return a whole number from 0 on, which may be a text. Raises `JolokiaError`."""
+    """Return a whole number from 0 on, which may be a text. Raises `BeanError`."""
     text = str(value)
     if not (len(text) <= MAX_DIGITS and text.isascii() and text.isdigit()):
-        raise JolokiaError(400, ILLEGAL, f"{name} is a whole number from 0 on")
+        raise BeanError(400, ILLEGAL, f"{name} is a whole number from 0 on")
     return int(text)
 
 
