@@ -38,7 +38,9 @@ failureRetryInterval = 50
 class BridgeUnderFire:
     """The process of one bridge with a file and queues of its own."""
 
-    def __init__(self, directory: Path, source: FragileBroker, target: FragileBroker, mode: str) -> None:
+    def __init__(
+        self, directory: Path, source: FragileBroker, target: FragileBroker, mode: str, more: str = ""
+    ) -> None:
         self._directory = directory
         self._source = source
         self._target = target
@@ -51,7 +53,7 @@ class BridgeUnderFire:
             mode=mode,
             batch=BATCH,
         )
-        (directory / "bridge.toml").write_text(text, "utf-8")
+        (directory / "bridge.toml").write_text(text + more, "utf-8")
         with client.connect(source.openwire_uri()) as connection, connection.session("transacted") as session:
             producer = session.create_producer(self._queues[0])
             for number in range(COUNT):
@@ -138,6 +140,21 @@ def test_killed_brokers_lose_nothing_and_double_at_most_a_batch(
     texts = bridge.finish()
     assert len(texts) == COUNT
     assert texts.total() - COUNT <= 2 * BATCH
+
+
+def test_a_target_that_detects_duplicates_gets_each_message_once_whatever_is_killed(
+    near: FragileBroker, far: FragileBroker, tmp_path: Path
+) -> None:
+    bridge = BridgeUnderFire(tmp_path, near, far, "DUPLICATES_OK", "duplicateDetection = true\n")
+    process = bridge.start()
+    for broker in (near, far):
+        kill_and_start(broker, process)
+        time.sleep(DELAY_S)
+        process.end(signal.SIGKILL)
+        process = bridge.start()
+    process.end(signal.SIGKILL)
+    texts = bridge.finish()
+    assert (len(texts), texts.total()) == (COUNT, COUNT)
 
 
 def test_a_killed_broker_keeps_a_transaction_whole(near: FragileBroker, tmp_path: Path) -> None:

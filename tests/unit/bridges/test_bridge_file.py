@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from spanwire.bridges.files.bridge_file import MAX_BRIDGES, read_bridges
+from spanwire.bridges.files.definition_json import definition_of, plain_definition
 from spanwire.bridges.files.parameters import REFUSED, WORDS
 from spanwire.bridges.files.toml_file import MAX_FILE_BYTES
 from spanwire.bridges.model.definition import BatchLimits, BridgeDefinition, Quality, RetryPolicy
 from spanwire.bridges.model.diagram import diagram
-from spanwire.bridges.model.steps import AppendMessageId, DropTemporaryReplyTo
+from spanwire.bridges.model.steps import AddDuplicateId, AppendMessageId, DropTemporaryReplyTo
 from spanwire.bridges.running.process import check_bridge
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.secret import Secret
@@ -84,6 +85,23 @@ def test_a_bridge_without_more_words_has_the_defaults() -> None:
     assert definition.batch == BatchLimits(500, None)
     assert definition.retry == RetryPolicy(-1, 1000)
     assert definition.steps == (DropTemporaryReplyTo(),)
+
+
+def test_a_target_may_detect_duplicates_of_a_bridge_that_may_send_them() -> None:
+    definition = one(bridge_text(duplicateDetection="true"))
+    assert definition.steps == (AddDuplicateId(definition.name), DropTemporaryReplyTo())
+    assert "add _AMQ_DUPL_ID" in diagram(definition)
+    assert definition_of(plain_definition(definition)) == definition
+    assert one(bridge_text(duplicateDetection="false")).steps == (DropTemporaryReplyTo(),)
+    for words, fault in (
+        ({"duplicateDetection": '"maybe"'}, "neither true nor false"),
+        (
+            {"duplicateDetection": "true", "qualityOfServiceMode": '"AT_MOST_ONCE"'},
+            "duplicateDetection is for DUPLICATES_OK",
+        ),
+    ):
+        with pytest.raises(ConfigurationError, match=fault):
+            one(bridge_text(**words))
 
 
 def test_a_bridge_within_one_broker_keeps_temporary_reply_destinations() -> None:

@@ -2,7 +2,15 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.bridges.model.steps import ID_LISTS, AppendMessageId, DropTemporaryReplyTo, apply_steps
+from spanwire.bridges.model.message import BridgeMessage
+from spanwire.bridges.model.steps import (
+    DUPLICATE_ID,
+    ID_LISTS,
+    AddDuplicateId,
+    AppendMessageId,
+    DropTemporaryReplyTo,
+    apply_steps,
+)
 from spanwire.model.destination import QUEUE, TEMP_QUEUE, Destination
 from spanwire.model.message_view import INT_VALUE, STRING_VALUE
 from spanwire.routes.readers.bridge_parameters import ID_LIST
@@ -20,6 +28,16 @@ def test_the_list_of_an_earlier_bridge_is_continued(name: str) -> None:
     message = text_message(2, properties={name: (STRING_VALUE, "ID:first")})
     apply_steps((AppendMessageId(),), message)
     assert message.property_values()[ID_LIST] == (STRING_VALUE, "ID:first,ID:2")
+
+
+def test_a_message_is_named_by_bridge_and_id_unless_it_has_a_name() -> None:
+    fresh, named = text_message(1), text_message(2)
+    named.properties = {DUPLICATE_ID: (STRING_VALUE, "mine")}
+    anonymous = BridgeMessage("", fresh.kind, fresh.content, fresh.size)
+    for message in (fresh, named, anonymous):
+        apply_steps((AddDuplicateId("orders"),), message)
+    values = [message.property_values().get(DUPLICATE_ID) for message in (fresh, named, anonymous)]
+    assert values == [(STRING_VALUE, "orders/ID:1"), (STRING_VALUE, "mine"), None]
 
 
 def test_only_a_temporary_reply_destination_is_removed() -> None:

@@ -22,6 +22,7 @@ from spanwire.bridges.model.directory import Directory
 from spanwire.bridges.model.java_factory import JavaFactory
 from spanwire.bridges.model.route_definition import Definition, RouteDefinition
 from spanwire.bridges.model.steps import (
+    AddDuplicateId,
     AppendMessageId,
     ClearReplyTo,
     Convert,
@@ -37,7 +38,8 @@ Plain = dict[str, Any]
 SECRETS: Final = ("password", "trust_store_password", "key_store_password")
 SECRET_PAIRS: Final = ("properties", "environment")
 STEPS: Final[dict[str, type[Step]]] = {
-    step.__name__: step for step in (AppendMessageId, ClearReplyTo, DropTemporaryReplyTo, ProxyReplyTo, Convert)
+    step.__name__: step
+    for step in (AddDuplicateId, AppendMessageId, ClearReplyTo, DropTemporaryReplyTo, ProxyReplyTo, Convert)
 }
 
 

@@ -30,17 +30,18 @@ from spanwire.bridges.model.definition import (
     Target,
 )
 from spanwire.bridges.model.qualities import is_same_broker
-from spanwire.bridges.model.steps import AppendMessageId, DropTemporaryReplyTo, Step
+from spanwire.bridges.model.steps import AddDuplicateId, AppendMessageId, DropTemporaryReplyTo, Step
 from spanwire.model.destination import Destination
 from spanwire.model.errors import InvalidDestinationError
 from spanwire.model.secret import Secret
 from spanwire.model.written_destination import written_destination
 from spanwire.registry import BRIDGE_PROVIDERS
 from spanwire.routes.providers import SCHEMES
+from spanwire.routes.readers.bridge_parameters import BOOLEANS, BridgeParameters, read_parameters
 from spanwire.routes.readers.bridge_parameters import WORDS as SHARED_WORDS
-from spanwire.routes.readers.bridge_parameters import BridgeParameters, read_parameters
 from spanwire.routes.readers.nodes import Location, Mapping
 
+DUPLICATE_DETECTION: Final = "duplicateDetection"
 FACTORY_WORDS: Final = (
     "url",
     "userName",
@@ -59,6 +60,7 @@ WORDS: Final = (
     "sourceDestination",
     "targetConnectionFactory",
     "targetDestination",
+    DUPLICATE_DETECTION,
     *SHARED_WORDS,
 )
 # Parameters that need a Java server, with what to do without them.
@@ -154,16 +156,35 @@ def bridge_of(
         batch=BatchLimits(parameters.batch_size or DEFAULT_BATCH_SIZE, parameters.quiet_ms),
         retry=RetryPolicy(parameters.max_retries, parameters.interval_ms, failover_ms=parameters.failover_ms),
     )
-    return replace(definition, steps=_steps(parameters, definition))
+    return replace(definition, steps=_steps(parameters, definition, _detects(words, definition)))
 
 
-def _steps(parameters: BridgeParameters, definition: BridgeDefinition) -> tuple[Step, ...]:
+def _steps(parameters: BridgeParameters, definition: BridgeDefinition, detects: bool) -> tuple[Step, ...]:
     steps: list[Step] = []
     if parameters.appends_id:
         steps.append(AppendMessageId(parameters.id_list))
+    if detects:
+        steps.append(AddDuplicateId(definition.name))
     if not is_same_broker(definition):
         steps.append(DropTemporaryReplyTo())
     return tuple(steps)
+
+
+def _detects(words: Mapping, definition: BridgeDefinition) -> bool:
+    """Return True if the target is to know the messages that come again."""
+    text = words.text(DUPLICATE_DETECTION)
+    if text is None:
+        return False
+    location = words.entries[DUPLICATE_DETECTION].location
+    value = BOOLEANS.get(text.lower())
+    if value is None:
+        raise location.error(f"{DUPLICATE_DETECTION} is {text[:60]!r}, neither true nor false")
+    if value and definition.quality is not Quality.DUPLICATES_OK:
+        raise location.error(
+            f"{DUPLICATE_DETECTION} is for DUPLICATES_OK, because {definition.quality.value} sends no message twice; "
+            "remove it"
+        )
+    return value
 
 
 def _end(

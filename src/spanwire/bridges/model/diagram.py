@@ -6,7 +6,14 @@ from typing import Final
 
 from spanwire.bridges.model.definition import BridgeDefinition, ConnectionFactory
 from spanwire.bridges.model.qualities import BatchStep, is_distributed, steps_of
-from spanwire.bridges.model.steps import AppendMessageId, ClearReplyTo, Convert, ProxyReplyTo
+from spanwire.bridges.model.steps import (
+    DUPLICATE_ID,
+    AddDuplicateId,
+    AppendMessageId,
+    ClearReplyTo,
+    Convert,
+    ProxyReplyTo,
+)
 from spanwire.client.addressing.redaction import redacted
 from spanwire.routes.readers.bridge_parameters import FOREVER
 
@@ -32,6 +39,8 @@ def diagram(definition: BridgeDefinition) -> str:
     for step in definition.steps:
         if isinstance(step, AppendMessageId):
             lines.append(f"    |  append JMSMessageID to {step.name}")
+        elif isinstance(step, AddDuplicateId):
+            lines.append(f"    |  add {DUPLICATE_ID}, by which the target knows messages that come again")
         elif isinstance(step, ClearReplyTo):
             lines.append("    |  remove JMSReplyTo")
         elif isinstance(step, Convert):

@@ -9,6 +9,7 @@ from spanwire.bridges.model.message import BridgeMessage
 from spanwire.model.message_view import STRING_VALUE
 from spanwire.routes.readers.bridge_parameters import ID_LIST
 
+DUPLICATE_ID: Final = "_AMQ_DUPL_ID"  # property by which Spanwire and ActiveMQ Artemis detect duplicates
 REPLY_CACHE_SIZE: Final = 10_000  # replyToDestinationCacheSize of ActiveMQ
 ID_LISTS: Final = (ID_LIST, "AMQ_BRIDGE_MSG_ID_LIST", "HQ_BRIDGE_MSG_ID_LIST")  # of this bridge, Artemis and HornetQ
 
@@ -21,6 +22,16 @@ class AppendMessageId:
     """
 
     name: str = ID_LIST
+
+
+@dataclass(frozen=True, slots=True)
+class AddDuplicateId:
+    """Names the message by bridge and message id in `DUPLICATE_ID`, so that the target takes the message once.
+
+    A message with such a name, or without an id, stays as it is.
+    """
+
+    bridge: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +64,7 @@ class Convert:
     name: str
 
 
-Step = AppendMessageId | DropTemporaryReplyTo | ClearReplyTo | ProxyReplyTo | Convert
+Step = AppendMessageId | AddDuplicateId | DropTemporaryReplyTo | ClearReplyTo | ProxyReplyTo | Convert
 
 
 def apply_steps(steps: tuple[Step, ...], message: BridgeMessage) -> None:
@@ -64,6 +75,8 @@ def apply_steps(steps: tuple[Step, ...], message: BridgeMessage) -> None:
     for step in steps:
         if isinstance(step, AppendMessageId):
             append_message_id(message, step.name)
+        elif isinstance(step, AddDuplicateId):
+            add_duplicate_id(message, step.bridge)
         elif isinstance(step, ClearReplyTo) or (
             isinstance(step, DropTemporaryReplyTo) and message.reply_to is not None and message.reply_to.is_temporary
         ):
@@ -77,6 +90,13 @@ def append_message_id(message: BridgeMessage, name: str = ID_LIST) -> None:
     ids = message.message_id if earlier is None else f"{earlier},{message.message_id}"
     properties[name] = (STRING_VALUE, ids)
     message.properties = properties
+
+
+def add_duplicate_id(message: BridgeMessage, bridge: str) -> None:
+    """Add the duplicate id of a message of ``bridge``, unless the message has one."""
+    properties = message.property_values()
+    if message.message_id and DUPLICATE_ID not in properties:
+        message.properties = {**properties, DUPLICATE_ID: (STRING_VALUE, f"{bridge}/{message.message_id}")}
 
 
 def _text(properties: dict[str, tuple[int, object]], name: str) -> object:
