@@ -373,7 +373,7 @@ class OpenWirePeer:
         """Take what the connection has to send, as a transport would; True when there was something, or it went on with
         requests that it held.
         """
-        held = self.connection.holds_requests
+        held = self.connection.holds_requests and not self.world.broker.awaits_login(self.connection)
         self.connection.go_on(self.world.now)
         chunks = self.connection.data_to_send()
         for chunk in chunks:

@@ -164,7 +164,7 @@ class Peer:
 
     def flush(self) -> bool:
         """Take what there is to send, after going on with requests that are held; whether there was any."""
-        held = self.connection.holds_requests
+        held = self.connection.holds_requests and not self._stage.broker.awaits_login(self.connection)
         self.connection.go_on(self._stage.environment.now())
         chunks = self.connection.data_to_send()
         self.raw += b"".join(chunks)

@@ -25,7 +25,7 @@ from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.persistence.recovered import RecoveredDestination
-from spanwire.broker.ports import ClientConnection, MessageConsumer, Store
+from spanwire.broker.ports import ClientConnection, MessageConsumer, Principal, Store
 from spanwire.broker.topic.durable_subscription import DurableSubscription
 from spanwire.model.acks import MessageAck, SequenceRun
 from spanwire.model.destination import Destination
@@ -75,16 +75,19 @@ class Broker:
         self._dirty: Final = assembly.dirty
         self._timers: Final = assembly.timers
 
-    def add_connection(self, connection: ClientConnection, info: ConnectionInfo, now: Time) -> ConnectionState:
-        """Log a client in and return the state of the new connection.
+    def add_connection(
+        self, connection: ClientConnection, info: ConnectionInfo, now: Time, principal: Principal | None = None
+    ) -> ConnectionState:
+        """Log a client in, unless its ``principal`` is known, and return the state of the new connection.
 
         Raises:
             AuthenticationError: the credentials are not valid.
             InvalidClientIdError: the connection id or client id is in use.
-            ResourceAllocationError: the broker has too many connections or logins.
+            ResourceAllocationError: the broker has too many connections or logins, or a directory does not answer.
         """
         self._context.begin_request(now)
-        principal = self.assembly.logins.log_in(info)
+        if principal is None:
+            principal = self.assembly.logins.log_in(info, connection)
         for holder in self.assembly.connections.holders(info):
             if holder.is_leaving:
                 complete(holder)
@@ -101,12 +104,17 @@ class Broker:
             self.advisories.connection_added(info)
         return state
 
-    def is_held(self, info: ConnectionInfo) -> bool:
-        """Return True if a connection with the ids of ``info`` has an unfinished job.
+    def is_held(self, connection: ClientConnection, info: ConnectionInfo, now: Time) -> bool:
+        """Return True if `add_connection` should wait, for a directory or for a job of a connection with the same ids.
 
-        A successor asks for the outcome of the job, which must be final: `add_connection` should wait some turns.
+        A successor asks for the outcome of the job, which must be final.
         """
-        return self.assembly.connections.has_job_of(info)
+        self._context.begin_request(now)
+        return self.assembly.connections.has_job_of(info) or self.assembly.logins.connection_must_wait(connection, info)
+
+    def awaits_login(self, connection: object) -> bool:
+        """Return True if a directory has not answered about a login; `take_dirty` returns ``connection`` then."""
+        return self.assembly.logins.is_waiting(connection)
 
     def remove_connection(self, state: ConnectionState, now: Time) -> None:
         """Roll back, return messages and remove all objects of a closed connection, after its unfinished job.
@@ -396,13 +404,13 @@ class Broker:
             destination.on_fetched(request, messages)
 
     def take_dirty(self) -> list[ClientConnection]:
-        """Remove and return the connections with output. Each must be flushed once."""
+        """Remove and return the connections with output or a decided login. Each must be flushed once."""
         connections: list[ClientConnection] = []
         for output in self._dirty:
             output.dirty = False
             connections.append(output.connection)
         self._dirty.clear()
-        return connections
+        return connections + self.assembly.logins.take_decided()
 
     def is_behind(self) -> bool:
         """Return True if persistent sends wait because too many bytes are on their way to the disk."""

@@ -50,6 +50,38 @@ class Authenticator(Protocol):
         ...
 
 
+class DirectoryAsker(Protocol):
+    """The login behind a question to a directory."""
+
+    @property
+    def is_dropped(self) -> bool:
+        """True if nobody waits for the answer any more."""
+        ...
+
+    def on_answer(self, principal: Principal | None, is_available: bool) -> None:
+        """Go on with the login; ``principal`` is None if the directory refuses the user or is not available."""
+        ...
+
+
+class Directory(Protocol):
+    """Checks credentials outside of the process, such as an LDAP directory."""
+
+    def ask(self, info: ConnectionInfo, asker: DirectoryAsker) -> None:
+        """Ask about the user of ``info``, whose name and password are not empty, and return at once.
+
+        `DirectoryAsker.on_answer` is called exactly once, in the broker's thread.
+        """
+        ...
+
+
+class LoginObserver(Protocol):
+    """Learns that a login which had to wait for a directory is decided."""
+
+    def on_login_decided(self) -> None:
+        """Fetch the outcome of the login soon."""
+        ...
+
+
 class Authorizer(Protocol):
     """Decides about the rights of a principal."""
 

@@ -11,7 +11,7 @@ from spanwire.broker.admin.operator_actions import ActionObserver
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.ports import Principal
 from spanwire.broker.scheduler.schedule import Job
-from spanwire.management.handles import OPERATOR, LoginBroker, Operator
+from spanwire.management.handles import OPERATOR, Operator
 from spanwire.model.destination import QUEUE, TOPIC, Destination, parse_destination
 from spanwire.model.environment import Time
 from spanwire.model.errors import ConfigurationError, InvalidDestinationError, SpanwireError
@@ -27,6 +27,7 @@ from spanwire.model.message_view import (
     MessageView,
     PropertyValue,
 )
+from spanwire.transports.awaited_login import LoginBroker, awaited_login
 from spanwire.transports.base import Clock
 
 View = dict[str, object]
@@ -99,7 +100,7 @@ class BrokerActions:
             ConfigurationError: an argument is invalid
             JmsError: the broker refuses
         """
-        principal = self._principal(arguments)
+        principal = await self._principal(arguments)
         view = self._view(arguments)
         message = self._formats.format(FORMAT_OPENWIRE_10).encode_from_view(view)
         outcome = _Outcome()
@@ -145,12 +146,12 @@ class BrokerActions:
         client_id, name = _text(arguments, "client_id"), _text(arguments, "name")
         topic = parse_destination(_text(arguments, "topic"), TOPIC)
         selector = _optional(arguments, "selector")
-        principal = self._principal(arguments)
+        principal = await self._principal(arguments)
         self._broker.create_subscription(principal, client_id, name, topic, selector, self._clock.now())
         self._wake()
         return {"client_id": client_id, "name": name, "topic": topic.qualified_name}
 
-    def _principal(self, arguments: Mapping[str, object]) -> Principal:
+    async def _principal(self, arguments: Mapping[str, object]) -> Principal:
         """Return the user whose rights an action has. Raises `AuthenticationError`."""
         operator = arguments.get(OPERATOR)
         if isinstance(operator, Operator):
@@ -158,7 +159,7 @@ class BrokerActions:
         info = ConnectionInfo(
             "", user_name=_optional(arguments, "user"), password=_optional(arguments, "password"), protocol=PROTOCOL
         )
-        return self._logins.log_in(info, self._clock.now())
+        return await awaited_login(self._logins, info, self._clock)
 
     async def commit_branch(self, arguments: Mapping[str, object]) -> View:
         """Commit the prepared branch ``xid``.

@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from spanwire.broker.ports import Authenticator, Principal
+from spanwire.broker.ports import Authenticator
 from spanwire.management.tables.operation_table import COMMAND_ROLES, Role
-from spanwire.model.environment import Time
 from spanwire.model.errors import AuthenticationError, ConfigurationError, SpanwireError
 from spanwire.model.info import ConnectionInfo
+from spanwire.transports.awaited_login import LoginBroker, awaited_login
 from spanwire.transports.base import Clock
 
 LIFETIME_S: Final = 60  # seconds; a changed password or group counts after this time at most
@@ -45,14 +45,6 @@ class UnknownHandleError(SpanwireError):
 
 class ForbiddenError(SpanwireError):
     """Raised if the role of a user is too low for a command."""
-
-
-class LoginBroker(Protocol):
-    """The part of the broker used here (``broker/admin/administration.py``)."""
-
-    def log_in(self, info: ConnectionInfo, now: Time, authenticator: Authenticator | None = None) -> Principal:
-        """Return the principal of a user. Raises `AuthenticationError`."""
-        ...
 
 
 class Realm(Authenticator, Protocol):
@@ -104,6 +96,7 @@ class Handles:
 
         Raises:
             AuthenticationError: the credentials are not valid
+            ResourceAllocationError: a directory does not answer
             ForbiddenError: the user is in no group with a role
         """
         user, password, address = arguments.get("user"), arguments.get("password"), arguments.get("address")
@@ -124,7 +117,8 @@ class Handles:
         elif self._is_open():
             name, role, groups = ANONYMOUS, Role.VIEW, frozenset[str]()
         else:
-            principal = self._broker.log_in(info, now)
+            principal = await awaited_login(self._broker, info, self._clock)
+            now = self._clock.now()
             name, role, groups = principal.name, role_of(principal.groups), principal.groups
         if role is Role.NONE:
             raise ForbiddenError(f"user {name[:80]} is in no group with a role: {', '.join(GROUP_ROLES)}")

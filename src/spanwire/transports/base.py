@@ -72,6 +72,10 @@ class TurnBroker(Protocol):
         """Return True if more bytes wait for the disk than should."""
         ...
 
+    def awaits_login(self, connection: object) -> bool:
+        """Return True if the login of ``connection`` waits for a directory; `take_dirty` ends that."""
+        ...
+
 
 class TurnStore(Protocol):
     """The part of the message store used by the end of a turn (``stores/driver/journal_store.py``)."""

@@ -263,12 +263,12 @@ def test_a_client_that_connects_again_finds_the_end_of_its_commit(is_refused: bo
     first = peer.commits(1)
     stage.runs()
     peer.leaves()
-    assert stage.broker.is_held(peer.state.info)
+    assert stage.broker.is_held(peer, peer.state.info, stage.now)
     if is_refused:
         stage.store.refused = ResourceAllocationError("no")
     again = stage.peer("p", reconnected=True)
     stage.store.refused = None
-    assert not stage.broker.is_held(again.state.info)
+    assert not stage.broker.is_held(again, again.state.info, stage.now)
     assert fails_with(peer, first) == ("no" if is_refused else "")
     again.begins(1)
     again.sends(QUEUE, *TEXTS, transaction=1)

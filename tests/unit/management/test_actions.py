@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from spanwire.broker.admin.operator_actions import ActionObserver
-from spanwire.broker.ports import Authenticator, Principal
+from spanwire.broker.ports import Authenticator, LoginObserver, Principal
 from spanwire.broker.scheduler.schedule import SchedulerSettings
 from spanwire.management.actions import BrokerActions, JobRemoval
 from spanwire.management.handles import OPERATOR, Operator
@@ -64,7 +64,15 @@ class Broker:
 class Logins:
     """A broker with one user."""
 
-    def log_in(self, info: ConnectionInfo, now: Time, authenticator: Authenticator | None = None) -> Principal:
+    def must_wait(self, asker: object, info: ConnectionInfo, observer: LoginObserver, now: Time) -> bool:
+        return False
+
+    def forget_login(self, asker: object) -> None:
+        """Nothing waits."""
+
+    def log_in(
+        self, info: ConnectionInfo, now: Time, authenticator: Authenticator | None = None, asker: object = None
+    ) -> Principal:
         if (info.user_name, info.password) != ("anna", "secret"):
             raise AuthenticationError("User name [None] or password is invalid.")
         return Principal("anna", frozenset({"clerks"}))

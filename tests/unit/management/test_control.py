@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanwire.broker.ports import Authenticator, Principal
+from spanwire.broker.ports import Authenticator, LoginObserver, Principal
 from spanwire.management.control import ENTRIES_PER_TURN, ROWS_PER_TURN, ControlServer
 from spanwire.management.handles import Handles
 from spanwire.model.environment import Time
@@ -220,7 +220,15 @@ def test_s25_passwords_are_in_no_line_of_the_audit(caplog: pytest.LogCaptureFixt
 class Logins:
     """Duck-typed to `LoginBroker`."""
 
-    def log_in(self, info: ConnectionInfo, now: Time, authenticator: Authenticator | None = None) -> Principal:
+    def must_wait(self, asker: object, info: ConnectionInfo, observer: LoginObserver, now: Time) -> bool:
+        return False
+
+    def forget_login(self, asker: object) -> None:
+        """Nothing waits."""
+
+    def log_in(
+        self, info: ConnectionInfo, now: Time, authenticator: Authenticator | None = None, asker: object = None
+    ) -> Principal:
         if info.password != "canary-word":
             raise AuthenticationError("User name or password is invalid.")
         return Principal(str(info.user_name), frozenset({"viewers" if info.user_name == "vera" else "admins"}))

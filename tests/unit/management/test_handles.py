@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from spanwire.broker.ports import Authenticator, Principal
+from spanwire.broker.ports import Authenticator, LoginObserver, Principal
 from spanwire.management.handles import (
     LIFETIME_S,
     MAX_HANDLES,
@@ -29,7 +29,15 @@ class Broker:
     def __init__(self) -> None:
         self.infos: list[ConnectionInfo] = []
 
-    def log_in(self, info: ConnectionInfo, now: Time, authenticator: Authenticator | None = None) -> Principal:
+    def must_wait(self, asker: object, info: ConnectionInfo, observer: LoginObserver, now: Time) -> bool:
+        return False
+
+    def forget_login(self, asker: object) -> None:
+        """Nothing waits."""
+
+    def log_in(
+        self, info: ConnectionInfo, now: Time, authenticator: Authenticator | None = None, asker: object = None
+    ) -> Principal:
         self.infos.append(info)
         if authenticator is not None:
             return authenticator.authenticate(info)

@@ -75,6 +75,7 @@ class FakeBroker:
 
     def __init__(self) -> None:
         self.dirty: list[object] = []
+        self.awaiting: set[object] = set()
         self.due: float | None = None
         self.runs: list[float] = []
         self.journal: list[str] = []
@@ -83,6 +84,9 @@ class FakeBroker:
 
     def is_behind(self) -> bool:
         return self.behind
+
+    def awaits_login(self, connection: object) -> bool:
+        return connection in self.awaiting
 
     def take_dirty(self) -> list[object]:
         taken, self.dirty = self.dirty, []

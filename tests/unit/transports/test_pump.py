@@ -563,3 +563,19 @@ def test_requests_that_are_held_are_taken_though_the_broker_would_not_read_more(
     stage.loop.settle()
     assert connection.received == [b"1", b"2"]
     assert not socket.reading
+
+
+def test_held_requests_behind_a_login_are_not_tried_again_before_its_answer() -> None:
+    stage = Stage()
+    connection = FakeConnection()
+    pump, socket = stage.connect(connection)
+    connection.held.append(b"login")
+    stage.broker.awaiting.add(connection)
+    stage.turn.touch(pump)
+    stage.loop.settle()
+    assert (connection.received, socket.reading) == ([], False), "nothing is read, and the loop may sleep"
+    stage.broker.awaiting.clear()
+    stage.broker.dirty.append(connection)
+    stage.turn.wake()
+    stage.loop.settle()
+    assert (connection.received, socket.reading) == ([b"login"], True)

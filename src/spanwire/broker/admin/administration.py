@@ -14,7 +14,7 @@ from spanwire.broker.destinations.destination_map import DestinationMap
 from spanwire.broker.destinations.destinations import Destinations
 from spanwire.broker.destinations.durable_subscriptions import DurableSubscriptions
 from spanwire.broker.dispatch.broker_context import BrokerContext
-from spanwire.broker.ports import Authenticator, Principal
+from spanwire.broker.ports import Authenticator, LoginObserver, Principal
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.routing.flow_control import FlowControl
 from spanwire.broker.security.login import Logins
@@ -49,16 +49,28 @@ class Administration:
         self._logins: Final[Logins] = logins
         self._map: Final[DestinationMap] = destination_map
 
-    def log_in(self, info: ConnectionInfo, now: Time, authenticator: Authenticator | None = None) -> Principal:
-        """Return the principal of an operator without a connection.
+    def must_wait(self, asker: object, info: ConnectionInfo, observer: LoginObserver, now: Time) -> bool:
+        """Return True if a directory has to answer before `log_in`; ``observer`` learns when it has."""
+        self._context.begin_request(now)
+        return self._logins.must_wait(asker, info, observer)
+
+    def forget_login(self, asker: object) -> None:
+        """Drop a login that waits."""
+        self._logins.forget(asker)
+
+    def log_in(
+        self, info: ConnectionInfo, now: Time, authenticator: Authenticator | None = None, asker: object = None
+    ) -> Principal:
+        """Return the principal of an operator without a connection; ``asker`` is that of `must_wait`.
 
         ``authenticator`` decides in place of the broker's own, with the same delays after failures.
 
         Raises:
             AuthenticationError: the credentials are wrong, or too many were wrong before.
+            ResourceAllocationError: a directory does not answer, or too many logins wait for directories.
         """
         self._context.begin_request(now)
-        return self._logins.log_in(info, authenticator)
+        return self._logins.log_in(info, asker, authenticator)
 
     def remove_subscription(self, client_id: str, name: str, now: Time) -> int:
         """Delete a durable subscription without subscriber and return the number of deleted messages.

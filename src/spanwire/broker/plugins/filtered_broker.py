@@ -9,7 +9,7 @@ from spanwire.broker.broker import Broker
 from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.plugins.broker_filter import BrokerFilter
-from spanwire.broker.ports import ClientConnection, MessageConsumer
+from spanwire.broker.ports import ClientConnection, MessageConsumer, Principal
 from spanwire.model.acks import MessageAck, SequenceRun
 from spanwire.model.destination import Destination
 from spanwire.model.environment import Time
@@ -31,9 +31,11 @@ class FilteredBroker(Broker):
         """Set the filters, outermost first."""
         self._filters = filters
 
-    def add_connection(self, connection: ClientConnection, info: ConnectionInfo, now: Time) -> ConnectionState:
+    def add_connection(
+        self, connection: ClientConnection, info: ConnectionInfo, now: Time, principal: Principal | None = None
+    ) -> ConnectionState:
         """Add a connection as `Broker.add_connection` does. Filters do not see refused logins."""
-        state = super().add_connection(connection, info, now)
+        state = super().add_connection(connection, info, now, principal)
         for broker_filter in self._filters:
             broker_filter.connection_added(state)
         return state

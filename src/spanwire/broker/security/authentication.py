@@ -1,9 +1,12 @@
 """Authentication: users with passwords, certificates and groups, and guests.
 
-The modules are those of ActiveMQ: ``simpleAuthenticationPlugin``, and the properties, certificate and guest login
+The modules are those of ActiveMQ: ``simpleAuthenticationPlugin``, and the properties, certificate, guest and LDAP login
 modules of its JAAS realm. A `LoginStack` asks its `LoginModule`s in order, with the flags of
 javax.security.auth.login.Configuration: each ``required`` or ``requisite`` module must accept, a ``sufficient`` module
 ends the search when it accepts.
+
+A `DirectoryModule` cannot answer at once. `LoginAttempt` stops there and goes on with the answer; `Logins` keeps the
+attempts that wait.
 """
 
 from __future__ import annotations
@@ -12,8 +15,8 @@ import hashlib
 import hmac
 from typing import Final, Protocol
 
-from spanwire.broker.ports import Authenticator, Principal
-from spanwire.model.errors import AuthenticationError
+from spanwire.broker.ports import Authenticator, Directory, Principal
+from spanwire.model.errors import AuthenticationError, ResourceAllocationError
 from spanwire.model.info import ConnectionInfo
 from spanwire.model.secret import Secret
 
@@ -112,6 +115,17 @@ class GuestModule(LoginModule):
         return self._principal
 
 
+class DirectoryModule(LoginModule):
+    """Users of a directory outside of the process."""
+
+    def __init__(self, directory: Directory) -> None:
+        self.directory: Final[Directory] = directory
+
+    def login(self, info: ConnectionInfo) -> Principal | None:
+        """Return None: only an answer of the directory accepts a user, see `LoginAttempt`."""
+        return None
+
+
 class StackEntry:
     """A login module with its flag."""
 
@@ -122,21 +136,49 @@ class StackEntry:
         self.module: Final[LoginModule] = module
 
 
-class LoginStack(Authenticator):
-    """Authenticates by login modules. `Logins` counts failures."""
+class LoginAttempt:
+    """One login at the modules of a stack. It stops at each directory, and goes on with the answer."""
 
-    def __init__(self, entries: list[StackEntry]) -> None:
+    def __init__(self, entries: list[StackEntry], info: ConnectionInfo) -> None:
+        self.info: Final[ConnectionInfo] = info
         self._entries: Final[list[StackEntry]] = entries
+        self._next = 0
+        self._accepted: Final[list[Principal]] = []
+        self._is_refused = False  # by a required or requisite module
+        self._is_available = True  # False once a directory has not answered
 
-    def authenticate(self, info: ConnectionInfo) -> Principal:
+    def next_directory(self) -> Directory | None:
+        """Ask the modules up to the next directory, and return the directory; None if the login is decided.
+
+        A directory is never asked about an empty name or password: a bind with an empty password succeeds for every
+        name (RFC 4513, "Unauthenticated Authentication Mechanism of Simple Bind").
+        """
+        info = self.info
+        while self._next < len(self._entries):
+            module = self._entries[self._next].module
+            if isinstance(module, DirectoryModule) and info.user_name and info.password:
+                return module.directory
+            self._take(module.login(info))
+        return None
+
+    def add_answer(self, principal: Principal | None, is_available: bool) -> None:
+        """Go on behind the directory that `next_directory` has returned."""
+        if not is_available:
+            self._is_available = False
+        self._take(principal)
+
+    def principal(self) -> Principal:
         """Return the first accepted name with the groups of all modules that accepted.
 
         Raises:
             AuthenticationError: the credentials are not valid.
+            ResourceAllocationError: a directory did not answer, so it is not known whether they are.
         """
-        accepted = self._accepted(info)
-        if not accepted:
-            name = "null" if info.user_name is None else info.user_name[:MAX_SHOWN_NAME]
+        accepted = self._accepted
+        if self._is_refused or not accepted:
+            name = "null" if self.info.user_name is None else self.info.user_name[:MAX_SHOWN_NAME]
+            if not self._is_available:
+                raise ResourceAllocationError(f"The login of [{name}] cannot be checked now: no answer of a directory.")
             raise AuthenticationError(f"User name [{name}] or password is invalid.")
         if len(accepted) == 1:
             return accepted[0]
@@ -145,21 +187,46 @@ class LoginStack(Authenticator):
             groups.update(principal.groups)
         return Principal(accepted[0].name, frozenset(groups))
 
-    def _accepted(self, info: ConnectionInfo) -> list[Principal]:
-        """Return the principals of all modules that accepted; empty if the login fails."""
-        accepted: list[Principal] = []
-        refused = False
-        for entry in self._entries:
-            principal = entry.module.login(info)
-            if principal is not None:
-                accepted.append(principal)
-                if entry.flag == SUFFICIENT and not refused:
-                    break
-            elif entry.flag == REQUISITE:
-                return []
-            elif entry.flag == REQUIRED:
-                refused = True
-        return [] if refused else accepted
+    def _take(self, principal: Principal | None) -> None:
+        """Apply the flag of the next module to its answer."""
+        flag = self._entries[self._next].flag
+        self._next += 1
+        if principal is not None:
+            self._accepted.append(principal)
+            if flag == SUFFICIENT and not self._is_refused:
+                self._next = len(self._entries)
+        elif flag == REQUISITE:
+            self._is_refused = True
+            self._next = len(self._entries)
+        elif flag == REQUIRED:
+            self._is_refused = True
+
+
+class LoginStack(Authenticator):
+    """Authenticates by login modules. `Logins` counts failures."""
+
+    def __init__(self, entries: list[StackEntry]) -> None:
+        self._entries: Final[list[StackEntry]] = entries
+        asks = False
+        for entry in entries:
+            asks = asks or isinstance(entry.module, DirectoryModule)
+        self.asks: Final[bool] = asks
+
+    def attempt(self, info: ConnectionInfo) -> LoginAttempt:
+        """Begin a login."""
+        return LoginAttempt(self._entries, info)
+
+    def authenticate(self, info: ConnectionInfo) -> Principal:
+        """Return the principal if no directory has to be asked.
+
+        Raises:
+            AuthenticationError: the credentials are not valid.
+            ResourceAllocationError: a directory has to be asked, and this login cannot wait.
+        """
+        attempt = self.attempt(info)
+        if attempt.next_directory() is not None:
+            raise ResourceAllocationError("This login cannot wait for the answer of a directory; try again later.")
+        return attempt.principal()
 
 
 class DualLogin(Authenticator):
@@ -176,7 +243,20 @@ class DualLogin(Authenticator):
 
     def authenticate(self, info: ConnectionInfo) -> Principal:
         """Return the principal from the stack for this kind of connection."""
-        return self._encrypted.authenticate(info) if info.encrypted else self._plain.authenticate(info)
+        return self.stack(info).authenticate(info)
+
+    def stack(self, info: ConnectionInfo) -> LoginStack:
+        """Return the stack for this kind of connection."""
+        return self._encrypted if info.encrypted else self._plain
+
+
+def waiting_attempt(authenticator: Authenticator, info: ConnectionInfo) -> LoginAttempt | None:
+    """Return a login that waits for a directory; None if ``authenticator`` decides at once."""
+    stack = authenticator.stack(info) if isinstance(authenticator, DualLogin) else authenticator
+    if not isinstance(stack, LoginStack) or not stack.asks:
+        return None
+    attempt = stack.attempt(info)
+    return None if attempt.next_directory() is None else attempt
 
 
 def simple_authenticator(users: list[User], anonymous: Principal | None) -> LoginStack:

@@ -255,6 +255,7 @@ class DuplexAcceptor(NetworkAcceptor):
         if len(self.bridges) >= self._most:
             raise JmsError(f"this broker has {self._most} duplex links of other brokers, more are refused")
         login = _login(broker, settings, self._routes.remote_brokers.label(remote.broker_id, remote.name), state.info)
+        remote.principal = state.principal  # the same credentials: no second question to a directory
         forwarder = Forwarder(broker, settings, remote, connection, login, self._routes, now)
         bridge = DuplexBridge(self, key, settings, remote, connection, forwarder, state.principal.name, process)
         self.bridges[key] = bridge

@@ -63,7 +63,7 @@ class Forwarder(DemandBridge):
         routes: NetworkRoutes,
         now: Time,
     ) -> None:
-        client = broker.add_connection(connection, login, now)
+        client = broker.add_connection(connection, login, now, remote.principal)
         try:
             routes.remote_brokers.add_link(remote.broker_id, remote.name, broker.broker_id, broker.name)
         except JmsError:

@@ -73,7 +73,7 @@ class InboundBridge:
             audit_makers=settings.check_duplicates,
             unnamed_broker_id=self._remote.broker_id if self._remote.name == UNNAMED else "",
         )
-        state = broker.add_connection(self._connection, info, now)
+        state = broker.add_connection(self._connection, info, now, self._remote.principal)
         state.network_role = True
         state.received = counts
         wire_format = self._remote.wire_format

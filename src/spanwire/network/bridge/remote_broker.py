@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from spanwire.broker.ports import Principal
 from spanwire.broker.security.audit_log import printable
 from spanwire.model.acks import STANDARD_ACK
 from spanwire.model.ids import ProducerId
@@ -49,6 +50,7 @@ class RemoteBroker:
 
     ``name``, fit for a log, and ``broker_id`` are those of the remote broker after its BrokerInfo. On a link opened by
     the remote broker, ``output`` and ``wire_format`` belong to its connection, and nothing is decoded here.
+    ``principal`` is the user of the link at this broker if it is known before the bridge logs in.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class RemoteBroker:
         self.name = ""
         self.broker_id = ""
         self.url = ""  # the broker URL in its BrokerInfo
+        self.principal: Principal | None = None
         self.is_inbound: Final[bool] = preferences is None  # the remote broker opened the link
         self.producer_id: Final[wire.ProducerId] = wire_producer_id(ProducerId(connection_id, BRIDGE_SESSION, 1))
         self._connection_id: Final[str] = connection_id

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, cast
 from spanwire import registry
 from spanwire.broker.broker import Broker
 from spanwire.broker.explanation.links import LinkDescription
+from spanwire.broker.ports import Principal
 from spanwire.discovery.addresses.reconnect import Reconnect, ReconnectSettings
 from spanwire.discovery.groups.agent_settings import AgentSettings
 from spanwire.model.environment import Time
@@ -26,6 +27,7 @@ from spanwire.network.bridge.bridge_statistics import BridgeStatistics, LinkCoun
 from spanwire.network.bridge.duplex_bridge import AcceptedLink
 from spanwire.network.bridge.link_description import link_description
 from spanwire.network.connector.failure_log import FailureLog
+from spanwire.network.connector.local_user import local_user
 from spanwire.network.connector.socket_options import SocketOptions
 from spanwire.network.demand.bridge_settings import BridgeSettings
 from spanwire.network.demand.duplicate_suppression import NetworkRoutes
@@ -221,6 +223,7 @@ class Link:
         self._failed_here = False  # this broker has refused the last bridge
         self._state = STOPPED
         self._reason = ""
+        self._principal: Principal | None = None  # of the next bridge, if a directory was asked
         self._earlier: Final = BridgeStatistics()  # the counters of earlier bridges
         self._before: Final = BridgeStatistics()  # the counters at the last reset
         self.failures: Final = LinkFailures()
@@ -361,6 +364,7 @@ class Link:
         self._bridge = NetworkBridge(
             self._broker, self._settings.bridge, self._broker_url, preferences, now, self._routes
         )
+        self._bridge.remote.principal = self._principal
         self._bridge.counts = self.counts
         self.counts.begin(now.monotonic)
         self._bridge.logs_no_demand = not self._logged_no_demand
@@ -448,6 +452,7 @@ class Link:
         timeout = remote.options.connect_timeout_ms / 1000 or self._connect_timeout
         try:
             context = None if remote.tls is None else client_context(remote.tls)
+            self._principal = await local_user(self._broker, self._settings.bridge, self._turn.clock)
             await asyncio.wait_for(self._connect(remote, context), timeout)
         except TimeoutError:
             return f"no connection within {timeout:g} s"

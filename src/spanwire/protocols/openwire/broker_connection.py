@@ -121,12 +121,12 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
         client = self._client
         return client is not None and client.state.job is not None
 
-    def _is_held(self, command: wire.Command) -> bool:
-        """Return True if ``command`` is a login that must wait for the end of a replaced connection."""
+    def _is_held(self, command: wire.Command, now: Time) -> bool:
+        """Return True if ``command`` is a login that must wait, for a directory or the end of a replaced connection."""
         if self._client is not None or self._hurries or not isinstance(command, wire.ConnectionInfo):
             return False
         try:
-            return self._state is State.LOGIN and self._broker.is_held(self._login.connection_info(command))
+            return self._state is State.LOGIN and self._broker.is_held(self, self._login.connection_info(command), now)
         except JmsError:
             return False  # the login is refused at once for the error
 
@@ -169,7 +169,7 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
                 index += 1
                 self._take_message(working, command, now)
                 continue
-            if working is None and self._is_held(command):
+            if working is None and self._is_held(command, now):
                 break
             index += 1
             self._handle(command, now)
@@ -178,6 +178,7 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
     def receive_eof(self, now: Time) -> None:
         """Release the broker resources of a closed connection."""
         self._enter(State.CLOSED)
+        self._broker.assembly.logins.forget(self)
         self._leave_broker("the connection was closed", now)
 
     def data_to_send(self) -> list[bytes]:

@@ -19,7 +19,6 @@ from spanwire.broker.broker import Broker
 from spanwire.broker.ports import NO_TOKEN, ClientConnection
 from spanwire.model.environment import Time
 from spanwire.model.errors import JmsError, SpanwireError
-from spanwire.model.info import ConnectionInfo
 from spanwire.protocols.base import REQUEST_STEPS, ConnectionSettings, ProtocolConnection
 from spanwire.protocols.stomp.client_commands import ClientCommands
 from spanwire.protocols.stomp.codec.codec import FrameDecoder
@@ -96,12 +95,15 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
         client = self._client
         return client is not None and client.state.job is not None
 
-    def _is_held(self, frame: Frame) -> bool:
-        """Return True if ``frame`` is a login that must wait for the end of the connection that it replaces."""
+    def _is_held(self, frame: Frame, now: Time) -> bool:
+        """Return True if ``frame`` is a login that must wait, for a directory or the end of a replaced connection."""
         if self._state is not State.LOGIN or self._hurries or frame.block.command not in (CONNECT, STOMP):
             return False
-        client_id = frame.block.headers.get("client-id")
-        return bool(client_id) and self._broker.is_held(ConnectionInfo("", client_id))
+        try:
+            info = Login(frame, self._settings.options).connection_info("", self._settings)
+        except SpanwireError:
+            return False  # the login is refused at once for the error
+        return self._broker.is_held(self, info, now)
 
     def _hurry(self) -> None:
         """Finish all waiting work at once."""
@@ -141,7 +143,7 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
         index: i64 = self._next_frame
         while index < count and broker.steps < end and not self._is_paused:
             frame = frames[index]
-            if self._working is None and self._is_held(frame):
+            if self._working is None and self._is_held(frame, now):
                 break
             index += 1
             self._handle(frame, now)
@@ -149,6 +151,7 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
 
     def receive_eof(self, now: Time) -> None:
         """Release the broker resources of a closed connection."""
+        self._broker.assembly.logins.forget(self)
         self._close(now)
 
     def data_to_send(self) -> list[bytes]:

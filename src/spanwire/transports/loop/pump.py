@@ -292,8 +292,9 @@ class SocketPump:
         may_read = self._may_read(connection) and not self._input_stopped
         has_requests = connection.holds_requests and not self._input_stopped
         if (has_requests or (self._unprocessed and may_read)) and not self._is_scheduled:
-            self._is_scheduled = True
-            self._turn.loop.call_soon(self._process_next)
+            if not self._turn.awaits_login(self._attached):
+                self._is_scheduled = True
+                self._turn.loop.call_soon(self._process_next)
         reading = may_read and not self._unprocessed and not has_requests and not self._peer_ended
         if reading != self._reading:
             self._reading = reading

@@ -105,6 +105,10 @@ class Turn:
         if socket is not None:
             self.touch(socket)
 
+    def awaits_login(self, connection: object) -> bool:
+        """Return True if requests of ``connection`` wait for a login, so that their turn has not come."""
+        return self._broker.awaits_login(connection)
+
     def time_moved(self) -> None:
         """Treat every peer as heard from just now, and run due timers, because the clock was set forward."""
         for socket in list(self._sockets.values()):
