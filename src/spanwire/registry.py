@@ -79,6 +79,10 @@ BRIDGE_PROVIDERS: Final[dict[str, str]] = {
     "kafka": "spanwire.bridges.providers.kafka.provider:KafkaProvider",
 }
 
+# Loaded only by a broker with logins or rights in a directory; they need the extra `ldap`.
+LDAP_LOGIN: Final = "spanwire.ldap.logins:check_login"
+LDAP_RIGHTS: Final = "spanwire.ldap.rights:read_rights"
+
 FANOUT: Final = "spanwire.client.aio.shared.fanout_transport:connect"  # connect(url, tls) -> InProcessTransport
 
 # Loaded only by a client that looks for brokers (also by a broker that announces itself), or uses TLS.

@@ -14,9 +14,9 @@ from spanwire import client
 from spanwire.bridges.jndi.environment import read_environment
 from spanwire.bridges.model.definition import BridgeDefinition, ConnectionFactory, Source, Target
 from spanwire.bridges.model.directory import Directory
-from spanwire.bridges.model.ldap_url import parse_ldap_url
 from spanwire.bridges.providers.ldap.lookup import find_destination, find_factory
 from spanwire.bridges.running.process import BridgeProcess
+from spanwire.ldap.ldap_url import parse_ldap_url
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import JmsError
 from spanwire.model.secret import Secret

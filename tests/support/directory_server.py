@@ -1,4 +1,6 @@
-"""OpenLDAP's slapd on a free loopback port, with the schema for Java objects (RFC 2713) and one empty organization."""
+"""OpenLDAP's slapd on free loopback ports, with the schemas for Java objects (RFC 2713) and for persons, and one empty
+organization.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,10 @@ ADMIN: Final = f"cn=admin,{BASE}"
 PASSWORD: Final = "secret"
 CONFIGURATION: Final = """\
 include {schema}/core.schema
+include {schema}/cosine.schema
+include {schema}/inetorgperson.schema
 include {schema}/java.schema
-pidfile {directory}/slapd.pid
+{tls}pidfile {directory}/slapd.pid
 modulepath {modules}
 moduleload back_mdb
 database mdb
@@ -29,6 +33,7 @@ suffix "{base}"
 rootdn "{admin}"
 rootpw {password}
 directory {data}
+access to attrs=userPassword by anonymous auth by * none
 access to * by {readers} read by * none
 """
 ROOT: Final = f"dn: {BASE}\nobjectClass: organization\no: company\n"
@@ -57,9 +62,14 @@ def factory_entry(name: str, url: str) -> str:
 
 
 class DirectoryServer:
-    """A running directory; ``readers`` is what slapd.access(5) calls who may read."""
+    """A running directory; ``readers`` is what slapd.access(5) calls who may read.
 
-    def __init__(self, directory: Path, *entries: str, readers: str = "*") -> None:
+    With ``key``, a file with a key and its certificate, it also speaks TLS.
+    """
+
+    def __init__(self, directory: Path, *entries: str, readers: str = "*", key: Path | None = None) -> None:
+        self._key: Final = key
+        self.secure_port: Final = free_port()
         self._directory: Final = directory
         self._entries: Final = (ROOT, *entries)
         self._readers: Final = readers
@@ -84,6 +94,7 @@ class DirectoryServer:
                 password=PASSWORD,
                 data=data,
                 readers=self._readers,
+                tls="" if self._key is None else f"TLSCertificateFile {self._key}\nTLSCertificateKeyFile {self._key}\n",
             ),
             "utf-8",
         )
@@ -100,7 +111,10 @@ class DirectoryServer:
 
     def start(self) -> None:
         configuration = self._directory / "slapd.conf"
-        command = ["slapd", "-f", str(configuration), "-h", f"ldap://127.0.0.1:{self.port}", "-d", "0"]
+        urls = f"ldap://127.0.0.1:{self.port}"
+        if self._key is not None:
+            urls += f" ldaps://127.0.0.1:{self.secure_port}"
+        command = ["slapd", "-f", str(configuration), "-h", urls, "-d", "0"]
         self._process = subprocess.Popen(command)
         deadline = time.monotonic() + START_S
         while True:
@@ -111,6 +125,17 @@ class DirectoryServer:
                 if time.monotonic() > deadline or self._process.poll() is not None:
                     raise
                 time.sleep(0.02)
+
+    def change(self, text: str) -> None:
+        """Apply changes in LDIF, as the administrator."""
+        subprocess.run(
+            ["ldapmodify", "-x", "-H", f"ldap://127.0.0.1:{self.port}", "-D", ADMIN, "-w", PASSWORD],
+            input=text,
+            text=True,
+            check=True,
+            capture_output=True,
+            timeout=COMMAND_S,
+        )
 
     def stop(self) -> None:
         assert self._process is not None

@@ -105,10 +105,7 @@ class Broker:
         return state
 
     def is_held(self, connection: ClientConnection, info: ConnectionInfo, now: Time) -> bool:
-        """Return True if `add_connection` should wait, for a directory or for a job of a connection with the same ids.
-
-        A successor asks for the outcome of the job, which must be final.
-        """
+        """Return True if `add_connection` should wait: for a directory, or the final outcome of a predecessor's job."""
         self._context.begin_request(now)
         return self.assembly.connections.has_job_of(info) or self.assembly.logins.connection_must_wait(connection, info)
 

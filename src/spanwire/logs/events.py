@@ -290,6 +290,17 @@ EVENTS: Final[dict[str, dict[str, str]]] = {
         "%s has ended: %s; it is started again in %g s, then after growing pauses without a further line":
             "child-process-ended",
     },
+    "service.directories.questions": {
+        "logins are refused: %s (%d since the last line)": "directory-without-answer",
+        "%s: unexpected error in a login": "unexpected-error",
+    },
+    "service.directories.refreshed_rights": {
+        "nobody has rights yet: the directory has not answered within %g s": "directory-rights-missing",
+        "nobody has rights: %s": "directory-rights-missing",
+        "rights stay as they were: %s": "directory-rights-unreadable",
+        "an entry of the directory gives no rights: %s": "directory-entry-unusable",
+        "%d more entries of the directory give no rights": "directory-entry-unusable",
+    },
     "service.embedding.broker_thread": {
         "broker %s ended unexpectedly": "embedded-broker-failed",
         "broker %s cannot start: %s": "embedded-broker-not-started",

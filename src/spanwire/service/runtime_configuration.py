@@ -66,7 +66,7 @@ class RunningBroker:
             if authenticator is not None:
                 reconfiguration.use_authenticator(authenticator)
         if changes.rights:
-            authorizer = self._security.change_rights(configuration)
+            authorizer = await self._security.change_rights(configuration)
             if authorizer is not None:
                 reconfiguration.use_authorizer(authorizer)
         if changes.policies:

@@ -10,6 +10,7 @@ from typing import Final, Generic, Protocol, TypeVar
 from spanwire.broker.ports import Principal
 from spanwire.broker.security.authentication import (
     CertificatesModule,
+    DirectoryModule,
     DualLogin,
     GuestModule,
     LoginModule,
@@ -26,6 +27,9 @@ from spanwire.service.config.model import (
     LoginModuleConfiguration,
     UserConfiguration,
 )
+from spanwire.service.directories.directory_access import login_questions, refreshed_rights
+from spanwire.service.directories.questions import DirectoryQuestions
+from spanwire.service.directories.refreshed_rights import RefreshedRights, no_rights
 
 RELOAD_SECONDS: Final = 2.0  # seconds between two checks of user files; ActiveMQ checks at each login
 # Passwords of ActiveMQ's examples and of tutorials. A user's own name counts as well known, too.
@@ -42,8 +46,13 @@ logger = logging.getLogger(__name__)
 class Security:
     """Authentication and authorization of one configuration."""
 
-    def __init__(self, configuration: BrokerConfiguration) -> None:
+    def __init__(self, configuration: BrokerConfiguration, wake: Callable[[], None] = lambda: None) -> None:
+        """``wake`` ends the turn of the broker, because a directory has answered."""
         self._configuration = configuration
+        self._wake: Final = wake
+        self._questions: list[DirectoryQuestions] = []
+        self._rights: RefreshedRights | None = None
+        self._use: Callable[[AuthorizationMap], None] | None = None
         self._watched: list[_UserFiles] = []
         self._watch: asyncio.Task[None] | None = None
 
@@ -56,10 +65,12 @@ class Security:
         return plain if authentication.encrypted is None else DualLogin(plain, self._stack(authentication.encrypted))
 
     def authorizer(self) -> AuthorizationMap | None:
-        """Return the authorizer; None if every user has all rights."""
+        """Return the authorizer; None if every user has all rights. Rights of a directory come with `begin`."""
         authorization = self._configuration.authorization
         if authorization is None:
             return None
+        if authorization.directory is not None:
+            return no_rights()
         return AuthorizationMap(list(authorization.entries), authorization.temporary, authorization.default)
 
     def change_users(self, configuration: BrokerConfiguration) -> LoginStack | DualLogin | None:
@@ -68,21 +79,28 @@ class Security:
         Raises:
             ConfigurationError: a user file is missing; nothing has changed.
         """
-        before, watched = self._configuration, self._watched
-        self._configuration, self._watched = configuration, []
+        before, watched, questions = self._configuration, self._watched, self._questions
+        self._configuration, self._watched, self._questions = configuration, [], []
         try:
             authenticator = self.authenticator()
         except ConfigurationError:
-            self._configuration, self._watched = before, watched
+            self._configuration, self._watched, self._questions = before, watched, questions
             raise
-        self.stop()
+        for asked in questions:
+            asked.close()
+        self._stop_watching()
         self.start()
         return authenticator
 
-    def change_rights(self, configuration: BrokerConfiguration) -> AuthorizationMap | None:
-        """Return the authorizer of another configuration."""
+    async def change_rights(self, configuration: BrokerConfiguration) -> AuthorizationMap | None:
+        """Return the authorizer of another configuration; None if a directory has it, which has been read then."""
         self._configuration = configuration
-        return self.authorizer()
+        authorization = configuration.authorization
+        self._stop_reading()
+        if authorization is None or authorization.directory is None:
+            return self.authorizer()
+        await self._start_reading()
+        return None
 
     @property
     def is_open(self) -> bool:
@@ -108,13 +126,42 @@ class Security:
         is_guarded = has_realm and self.is_open
         return {"obstacle": None if is_guarded else self.obstacle(), "realm": is_guarded}
 
+    async def begin(self, use: Callable[[AuthorizationMap], None]) -> None:
+        """Read the rights of a directory, and start checking for changes; ``use`` takes a changed map."""
+        self._use = use
+        await self._start_reading()
+        self.start()
+
     def start(self) -> None:
         """Start checking the user files for changes."""
         if self._watched:
             self._watch = asyncio.get_running_loop().create_task(self._check_periodically())
 
     def stop(self) -> None:
-        """Stop checking."""
+        """Stop checking, and asking directories."""
+        self._stop_watching()
+        self._stop_reading()
+        for asked in self._questions:
+            asked.close()
+        self._questions = []
+
+    async def _start_reading(self) -> None:
+        authorization = self._configuration.authorization
+        if authorization is not None and authorization.directory is not None and self._use is not None:
+            self._rights = refreshed_rights(authorization.directory, self._configuration, self._take_rights)
+            await self._rights.start()
+
+    def _take_rights(self, rights: AuthorizationMap) -> None:
+        assert self._use is not None
+        self._use(rights)
+        self._wake()
+
+    def _stop_reading(self) -> None:
+        if self._rights is not None:
+            self._rights.stop()
+            self._rights = None
+
+    def _stop_watching(self) -> None:
         if self._watch is not None:
             self._watch.cancel()
             self._watch = None
@@ -125,6 +172,10 @@ class Security:
     def _module(self, module: LoginModuleConfiguration) -> LoginModule:
         if module.guest is not None:
             return GuestModule(Principal(module.guest, module.guest_groups), module.without_credentials)
+        if module.directory is not None:
+            questions = login_questions(module.directory, self._configuration, self._wake)
+            self._questions.append(questions)
+            return DirectoryModule(questions)
         if module.certified:
             return self._certificates(module)
         users = UsersModule(_users(module.users))

@@ -15,7 +15,7 @@ from spanwire.bridges.jndi.local_names import LocalNames
 from spanwire.bridges.jndi.references import MAX_ADDRESSES, destination_of, factory_of, read_addresses
 from spanwire.bridges.model.definition import BridgeDefinition
 from spanwire.bridges.model.directory import Directory
-from spanwire.bridges.model.ldap_url import LdapUrl, parse_ldap_url
+from spanwire.ldap.ldap_url import LdapUrl, parse_ldap_url
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.routes.readers.placeholders import Placeholders

@@ -117,7 +117,7 @@ def test_too_many_waiting_logins_are_refused_and_the_rest_goes_on() -> None:
 def test_a_login_that_is_forgotten_leaves_nothing_behind() -> None:
     directory, observer = FakeDirectory(), Observer()
     stage = Stage(authenticator=directory.stack())
-    begins(stage, "c", info(), observer)
+    assert begins(stage, "c", info(), observer)
     (_, asker) = directory.questions[0]
     stage.broker.administration.forget_login("c")
     assert asker.is_dropped
@@ -157,7 +157,7 @@ def test_flags_of_jaas_hold_for_directories(flags: list[str], right: str, wrong:
         ("anna", gone, directory.fails),
     ):
         stage = Stage(authenticator=LoginStack(entries))
-        begins(stage, "c", info(password=password))
+        _ = begins(stage, "c", info(password=password))
         while directory.questions:
             answer()
         assert expected in outcome(stage, "c", info(password=password)), (flags, password)

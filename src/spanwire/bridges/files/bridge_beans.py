@@ -23,9 +23,9 @@ from spanwire.bridges.jndi.environment import Context, check_name, read_environm
 from spanwire.bridges.model.definition import BridgeDefinition, ConnectionFactory
 from spanwire.bridges.model.directory import Directory
 from spanwire.bridges.model.java_factory import JavaFactory
-from spanwire.bridges.model.ldap_url import parse_ldap_url
 from spanwire.bridges.model.this_broker import THIS_BROKER
 from spanwire.documents.element import Element
+from spanwire.ldap.ldap_url import parse_ldap_url
 from spanwire.model.secret import Secret
 from spanwire.routes.readers.nodes import Entry, Location, Mapping, Word
 

@@ -18,7 +18,7 @@ from typing import Final, TypeVar
 from spanwire.bridges.jndi.environment import Context, check_name, read_environment
 from spanwire.bridges.model.definition import ConnectionFactory
 from spanwire.bridges.model.directory import Directory
-from spanwire.bridges.model.ldap_url import parse_ldap_url
+from spanwire.ldap.ldap_url import parse_ldap_url
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.routes.readers.nodes import Location, Mapping, mapping_of

@@ -7,8 +7,8 @@ from typing import Final
 
 from spanwire.bridges.jndi.local_names import ActiveMqNames, ArtemisNames, LocalNames
 from spanwire.bridges.model.directory import DEFAULT_CONNECT_MS, DEFAULT_READ_MS, Directory
-from spanwire.bridges.model.ldap_url import LdapUrl, parse_ldap_url
 from spanwire.client.addressing.redaction import redacted
+from spanwire.ldap.ldap_url import LdapUrl, parse_ldap_url
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.secret import Secret
 

@@ -17,6 +17,7 @@ from spanwire.model.destination import TEMP_QUEUE, Destination
 from spanwire.model.errors import AuthorizationError
 
 EVERYBODY: Final = "*"
+USER: Final = "\0user\0"  # before the name of a user in an access list; no group has such a name
 MAX_REMEMBERED: Final = 10_000  # decisions of one set of groups; one costs about 100 bytes
 MAX_GROUP_SETS: Final = 1_000  # sets of groups with remembered decisions
 
@@ -44,7 +45,8 @@ class AuthorizationMap(Authorizer):
     """Decides by access lists. The `Authenticator` knows the groups of each user.
 
     Temporary destinations have a separate list; without one every user may use them, since a connection consumes only
-    from its own. ``default`` adds to the entries of every other destination.
+    from its own. ``default`` adds to the entries of every other destination. With ``names_users`` an access list may
+    have names of users beside those of groups, see `user_entry`.
     """
 
     def __init__(
@@ -52,7 +54,11 @@ class AuthorizationMap(Authorizer):
         entries: list[AuthorizationEntry],
         temporary: AccessList | None = None,
         default: AccessList | None = None,
+        *,
+        names_users: bool = False,
     ) -> None:
+        self._names_users: Final[bool] = names_users
+        self._holders: Final[dict[Principal, frozenset[str]]] = {}
         self._temporary: Final[AccessList | None] = temporary
         self._default: Final[list[AccessList]] = [] if default is None else [default]
         self._entries: Final[list[AuthorizationEntry]] = entries
@@ -77,13 +83,14 @@ class AuthorizationMap(Authorizer):
         """
         if destination is self._written and principal is self._writer and action == WRITE:
             return
-        decisions = self._decisions.get(principal.groups)
+        groups = self._groups(principal)
+        decisions = self._decisions.get(groups)
         if decisions is None:
-            decisions = self._new_decisions(principal.groups)
+            decisions = self._new_decisions(groups)
         known = decisions.of(action)
         allowed = known.get(destination.qualified_name)
         if allowed is None:
-            allowed = self._decide(principal.groups, action, destination)
+            allowed = self._decide(groups, action, destination)
             if destination.kind < TEMP_QUEUE:  # names of temporary ones never come again
                 if len(known) >= MAX_REMEMBERED:
                     known.clear()
@@ -110,8 +117,20 @@ class AuthorizationMap(Authorizer):
         for entry in self._entries:
             if entry.destination.kind == destination.kind and covers(entry.destination, destination):
                 lists.append(entry.access)
-        if not _allows(lists, principal.groups, action):
+        if not _allows(lists, self._groups(principal), action):
             raise AuthorizationError(f"User {principal.name} is not authorized for all of {destination}")
+
+    def _groups(self, principal: Principal) -> frozenset[str]:
+        """Return the names under which ``principal`` may be in an access list."""
+        if not self._names_users:
+            return principal.groups
+        names = self._holders.get(principal)
+        if names is None:
+            names = principal.groups | {user_entry(principal.name)}
+            if len(self._holders) >= MAX_GROUP_SETS:
+                self._holders.clear()
+            self._holders[principal] = names
+        return names
 
     def _new_decisions(self, groups: frozenset[str]) -> _Decisions:
         if len(self._decisions) >= MAX_GROUP_SETS:
@@ -205,6 +224,11 @@ class _Node:
             child = _Node()
             self.children[element] = child
         return child
+
+
+def user_entry(name: str) -> str:
+    """Return the name in an access list for one user, in place of a group."""
+    return f"{USER}{name}"
 
 
 def _allows(lists: list[AccessList], groups: frozenset[str], action: str) -> bool:

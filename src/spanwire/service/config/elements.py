@@ -106,6 +106,7 @@ ELEMENTS: Final[dict[str, Words]] = {
     "authorizationPlugin": security_table.AUTHORIZATION,
     "map": security_table.AUTHORIZATION_HOLDER,
     "authorizationMap": security_table.AUTHORIZATION_MAP,
+    "cachedLDAPAuthorizationMap": security_table.DIRECTORY_MAP,
     "authorizationEntries": security_table.AUTHORIZATION_ENTRIES,
     "defaultEntry of authorizationMap": security_table.DEFAULT_ENTRY,
     "defaultEntry of redeliveryPolicyMap": plugins.REDELIVERY_ENTRIES,

@@ -21,6 +21,7 @@ from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.policy.virtual_settings import VirtualSettings
 from spanwire.broker.scheduler.schedule import DEFAULT_MAX_REPEAT, SchedulerSettings
 from spanwire.broker.security.authorization_map import AccessList, AuthorizationEntry
+from spanwire.ldap.settings import LoginSettings, RightsSettings
 from spanwire.model.destination import Destination
 from spanwire.model.secret import Secret
 from spanwire.model.units import MIB
@@ -153,7 +154,7 @@ class CertifiedSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LoginModuleConfiguration:
-    """A login module for a ``guest``, for ``certified`` users, or for ``users`` with passwords.
+    """A login module for a ``guest``, ``certified`` users, ``users`` with passwords, or users of a ``directory``.
 
     ``flag`` is a flag of `spanwire.broker.security.authentication`. A guest module with ``without_credentials`` refuses
     clients that give a name or a password.
@@ -167,6 +168,7 @@ class LoginModuleConfiguration:
     files: UserSource | None = None
     certified: tuple[CertifiedConfiguration, ...] = ()
     certified_files: CertifiedSource | None = None
+    directory: LoginSettings | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,12 +196,14 @@ class AuthenticationConfiguration:
 class AuthorizationConfiguration:
     """The access lists.
 
-    ``temporary`` None allows everyone all temporary destinations; ``default`` adds to all entries.
+    ``temporary`` None allows everyone all temporary destinations; ``default`` adds to all entries. With a ``directory``
+    all lists are there.
     """
 
-    entries: tuple[AuthorizationEntry, ...]
+    entries: tuple[AuthorizationEntry, ...] = ()
     temporary: AccessList | None = None
     default: AccessList | None = None
+    directory: RightsSettings | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,7 @@ BRIDGE_FACTORY = "brokerURL id keyStore keyStorePassword password trustStore tru
 WITHOUT_A_ROW = {
     "authenticationUser": "password",
     "authorizationEntry": "queue topic",
+    "cachedLDAPAuthorizationMap": "connectionPassword",
     "broker": "brokerName maxSchedulerRepeatAllowed name networkConnectorURIs schedulerSupport "
     "transportConnectorURIs vmConnectorURI",
     "compositeQueue, compositeTopic": "name",

@@ -91,9 +91,8 @@ def test_anonymous_access_is_off_unless_it_is_turned_on() -> None:
         (USERS + "<authorizationPlugin/>", "<authorizationPlugin> must hold one <map><authorizationMap>"),
         ("<authorizationPlugin><map><authorizationMap/></map></authorizationPlugin>", "knows no users without a login"),
         (
-            USERS
-            + "<authorizationPlugin><map><cachedLDAPAuthorizationMap queueSearchBase='x'/></map></authorizationPlugin>",
-            "<cachedLDAPAuthorizationMap> is not yet supported",
+            USERS + "<authorizationPlugin><map><lDAPAuthorizationMap adminBase='x'/></map></authorizationPlugin>",
+            "<lDAPAuthorizationMap> is not supported",
         ),
     ],
 )
@@ -205,6 +204,7 @@ activemq-domain {
 };
 # another
 ldap { org.apache.activemq.jaas.LDAPLoginModule required connectionURL="ldap://h:389"; };
+certificates { org.apache.activemq.jaas.CertificateLoginModule required; };
 foreign { com.sun.security.auth.module.UnixLoginModule required; };
 reloading { org.apache.activemq.jaas.PropertiesLoginModule required reload=true
     org.apache.activemq.jaas.properties.user="users.properties"
@@ -253,7 +253,8 @@ def test_the_login_configuration_can_lie_elsewhere(conf: Path, tmp_path: Path) -
     ("name", "expected"),
     [
         ("activemq-domian", "did you mean activemq-domain?"),
-        ("ldap", "LDAPLoginModule is not yet supported; use PropertiesLoginModule"),
+        ("ldap", "LDAPLoginModule has no connectionUsername"),
+        ("certificates", "CertificateLoginModule is not built; use TextFileCertificateLoginModule"),
         ("foreign", "UnixLoginModule is not built: Spanwire runs no Java classes"),
     ],
 )

@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import Final, TypeVar
 
 from spanwire.bridges.model.definition import ConnectionFactory, Source, Target
-from spanwire.bridges.model.ldap_url import parse_ldap_url
 from spanwire.bridges.model.provider_description import ProviderDescription
 from spanwire.bridges.ports import LocalTransaction, MessageSource, MessageTarget, XaSource, XaTarget
 from spanwire.bridges.providers.ldap.lookup import find_destination, find_factory
 from spanwire.bridges.providers.openwire.provider import DESCRIPTION as OPENWIRE_DESCRIPTION
 from spanwire.bridges.providers.openwire.provider import OpenWireProvider
+from spanwire.ldap.ldap_url import parse_ldap_url
 from spanwire.model.errors import ConfigurationError, JmsError
 
 ANY_BROKER: Final = ConnectionFactory("tcp://127.0.0.1:61616")  # in place of the factory, for the checks

@@ -20,7 +20,6 @@ from spanwire.bridges.model.definition import (
 )
 from spanwire.bridges.model.directory import Directory
 from spanwire.bridges.model.java_factory import JavaFactory
-from spanwire.bridges.model.ldap_url import parse_ldap_url
 from spanwire.bridges.model.qualities import is_same_broker
 from spanwire.bridges.model.steps import REPLY_CACHE_SIZE, ClearReplyTo, Convert, ProxyReplyTo, Step
 from spanwire.bridges.model.this_broker import THIS_BROKER, bridge_reached_at
@@ -28,6 +27,7 @@ from spanwire.bridges.running.convertors import NAME as CONVERTOR
 from spanwire.bridges.running.process import check_bridge
 from spanwire.client.addressing.redaction import redacted
 from spanwire.documents.element import Attribute, Element
+from spanwire.ldap.ldap_url import parse_ldap_url
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.errors import ConfigurationError, InvalidSelectorError
 from spanwire.model.secret import Secret

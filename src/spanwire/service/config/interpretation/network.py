@@ -84,7 +84,7 @@ CONNECTORS: Final = Words(
     {},
     {
         "networkConnector": YES,
-        "ldapNetworkConnector": later("LDAP", "write a <networkConnector> for each broker"),
+        "ldapNetworkConnector": later("brokers that a directory names", "write a <networkConnector> for each broker"),
         "multicastNetworkConnector": later(
             "links by other words", 'write <networkConnector uri="multicast://default"/>'
         ),

@@ -20,6 +20,7 @@ from spanwire.service.config.model import (
     LoginModuleConfiguration,
     UserConfiguration,
 )
+from spanwire.service.config.security import ldap
 from spanwire.service.config.security.login_config import LoginModuleEntry, read_login_config
 from spanwire.service.config.security.user_files import CertifiedFiles, UserFiles
 from spanwire.service.config.tables import security_attributes as attributes
@@ -32,14 +33,10 @@ from spanwire.service.config.values.values import Settings, as_flag
 JAAS: Final = "org.apache.activemq.jaas."
 PROPERTIES_MODULE: Final = JAAS + "PropertiesLoginModule"
 GUEST_MODULE: Final = JAAS + "GuestLoginModule"
-OTHER_MODULES: Final = frozenset(
-    JAAS + name
-    for name in (
-        "LDAPLoginModule",
-        "EncryptableLDAPLoginModule",
-        "CertificateLoginModule",
-    )
-)
+ABSTRACT_MODULE: Final = JAAS + "CertificateLoginModule"
+LDAP_MODULE: Final = JAAS + "LDAPLoginModule"
+ENCRYPTABLE_LDAP_MODULE: Final = JAAS + "EncryptableLDAPLoginModule"
+PASSWORD_MODULES: Final = (PROPERTIES_MODULE, LDAP_MODULE, ENCRYPTABLE_LDAP_MODULE)
 USER_FILE: Final = JAAS + "properties.user"
 GROUP_FILE: Final = JAAS + "properties.group"
 PROPERTIES_OPTIONS: Final = frozenset({USER_FILE, GROUP_FILE, "baseDir", "debug", "decrypt", "reload"})
@@ -56,6 +53,7 @@ DUAL_PLUGIN: Final = "jaasDualAuthenticationPlugin"
 JAAS_PLUGINS: Final = ("jaasAuthenticationPlugin", CERTIFICATE_PLUGIN, DUAL_PLUGIN)
 # A realm for certificates ignores passwords, so a module for passwords would be a trap there.
 PASSWORDS_ELSEWHERE: Final = "passwords are the matter of a <jaasAuthenticationPlugin>; use that for this module"
+DIRECTORY_MAP: Final = "cachedLDAPAuthorizationMap"
 AUTHENTICATIONS: Final = ("simpleAuthenticationPlugin", *JAAS_PLUGINS)
 
 
@@ -97,14 +95,17 @@ class SecurityInterpreter:
                 if not authenticated:
                     advice = "add a <simpleAuthenticationPlugin> or a <jaasAuthenticationPlugin>"
                     self.findings.error(plugin.line, f"<authorizationPlugin> knows no users without a login: {advice}")
+                holders = self.inner(plugin, "map", words.AUTHORIZATION_HOLDER)
                 maps = [
-                    element
-                    for holder in self.inner(plugin, "map", words.AUTHORIZATION_HOLDER)
-                    for element in self.inner(holder, "authorizationMap", words.AUTHORIZATION_MAP)
+                    one for held in holders for one in self.inner(held, "authorizationMap", words.AUTHORIZATION_MAP)
                 ]
-                if len(maps) != 1:
+                directories = [one for held in holders for one in self.inner(held, DIRECTORY_MAP, words.DIRECTORY_MAP)]
+                if len(maps) + len(directories) != 1:
                     self.findings.error(plugin.line, "<authorizationPlugin> must hold one <map><authorizationMap>")
                 configurations.extend(self._map(element) for element in maps)
+                for element in directories:
+                    directory = ldap.rights_settings(element, self.findings, self.decryption)
+                    configurations.append(AuthorizationConfiguration(directory=directory))
         if len(configurations) > 1:
             self.findings.error(plugins[0].line, "more than one authorizationMap; keep one")
         return configurations[0] if configurations else None
@@ -178,14 +179,14 @@ class SecurityInterpreter:
         modules: list[LoginModuleConfiguration] = []
         for entry in entries:
             try:
-                if only_certificates and entry.class_name == PROPERTIES_MODULE:
+                if only_certificates and entry.class_name in PASSWORD_MODULES:
                     raise ConfigurationError(PASSWORDS_ELSEWHERE)
-                modules.append(self._module(entry))
+                modules.append(self._module(entry, plugin.line))
             except ConfigurationError as error:
                 self.findings.error(plugin.line, f"{source}:{entry.line}: {error}")
         return tuple(modules)
 
-    def _module(self, entry: LoginModuleEntry) -> LoginModuleConfiguration:
+    def _module(self, entry: LoginModuleEntry, line: int) -> LoginModuleConfiguration:
         if entry.class_name == CERTIFICATE_MODULE:
             return self._certificate_module(entry)
         if entry.class_name == PROPERTIES_MODULE:
@@ -198,9 +199,16 @@ class SecurityInterpreter:
                 frozenset({self.replace(entry.options.get(GUEST_GROUP, "guests"))}),
                 without_credentials=_flag(entry, "credentialsInvalidate"),
             )
-        if entry.class_name in OTHER_MODULES:
+        if entry.class_name in (LDAP_MODULE, ENCRYPTABLE_LDAP_MODULE):
+            is_encryptable = entry.class_name == ENCRYPTABLE_LDAP_MODULE
+            _check_options(entry, ldap.OPTIONS.union(ldap.ENCRYPTION_OPTIONS) if is_encryptable else ldap.OPTIONS)
+            options = ldap.Options(entry, self.replace, self.decryption)
+            where = f"{self.login_config}:{entry.line}"
+            directory = ldap.login_settings(options, lambda text: self.findings.warn(line, f"{where}: {text}"))
+            return LoginModuleConfiguration(entry.flag, directory=directory)
+        if entry.class_name == ABSTRACT_MODULE:
             raise ConfigurationError(
-                f"the login module {entry.class_name} is not yet supported; use PropertiesLoginModule"
+                f"the login module {ABSTRACT_MODULE} is not built; use TextFileCertificateLoginModule"
             )
         shown = entry.class_name[:MAX_WORD]
         raise ConfigurationError(f"the login module {shown} is not built: Spanwire runs no Java classes")

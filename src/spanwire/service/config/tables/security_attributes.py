@@ -7,7 +7,7 @@ from typing import Final
 
 from spanwire.broker.security.authorization_map import AccessList
 from spanwire.service.config.model import UserConfiguration
-from spanwire.service.config.tables.attributes import FLAG, TEXT, Attribute, AttributeTable, Kind
+from spanwire.service.config.tables.attributes import FLAG, MAX_INT, TEXT, Attribute, AttributeTable, Kind, number
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,30 @@ class LoginRealms:
 
     name: str = "activemq-domain"
     encrypted: str = "activemq-ssl-domain"
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryMap:
+    """The attributes of a map in a directory, with ActiveMQ's defaults."""
+
+    url: str = "ldap://localhost:1024"
+    user_name: str = "uid=admin,ou=system"
+    protocol: str = "s"
+    authentication: str = "simple"
+    queues: str = "ou=Queue,ou=Destination,ou=ActiveMQ,ou=system"
+    topics: str = "ou=Topic,ou=Destination,ou=ActiveMQ,ou=system"
+    temporary: str = "ou=Temp,ou=Destination,ou=ActiveMQ,ou=system"
+    members: str = "member"
+    admin: str = "(cn=Admin)"
+    read: str = "(cn=Read)"
+    write: str = "(cn=Write)"
+    legacy: bool = True
+    group_class: str = "groupOfNames"
+    user_class: str = "person"
+    group_attribute: str = "cn"
+    user_attribute: str = "uid"
+    refresh_ms: int = -1
+    refresh_disabled: bool = False
 
 
 def group_names(text: str) -> frozenset[str]:
@@ -55,4 +79,25 @@ ACCESS: Final = AttributeTable(
     Attribute("read", GROUPS, "read", "nobody"),
     Attribute("write", GROUPS, "write", "nobody"),
     Attribute("admin", GROUPS, "admin", "nobody"),
+)
+DIRECTORY_MAP: Final = AttributeTable(
+    DirectoryMap,
+    Attribute("connectionURL", TEXT, "url"),
+    Attribute("connectionUsername", TEXT, "user_name"),
+    Attribute("connectionProtocol", TEXT, "protocol"),
+    Attribute("authentication", TEXT, "authentication"),
+    Attribute("queueSearchBase", TEXT, "queues"),
+    Attribute("topicSearchBase", TEXT, "topics"),
+    Attribute("tempSearchBase", TEXT, "temporary"),
+    Attribute("permissionGroupMemberAttribute", TEXT, "members"),
+    Attribute("adminPermissionGroupSearchFilter", TEXT, "admin"),
+    Attribute("readPermissionGroupSearchFilter", TEXT, "read"),
+    Attribute("writePermissionGroupSearchFilter", TEXT, "write"),
+    Attribute("legacyGroupMapping", FLAG, "legacy"),
+    Attribute("groupObjectClass", TEXT, "group_class"),
+    Attribute("userObjectClass", TEXT, "user_class"),
+    Attribute("groupNameAttribute", TEXT, "group_attribute"),
+    Attribute("userNameAttribute", TEXT, "user_attribute"),
+    Attribute("refreshInterval", number("milliseconds", -1, MAX_INT), "refresh_ms"),
+    Attribute("refreshDisabled", FLAG, "refresh_disabled"),
 )

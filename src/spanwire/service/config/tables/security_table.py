@@ -40,7 +40,10 @@ AUTHORIZATION_HOLDER: Final = Words(
     settings={},
     children={
         "authorizationMap": YES,
-        **all_of(later("LDAP", "use an authorizationMap"), "cachedLDAPAuthorizationMap lDAPAuthorizationMap"),
+        "cachedLDAPAuthorizationMap": YES,
+        "lDAPAuthorizationMap": later(
+            "a question to the directory for each message", "write a <cachedLDAPAuthorizationMap>"
+        ),
         "simpleAuthorizationMap": later("rights in tables of Java objects", "use an authorizationMap"),
         "bean": later("custom maps; Spanwire runs no Java classes", "use an authorizationMap"),
     },
@@ -55,6 +58,16 @@ AUTHORIZATION_MAP: Final = Words(
         "entries": later("rights by another name", "write <authorizationEntries>"),
     },
     guards=True,
+)
+DIRECTORY_MAP: Final = Words(
+    settings={
+        "connectionPassword": YES,
+        "groupClass": GROUP_CLASS,
+        **honoured(attributes.DIRECTORY_MAP),
+    },
+    children={},
+    guards=True,
+    tables=(attributes.DIRECTORY_MAP,),
 )
 AUTHORIZATION_ENTRIES: Final = Words(settings={}, children=all_of(YES, "authorizationEntry"), guards=True)
 AUTHORIZATION_ENTRY: Final = Words(

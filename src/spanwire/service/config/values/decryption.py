@@ -36,6 +36,13 @@ class Decryption:
         """Set a property of `SETTINGS`."""
         self._settings[name] = value
 
+    def separate(self, settings: Mapping[str, str]) -> Decryption:
+        """Return a decryption with properties of its own, for values that name these."""
+        other = Decryption(self._environment)
+        for name, value in settings.items():
+            other.configure(name, value)
+        return other
+
     def plain(self, value: str) -> str:
         """Return ``value``, decrypted if in ``ENC(…)``; raises `ConfigurationError`."""
         text = value.strip()

@@ -21,12 +21,38 @@ class LdapUrl:
     base: str
 
     def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{'ldaps' if self.is_secure else 'ldap'}://{host}:{self.port}/{quote(self.base, safe='=,+ ')}"
+        return f"{self.scheme}://{self.address}/{quote(self.base, safe='=,+ ')}"
+
+    @property
+    def scheme(self) -> str:
+        """The scheme, ``ldap`` or ``ldaps``."""
+        return "ldaps" if self.is_secure else "ldap"
+
+    @property
+    def address(self) -> str:
+        """Host and port."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     def entry(self, name: str) -> LdapUrl:
         """Return the URL of the entry of a name below the base."""
         return LdapUrl(self.host, self.port, self.is_secure, f"{name},{self.base}" if self.base else name)
+
+
+MAX_URLS: Final = 8  # addresses of one directory; each may take its time to connect
+
+
+def parse_ldap_urls(text: str) -> tuple[LdapUrl, ...]:
+    """Return the addresses of one directory, separated by spaces; all have the same base.
+
+    Raises:
+        ConfigurationError: an address is no URL of a directory.
+    """
+    urls = tuple(parse_ldap_url(url) for url in text.split()[: MAX_URLS + 1])
+    if not urls:
+        raise ConfigurationError("the URL of the directory is missing; write ldaps://host/")
+    if len(urls) > MAX_URLS or len({url.base for url in urls}) > 1:
+        raise ConfigurationError(f"a directory has up to {MAX_URLS} URLs, with the same distinguished name in each")
+    return urls
 
 
 def parse_ldap_url(text: str) -> LdapUrl:
