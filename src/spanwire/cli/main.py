@@ -67,6 +67,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "disconnect": ("spanwire.cli.messages.delete:disconnect", "close the connections of a client"),
     "producer": ("spanwire.cli.messages.producer:run", "send messages; list producers of clients"),
     "consumer": ("spanwire.cli.messages.consumer:run", "receive messages; list consumers of clients, or end one"),
+    "bench": ("spanwire.cli.bench.command:run", "load brokers, and compare rates and percentiles of latencies"),
     "browse": ("spanwire.cli.messages.browse:run", "show the messages of a queue without removing them"),
     "network": (
         "spanwire.cli.network.network:run",
