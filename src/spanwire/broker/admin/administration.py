@@ -155,6 +155,7 @@ class Administration:
         found.blocked_seconds = 0.0
         found.refused_uncommitted = 0
         found.duplicates = 0
+        found.pushed_out = 0
         forget_bridged(found)
         found.resets += 1  # a browser that waits compares the counters
         found.visits += 1  # the removal of unused destinations compares them too

@@ -30,6 +30,7 @@ REMOVED: Final = 5  # by an operator
 SENT_NOWHERE: Final = 6
 DUPLICATE: Final = 7
 SECOND_COPY: Final = 8  # a copy that came over a second route
+PUSHED_OUT: Final = 10  # of a ring, by newer messages
 DUPLICATE_ID: Final = 9  # its property _AMQ_DUPL_ID was accepted before
 
 KINDS: Final = {
@@ -42,6 +43,7 @@ KINDS: Final = {
     DUPLICATE: "duplicate",
     SECOND_COPY: "duplicate",
     DUPLICATE_ID: "duplicate",
+    PUSHED_OUT: "pushed-out",
 }
 
 

@@ -27,6 +27,7 @@ class BrokerDestination(MessageHolder):
         self.to_brokers = 0  # messages acknowledged by bridges that have left
         self.refused_uncommitted = 0  # messages beyond the limit of open transactions
         self.duplicates = 0  # messages dropped because their duplicate id was accepted before
+        self.pushed_out = 0  # messages that newer ones pushed out of a ring
         self.visits = 0  # consumers and producers attached so far
         self.resets = 0  # resets of the counters by operators
         self.visitors = 0  # browsers attached now

@@ -21,6 +21,7 @@ SENTENCES: Final = {
     departures.SENT_NOWHERE: "it was sent nowhere at {at}: topic {name} had no subscriber",
     departures.DUPLICATE: "it was sent again to {name} and dropped at {at}: the broker had taken its id before",
     departures.SECOND_COPY: "a copy that came to {name} over a second route was dropped at {at}",
+    departures.PUSHED_OUT: "newer messages pushed it out of {name} at {at}: the queue keeps the latest ones",
     departures.DUPLICATE_ID: "it was dropped at {at}: {name} had accepted its _AMQ_DUPL_ID before",
 }
 SEE_LETTER: Final = "see its dead letter: spanwire browse {target}; spanwire queue retry {target} sends it back"
@@ -34,8 +35,10 @@ ADVICE: Final = {
     departures.SENT_NOWHERE: "subscribe to {name} before, with a durable subscription, or send to a queue",
     departures.DUPLICATE: "nothing, if a client repeated its send; else give each message an id of its own",
     departures.SECOND_COPY: "nothing: each subscriber gets the message once",
+    departures.PUSHED_OUT: "nothing, or raise ringSize in the <policyEntry> of the queue",
     departures.DUPLICATE_ID: "nothing, if it was sent again; else give each message an _AMQ_DUPL_ID of its own",
 }
+SWEPT: Final = {departures.EXPIRED: "expired", departures.PUSHED_OUT: "pushed out of a ring"}
 MAX_SWEEPS_SHOWN: Final = 10  # removals of unread messages named in one answer
 
 
@@ -92,7 +95,7 @@ def explain_unknown(memory: Departures, began_ms: int, subject: str, now: Time, 
             "memory of departures", begins,
         )  # fmt: skip
     for sweep in list(memory.sweeps)[-MAX_SWEEPS_SHOWN:]:
-        word = "expired" if sweep.kind == departures.EXPIRED else "were removed or purged"
+        word = SWEPT.get(sweep.kind, "were removed or purged")
         name = sweep.destination.qualified_name
         explanation.saw(
             f"{counted(sweep.count, 'message')} {word} unread, so that their ids are not known", name, sweep.wall_ms

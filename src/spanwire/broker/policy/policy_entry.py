@@ -105,7 +105,8 @@ class QueuePolicy:
     Dispatch starts with ``consumers_before_dispatch_starts`` consumers, or ``time_before_dispatch_starts_ms`` after the
     first consumer (one second if only the number is set). With ``lazy_dispatch`` the queue reads from the disk only for
     consumers with room. From ``look_together_from`` consumers on, some with selectors, the queue finds messages by an
-    index of the selectors. ``bridges`` are conditions for the messages of bridges.
+    index of the selectors. ``bridges`` are conditions for the messages of bridges. A queue with a ``ring_size`` above 0
+    keeps so many pending messages, the latest ones (`spanwire.broker.queue.ring_queue`).
     """
 
     prioritized_messages: bool = False
@@ -115,6 +116,7 @@ class QueuePolicy:
     time_before_dispatch_starts_ms: int = 0
     consumers_before_dispatch_starts: int = 0
     lazy_dispatch: bool = False
+    ring_size: int = -1
     look_together_from: int = TOGETHER_FROM
     groups: GroupMap = field(default_factory=GroupMap)
     bridges: BridgePolicy | None = None

@@ -114,6 +114,7 @@ QUEUE: Final = AttributeTable(
         "consumersBeforeDispatchStarts", number("consumers", 0, MAX_STARTERS), "consumers_before_dispatch_starts"
     ),
     Attribute("lazyDispatch", FLAG, "lazy_dispatch"),
+    Attribute("ringSize", number("messages", -1, MAX_INT), "ring_size", "no ring"),  # ring-size of Artemis
     Attribute("messageGroupMapFactoryType", GROUP_MAP, "groups", f"`cached?cacheSize={DEFAULT_GROUPS}`"),
 )
 TOPIC: Final = AttributeTable(
