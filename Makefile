@@ -216,6 +216,9 @@ bench-client: peers venv $(VENV)/.bench  ## the Python client beside stomp.py, s
 bench-http: peers venv  ## STOMP over WebSocket and the servlets for messages over HTTP, beside ActiveMQ Classic
 	$(call with_best_build,-m tests.bench.http_ports $(BENCH_ARGS))
 
+bench-moves: venv  ## the time of a persistent send while a million messages are moved and brought back
+	$(call with_best_build,-m tests.bench.moves $(BENCH_ARGS))
+
 bench-start: venv  ## a broker's start and client commands: processor time, instructions, modules
 	$(call with_best_build,-m tests.bench.start_up $(BENCH_ARGS))
 

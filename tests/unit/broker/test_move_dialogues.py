@@ -10,6 +10,7 @@ from spanwire.broker.moves.move import CANCELLED, DONE, RUNNING, Move
 from spanwire.broker.moves.move_order import COPY, MOVE, NO_LIMIT, RETRY, MoveOrder
 from spanwire.broker.moves.moved_runs import MAX_RUNS
 from spanwire.broker.moves.moves import KEPT_MS, MAX_ALL_RUNS, MAX_MOVES, MAX_RUNNING
+from spanwire.broker.moves.pace import SLICE_MESSAGES
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.queue.pending_messages import MAX_RESIDENT_MESSAGES
 from spanwire.model.acks import POISON_ACK
@@ -34,7 +35,16 @@ def starts(stage: Stage, verb: str = MOVE, selector: str | None = None, **fields
 
 
 def moves(stage: Stage, verb: str = MOVE, selector: str | None = None, **fields: int) -> Move:
-    move = starts(stage, verb, selector, **fields)
+    return ends(stage, starts(stage, verb, selector, **fields))
+
+
+def ends(stage: Stage, move: Move) -> Move:
+    for _ in range(10_000):
+        if not move.is_running:
+            break
+        stage.syncs()
+        stage.reads()
+        stage.waits(0.003)
     stage.settle()
     assert move.state == DONE
     return move
@@ -48,10 +58,7 @@ def goes_on(stage: Stage, seconds: float = 1.0) -> None:
 
 
 def undoes(stage: Stage, move_id: str) -> Move:
-    undo = stage.broker.moves.undo(move_id, "ada", stage.now)
-    stage.settle()
-    assert undo.state == DONE
-    return undo
+    return ends(stage, stage.broker.moves.undo(move_id, "ada", stage.now))
 
 
 def texts(stage: Stage, queue: str) -> list[str]:
@@ -199,6 +206,19 @@ def test_the_time_left_follows_from_the_rate() -> None:
     goes_on(stage, 2.0)
     assert move.is_running
     assert move.seconds_left(stage.now.monotonic) in (1, 2, 3)
+
+
+def test_a_slice_of_a_move_waits_for_the_disk() -> None:
+    stage = filled(3 * SLICE_MESSAGES)
+    move = starts(stage)
+    for _ in range(5):
+        stage.runs()
+        stage.waits(0.01)
+    assert move.processed == SLICE_MESSAGES
+    stage.syncs()
+    stage.waits(0.01)
+    stage.waits(0.01)
+    assert move.processed == 2 * SLICE_MESSAGES
 
 
 def test_a_move_waits_for_the_disk_and_says_so() -> None:

@@ -232,7 +232,8 @@ class SelectiveWalk(Job, StoreReader, Alarm):
     def _ask(self, scan: ListScan, page: Page, paged_out: PagedOut) -> bool:
         """Read the next messages of a page. Return False without messages on the disk."""
         start = scan.position.offset
-        end = self._queue.pending.extent(paged_out, start, scan.end(page, PAGE_MESSAGES)).end
+        most = PAGE_MESSAGES if self._selector is not None else min(PAGE_MESSAGES, self._slice_left)
+        end = self._queue.pending.extent(paged_out, start, scan.end(page, most)).end
         self._read_indexes = [index for index in range(start, end) if self._is_wanted(paged_out.numbers[index])]
         self._expected = [paged_out.numbers[paged_index] for paged_index in self._read_indexes]
         self._page_end = end

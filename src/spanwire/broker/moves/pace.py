@@ -1,10 +1,13 @@
-"""The pace of a move: a rate, and the room at the receiver."""
+"""The pace of a move: a rate, the disk, and the room at the receiver.
+
+A slice begins when the disk has the one before. So a producer's send waits for one slice at most, as it would for
+another producer's sends, and a move takes what the disk has left.
+"""
 
 from __future__ import annotations
 
 from typing import Final
 
-from spanwire.broker.admin.selective_walk import PAGE_MESSAGES
 from spanwire.broker.admin.transfers import Restraint
 from spanwire.broker.destinations.destination_map import DestinationMap
 from spanwire.broker.dispatch.broker_context import BrokerContext
@@ -15,11 +18,11 @@ from spanwire.model.errors import ResourceAllocationError
 from spanwire.model.message import Message
 
 ROOM_POLL_SECONDS: Final = 0.05  # seconds between two looks at a full receiver
-BEHIND_POLL_SECONDS: Final = 0.005  # seconds between two looks at the disk, which also serves producers
+SYNC_POLL_SECONDS: Final = 0.002  # seconds between two looks whether the disk has the last slice
 WHOLE: Final = 100  # percent of a memory limit
 BURSTS: Final = 10  # slices in a second of a move with a rate, so that it runs evenly
 AHEAD: Final = 1_000  # messages that wait at a target whose consumers a move follows; the usual window of a client
-MAX_AHEAD_BYTES: Final = 2 * 1024 * 1024  # bytes of all moves on their way to the disk: a producer waits for them, too
+SLICE_MESSAGES: Final = 16  # messages of a slice: a producer that sends meanwhile waits for them
 
 
 class Gathered:
@@ -66,6 +69,7 @@ class Pace(Restraint):
         self._rate: Final[int] = rate
         self._follows: Final[bool] = follows
         self._due = 0.0  # monotonic seconds of the next slice
+        self._position = 0  # of the last slice in the store
         self._is_blocked = False
         self._gathered: Final[dict[BrokerDestination, Gathered]] = {}
         self.waits_for = ""
@@ -76,19 +80,22 @@ class Pace(Restraint):
             self._is_blocked = False
             self._flow.refresh()
             return ROOM_POLL_SECONDS
-        if self._unsynced.count >= min(MAX_AHEAD_BYTES, self._unsynced.limit_bytes // 2):
-            return BEHIND_POLL_SECONDS
+        if self._unsynced.position < self._position:
+            return SYNC_POLL_SECONDS
         return max(0.0, self._due - self._context.monotonic) if self._rate > 0 else 0.0
 
     def most(self) -> int:
-        """Return the messages of one read, or those of a tenth of a second at a low rate."""
-        return PAGE_MESSAGES if self._rate == 0 else max(1, min(PAGE_MESSAGES, self._rate // BURSTS))
+        """Return the messages of a slice, or those of a tenth of a second at a low rate."""
+        return SLICE_MESSAGES if self._rate == 0 else max(1, min(SLICE_MESSAGES, self._rate // BURSTS))
 
     def note(self, count: int) -> None:
         """Count delivered messages; the next slice waits until they fit the rate."""
         if not self._is_blocked:
             self.waits_for = ""
         self._gathered.clear()
+        store = self._context.store
+        if store is not None:
+            self._position = store.position()
         if self._rate > 0:
             self._due = max(self._due, self._context.monotonic) + count / self._rate
 

@@ -33,6 +33,7 @@ class UnsyncedBytes:
         self.limit_bytes: Final[int] = limit_bytes
         self._step_bytes: Final[int] = limit_bytes // UNSYNCED_STEPS
         self._steps: Final[list[UnsyncedStep]] = []
+        self.position = 0  # the last one that is safe
         self._bytes = 0
         self._uncounted_bytes = 0
 
@@ -60,6 +61,7 @@ class UnsyncedBytes:
 
     def stored(self, position: int) -> None:
         """Record that all bytes up to ``position`` reached the disk."""
+        self.position = position
         while self._steps and self._steps[0].position <= position:
             self._bytes -= self._steps.pop(0).size
 
