@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import pytest
 
+from spanwire.management.control_client import ControlClient, ControlError
 from spanwire.testing import Broker, Network
 from spanwire.testing.queue import wait_until
 from tests.service.started import Started
@@ -106,6 +107,31 @@ def test_clients_of_one_broker_spread_over_all_that_it_is_linked_to(shell: str, 
         with Broker(SPREADING.format(name="second", links=links)) as second:
             assert wait_until(lambda: bool(second.links()), WAIT_S)
             asyncio.run(scenario(first, second) if comes_in else scenario(second, first))
+
+
+def test_an_operator_spreads_the_clients_of_a_connector_that_does_not(tmp_path: Path, shell: str) -> None:
+    async def scenario(one: Broker, other: Broker) -> None:
+        connections = [await opened(shell, f"failover:({one.url}?{SILENT})?{FAST}") for _ in range(CLIENTS)]
+        await until(lambda: len(one.clients()) == CLIENTS)
+        rows = await asyncio.to_thread(rebalances, one)
+        assert rows == [{"name": "main", "clients": CLIENTS, "brokers": 2}]
+        await until(lambda: len(one.clients()) + len(other.clients()) == CLIENTS and len(other.clients()) >= 3)
+        for connection in connections:
+            await connection.close()
+
+    def rebalances(broker: Broker) -> object:
+        assert broker.directory is not None
+        return ControlClient(broker.directory, WAIT_S).ask("connector-rebalance", connectors=["main"])
+
+    plain = """<broker brokerName="{name}">{links}<transportConnectors>
+      <transportConnector name="main" uri="tcp://127.0.0.1:0"/></transportConnectors></broker>"""
+    with Broker(plain.format(name="first", links=""), directory=tmp_path / "first") as first:
+        with pytest.raises(ControlError, match="clients of main may learn of no linked broker"):
+            rebalances(first)
+        links = f'<networkConnectors><networkConnector uri="static:({first.url}?{SILENT})"/></networkConnectors>'
+        with Broker(plain.format(name="second", links=links), directory=tmp_path / "second") as second:
+            assert wait_until(lambda: bool(second.links()), WAIT_S)
+            asyncio.run(scenario(second, first))
 
 
 def test_a_message_for_a_topic_reaches_the_consumers_of_all_brokers(shell: str) -> None:

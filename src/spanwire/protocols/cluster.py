@@ -44,6 +44,8 @@ class ClusterClients:
         self._patterns: Final[tuple[str, ...]] = patterns
         self._members: Final[dict[ClusterMember, None]] = {}
         self._pending: Final[dict[ClusterMember, None]] = {}  # members that do not know the last change yet
+        self._spreading: Final[dict[ClusterMember, None]] = {}  # members that an operator spreads
+        self._targets: list[str] = []  # the brokers that these spread over
         self._announcements = 0
 
     def is_announced(self, name: str) -> bool:
@@ -61,6 +63,24 @@ class ClusterClients:
         """Remove a disconnected client."""
         self._members.pop(member, None)
         self._pending.pop(member, None)
+        self._spreading.pop(member, None)
+
+    @property
+    def announces(self) -> bool:
+        """True if clients get the list of brokers by the settings of the connector."""
+        return self.updates or self.rebalances
+
+    def spread(self, brokers: list[str]) -> int:
+        """Ask all clients once to spread over ``brokers``, whatever the settings of the connector.
+
+        The caller asks them by `announce_more`.
+
+        Returns:
+            The number of clients.
+        """
+        self._targets = brokers[:MAX_BROKERS]
+        self._spreading.update(self._members)
+        return len(self._members)
 
     def change(self, brokers: list[str]) -> None:
         """Set the connected brokers, this broker included, and announce a change to the first clients.
@@ -87,11 +107,17 @@ class ClusterClients:
         for member in list(islice(self._pending, MEMBERS_PER_TURN)):
             del self._pending[member]
             member.advise(self._listing(), self.rebalances)
-        return len(self._pending) > 0
+        for member in list(islice(self._spreading, MEMBERS_PER_TURN)):
+            del self._spreading[member]
+            member.advise(self._rotated(self._targets), True)
+        return len(self._pending) > 0 or len(self._spreading) > 0
 
     def _listing(self) -> str:
         if not self.updates or not self.brokers:
             return ""
-        start = self._announcements % len(self.brokers) if self.rebalances else 0
+        return self._rotated(self.brokers) if self.rebalances else SEPARATOR.join(self.brokers)
+
+    def _rotated(self, brokers: list[str]) -> str:
+        start = self._announcements % len(brokers)
         self._announcements += 1
-        return SEPARATOR.join(self.brokers[start:] + self.brokers[:start])
+        return SEPARATOR.join(brokers[start:] + brokers[:start])

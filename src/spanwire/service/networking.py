@@ -22,6 +22,7 @@ from spanwire.network.reports.known_brokers import Peer, Row
 from spanwire.network.reports.message_questions import Ask as AskWhy
 from spanwire.network.reports.message_questions import MessageQuestions
 from spanwire.network.reports.network_reports import Ask, NetworkReports
+from spanwire.service.administration.client_spread import ClientSpread
 from spanwire.service.administration.connector_definitions import network_definition
 from spanwire.service.administration.connector_views import accepted_settings_view, connector_view
 from spanwire.service.published_addresses import announced_uri
@@ -65,6 +66,7 @@ class Networking:
         self._asked: MessageQuestions | None = None
         self._acceptor: DuplexAcceptor | None = None
         self._announcing: asyncio.Task[None] | None = None
+        self._spread: ClientSpread | None = None
 
     def acceptor(self, broker: Broker) -> DuplexAcceptor:
         """Return the acceptor for duplex links of other brokers, shared by all connectors."""
@@ -108,34 +110,42 @@ class Networking:
         for listener in listening:
             if listener.is_started:
                 await self.announce(listener)
-        if any(listener.cluster is not None for listener in listening):
+        self._spread = ClientSpread(listening, lambda listener: self._brokers_for(listener, host_name), turn.wake)
+        if any(listener.cluster.announces for listener in listening):
             announcing = self._announce_brokers(listening, host_name, turn)
             self._announcing = asyncio.get_running_loop().create_task(announcing)
 
     async def _announce_brokers(self, listening: Sequence[TransportConnector], host_name: str, turn: Turn) -> None:
         """Send clients of connectors with updateClusterClients the brokers with links to or from this broker."""
         while True:
-            linked = [
-                (view.uri, view.remote)
-                for connector in self._connectors.values()
-                for view in connector.views()
-                if view.state == RUNNING
-            ]
-            if self._acceptor is not None:
-                linked += self._acceptor.remote_brokers()
-            linked.sort()
             for listener in listening:
                 cluster = listener.cluster
-                if cluster is not None:
-                    others = [uri for uri, name in linked if cluster.is_announced(name)]
+                if cluster.announces:
                     known = cluster.brokers
-                    cluster.change(list(dict.fromkeys([announced_uri(listener, host_name), *others])))
+                    cluster.change(self._brokers_for(listener, host_name))
                     is_changed = cluster.brokers is not known
                     while is_changed:
                         turn.wake()  # no client has sent anything, so nothing else would flush what it is sent
                         is_changed = cluster.announce_more()
                         await asyncio.sleep(0)
             await asyncio.sleep(CLUSTER_INTERVAL)
+
+    def _brokers_for(self, listener: TransportConnector, host_name: str) -> list[str]:
+        """Return the addresses of this broker and of the linked ones that clients of a connector may learn of."""
+        linked = [
+            (view.uri, view.remote)
+            for connector in self._connectors.values()
+            for view in connector.views()
+            if view.state == RUNNING
+        ]
+        if self._acceptor is not None:
+            linked += self._acceptor.remote_brokers()
+        others = [uri for uri, name in sorted(linked) if listener.cluster.is_announced(name)]
+        return list(dict.fromkeys([announced_uri(listener, host_name), *others]))
+
+    async def rebalance(self, arguments: Mapping[str, object]) -> list[dict[str, object]]:
+        """Spread clients over the linked brokers (`ClientSpread.rebalance`). Raises `ConfigurationError`."""
+        return [] if self._spread is None else await self._spread.rebalance(arguments)
 
     async def announce(self, listener: TransportConnector) -> None:
         """Announce an open connector to its discovery group, if it has one.
@@ -334,6 +344,7 @@ class Networking:
     def operations(self) -> dict[str, Operation]:
         """Return the operations on network connectors, and the one that asks for the map, by their commands."""
         return {
+            "connector-rebalance": self.rebalance,
             "network": self.network,
             "network-add": self.add_connector,
             "network-remove": self.remove_connectors,

@@ -60,11 +60,8 @@ class TransportConnector:
         self._unlogged_refusals = 0
         self._refusal_logged = 0.0
         self._hosts: Final[dict[StreamTransport, str]] = {}
-        updates, rebalances = settings.updates_clients, settings.rebalances_clients
-        self.cluster: Final = (
-            ClusterClients(updates, rebalances, settings.updates_on_remove, settings.cluster_filter)
-            if updates or rebalances
-            else None
+        self.cluster: Final = ClusterClients(
+            settings.updates_clients, settings.rebalances_clients, settings.updates_on_remove, settings.cluster_filter
         )
 
     @property

@@ -113,3 +113,22 @@ def test_of_many_clients_some_are_told_of_a_change_in_each_turn_and_each_once() 
     assert not cluster.announce_more()
     assert [len(client.heard) for client in clients] == [2] * (2 * MEMBERS_PER_TURN + 1) + [1]
     assert late.heard == [(f"{A},{B}", False)]
+
+
+def test_an_operator_spreads_the_clients_of_any_connector_once() -> None:
+    cluster = ClusterClients(False, False, False)
+    clients = [Told() for _ in range(3)]
+    for client in clients:
+        cluster.join(client, False)
+    gone = Told()
+    cluster.join(gone, False)
+    assert cluster.spread([A, B]) == 4
+    cluster.leave(gone)
+    assert not cluster.announce_more()
+    assert [client.heard[1:] for client in clients] == [
+        [(f"{A},{B}", True)],
+        [(f"{B},{A}", True)],
+        [(f"{A},{B}", True)],
+    ]
+    cluster.announce_more()
+    assert [len(client.heard) for client in [*clients, gone]] == [2, 2, 2, 1]

@@ -1,4 +1,4 @@
-"""``spanwire connector list``, ``start`` and ``stop``: the addresses that a running broker listens on."""
+"""``spanwire connector list``, ``start``, ``stop``, ``rebalance``: the addresses that a running broker listens on."""
 
 from __future__ import annotations
 
@@ -14,15 +14,18 @@ USAGE_ERROR: Final = 2
 USAGE: Final = """usage: spanwire connector list
        spanwire connector start NAME...
        spanwire connector stop NAME...
+       spanwire connector rebalance NAME...
 
 list   shows the connectors of a running broker
 start  lets connectors that were stopped accept connections again
 stop   closes the ports of connectors and their connections until they are started, or the broker is started again
+rebalance asks clients with failover once to spread over this broker and those that it is linked to
 """
 TEXTS: Final = {
     "list": "Show the connectors of a running broker.",
     "start": "Let connectors that were stopped accept connections again.",
     "stop": "Close the ports of connectors, and their connections.",
+    "rebalance": "Ask clients with failover once to spread over this broker and those that it is linked to.",
 }
 
 
@@ -34,7 +37,9 @@ def run(arguments: Sequence[str]) -> int:
         sys.stdout.write(USAGE)
         raise SystemExit(0)
     if not words or words[0] not in TEXTS:
-        sys.stderr.write("spanwire connector: name an action: list, start or stop; spanwire connector --help\n")
+        sys.stderr.write(
+            "spanwire connector: name an action: list, start, stop or rebalance; spanwire connector --help\n"
+        )
         return USAGE_ERROR
     action = words[0]
     parser = Parser(prog=f"spanwire connector {action}", description=TEXTS[action])
@@ -49,6 +54,12 @@ def run(arguments: Sequence[str]) -> int:
     else:
         rows = client.ask(f"connector-{action}", connectors=options.names)
     for row in rows if isinstance(rows, list) else []:
+        if action == "rebalance":
+            line = (
+                f"connector {row['name']}: {row['clients']} clients are asked to spread over {row['brokers']} brokers"
+            )
+            sys.stdout.write(escaped(line) + "\n")
+            continue
         state = "started" if row["started"] else "stopped"
         line = f"connector {row['name']}: {row['uri']} {state}, {row['connections']} connections"
         sys.stdout.write(escaped(line) + "\n")

@@ -206,6 +206,8 @@ OPERATIONS: Final = (
                Argument("level", TEXT, "debug, info, warning, error or inherited"))),
     Operation("/connectors/start", "connector-start", Role.ADMIN, "accept connections again at stopped connectors",
               LISTENERS),
+    Operation("/connectors/rebalance", "connector-rebalance", Role.ADMIN,
+              "ask failover clients once to spread over this broker and those that it is linked to", LISTENERS),
     Operation("/connectors/stop", "connector-stop", Role.ADMIN, "close the ports of connectors, and their connections",
               LISTENERS),
     Operation("/network_connectors/add", "network-add", Role.ADMIN,

@@ -188,6 +188,13 @@ PROMPTS: Final[dict[str, Prompt]] = {
     "connector-start": Prompt(
         "Open the connector", "Open", "It accepts connections again.", "The connector is open.", is_dangerous=False
     ),
+    "connector-rebalance": Prompt(
+        "Spread the clients of the connector",
+        "Spread",
+        "Clients with failover are asked to connect to this broker or to one that it is linked to, in turns.",
+        "The clients are asked.",
+        is_dangerous=False,
+    ),
     "connector-stop": Prompt(
         "Close the connector",
         "Close",

@@ -196,6 +196,7 @@ CONNECTOR_LIST: Final = ListPage(
     actions=(
         RowAction("Close", "/connectors/stop", Role.ADMIN, (("connectors", "name"),), _is_started),
         RowAction("Open", "/connectors/start", Role.ADMIN, (("connectors", "name"),), _is_stopped),
+        RowAction("Spread clients", "/connectors/rebalance", Role.ADMIN, (("connectors", "name"),), _is_started),
     ),
 )
 LINK_LIST: Final = ListPage(
