@@ -32,8 +32,8 @@ class LoginBroker(Protocol):
         ...
 
 
-class _Decision(LoginObserver):
-    """Wakes the task of a login."""
+class _Decision:
+    """Wakes the task of a login. Has the shape of `spanwire.broker.ports.LoginObserver`."""
 
     def __init__(self) -> None:
         self.reached: Final = asyncio.Event()

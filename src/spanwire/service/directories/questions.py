@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from spanwire.broker.ports import Directory, DirectoryAsker, Principal
+from spanwire.broker.ports import DirectoryAsker, Principal
 from spanwire.model.errors import SpanwireError
 from spanwire.model.info import ConnectionInfo
 from spanwire.service.directories.daemon import in_daemon
@@ -38,8 +38,10 @@ class _Question:
         self.is_answered = False
 
 
-class DirectoryQuestions(Directory):
+class DirectoryQuestions:
     """Answers logins by ``check``, which blocks its thread and returns the groups of a user.
+
+    Has the shape of `spanwire.broker.ports.Directory`; an interpreted class cannot inherit from a compiled port.
 
     ``where`` names the directory in the log; ``wake`` ends the turn of the broker, which has got an answer.
     """

@@ -9,6 +9,7 @@ from spanwire.bridges.jndi.references import destination_of, factory_of, read_ad
 from spanwire.bridges.model.definition import ConnectionFactory
 from spanwire.bridges.model.directory import Directory
 from spanwire.ldap.connection import connect
+from spanwire.ldap.directory_error import DirectoryError
 from spanwire.ldap.ldap_url import LdapUrl, parse_ldap_url
 from spanwire.ldap.logins import BASE, log_in
 from spanwire.ldap.rights import ANYTHING
@@ -65,9 +66,12 @@ def _read(directory: Directory, entry: LdapUrl) -> Attributes | None:
     access = DirectoryAccess(
         (parse_ldap_url(directory.url),), directory.user_name, directory.password, connect_s=connect_s
     )
-    with connect(access, connect_s + read_s, MAX_ENTRY_BYTES) as connection:
-        log_in(connection, access)
-        found = connection.search(entry.base, BASE, ANYTHING, list(ATTRIBUTES), 1)
+    try:
+        with connect(access, connect_s + read_s, MAX_ENTRY_BYTES) as connection:
+            log_in(connection, access)
+            found = connection.search(entry.base, BASE, ANYTHING, list(ATTRIBUTES), 1)
+    except DirectoryError as error:
+        raise JmsError(str(error)) from None  # compiled code takes no error of an interpreted class
     if found is None:
         return None
     if not found:
