@@ -401,6 +401,14 @@ class QueueModel(RuleBasedStateMachine):
             assert holder.listener.subscription.dispatched_count == len(holder.out)
 
     @invariant()
+    def it_adds_up(self) -> None:
+        """What came to each queue is what left it and what is pending, each message by one way."""
+        for name in (QUEUE, DLQ):
+            queue = self.stage.broker.find_destination(destination(name))
+            if isinstance(queue, Queue):
+                assert queue.all_sums().balance() == queue.waiting() + queue.in_flight, queue.all_sums().counts
+
+    @invariant()
     def nobody_waits_for_nothing(self) -> None:
         if self.paused or self.stage.store.reads or self.stage.broker.next_timeout() == 0.0:
             return

@@ -10,6 +10,7 @@ from functools import cache
 
 import pytest
 
+from spanwire.broker.admin.ledger_views import LedgerLinkView
 from tests.simulation.network_world import TOPOLOGIES, NetworkWorld
 from tests.support.seeds import SEEDS
 
@@ -47,6 +48,8 @@ def test_nothing_granted_is_lost_in_a_network_that_breaks(seed: int) -> None:
         assert flags.count(False) <= 1, f"{told}: {text} came twice without saying so"
     for path in world.paths:
         assert len(set(path)) == len(path) <= world.ttl, f"{told}: {path}"
+    for (near, far), (forwarded, arrived) in audited(world).items():
+        assert arrived >= forwarded, f"{told}: {near} forwarded {forwarded} to {far}, where {arrived} arrived"
 
 
 @pytest.mark.large
@@ -57,6 +60,27 @@ def test_every_message_comes_exactly_once_down_a_chain_whose_links_break(seed: i
     assert world.deliveries.keys() == world.granted == world.attempted, told
     assert world.waiting() == 0, told
     assert {text: flags for text, flags in world.deliveries.items() if len(flags) != 1} == {}, told
+    crossings = audited(world)
+    assert all(forwarded == arrived for forwarded, arrived in crossings.values()), f"{told}: {crossings}"
+    assert sum(arrived for _, arrived in crossings.values()) > 0, told
+
+
+def audited(world: NetworkWorld) -> dict[tuple[str, str], tuple[int, int]]:
+    """What each broker says to have forwarded to each other one, and what that one says to have got.
+
+    The equations of each broker hold, whatever crashed: they are a second witness beside what the clients counted.
+    """
+    ledgers: dict[str, dict[str, LedgerLinkView]] = {}
+    for site in world.sites:
+        for view in site.broker.overview.ledger_views():
+            assert view.difference == 0, f"{site.broker.name}: {view}"
+        ledgers[site.broker.name] = {row.remote: row for row in site.broker.overview.ledger_links()}
+    crossings: dict[tuple[str, str], tuple[int, int]] = {}
+    for near, rows in ledgers.items():
+        for far, row in rows.items():
+            back = ledgers[far].get(near)
+            crossings[near, far] = (row.forwarded, 0 if back is None else back.arrived)
+    return crossings
 
 
 @pytest.mark.large

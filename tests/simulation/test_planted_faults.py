@@ -9,11 +9,12 @@ import pytest
 from spanwire.broker.ports import Store
 from spanwire.model.destination import Destination
 from spanwire.model.errors import StoreError
+from spanwire.model.ledger import ACKNOWLEDGED
 from spanwire.model.message import Message
 from spanwire.stores.journal.journal import Journal
 from spanwire.stores.journal.recovery.recovery import Recovery
 from tests.simulation.test_broker_crash import live
-from tests.simulation.world import World
+from tests.simulation.world import UnbalancedError, World
 
 ENOUGH = 10  # seeds, of which at least one must show the fault
 RARELY = 20  # one call in so many goes wrong
@@ -36,12 +37,12 @@ class FaultyStore:
             self._journal.remove(destination, sequence)
         return sequence
 
-    def remove(self, destination: Destination, sequence: int) -> None:
+    def remove(self, destination: Destination, sequence: int, way: int = ACKNOWLEDGED) -> None:
         if not self._goes_wrong("remove"):
-            self._journal.remove(destination, sequence)
+            self._journal.remove(destination, sequence, way)
 
-    def remove_all(self, destination: Destination, sequences: list[int]) -> None:
-        self._journal.remove_all(destination, [one for one in sequences if not self._goes_wrong("remove")])
+    def remove_all(self, destination: Destination, sequences: list[int], way: int = ACKNOWLEDGED) -> None:
+        self._journal.remove_all(destination, [one for one in sequences if not self._goes_wrong("remove")], way)
 
     def _goes_wrong(self, what: str) -> bool:
         self._calls += what == self._forgets
@@ -107,17 +108,30 @@ class TrustingWorld(World):
     ],
 )
 def test_a_planted_fault_is_found(kind: type[World], fault: str) -> None:
+    assert fault in faults_of(kind, audits=False)
+
+
+def test_the_ledger_of_the_broker_is_a_second_witness() -> None:
+    assert "unbalanced" in faults_of(RepeatingWorld, audits=True)
+
+
+def faults_of(kind: type[World], audits: bool) -> set[str]:
+    """What was found in some worlds, by the checker alone or with the broker's own ledger."""
     found: set[str] = set()
     for seed in range(ENOUGH):
+        world = kind(seed)
+        world.audits = audits
         try:
-            _, verdict = live(kind(seed))
+            _, verdict = live(world)
         except StoreError:
             found.add("refused")
+        except UnbalancedError:
+            found.add("unbalanced")
         except AssertionError:
             found.add("inconsistent")
         else:
             found.update(verdict.faults)
-    assert fault in found
+    return found
 
 
 def test_without_a_planted_fault_none_is_found() -> None:

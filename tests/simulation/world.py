@@ -13,6 +13,7 @@ import re
 from collections import deque
 from random import Random
 
+from spanwire.broker.admin.ledger_views import SINCE_START, STORED
 from spanwire.broker.assembly import BrokerSettings
 from spanwire.broker.broker import Broker
 from spanwire.broker.policy.policy_entry import PolicyEntry
@@ -70,8 +71,14 @@ class SimulatedEnvironment:
         self.time = Time(self.time.monotonic, self.time.wall_ms + int(seconds * 1000))
 
 
+class UnbalancedError(AssertionError):
+    """The broker's own ledger does not add up."""
+
+
 class World:
     """Everything, and the scheduler."""
+
+    audits = True  # the broker's ledger is asked as well
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -90,6 +97,7 @@ class World:
         self.broker: Broker
         self._batch: Batch | None = None
         self._fetches: deque[Fetch] = deque()
+        self._steps = 0
         self._steps_left = 0  # of a broker whose disk has failed
         self._start()
         self.clients = [SimulatedClient(self, name) for name in ("one", "two")]
@@ -140,6 +148,28 @@ class World:
         except OSError:
             self._fail()
         self._drain_dirty()
+        if self.chance_of_audit():
+            self.audit()
+
+    def chance_of_audit(self) -> bool:
+        """True at every eighth step; no dice are rolled for it."""
+        self._steps += 1
+        return self.audits and self._steps % 8 == 0
+
+    def audit(self) -> None:
+        """The broker's own ledger is a second witness: each of its equations holds at any moment."""
+        for view in self.broker.overview.ledger_views():
+            if view.difference != 0:
+                raise UnbalancedError(f"the ledger does not add up: {view}")
+
+    def audit_at_rest(self) -> None:
+        """What is pending in the store is pending in the broker, and no more is gone than came."""
+        self.audit()
+        rows = {(view.destination, view.scope): view for view in self.broker.overview.ledger_views()}
+        for (name, scope), view in rows.items():
+            recent = rows.get((name, SINCE_START))
+            if scope == STORED and recent is not None and view.pending > recent.pending:
+                raise UnbalancedError(f"{name}: {view.pending} in the store, {recent.pending} pending")
 
     def rest(self) -> None:
         """No more faults: everything under way comes to its end."""
@@ -153,6 +183,8 @@ class World:
             self._drain_dirty()
             readers = [client for client in self.clients if client.read_all()]
             if not readers and self._is_idle():
+                if self.audits:
+                    self.audit_at_rest()
                 return
         raise AssertionError("the broker does not come to rest")
 
@@ -179,7 +211,7 @@ class World:
             batch = self._batch
             if not self.calm and self.chance(0.05):
                 self.disk.cut_at = self.disk.steps + self.random.randrange(6)
-            elif not self.calm and self.chance(0.02):
+            elif not self.calm and self.chance(0.03):
                 self.disk.fail_at = {self.disk.steps + self.random.randrange(3): errno.EIO}
             write_batch(self.disk, batch, True)
             self.disk.cut_at = -1

@@ -7,8 +7,28 @@ from random import Random
 
 from spanwire.broker.metadata import MetadataRecord
 from spanwire.broker.persistence.store_unit import Transfer
+from spanwire.broker.persistence.stored_sums import StoredSums
 from spanwire.model.destination import QUEUE, Destination
+from spanwire.model.ledger import (
+    ACKNOWLEDGED,
+    ARRIVED,
+    CLIENT,
+    DEAD_LETTERED,
+    DEATH,
+    EXPIRED,
+    FIRST_LINK,
+    FORWARDED,
+    LINK_SHIFT,
+    MOVED_OUT,
+    OPERATOR,
+    OTHER_LINKS,
+    PURGED,
+    term_of,
+    way_over,
+)  # fmt: skip
+from spanwire.model.ledger import NAMES as NAMES_OF_TERMS
 from spanwire.model.message import Message
+from spanwire.stores.journal.journal import Journal
 from tests.simulation.disk import SimulatedDisk
 from tests.support.journal_driver import JournalDriver, State
 from tests.support.plain_format import plain_message
@@ -16,6 +36,10 @@ from tests.support.plain_format import plain_message
 NAMES = ("A", "B.C", "D")
 SIZES = (0, 1, 10, 200, 900, 1500)
 
+
+LEDGER = -1  # the table of facts that has the sums of the ledger
+WAYS = (ACKNOWLEDGED, EXPIRED, way_over(2), DEAD_LETTERED, PURGED, way_over(OTHER_LINKS))
+ORIGINS = (CLIENT, CLIENT, FIRST_LINK, OTHER_LINKS, OPERATOR, DEATH)
 
 Facts = dict[int, dict[bytes, bytes]]
 
@@ -39,6 +63,46 @@ class CheckedJournal:
         self.traits: dict[tuple[str, int], tuple[int, int]] = {}  # (priority, expiration) of what was ever appended
         self.number = 0
 
+    # The ledger
+
+    counts_exactly = True  # False where a crash may leave what no single call left
+
+    def came(self, name: str, origin: int, count: int = 1) -> None:
+        """Messages have come to a line."""
+        self._count(name, 0, term_of(origin), count)
+        if term_of(origin) == ARRIVED:
+            self._count(name, origin, ARRIVED, count)
+
+    def went(self, name: str, way: int, count: int = 1) -> None:
+        """Messages have left a line."""
+        self._count(name, 0, way & 0xFF, count)
+        if way & 0xFF == FORWARDED:
+            self._count(name, way >> LINK_SHIFT, FORWARDED, count)
+
+    def _count(self, name: str, link: int, term: int, count: int) -> None:
+        if not self.counts_exactly:
+            return
+        table = self.metadata.setdefault(LEDGER, {})
+        key = f"{name} {link} {NAMES_OF_TERMS[term]}".encode()
+        table[key] = b"%d" % (int(table.get(key, b"0")) + count)
+
+    def _closed(self, name: str) -> None:
+        """A line is removed: its sums go to those of all removed lines."""
+        for key, count in list(self.metadata.get(LEDGER, {}).items()):
+            line, link, term = key.decode().rsplit(" ", 2)
+            if line == name:
+                del self.metadata[LEDGER][key]
+                self._count("", int(link), NAMES_OF_TERMS.index(term), int(count))
+
+    def facts(self) -> Facts:
+        """What the journal knows beside its messages: metadata, and its ledger, which has to balance."""
+        facts = deepcopy(self.driver.metadata)
+        if self.counts_exactly:
+            ledger = ledger_facts(stored_sums(self.driver.store))
+            if ledger:
+                facts[LEDGER] = ledger
+        return facts
+
     # Calls
 
     def append(self, name: str, size: int, priority: int = 4, expiration_ms: int = 0) -> int:
@@ -61,8 +125,9 @@ class CheckedJournal:
 
     def message(self, destination: Destination, size: int, priority: int = 4, expiration_ms: int = 0) -> Message:
         self.number += 1
+        origin = ORIGINS[self.number % len(ORIGINS)]
         plain = plain_message(destination, self.number, b"%d" % (self.number % 10) * size)
-        return Message(
+        message = Message(
             plain.format_id,
             plain.raw,
             plain.content_start,
@@ -76,6 +141,8 @@ class CheckedJournal:
             expiration_ms,
             0,
         )
+        message.origin = origin
+        return message
 
     def put_metadata(self, table: int, key: bytes, value: bytes) -> None:
         self.driver.store.put_metadata(table, key, value)
@@ -89,15 +156,21 @@ class CheckedJournal:
 
     def remove(self, name: str, sequence: int) -> None:
         destination = Destination(QUEUE, name)
-        self.driver.store.remove(destination, sequence)
-        self.state.get(destination.qualified_name, {}).pop(sequence, None)
+        way = WAYS[sequence % len(WAYS)]
+        self.driver.store.remove(destination, sequence, way)
+        self._gone(destination, sequence, way)
         self._called()
+
+    def _gone(self, destination: Destination, sequence: int, way: int) -> None:
+        if self.state.get(destination.qualified_name, {}).pop(sequence, None) is not None:
+            self.went(destination.qualified_name, way)
 
     def remove_all(self, name: str, sequences: list[int]) -> None:
         destination = Destination(QUEUE, name)
-        self.driver.store.remove_all(destination, sequences)
+        way = WAYS[len(sequences) % len(WAYS)]
+        self.driver.store.remove_all(destination, sequences, way)
         for sequence in sequences:
-            self.state.get(destination.qualified_name, {}).pop(sequence, None)
+            self._gone(destination, sequence, way)
         self._called()
 
     def unit(
@@ -109,11 +182,12 @@ class CheckedJournal:
         added = [(Destination(QUEUE, name), size) for name, size in additions]
         messages = [(destination, self.message(destination, size)) for destination, size in added]
         removed = [(Destination(QUEUE, name), sequence) for name, sequence in removals]
-        sequences = self.driver.store.append_unit(messages, removed, metadata or [])
+        way = WAYS[len(removals) % len(WAYS)]
+        sequences = self.driver.store.append_unit(messages, removed, metadata or [], way)
         for (destination, message), sequence in zip(messages, sequences, strict=True):
             self._took(destination, sequence, message)
         for destination, sequence in removed:
-            self.state.get(destination.qualified_name, {}).pop(sequence, None)
+            self._gone(destination, sequence, way)
         for metadata_record in metadata or []:
             self._put(metadata_record)
         self._called()
@@ -134,7 +208,7 @@ class CheckedJournal:
         (first,) = self.driver.store.transfer_unit([Transfer(here, sequences, there)], removed, metadata)
         found = self._transferred(source, sequences, target, first)
         for destination, sequence in removed:
-            self.state.get(destination.qualified_name, {}).pop(sequence, None)
+            self._gone(destination, sequence, ACKNOWLEDGED)
         for metadata_record in metadata:
             self._put(metadata_record)
         self._called()
@@ -148,6 +222,8 @@ class CheckedJournal:
         for place, sequence in enumerate(sequences):
             if sequence in kept:
                 raw, _ = kept.pop(sequence)
+                self.went(here.qualified_name, MOVED_OUT)
+                self.came(there.qualified_name, CLIENT)
                 assert first + place > self.used.get(there.qualified_name, 0), "a sequence was used again"
                 self.used[there.qualified_name] = first + place
                 self.traits[there.qualified_name, first + place] = self.traits[here.qualified_name, sequence]
@@ -172,7 +248,10 @@ class CheckedJournal:
     def remove_destination(self, name: str) -> None:
         destination = Destination(QUEUE, name)
         self.driver.store.remove_destination(destination)
-        self.state.pop(destination.qualified_name, None)
+        left = self.state.pop(destination.qualified_name, None)
+        if left:
+            self.went(destination.qualified_name, PURGED, len(left))
+        self._closed(destination.qualified_name)
         self._called()
 
     # Disk
@@ -200,7 +279,7 @@ class CheckedJournal:
         self._allow_both()
         self.driver.reopen()
         self._check_traits()
-        assert self.driver.metadata == self.metadata
+        assert self.facts() == self.metadata
         self._begin()
         assert self.driver.clean
 
@@ -209,9 +288,9 @@ class CheckedJournal:
         self.driver = JournalDriver(disk)
         found = self.driver.state()
         assert found in self.allowed
-        assert (found, self.driver.metadata) in list(zip(self.allowed, self.allowed_facts, strict=True))
+        assert (found, self.facts()) in list(zip(self.allowed, self.allowed_facts, strict=True))
         self.state = found
-        self.metadata = deepcopy(self.driver.metadata)
+        self.metadata = self.facts()
         self._check_traits()
         self._begin()
 
@@ -231,6 +310,7 @@ class CheckedJournal:
             self.driver.answer_fetches()
             found = [None if message is None else message.encoded() for message in self.driver.fetched.pop(1)]
             assert found == [raw for raw, _ in messages.values()]
+        check_balance(stored_sums(self.driver.store))
 
     def _allow_both(self) -> None:
         self.allowed = [self.snapshots[self.driver.stored], deepcopy(self.state)]
@@ -252,6 +332,7 @@ class CheckedJournal:
         self.used[name] = sequence
         self.traits[name, sequence] = (message.priority, message.expiration_ms)
         self.state.setdefault(name, {})[sequence] = (message.encoded(), 0)
+        self.came(name, message.origin)
 
     def _put(self, metadata_record: MetadataRecord) -> None:
         table = self.metadata.setdefault(metadata_record.table, {})
@@ -281,6 +362,49 @@ class CheckedJournal:
         self.fact_snapshots = {0: deepcopy(self.metadata)}
         self.allowed = [self.snapshots[0]]
         self.allowed_facts = [self.fact_snapshots[0]]
+
+
+def stored_sums(store: Journal) -> dict[str, StoredSums]:
+    """The ledger of each line, and under no name that of all removed ones."""
+    entries: dict[str, StoredSums] = {}
+    for destination in store.counted():
+        entry = store.sums(destination)
+        if entry is not None:
+            entries[destination.qualified_name] = entry
+    removed = store.sums(None)
+    assert removed is not None
+    over: dict[int, list[int]] = {}
+    for entry in [*entries.values(), removed]:
+        for link, counts in (entry.sums.over or {}).items():
+            known = over.setdefault(link, [0] * len(counts))
+            over[link] = [one + other for one, other in zip(known, counts, strict=True)]
+    by_link = store.link_sums().over or {}
+    is_whole = len(entries) == len(store.counted())  # else a removal waits for its batch
+    assert not is_whole or {link: counts for link, counts in over.items() if any(counts)} == {
+        link: counts for link, counts in by_link.items() if any(counts)
+    }
+    return {**entries, "": removed}
+
+
+def ledger_facts(entries: dict[str, StoredSums]) -> dict[bytes, bytes]:
+    """The sums of a journal that are above zero, each under a line of words."""
+    facts: dict[bytes, bytes] = {}
+    for name, entry in entries.items():
+        over = entry.sums.over or {}
+        for link, counts in [(0, entry.sums.counts), *over.items()]:
+            for term, count in enumerate(counts):
+                if count:
+                    facts[f"{name} {link} {NAMES_OF_TERMS[term]}".encode()] = b"%d" % count
+    return facts
+
+
+def check_balance(entries: dict[str, StoredSums]) -> None:
+    """Each equation holds, and each sum that links share is the sum of theirs."""
+    for name, entry in entries.items():
+        counts = entry.sums.counts
+        assert entry.sums.balance() == entry.pending, f"{name}: {counts}, {entry.pending} pending"
+        for term in (ARRIVED, FORWARDED):
+            assert counts[term] == sum(each[term] for each in (entry.sums.over or {}).values())
 
 
 def work(checked: CheckedJournal, random: Random, calls: int) -> None:

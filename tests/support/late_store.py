@@ -12,9 +12,11 @@ from spanwire.broker.broker import Broker
 from spanwire.broker.metadata import MetadataRecord
 from spanwire.broker.persistence.recovered import Expirations, RecoveredDestination
 from spanwire.broker.persistence.store_unit import StoreUnit, Transfer
+from spanwire.broker.persistence.stored_sums import StoredSums
 from spanwire.model.destination import QUEUE, STORED_SCHEMES, Destination
 from spanwire.model.environment import Time
 from spanwire.model.errors import ResourceAllocationError
+from spanwire.model.ledger import ACKNOWLEDGED, MOVED_OUT, Sums
 from spanwire.model.message import Message
 
 NOWHERE: Final = Destination(QUEUE, "-")
@@ -63,6 +65,7 @@ class LateStore:
         self._not_copied: dict[str, set[int]] = {}  # of the store before a crash, which the broker did not read yet
         self._redeliveries: dict[str, dict[int, int]] = {}
         self._high: dict[str, int] = {}
+        self.ledgers: dict[str, Sums] = {}
 
     # The port
 
@@ -70,13 +73,13 @@ class LateStore:
         self._position += 1
         return self._add(destination, message)
 
-    def remove(self, destination: Destination, sequence: int) -> None:
+    def remove(self, destination: Destination, sequence: int, way: int = ACKNOWLEDGED) -> None:
         self._position += 1
-        self._remove(destination, sequence)
+        self._remove(destination, sequence, way)
 
-    def remove_all(self, destination: Destination, sequences: list[int]) -> None:
+    def remove_all(self, destination: Destination, sequences: list[int], way: int = ACKNOWLEDGED) -> None:
         for sequence in sequences:
-            self.remove(destination, sequence)
+            self.remove(destination, sequence, way)
 
     def next_sequence(self, destination: Destination) -> int:
         return self._high.get(destination.qualified_name, 0) + 1
@@ -90,6 +93,7 @@ class LateStore:
         additions: list[tuple[Destination, Message]],
         removals: list[tuple[Destination, int]],
         metadata: list[MetadataRecord],
+        way: int = ACKNOWLEDGED,
     ) -> list[int]:
         if self.refused is not None:
             raise self.refused
@@ -98,13 +102,18 @@ class LateStore:
         self._position += 1
         sequences = [self._add(destination, message) for destination, message in additions]
         for destination, sequence in removals:
-            self._remove(destination, sequence)
+            self._remove(destination, sequence, way)
         for metadata_record in metadata:
             self._put(metadata_record)
         return sequences
 
     def append_gathered(self, unit: StoreUnit, metadata: list[MetadataRecord]) -> None:
-        removals = [(own.destination, sequence) for own in unit.removals() for sequence in own.sequences]
+        removals = [
+            (own.destination, sequence)
+            for own in unit.removals()
+            for sequence in own.sequences
+            if own.way == ACKNOWLEDGED or unit.transfers
+        ]
         if unit.transfers:
             transfers = [transfer.transfer() for transfer in unit.transfers]
             unit.take_transferred(self.transfer_unit(transfers, removals, [*metadata, *unit.metadata]))
@@ -113,6 +122,10 @@ class LateStore:
             (line.destination, message) for line, message in zip(unit.additions_of, unit.messages, strict=True)
         ]
         sequences = self.append_unit(additions, removals, [*metadata, *unit.metadata])
+        for own in unit.removals():
+            if own.way != ACKNOWLEDGED:
+                for sequence in own.sequences:
+                    self._remove(own.destination, sequence, own.way)
         for line, sequence in zip(reversed(unit.additions_of), reversed(sequences), strict=True):
             line.first = sequence
 
@@ -136,9 +149,9 @@ class LateStore:
                     self._high[name] += 1  # what is not there leaves a gap
                 else:
                     self._add(transfer.target, message.twin())
-                    self._remove(transfer.source, sequence)
+                    self._remove(transfer.source, sequence, MOVED_OUT)
         for destination, sequence in removals:
-            self._remove(destination, sequence)
+            self._remove(destination, sequence, ACKNOWLEDGED)
         for metadata_record in metadata:
             self._put(metadata_record)
         return firsts
@@ -153,6 +166,15 @@ class LateStore:
 
     def used_bytes(self) -> int:
         return self.used
+
+    def counted(self) -> list[Destination]:
+        return []
+
+    def sums(self, destination: Destination | None) -> StoredSums | None:
+        return None
+
+    def link_sums(self) -> Sums:
+        return Sums()
 
     def has_room(self) -> bool:
         return self.room
@@ -271,11 +293,16 @@ class LateStore:
             if change.sequence in self._messages.get(name, {}):
                 self._redeliveries.setdefault(name, {})[change.sequence] = change.count
 
+    def ledger_of(self, destination: Destination) -> Sums:
+        """What came to a destination and left it, by the words of the calls."""
+        return self.ledgers.setdefault(destination.qualified_name, Sums())
+
     def _add(self, destination: Destination, message: Message) -> int:
         name = destination.qualified_name
         sequence = self._high.get(name, 0) + 1
         self._high[name] = sequence
         self._messages.setdefault(name, {})[sequence] = message
+        self.ledger_of(destination).came(message.origin, 1)
         self.log.append(Change(self._position, "add", destination, sequence, message))
         return sequence
 
@@ -291,8 +318,10 @@ class LateStore:
         else:
             self.metadata.setdefault(metadata_record.table, {})[metadata_record.key] = metadata_record.value
 
-    def _remove(self, destination: Destination, sequence: int) -> None:
-        self._messages.get(destination.qualified_name, {}).pop(sequence, None)
+    def _remove(self, destination: Destination, sequence: int, way: int) -> None:
+        gone = self._messages.get(destination.qualified_name, {}).pop(sequence, None)
+        if gone is not None:
+            self.ledger_of(destination).went(way, 1)
         self.log.append(Change(self._position, "remove", destination, sequence))
 
 

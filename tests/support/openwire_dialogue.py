@@ -16,10 +16,12 @@ from spanwire.broker.broker import Broker
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.metadata import MetadataRecord
 from spanwire.broker.persistence.store_unit import StoreUnit, Transfer
+from spanwire.broker.persistence.stored_sums import StoredSums
 from spanwire.broker.ports import Authenticator, Authorizer, MessageFormat
 from spanwire.model.destination import Destination
 from spanwire.model.environment import Time
 from spanwire.model.errors import StoreError
+from spanwire.model.ledger import ACKNOWLEDGED, Sums
 from spanwire.model.message import Message
 from spanwire.protocols.base import ConnectionSettings
 from spanwire.protocols.openwire.broker_connection import OpenWireBrokerConnection
@@ -77,11 +79,11 @@ class LateStore:
         self.kept[str(destination), self._sequence] = message
         return self._sequence
 
-    def remove(self, destination: Destination, sequence: int) -> None:
+    def remove(self, destination: Destination, sequence: int, way: int = ACKNOWLEDGED) -> None:
         self._calls += 1
         self.kept.pop((str(destination), sequence), None)
 
-    def remove_all(self, destination: Destination, sequences: list[int]) -> None:
+    def remove_all(self, destination: Destination, sequences: list[int], way: int = ACKNOWLEDGED) -> None:
         for sequence in sequences:
             self.remove(destination, sequence)
 
@@ -96,6 +98,7 @@ class LateStore:
         additions: list[tuple[Destination, Message]],
         removals: list[tuple[Destination, int]],
         metadata: list[MetadataRecord],
+        way: int = ACKNOWLEDGED,
     ) -> list[int]:
         if self.refused is not None:
             raise self.refused
@@ -161,6 +164,15 @@ class LateStore:
 
     def used_bytes(self) -> int:
         return 0
+
+    def counted(self) -> list[Destination]:
+        return []
+
+    def sums(self, destination: Destination | None) -> StoredSums | None:
+        return None
+
+    def link_sums(self) -> Sums:
+        return Sums()
 
     def has_room(self) -> bool:
         return True

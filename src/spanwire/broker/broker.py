@@ -24,6 +24,7 @@ from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.subscription import Subscription
+from spanwire.broker.metadata import LEDGER_LINKS
 from spanwire.broker.persistence.recovered import RecoveredDestination
 from spanwire.broker.ports import ClientConnection, MessageConsumer, Principal, Store
 from spanwire.broker.topic.durable_subscription import DurableSubscription
@@ -437,6 +438,7 @@ class Broker:
             StoreError: the contents are inconsistent.
         """
         self._context.begin_request(now)
+        self._context.links.restore({} if metadata is None else metadata.get(LEDGER_LINKS, {}))
         self.assembly.state_recovery.recover(recovered, clean, {} if metadata is None else metadata)
 
     def became_master(self, now: Time) -> None:

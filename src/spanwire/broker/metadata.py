@@ -21,9 +21,10 @@ PRODUCER_AUDIT: Final = 4  # producer id → stored sequences
 CURSORS: Final = 5  # cursor name → progress and reserved messages
 STAGED_BATCHES: Final = 6  # staged part → its final destinations
 SINK_LEDGERS: Final = 7  # sink → ledger of its batches
-MOVES: Final = 9  # move and part → its order, its state, or places of moved messages
+MOVES: Final = 10  # move and part → its order, its state, or places of moved messages
 REMOTE_SUBSCRIBERS: Final = 8  # a bridge's durable subscription and a durable subscription of another broker behind it
 ACCEPTED_IDS: Final = 9  # duplicate ids of messages; not kept, the copies of PRODUCER_AUDIT contain them
+LEDGER_LINKS: Final = 11  # number of a link in the ledger → name of the broker at its other end
 
 MAX_KEY_BYTES: Final = 1024  # bytes; the longest name of a destination fits
 MAX_VALUE_BYTES: Final = 1024 * 1024  # bytes; a start holds all metadata records in memory

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from spanwire.broker.metadata import MetadataRecord
 from spanwire.broker.persistence.store_unit import StoreUnit, Transfer
+from spanwire.broker.persistence.stored_sums import StoredSums, StoreLedger
 from spanwire.broker.ports import MetadataStore, StoreUsage, UnitStore
 from spanwire.model.destination import Destination
+from spanwire.model.ledger import ACKNOWLEDGED, Sums
 from spanwire.model.message import Message
 
 
-class NoStore(UnitStore, MetadataStore, StoreUsage):
+class NoStore(UnitStore, MetadataStore, StoreUsage, StoreLedger):
     """Keeps nothing, always has room, and gives each message the sequence 0, which means "not stored"."""
 
     def next_sequence(self, destination: Destination) -> int:
@@ -28,6 +30,7 @@ class NoStore(UnitStore, MetadataStore, StoreUsage):
         additions: list[tuple[Destination, Message]],
         removals: list[tuple[Destination, int]],
         metadata: list[MetadataRecord],
+        way: int = ACKNOWLEDGED,
     ) -> list[int]:
         """Return 0 for each addition."""
         return [0 for _ in additions]
@@ -58,3 +61,15 @@ class NoStore(UnitStore, MetadataStore, StoreUsage):
     def has_room(self) -> bool:
         """Return True: no disk can be full."""
         return True
+
+    def counted(self) -> list[Destination]:
+        """Return nothing."""
+        return []
+
+    def sums(self, destination: Destination | None) -> StoredSums | None:
+        """Return None: nothing is stored."""
+        return None
+
+    def link_sums(self) -> Sums:
+        """Return empty sums."""
+        return Sums()

@@ -11,10 +11,12 @@ from typing import Final, Protocol
 
 from spanwire.broker.metadata import MetadataRecord
 from spanwire.broker.persistence.store_unit import StoreUnit, Transfer
+from spanwire.broker.persistence.stored_sums import StoreLedger
 from spanwire.model.destination import Destination
 from spanwire.model.environment import Time
 from spanwire.model.errors import JmsError, SpanwireError
 from spanwire.model.info import ConnectionInfo
+from spanwire.model.ledger import ACKNOWLEDGED
 from spanwire.model.message import Message
 from spanwire.model.message_view import MessageView, PropertyValue
 
@@ -164,11 +166,11 @@ class MessageStore(Protocol):
         """Store ``message`` and return its sequence."""
         ...
 
-    def remove(self, destination: Destination, sequence: int) -> None:
-        """Remove one message. Of an unwritten message the store keeps only the use of both sequence numbers."""
+    def remove(self, destination: Destination, sequence: int, way: int = ACKNOWLEDGED) -> None:
+        """Remove one message, by a way out of the ledger. Of an unwritten one only both sequence numbers stay used."""
         ...
 
-    def remove_all(self, destination: Destination, sequences: list[int]) -> None:
+    def remove_all(self, destination: Destination, sequences: list[int], way: int = ACKNOWLEDGED) -> None:
         """Remove each message in this order. After a crash a leading part of the list may be removed."""
         ...
 
@@ -219,10 +221,9 @@ class UnitStore(Protocol):
         additions: list[tuple[Destination, Message]],
         removals: list[tuple[Destination, int]],
         metadata: list[MetadataRecord],
+        way: int = ACKNOWLEDGED,
     ) -> list[int]:
-        """Apply all changes of a transaction atomically, even across a crash, and return the sequences of the
-        additions.
-        """
+        """Apply all changes atomically, even across a crash, and return the sequences of the additions."""
         ...
 
     def append_gathered(self, unit: StoreUnit, metadata: list[MetadataRecord]) -> None:
@@ -281,7 +282,7 @@ class StoreUsage(Protocol):
         ...
 
 
-class Store(MessageStore, UnitStore, MetadataStore, StoreUsage, Protocol):
+class Store(MessageStore, UnitStore, MetadataStore, StoreUsage, StoreLedger, Protocol):
     """All ports of a store, for the assembly of the broker.
 
     Everything else asks for the one port that it uses.

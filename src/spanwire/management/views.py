@@ -14,6 +14,7 @@ from typing import Final, Protocol
 from spanwire import __version__
 from spanwire._build import COMPILED
 from spanwire.broker.admin.destination_details import DestinationDetails
+from spanwire.broker.admin.ledger_views import LEDGER_FIELDS, LedgerLinkView, LedgerView
 from spanwire.broker.admin.totals import Totals
 from spanwire.broker.admin.views import (
     BrokerStatistics,
@@ -140,6 +141,14 @@ class OverviewSource(Protocol):
         """Return what a list leaves out of a queue or topic."""
         ...
 
+    def ledger_views(self) -> Iterator[LedgerView]:
+        """Yield the ledger of each queue and durable subscription."""
+        ...
+
+    def ledger_links(self) -> list[LedgerLinkView]:
+        """Return what crossed the links to and from each other broker."""
+        ...
+
     def totals(self, with_destinations: bool = True) -> Totals:
         """Return sums over durable subscriptions and, if asked, destinations, to be added up in slices."""
         ...
@@ -220,6 +229,8 @@ class BrokerView:
             "jobs": self.jobs,
             "branches": self.branches,
             "slow-consumer-strategies": self.strategies,
+            "ledger": self.ledger,
+            "ledger-links": self.ledger_links,
         }
 
     async def status(self) -> View:
@@ -308,6 +319,16 @@ class BrokerView:
         """Yield the strategies for slow consumers that destinations use or have used."""
         for watch in self._overview.strategies():
             yield asdict(self._overview.strategy_view(watch))
+
+    def ledger(self) -> Iterator[View]:
+        """Yield the equations of queues and durable subscriptions. Each has the values of its own moment."""
+        for view in self._overview.ledger_views():
+            yield row_of(view, LEDGER_FIELDS)
+
+    def ledger_links(self) -> Iterator[View]:
+        """Yield what crossed the links to and from each other broker."""
+        for view in self._overview.ledger_links():
+            yield asdict(view)
 
     def destinations(self) -> Iterator[View]:
         """Yield the counters of every destination, by name.

@@ -49,7 +49,7 @@ class Message:
 
     ``broker_path`` lists the brokers that forwarded the message, and ``redelivery_count`` counts earlier deliveries at
     other brokers. ``link_number`` is the number that the last broker sent in the field of the broker sequence (0 if
-    absent).
+    absent). ``origin`` is for the ledger (`spanwire.model.ledger`), 0 for a message read from the store.
     """
 
     __slots__ = (
@@ -66,6 +66,7 @@ class Message:
         "head",
         "holders",
         "link_number",
+        "origin",
         "persistent",
         "priority",
         "producer_id",
@@ -121,6 +122,7 @@ class Message:
         self.broker_path: tuple[str, ...] = NO_PATH
         self.redelivery_count = 0
         self.link_number: i64 = 0
+        self.origin: i64 = 0
         self.holders: i64 = 0
         self.forms_counted: i64 = 0
         self.converted: Message | None = None
@@ -186,6 +188,7 @@ class Message:
         copy.broker_path = self.broker_path
         copy.redelivery_count = self.redelivery_count
         copy.link_number = self.link_number
+        copy.origin = self.origin
         return copy
 
     def forms_size(self) -> int:

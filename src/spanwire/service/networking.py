@@ -91,7 +91,10 @@ class Networking:
             ConfigurationError: a discovery group cannot be joined.
         """
         self._broker = broker
-        self._reports = NetworkReports(broker, self.views, self._peers, broker.environment, _ask)
+        self._reports = NetworkReports(
+            broker, self.views, self._peers, broker.environment, _ask,
+            lambda: [asdict(row) for row in broker.overview.ledger_links()],
+        )  # fmt: skip
         broker.assembly.control.reporter = self._reports
         questions = Questions(broker, broker.environment, read_stored, self)
         self._asked = MessageQuestions(

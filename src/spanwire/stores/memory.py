@@ -11,7 +11,9 @@ from typing import Final
 
 from spanwire.broker.metadata import ACCEPTED_IDS, MetadataRecord, check_metadata
 from spanwire.broker.persistence.store_unit import StoreUnit, Transfer
+from spanwire.broker.persistence.stored_sums import StoredSums
 from spanwire.model.destination import Destination
+from spanwire.model.ledger import ACKNOWLEDGED, Sums
 from spanwire.model.message import Message
 
 
@@ -35,11 +37,11 @@ class MemoryStore:
         self._position += 1
         return self._add(destination, message)
 
-    def remove(self, destination: Destination, sequence: int) -> None:
+    def remove(self, destination: Destination, sequence: int, way: int = ACKNOWLEDGED) -> None:
         if self._messages.get(destination.qualified_name, {}).pop(sequence, None) is not None:
             self._position += 1
 
-    def remove_all(self, destination: Destination, sequences: list[int]) -> None:
+    def remove_all(self, destination: Destination, sequences: list[int], way: int = ACKNOWLEDGED) -> None:
         for sequence in sequences:
             self.remove(destination, sequence)
 
@@ -55,6 +57,7 @@ class MemoryStore:
         additions: list[tuple[Destination, Message]],
         removals: list[tuple[Destination, int]],
         metadata: list[MetadataRecord],
+        way: int = ACKNOWLEDGED,
     ) -> list[int]:
         for metadata_record in metadata:
             check_metadata(metadata_record.key, b"" if metadata_record.value is None else metadata_record.value)
@@ -134,6 +137,15 @@ class MemoryStore:
 
     def has_room(self) -> bool:
         return True
+
+    def counted(self) -> list[Destination]:
+        return []  # nothing is kept for longer than the broker's own counts
+
+    def sums(self, destination: Destination | None) -> StoredSums | None:
+        return None
+
+    def link_sums(self) -> Sums:
+        return Sums()
 
     # The driver
 

@@ -7,6 +7,7 @@ from dataclasses import fields
 import pytest
 
 from spanwire.broker.admin.destination_details import DestinationDetails
+from spanwire.broker.admin.ledger_views import LedgerLinkView, LedgerView
 from spanwire.broker.admin.views import (
     BrokerStatistics,
     ConnectionView,
@@ -18,6 +19,7 @@ from spanwire.broker.admin.views import (
 )
 from spanwire.broker.admin.work_views import BranchView, JobView, StrategyView
 from spanwire.management.tables.attributes import ViewTable
+from spanwire.management.tables.ledger_tables import LEDGER, LEDGER_LINKS
 from spanwire.management.tables.network_tables import LINKS, NETWORK_CONNECTORS
 from spanwire.management.tables.view_table import (
     BROKER,
@@ -67,6 +69,8 @@ class Connector:
         (JOBS, JobView),
         (BRANCHES, BranchView),
         (STRATEGIES, StrategyView),
+        (LEDGER, LedgerView),
+        (LEDGER_LINKS, LedgerLinkView),
     ],
 )
 def test_the_table_has_every_field_of_a_view(view: ViewTable, model: type) -> None:

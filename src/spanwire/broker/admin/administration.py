@@ -14,6 +14,7 @@ from spanwire.broker.destinations.destination_map import DestinationMap
 from spanwire.broker.destinations.destinations import Destinations
 from spanwire.broker.destinations.durable_subscriptions import DurableSubscriptions
 from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.dispatch.destination import QueueBase
 from spanwire.broker.ports import Authenticator, LoginObserver, Principal
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.routing.flow_control import FlowControl
@@ -151,6 +152,9 @@ class Administration:
         found = self._map.find(destination)
         if found is None:
             raise InvalidDestinationError(f"there is no {destination.qualified_name}")
+        if isinstance(found, QueueBase):
+            found.enqueued_before += found.enqueued
+            found.dequeued_before += found.dequeued
         found.enqueued = found.dequeued = found.dispatched = found.expired = found.blocked_sends = 0
         found.blocked_seconds = 0.0
         found.refused_uncommitted = 0

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from spanwire.broker.admin.destination_changes import DestinationChanges
 from spanwire.broker.admin.destination_details import DestinationDetails, destination_details
+from spanwire.broker.admin.ledger_views import Ledger, LedgerLinkView, LedgerView
 from spanwire.broker.admin.totals import Totals
 from spanwire.broker.admin.views import (
     BrokerStatistics,
@@ -39,6 +41,7 @@ from spanwire.broker.scheduler.scheduler import Scheduler
 from spanwire.broker.topic.durable_subscription import DurableSubscription
 from spanwire.broker.transactions.xa_transactions import XaTransactions
 from spanwire.model.info import ProducerInfo
+from spanwire.model.ledger import CLIENT
 
 
 class Overview:
@@ -63,6 +66,7 @@ class Overview:
         self._xa: Final[XaTransactions] = xa
         self._scheduler: Final[Scheduler | None] = scheduler
         self._policies: Final[PolicyMap] = policies
+        self._ledger: Final[Ledger] = Ledger(context)
 
     def destination_views(self) -> list[DestinationView]:
         """Return all queues and topics, with advisory topics."""
@@ -148,6 +152,19 @@ class Overview:
     def branch_view(self, branch: Branch) -> BranchView:
         """Return the view of a prepared XA branch."""
         return branch_view(branch)
+
+    def ledger_views(self) -> Iterator[LedgerView]:
+        """Yield the ledger of each queue and durable subscription, for work in slices."""
+        return self._ledger.rows(self.destinations(), self.durables())
+
+    def ledger_links(self) -> list[LedgerLinkView]:
+        """Return what crossed the links to and from each other broker."""
+        in_flight: dict[int, int] = {}
+        for state in self._connections.all():
+            if state.link != CLIENT:
+                count = sum([one.in_flight.count for one in state.consumers.values() if one.info.destination.is_queue])
+                in_flight[state.link] = in_flight.get(state.link, 0) + count
+        return self._ledger.links(self._map.all(), in_flight)
 
     def totals(self, with_destinations: bool = True) -> Totals:
         """Return sums over all durable subscriptions, and over all destinations if asked, to be added up in slices."""

@@ -30,6 +30,7 @@ from spanwire.broker.topic.durable_subscription import SubscriptionTerms
 from spanwire.model.destination import Destination
 from spanwire.model.environment import Time
 from spanwire.model.errors import InvalidDestinationError
+from spanwire.model.ledger import PURGED
 from spanwire.model.message import Message
 from spanwire.selector.parser import parse_selector
 
@@ -69,7 +70,7 @@ class Discarding(Disposal):
         for reference in references:
             if reference.sequence > 0:
                 self._unsynced.add(REMOVAL_BYTES)
-            queue.discard(reference)
+            queue.discard(reference, PURGED)
             self._context.departures.note(
                 reference.message, REMOVED_BY_OPERATOR, queue.name, self._context.wall_ms, None,
                 reference.redelivery_count,

@@ -17,6 +17,7 @@ from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes
 from spanwire.broker.queue.page import NOT_STORED, REMOVED, SLICE_MESSAGES, Page, PagedOut
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.queue.queue_tasks import ListScan
+from spanwire.model.ledger import PURGED
 from spanwire.model.message import Message
 from spanwire.selector.expression import Selector
 
@@ -214,10 +215,10 @@ class SelectiveWalk(Job, StoreReader, Alarm):
                 else scan.pending_list.remove_paged_out(page, paged_index)
             )
             if number == NOT_STORED:
-                queue.discard(paged_out.in_memory.pop(paged_index))
+                queue.discard(paged_out.in_memory.pop(paged_index), PURGED)
             elif number != REMOVED and store is not None:
                 queue.note_removed(number)
-                store.remove(queue.name, number)
+                store.remove(queue.name, number, PURGED)
                 self._unsynced.add(REMOVAL_BYTES)
             if number != REMOVED:
                 self._count += 1

@@ -21,6 +21,7 @@ from spanwire.broker.reserved_destinations import is_control
 from spanwire.broker.routing.dead_letters import CAUSE, restore
 from spanwire.model.destination import Destination
 from spanwire.model.errors import JmsError, ProtocolError
+from spanwire.model.ledger import MOVED_OUT, OPERATOR, PURGED
 from spanwire.model.message import Message
 
 SAME_LIFETIME: Final = -1  # a retried message lives as long as it was sent for
@@ -116,10 +117,10 @@ class Deliveries:
         removals = [(queue.name, reference.sequence) for reference in references if reference.sequence > 0]
         records = [] if journal is None else journal.record(queue.name, [], len(references))
         if removals or records:
-            self._context.units.append_unit([], removals, records)
+            self._context.units.append_unit([], removals, records, PURGED)
         for reference in references:
             queue.in_flight += 1
-            queue.forget(reference)
+            queue.forget(reference, PURGED)
             self._context.departures.note(
                 reference.message, REMOVED, queue.name, self._context.wall_ms, None, reference.redelivery_count
             )
@@ -139,6 +140,7 @@ class Deliveries:
         for index, message in enumerate(messages):
             destination = self._destinations.ensure_own(message.destination)
             firsts.append(destination)
+            message.origin = OPERATOR
             durable = destination.durable_queues(message)
             for target in [destination, *durable]:
                 targets.append(target)
@@ -148,7 +150,7 @@ class Deliveries:
         if not keeps:
             for index, reference in enumerate(references):
                 queue.in_flight += 1
-                queue.forget(reference)
+                queue.forget(reference, MOVED_OUT)
                 self._context.departures.note(
                     reference.message, MOVED, queue.name, self._context.wall_ms, firsts[index].name,
                     reference.redelivery_count,
@@ -196,7 +198,7 @@ class Deliveries:
             ]
             records = journal.record(queue.name, delivered, count)
         if additions or removals or records:
-            stored = self._context.units.append_unit(additions, removals, records)
+            stored = self._context.units.append_unit(additions, removals, records, MOVED_OUT)
             added = 0
             for index, sequence in enumerate(sequences):
                 if sequence > 0:

@@ -15,6 +15,7 @@ from spanwire.broker.persistence.producer_audit import AuditedProducer
 from spanwire.broker.ports import NO_TOKEN, Principal
 from spanwire.model.destination import Destination
 from spanwire.model.info import ConnectionInfo, ProducerInfo
+from spanwire.model.ledger import CLIENT
 from spanwire.model.message import Message
 from spanwire.model.routing import DestinationCounts
 
@@ -70,6 +71,7 @@ class ConnectionState:
         self.reading_paused = False
         self.network_role = False
         self.forwards = False
+        self.link = CLIENT  # the number of the other broker in the ledger, of a link's connection
         self.connected_ms = 0  # time of the login in wall milliseconds
         self.repeats = info.reconnected
         self.received: DestinationCounts | None = None  # counts the messages of a duplex link's other end

@@ -13,16 +13,20 @@ from spanwire.broker.dispatch.departures import Departures
 from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.destination_events import MessageAdvisories
 from spanwire.broker.dispatch.jobs import Alarm, Job, StoreReader
+from spanwire.broker.dispatch.ledger_links import LedgerLinks
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.no_store import NoStore
+from spanwire.broker.persistence.stored_sums import StoreLedger
 from spanwire.broker.ports import MessageStore, MetadataStore, Store, StoreUsage, UnitStore
 from spanwire.model.destination import Destination
 from spanwire.model.environment import Time
+from spanwire.model.ledger import DISCARDED, PURGED, Sums
 from spanwire.model.message import Message
 
 BYTES_OF_MADE: Final = 16 * 1024  # bytes of a message of the broker's own that count as one more such message
+MAX_COUNTED: Final = 10_000  # destinations whose dropped duplicates are counted; a client may name any number
 MAX_RINGS: Final = 250  # alarms of one turn; the next turn calls further due alarms
 
 
@@ -84,7 +88,11 @@ class BrokerContext:
         self.units: Final[UnitStore] = nothing if store is None else store
         self.metadata: Final[MetadataStore] = nothing if store is None else store
         self.store_usage: Final[StoreUsage] = nothing if store is None else store
+        self.ledger: Final[StoreLedger] = nothing if store is None else store
         self.formats: Final[MessageFormats | None] = formats
+        self.links: Final[LedgerLinks] = LedgerLinks(self.metadata)
+        self.duplicates: Final[dict[str, int]] = {}  # dropped since the start, by destination
+        self.removed_sums: Final[Sums] = Sums()  # of the queues removed since the start
         self.departures: Final[Departures] = departures if departures is not None else Departures()
         self.dead_letter_handler: DeadLetterHandler | None = None
         self.observer: EventObserver | None = None
@@ -115,6 +123,11 @@ class BrokerContext:
         self.wall_ms = now.wall_ms
         self.monotonic = now.monotonic
 
+    def close_sums(self, sums: Sums) -> None:
+        """Add the ledger of a removed queue, whose pending messages are purged, to that of all removed ones."""
+        sums.add(PURGED, sums.balance())
+        self.removed_sums.join(sums)
+
     def count_made(self, message: Message) -> None:
         """Count a message that the broker makes because of others."""
         self.made += 1 + message.size // BYTES_OF_MADE
@@ -122,6 +135,10 @@ class BrokerContext:
     def note_duplicate(self, kind: int, message: Message, sender: str) -> None:
         """Remember a message that is dropped because the broker has it already, and the connection that sent it."""
         self.departures.note(message, kind, message.destination, self.wall_ms, None, 0, sender)
+        name = message.destination.qualified_name
+        count = self.duplicates.get(name, 0)
+        if count > 0 or len(self.duplicates) < MAX_COUNTED:
+            self.duplicates[name] = count + 1
 
     def next_order(self) -> int:
         """Return the next number in the broker's dispatch order."""
@@ -222,4 +239,4 @@ class BrokerContext:
         if self.dead_letter_handler is not None:
             self.dead_letter_handler.dead_letter(reference, cause)
         else:
-            reference.destination.settle(reference)
+            reference.destination.settle(reference, DISCARDED)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from spanwire.broker.dispatch.jobs import Alarm, Job, StoreReader
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.message_reference import MessageHolder, MessageReference
@@ -10,6 +12,7 @@ from spanwire.broker.dispatch.virtual_route import VirtualRoute
 from spanwire.broker.policy.fan_out import COPY_STEPS
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.model.destination import Destination
+from spanwire.model.ledger import ACKNOWLEDGED, ARRIVED, FIRST_OUT, LETTERS, MOVED_IN, SENT, Sums
 from spanwire.model.message import Message
 
 
@@ -125,8 +128,26 @@ def note_bridge_left(subscription: Subscription) -> None:
 class QueueBase(BrokerDestination, Job, StoreReader, Alarm):
     """The base of `Queue`, for the parts of a queue: pending messages, dispatchers, long tasks.
 
-    Counts deliveries.
+    Counts deliveries. ``sums`` are those of the ledger since the start of the broker, without ``SENT`` and
+    ``ACKNOWLEDGED``: `spanwire.broker.admin.ledger` derives them from the other counts.
     """
+
+    def __init__(self, destination: Destination, policy: PolicyEntry, usage: MemoryUsage) -> None:
+        super().__init__(destination, policy, usage)
+        self.sums: Final[Sums] = Sums()
+        self.enqueued_before = 0  # of the counts, those from before an operator's reset
+        self.dequeued_before = 0
+
+    def all_sums(self) -> Sums:
+        """Return the ledger since the start of the broker, of persistent messages and others alike."""
+        sums = Sums()
+        sums.join(self.sums)
+        counts = sums.counts
+        others = counts[ARRIVED] + counts[MOVED_IN] + counts[LETTERS]
+        sums.add(SENT, self.enqueued_before + self.enqueued - others)
+        gone = sum(counts[FIRST_OUT:])
+        sums.add(ACKNOWLEDGED, self.dequeued_before + self.dequeued - gone)
+        return sums
 
     def note_dispatched(self) -> None:
         """Count one more message in flight."""
@@ -148,5 +169,5 @@ class QueueBase(BrokerDestination, Job, StoreReader, Alarm):
         reference.is_reported = True
         self.note_redelivery(reference)
 
-    def discard(self, reference: MessageReference) -> None:
-        """Discard a pending message."""
+    def discard(self, reference: MessageReference, way: int) -> None:
+        """Discard a pending message, by a way out of the ledger."""

@@ -7,6 +7,7 @@ from typing import Final, Protocol
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.model.destination import Destination
+from spanwire.model.ledger import ACKNOWLEDGED
 from spanwire.model.message import Message
 
 
@@ -61,15 +62,15 @@ class MessageHolder:
         self.expired += 1
         self.release(message)
 
-    def settle(self, reference: MessageReference) -> None:
-        """Remove ``reference`` after the consumer has finished with the message, also from the store."""
+    def settle(self, reference: MessageReference, way: int = ACKNOWLEDGED) -> None:
+        """Remove ``reference`` after the end of its delivery, also from the store, by a way out of the ledger."""
 
-    def settle_all(self, references: list[MessageReference]) -> None:
+    def settle_all(self, references: list[MessageReference], way: int = ACKNOWLEDGED) -> None:
         """Settle all ``references`` in order."""
         for reference in references:
-            self.settle(reference)
+            self.settle(reference, way)
 
-    def forget(self, reference: MessageReference) -> None:
+    def forget(self, reference: MessageReference, way: int = ACKNOWLEDGED) -> None:
         """Remove ``reference`` from memory. The store already has the transaction that settled the message."""
 
     def take_back(self, references: list[MessageReference]) -> None:
@@ -132,18 +133,18 @@ class MessageReference:
         self.dispatched_at = 0.0
 
 
-def settle_all(references: list[MessageReference]) -> None:
-    """Settle ``references`` in order, together if all are of one destination."""
+def settle_all(references: list[MessageReference], way: int = ACKNOWLEDGED) -> None:
+    """Settle ``references`` in order, together if all are of one destination, by a way out of the ledger."""
     first = references[0].destination if references else None
     for reference in references:
         if reference.destination is not first:
             first = None
             break
     if first is not None and len(references) > 1:
-        first.settle_all(references)
+        first.settle_all(references, way)
         return
     for reference in references:
-        reference.destination.settle(reference)
+        reference.destination.settle(reference, way)
 
 
 class MessageCondition(Protocol):

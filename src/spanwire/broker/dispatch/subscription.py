@@ -13,6 +13,7 @@ from spanwire.broker.policy.fan_out import selector_steps
 from spanwire.broker.ports import MessageConsumer, Principal
 from spanwire.model.destination import Destination
 from spanwire.model.info import ConsumerInfo
+from spanwire.model.ledger import ACKNOWLEDGED
 from spanwire.model.message import Message
 from spanwire.model.routing import NetworkFilter
 from spanwire.selector.expression import Selector
@@ -65,6 +66,7 @@ class Subscription:
         self.prefetch_size = min(max(info.prefetch_size, 0), MAX_PREFETCH)
         self.in_flight: Final[InFlight] = InFlight(info.consumer_id)
         self.client_id = ""  # of the connection
+        self.way = ACKNOWLEDGED  # out of the ledger, of what it acknowledges
         self.pulled = 0
         self.pull_deadline = 0.0
         self.started = False

@@ -7,6 +7,7 @@ from typing import Final
 
 from spanwire.broker.metadata import MetadataRecord, check_metadata
 from spanwire.model.destination import Destination
+from spanwire.model.ledger import ACKNOWLEDGED
 from spanwire.model.message import Message
 
 ALIGNMENT: Final = 8  # bytes; a store may round up each message to a multiple
@@ -29,13 +30,14 @@ class UnitAdditions:
 
 
 class UnitRemovals:
-    """The messages of one destination to be removed by a unit."""
+    """The messages of one destination to be removed by a unit, by a way out of the ledger."""
 
-    __slots__ = ("destination", "sequences")
+    __slots__ = ("destination", "sequences", "way")
 
-    def __init__(self, destination: Destination) -> None:
+    def __init__(self, destination: Destination, way: int) -> None:
         self.destination: Final[Destination] = destination
         self.sequences: Final[list[int]] = []
+        self.way: Final[int] = way
 
 
 class Transfer:
@@ -119,6 +121,7 @@ class StoreUnit:
         "_removed",
         "additions_of",
         "expiring",
+        "has_deaths",
         "message_bytes",
         "messages",
         "metadata",
@@ -133,6 +136,7 @@ class StoreUnit:
         self.additions_of: Final[list[UnitAdditions]] = []
         self.message_bytes = 0
         self.expiring = 0
+        self.has_deaths = False  # it removes messages that are not acknowledged
         self.metadata: Final[list[MetadataRecord]] = []
         self.metadata_bytes = 0
         self.transfers: Final[list[UnitTransfer]] = []
@@ -185,27 +189,27 @@ class StoreUnit:
         self.metadata.append(metadata_record)
         self.metadata_bytes += (len(metadata_record.key) + len(value) + ALIGNMENT - 1) & -ALIGNMENT
 
-    def remove(self, destination: Destination, sequence: int) -> None:
-        """Remove a stored message."""
-        name = destination.qualified_name
-        removals = self._removals_by_name.get(name)
-        if removals is None:
-            removals = UnitRemovals(destination)
-            self._removals_by_name[name] = removals
-        removals.sequences.append(sequence)
+    def remove(self, destination: Destination, sequence: int, way: int = ACKNOWLEDGED) -> None:
+        """Remove a stored message, by a way of `spanwire.model.ledger`."""
+        self._removals(destination, way).sequences.append(sequence)
         self._removed += 1
 
-    def remove_all(self, destination: Destination, sequences: list[int]) -> None:
+    def remove_all(self, destination: Destination, sequences: list[int], way: int = ACKNOWLEDGED) -> None:
         """Remove stored messages of one destination."""
-        if not sequences:
-            return
+        if sequences:
+            self._removals(destination, way).sequences.extend(sequences)
+            self._removed += len(sequences)
+
+    def _removals(self, destination: Destination, way: int) -> UnitRemovals:
         name = destination.qualified_name
+        if way != ACKNOWLEDGED:
+            self.has_deaths = True
+            name = f"{way} {name}"
         removals = self._removals_by_name.get(name)
         if removals is None:
-            removals = UnitRemovals(destination)
+            removals = UnitRemovals(destination, way)
             self._removals_by_name[name] = removals
-        removals.sequences.extend(sequences)
-        self._removed += len(sequences)
+        return removals
 
     def additions(self) -> list[tuple[Destination, Message]]:
         """Return all additions."""

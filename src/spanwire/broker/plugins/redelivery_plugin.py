@@ -24,6 +24,7 @@ from spanwire.broker.scheduler.scheduler import Scheduler
 from spanwire.model.destination import SCHEDULE, SUBSCRIPTION, Destination
 from spanwire.model.environment import Environment
 from spanwire.model.errors import JmsError, ProtocolError
+from spanwire.model.ledger import MOVED_OUT
 from spanwire.model.message import Message
 from spanwire.model.message_view import LONG_VALUE
 
@@ -139,7 +140,7 @@ class BrokerRedelivery(DeathRule):
             return False
         removals = [(destination.name, reference.sequence)] if reference.sequence > 0 else []
         self._scheduler.bring_back(job, copy, removals)
-        destination.forget(reference)
+        destination.forget(reference, MOVED_OUT)
         return True
 
     def _policy(self, reference: MessageReference) -> RedeliveryPolicy | None:

@@ -16,6 +16,7 @@ from spanwire.broker.queue.page import NOT_STORED, REMOVED, SLICE_MESSAGES, Page
 from spanwire.broker.queue.pending_list import PendingList
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.queue.queue_tasks import ListScan
+from spanwire.model.ledger import ACKNOWLEDGED
 from spanwire.model.message import Message
 
 MAX_BROWSE_PAGE: Final = 100  # messages of one read for one browser
@@ -115,11 +116,11 @@ class BrowserDestination(MessageHolder, Job, StoreReader):
     An acknowledgement releases memory only. Subclasses show messages in `fill`.
     """
 
-    def settle(self, reference: MessageReference) -> None:
+    def settle(self, reference: MessageReference, way: int = ACKNOWLEDGED) -> None:
         """Release an acknowledged message."""
         self.release(reference.message)
 
-    def forget(self, reference: MessageReference) -> None:
+    def forget(self, reference: MessageReference, way: int = ACKNOWLEDGED) -> None:
         """Release a message acknowledged in a transaction."""
         self.release(reference.message)
 

@@ -17,6 +17,7 @@ from spanwire.broker.queue.page import MAX_PAGE_MESSAGES, NOT_STORED, REMOVED, P
 from spanwire.broker.queue.pending_list import PendingList
 from spanwire.broker.queue.sequence_ranges import SequenceRanges
 from spanwire.model.destination import QUEUE, SUBSCRIPTION
+from spanwire.model.ledger import DISCARDED
 from spanwire.model.message import DEFAULT_PRIORITY, Message
 
 MAX_RESIDENT_MESSAGES: Final = 16_384  # persistent messages of one queue kept in memory ahead of dispatch
@@ -362,7 +363,9 @@ class PendingMessages:
     def _drop(self, sequence: int) -> None:
         store = self._context.store
         if store is not None:
-            store.remove(self._queue.name, sequence)
+            store.remove(self._queue.name, sequence, DISCARDED)
+        self._queue.dequeued += 1
+        self._queue.sums.went(DISCARDED, 1)
         self.forget(sequence)
 
     def redelivery_count(self, sequence: int) -> int:

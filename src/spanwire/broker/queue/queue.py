@@ -24,13 +24,12 @@ from spanwire.broker.queue.bridge_filter import add_condition, forget_condition,
 from spanwire.broker.queue.dispatchers import DirectDispatcher, Dispatcher, PausedDispatcher, PriorityDispatcher
 from spanwire.broker.queue.inspection import NOT_PAUSED, QueueInspection
 from spanwire.broker.queue.pending_messages import PendingMessages
-from spanwire.broker.queue.queue_consumers import QueueConsumer, QueueConsumers
+from spanwire.broker.queue.queue_consumers import AT_ONCE, QueueConsumer, QueueConsumers
 from spanwire.broker.queue.queue_tasks import ExpiryScan, Purge, QueueRemoval
 from spanwire.broker.queue.selective_dispatch import SelectiveDispatch
 from spanwire.model.destination import QUEUE, SUBSCRIPTION, Destination
+from spanwire.model.ledger import ACKNOWLEDGED, CLIENT, FOUND, PURGED
 from spanwire.model.message import Message
-
-DEFAULT_START_WAIT_MS: Final = 1_000  # milliseconds; consumersBeforeDispatchStarts without a time waits as in ActiveMQ
 
 
 class Queue(QueueBase):
@@ -80,6 +79,8 @@ class Queue(QueueBase):
         if self.observer is not None:
             self.observer.before_accept(message, sequence)
         self.enqueued += 1
+        if message.origin != CLIENT:
+            self.sums.came(message.origin, 1)
         delivered = message.redelivery_count
         if delivered > 0 and sequence > 0:
             self._store_redeliveries(sequence, delivered)
@@ -137,6 +138,7 @@ class Queue(QueueBase):
 
     def recover(self, recovered: RecoveredDestination, clean: bool) -> None:
         """Append the messages of the store; ``clean`` is False after a crash."""
+        self.sums.add(FOUND, len(recovered.sequences))
         self.pending.recover(recovered, clean)
         if self._shared:
             self._notify_shared()
@@ -166,15 +168,10 @@ class Queue(QueueBase):
                 subscription.busy[self] = None
         if self.slow_consumers is not None:
             self.slow_consumers.join(subscription, self)
-        policy = self.policy.queue
-        wait_ms = policy.time_before_dispatch_starts_ms
-        if policy.consumers_before_dispatch_starts > 0:
-            if wait_ms == 0:
-                wait_ms = DEFAULT_START_WAIT_MS
-            if len(self._consumers.all) >= policy.consumers_before_dispatch_starts:
-                self._starts_at = 0.0
-                wait_ms = 0
-        if wait_ms > 0 and len(self._consumers.all) == 1:
+        wait_ms = self._consumers.start_wait_ms(self.policy.queue)
+        if wait_ms == AT_ONCE:
+            self._starts_at = 0.0
+        elif wait_ms > 0:
             self._starts_at = self._context.monotonic + wait_ms / 1000
             self._context.wake_at(self, self._starts_at)
         self._choose_dispatcher()
@@ -256,34 +253,35 @@ class Queue(QueueBase):
             self._context.schedule(self)
         self.fill()
 
-    def settle(self, reference: MessageReference) -> None:
+    def settle(self, reference: MessageReference, way: int = ACKNOWLEDGED) -> None:
         """Remove an acknowledged, expired or dead message from memory and from the store."""
         if reference.sequence > 0:
             store = self._context.store
             assert store is not None
-            store.remove(self.name, reference.sequence)
-        self.forget(reference)
+            store.remove(self.name, reference.sequence, way)
+        self.forget(reference, way)
 
-    def settle_all(self, references: list[MessageReference]) -> None:
-        """Remove many acknowledged messages of one consumer, with one call of the store.
-
-        They are removed one by one if an observer must see each removal before the next one.
-        """
+    def settle_all(self, references: list[MessageReference], way: int = ACKNOWLEDGED) -> None:
+        """Remove many messages of one consumer, with one call of the store; one by one if an observer must see each."""
         if self.observer is not None and self.observer.sees_removals():
             for reference in references:
-                self.settle(reference)
+                self.settle(reference, way)
             return
         sequences = [reference.sequence for reference in references if reference.sequence > 0]
         if sequences:
             store = self._context.store
             assert store is not None
-            store.remove_all(self.name, sequences)
+            store.remove_all(self.name, sequences, way)
+        if way != ACKNOWLEDGED:
+            self.sums.went(way, len(references))
         self.in_flight -= len(references)
         self.dequeued += len(references)
         self.release_all(references)
 
-    def forget(self, reference: MessageReference) -> None:
+    def forget(self, reference: MessageReference, way: int = ACKNOWLEDGED) -> None:
         """Remove a dispatched message from memory only."""
+        if way != ACKNOWLEDGED:
+            self.sums.went(way, 1)
         self.in_flight -= 1
         self.dequeued += 1
         self.release(reference.message)
@@ -345,10 +343,10 @@ class Queue(QueueBase):
         self.in_flight += 1
         self._context.dead_letter(reference, "expired")
 
-    def discard(self, reference: MessageReference) -> None:
+    def discard(self, reference: MessageReference, way: int) -> None:
         """Remove a message, just removed from the pending list, without a dead letter."""
         self.in_flight += 1
-        self.settle(reference)
+        self.settle(reference, way)
 
     @property
     def paused(self) -> bool:
@@ -406,6 +404,7 @@ class Queue(QueueBase):
         """
         self._expiry.stop()
         self._purge.stop()
+        self._context.close_sums(self.all_sums())
         self._removal = QueueRemoval(self, self.pending, self._context)
         if self._removal.work():
             self._context.schedule(self)
@@ -486,6 +485,7 @@ class Queue(QueueBase):
         """Account for a paged-out message, removed unread by a separate reader."""
         self.pending.forget(sequence)
         self.dequeued += 1
+        self.sums.went(PURGED, 1)
 
     def regroup(self) -> None:
         """Offer messages of groups that have lost their consumers."""

@@ -11,6 +11,9 @@ from spanwire.broker.policy.policy_entry import QueuePolicy
 from spanwire.broker.queue.page import ScanPosition
 from spanwire.broker.queue.pending_list import PendingList
 
+DEFAULT_START_WAIT_MS: Final = 1_000  # milliseconds; consumersBeforeDispatchStarts without a time waits as in ActiveMQ
+AT_ONCE: Final = -1
+
 
 class QueueConsumer:
     """A subscription at one queue, with scan positions, number of message groups and index in turn."""
@@ -113,6 +116,16 @@ class QueueConsumers:
             if before is not None and self._leaving is None and before.dispatched_count > 0:
                 self._leaving = before
             self._exclusive = best
+
+    def start_wait_ms(self, policy: QueuePolicy) -> int:
+        """Return how long the dispatch must wait after a new consumer, in milliseconds; `AT_ONCE` ends a wait."""
+        wait_ms = policy.time_before_dispatch_starts_ms
+        if policy.consumers_before_dispatch_starts > 0:
+            if len(self.all) >= policy.consumers_before_dispatch_starts:
+                return AT_ONCE
+            if wait_ms == 0:
+                wait_ms = DEFAULT_START_WAIT_MS
+        return wait_ms if len(self.all) == 1 else 0
 
     def start_over(self) -> None:
         """Have each consumer scan the whole queue separately."""

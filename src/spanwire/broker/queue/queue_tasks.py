@@ -23,6 +23,8 @@ from spanwire.broker.queue.page import (
 from spanwire.broker.queue.pending_list import PendingList
 from spanwire.broker.queue.pending_messages import MAX_PAGE_BYTES, PendingMessages
 from spanwire.model.destination import SUBSCRIPTION
+from spanwire.model.ledger import EXPIRED as EXPIRED_UNREAD
+from spanwire.model.ledger import PURGED
 from spanwire.model.message import Message
 
 BEHIND_POLL_SECONDS: Final = 0.02  # seconds between two checks whether the disk has caught up
@@ -208,7 +210,8 @@ class ExpiryScan:
             self._pending.forget(sequence)
             queue.expired += 1
             queue.dequeued += 1
-            store.remove(queue.name, sequence)
+            queue.sums.went(EXPIRED_UNREAD, 1)
+            store.remove(queue.name, sequence, EXPIRED_UNREAD)
 
     def _reads_expired(self) -> bool:
         """Return True if expired messages must be read: for dead letters or for an advisory."""
@@ -300,7 +303,7 @@ class Purge:
             page.items[index] = None
         pending_list.note_removed(page, len(gone))
         for reference in gone:
-            self._queue.discard(reference)
+            self._queue.discard(reference, PURGED)
 
     def _from_disk(self, pending_list: PendingList, page: Page, start: int, end: int) -> None:
         paged_out = page.paged_out
@@ -310,11 +313,12 @@ class Purge:
         for index in range(start, end):
             number = pending_list.remove_paged_out(page, index) if paged_out.numbers[index] != REMOVED else REMOVED
             if number == NOT_STORED:
-                queue.discard(paged_out.in_memory.pop(index))
+                queue.discard(paged_out.in_memory.pop(index), PURGED)
             elif number != REMOVED and store is not None:
                 self._pending.forget(number)
                 queue.dequeued += 1
-                store.remove(queue.name, number)
+                queue.sums.went(PURGED, 1)
+                store.remove(queue.name, number, PURGED)
 
 
 class QueueRemoval:

@@ -27,6 +27,7 @@ from spanwire.model.acks import (
 )
 from spanwire.model.errors import IllegalStateError, JmsError
 from spanwire.model.ids import MessageId, ProducerId
+from spanwire.model.ledger import ACKNOWLEDGED
 
 
 class Acknowledgements:
@@ -62,7 +63,7 @@ class Acknowledgements:
             self._acknowledge_later(transaction, subscription, ack)
             return True
         references = self._take(subscription, ack_type, first, last, ack.count)
-        self._settle(references, ack_type, ack.cause)
+        self._settle(subscription, references, ack_type, ack.cause)
         self._consumer_registry.refill(subscription)
         if self._flow.parked:
             self._flow.unpark()
@@ -82,7 +83,7 @@ class Acknowledgements:
 
     def _settle_run(self, subscription: Subscription, references: list[MessageReference]) -> int:
         if references:
-            settle_all(references)
+            settle_all(references, subscription.way)
             self._consumer_registry.refill(subscription)
             if self._flow.parked:
                 self._flow.unpark()
@@ -149,12 +150,14 @@ class Acknowledgements:
         taken = subscription.in_flight.take_front(count, first, last)
         return taken if taken is not None else subscription.in_flight.take_range(first, last)
 
-    def _settle(self, references: list[MessageReference], ack_type: int, cause: str) -> None:
+    def _settle(
+        self, subscription: Subscription, references: list[MessageReference], ack_type: int, cause: str
+    ) -> None:
         """Remove acknowledged messages from queue and store; poisoned or expired messages become dead letters."""
         if ack_type == POISON_ACK or ack_type == EXPIRED_ACK:
             self._send_to_dlq(references, EXPIRED if ack_type == EXPIRED_ACK else cause)
             return
-        settle_all(references)
+        settle_all(references, ACKNOWLEDGED if ack_type == UNMATCHED_ACK else subscription.way)
 
     def _send_to_dlq(self, references: list[MessageReference], cause: str) -> None:
         """Turn the references into dead letters."""

@@ -31,6 +31,7 @@ from spanwire.model.acks import LAST_DELIVERED_UNKNOWN
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import IllegalStateError, InvalidDestinationError, JmsError, ResourceAllocationError
 from spanwire.model.info import ConsumerInfo
+from spanwire.model.ledger import CLIENT, way_over
 from spanwire.selector.cache import SelectorCache
 from spanwire.selector.expression import Selector
 
@@ -118,6 +119,8 @@ class ConsumerRegistry(ConsumerRemover):
         self._apply_policy(subscription, parts[0])
         state.consumers[key] = subscription
         self._owners[subscription] = state
+        if info.network_subscription and state.link != CLIENT:
+            subscription.way = way_over(state.link if info.destination.is_queue else 0)
         if automatic:
             state.automatic.append(subscription)
         if info.browser:

@@ -19,6 +19,10 @@ from spanwire.broker.queue.queue import Queue
 from spanwire.broker.routing.deferred_dead_letters import MAX_DETAINED, DeferredDeadLetters
 from spanwire.model.destination import QUEUE, SUBSCRIPTION, Destination
 from spanwire.model.errors import JmsError, ProtocolError
+from spanwire.model.ledger import DEAD_LETTERED as LETTER_WAY
+from spanwire.model.ledger import DEATH
+from spanwire.model.ledger import DISCARDED as DISCARDED_WAY
+from spanwire.model.ledger import EXPIRED as EXPIRED_WAY
 from spanwire.model.message import Message
 from spanwire.model.message_view import INT_VALUE, LONG_VALUE, STRING_VALUE, MessageView
 
@@ -76,12 +80,12 @@ class DeadLetters(DeadLetterHandler):
         """
         destination = reference.destination
         if destination.name.is_advisory:
-            destination.settle(reference)
+            destination.settle(reference, DISCARDED_WAY)
             return
         for rule in self.rules:
             fate = rule.fate(reference, cause)
             if fate == DROP:
-                destination.settle(reference)
+                destination.settle(reference, lost_way(cause))
                 self._note_loss(reference, cause)
                 self._publish_expired(destination, reference.message, cause)
                 return
@@ -101,11 +105,11 @@ class DeadLetters(DeadLetterHandler):
         """Apply the policy and return False if the disk has no room yet."""
         destination = reference.destination
         if reference.sequence == 0:
-            self._keep_transient(reference, cause)
-            destination.settle(reference)
+            is_kept = self._keep_transient(reference, cause)
+            destination.settle(reference, LETTER_WAY if is_kept else lost_way(cause))
             return True
         if self._target(destination, reference.message, cause) is None:
-            destination.settle(reference)
+            destination.settle(reference, lost_way(cause))
             self._note_loss(reference, cause)
             return True
         if not self._context.store_usage.has_room():
@@ -113,8 +117,9 @@ class DeadLetters(DeadLetterHandler):
             self._detain(destination, reference, cause)
             return False
         letters = self._letters(reference, cause)
-        sequences = self._context.units.append_unit(_additions(letters), [(destination.name, reference.sequence)], [])
-        destination.forget(reference)
+        removals = [(destination.name, reference.sequence)]
+        sequences = self._context.units.append_unit(_additions(letters), removals, [], LETTER_WAY)
+        destination.forget(reference, LETTER_WAY)
         self._note_letters(reference, cause, letters)
         self._accept(letters, sequences)
         self._publish_dead_letter(destination, reference.message)
@@ -133,15 +138,15 @@ class DeadLetters(DeadLetterHandler):
             self._keep_transient(reference, cause)
         self._publish_expired(destination, message, cause)
 
-    def _keep_transient(self, reference: MessageReference, cause: str) -> None:
-        """Keep a copy of a message without a record in the store.
+    def _keep_transient(self, reference: MessageReference, cause: str) -> bool:
+        """Keep a copy of a message without a record in the store; return False if no copy is wanted.
 
         On a full disk the copy stays in memory only, like the message.
         """
         letters = self._letters(reference, cause)
         if not letters:
             self._note_loss(reference, cause)
-            return
+            return False
         self._note_letters(reference, cause, letters)
         store = self._context.store
         sequences: list[int] = []
@@ -150,6 +155,7 @@ class DeadLetters(DeadLetterHandler):
             sequences = self._context.units.append_unit(additions, [], []) if additions else []
         self._accept(letters, sequences)
         self._publish_dead_letter(reference.destination, reference.message)
+        return True
 
     def publish_committed(self, reference: MessageReference, cause: str, has_copy: bool) -> None:
         """Publish the advisories for a dead message whose transaction took effect.
@@ -211,6 +217,7 @@ class DeadLetters(DeadLetterHandler):
             target, Destination(QUEUE, strategy.queue_name)
         )
         copy = self._copy(reference.message, dead_letter_queue.name, strategy, cause)
+        copy.origin = DEATH
         self._context.count_made(copy)
         letters = [WithheldMessage(dead_letter_queue, copy, 0)]
         for queue in dead_letter_queue.durable_queues(copy):
@@ -294,6 +301,11 @@ class DeadLetters(DeadLetterHandler):
             return message_format.encode_from_view(view)
         except (JmsError, ProtocolError):
             return message_format.readdressed(message, target)
+
+
+def lost_way(cause: str) -> int:
+    """Return the way out of the ledger of a message that died without a dead letter."""
+    return EXPIRED_WAY if cause == EXPIRED else DISCARDED_WAY
 
 
 def _additions(letters: list[WithheldMessage]) -> list[tuple[Destination, Message]]:

@@ -36,6 +36,7 @@ from spanwire.broker.security.access_control import AccessControl
 from spanwire.broker.topic.topic import Topic
 from spanwire.model.destination import SCHEDULE, SUBSCRIPTION, Destination
 from spanwire.model.errors import JmsError
+from spanwire.model.ledger import TOPIC_LINK
 from spanwire.model.message import FORMAT_STOMP, Message
 from spanwire.model.routing import BRIDGE_DURABLE_PREFIX
 
@@ -187,6 +188,7 @@ class MessageRouter(ParkedSender, Dispatcher):
     def send_forwarded(self, state: ConnectionState, message: Message, token: int) -> bool:
         """Take a message of a bridge, and count it at its destination. Returns and raises as `send`."""
         is_queue = message.destination.is_queue
+        message.origin = state.link if is_queue else TOPIC_LINK
         answered = self.send(state, message, None, token) if is_queue else self.send_over_link(state, message, token)
         destination = self._map.find(message.destination)
         if destination is not None:

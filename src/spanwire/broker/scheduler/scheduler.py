@@ -54,6 +54,7 @@ from spanwire.model.environment import IdGenerator
 from spanwire.model.errors import JmsError, ProtocolError, SpanwireError
 from spanwire.model.ids import MessageId, ProducerId
 from spanwire.model.info import ConnectionInfo
+from spanwire.model.ledger import MOVED_OUT
 from spanwire.model.message import Message
 from spanwire.model.message_view import STRING_VALUE
 
@@ -199,7 +200,7 @@ class Scheduler(DelayedSender):
             return
         metadata_record = job.metadata_record(job.due_ms, job.repeat)
         sequences = self._context.units.append_unit(
-            [(SCHEDULED_MESSAGES, stored_form(message, job.number))], removals, [metadata_record]
+            [(SCHEDULED_MESSAGES, stored_form(message, job.number))], removals, [metadata_record], MOVED_OUT
         )
         self._unsynced.add(message.size)
         self._schedule.enter(job, sequences[0], None)

@@ -15,6 +15,7 @@ from spanwire.broker.policy.fan_out import MAX_FAN_OUT, STEPS_OF_REQUEST, TOPIC_
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.topic.durable_subscription import DurableSubscription
 from spanwire.model.destination import Destination
+from spanwire.model.ledger import ACKNOWLEDGED
 from spanwire.model.message import Message
 
 
@@ -202,12 +203,12 @@ class Topic(BrokerDestination):
             self._note_load(-subscription.weight)
         return gone
 
-    def settle(self, reference: MessageReference) -> None:
+    def settle(self, reference: MessageReference, way: int = ACKNOWLEDGED) -> None:
         """Count and release a message that a subscriber is done with."""
         self.dequeued += 1
         self.release(reference.message)
 
-    def forget(self, reference: MessageReference) -> None:
+    def forget(self, reference: MessageReference, way: int = ACKNOWLEDGED) -> None:
         """Settle a message; the store has no record of it."""
         self.settle(reference)
 

@@ -22,6 +22,7 @@ from spanwire.broker.scheduler.schedule import Plans, Schedule
 from spanwire.model.acks import EXPIRED_ACK, POISON_ACK
 from spanwire.model.errors import JmsError, ResourceAllocationError
 from spanwire.model.ids import MessageId
+from spanwire.model.ledger import ACKNOWLEDGED, DEAD_LETTERED, DISCARDED, EXPIRED
 from spanwire.model.message import Message
 
 FREED_IN_STEP: Final = 10  # sends; forgetting so many takes the time of one step
@@ -278,12 +279,14 @@ class CommitWork(TransactionWork):
             self.steps += 1
             reference = references[self._reference]
             self._reference += 1
-            if reference.sequence > 0:
-                self.unit.remove(reference.destination.name, reference.sequence)
+            way = ACKNOWLEDGED
             if is_given_up:
                 for letter in self._commits.letters_of(ack, reference):
                     self.steps += 1
                     self._add(letter, None)
+                way = way_of(ack, reference)
+            if reference.sequence > 0:
+                self.unit.remove(reference.destination.name, reference.sequence, way)
         return True
 
     def _add(self, entry: WithheldMessage, usage: MemoryUsage | None) -> bool:
@@ -399,3 +402,12 @@ class CommitWork(TransactionWork):
             if not transaction.forget(FREED_IN_STEP):
                 return True
         return False
+
+
+def way_of(ack: TransactedAck, reference: MessageReference) -> int:
+    """Return the way out of the ledger of a message that a transaction acknowledges, once its dead letters are made."""
+    if ack.ack_type != POISON_ACK and ack.ack_type != EXPIRED_ACK:
+        return ACKNOWLEDGED
+    if reference in ack.dead_lettered:
+        return DEAD_LETTERED
+    return EXPIRED if ack.ack_type == EXPIRED_ACK else DISCARDED

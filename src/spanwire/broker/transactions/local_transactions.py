@@ -29,7 +29,7 @@ from spanwire.broker.routing.dead_letters import EXPIRED, DeadLetters
 from spanwire.broker.routing.flow_control import FlowControl, send_reply
 from spanwire.broker.routing.message_router import MessageRouter
 from spanwire.broker.scheduler.schedule import Plans, Schedule, steps_of, stored_form
-from spanwire.broker.transactions.commit_work import Commits, CommitWork, Run, TransactionWork
+from spanwire.broker.transactions.commit_work import Commits, CommitWork, Run, TransactionWork, way_of
 from spanwire.broker.transactions.staging_work import StagedCommits, StagingWork
 from spanwire.broker.transactions.undo_work import UndoWork
 from spanwire.model.acks import EXPIRED_ACK, POISON_ACK
@@ -302,7 +302,7 @@ class LocalTransactions(Commits, StagedCommits):
         destination = reference.destination
         if ack.ack_type == EXPIRED_ACK:
             destination.expired += 1
-        destination.forget(reference)
+        destination.forget(reference, way_of(ack, reference))
         if ack.ack_type in (POISON_ACK, EXPIRED_ACK) and destination.leaves_dead_letters:
             self._dead_letters.publish_committed(reference, cause_of(ack), reference in ack.dead_lettered)
 
@@ -361,9 +361,10 @@ def cause_of(ack: TransactedAck) -> str:
 def take_unit(store: UnitStore, unit: StoreUnit, metadata: list[MetadataRecord]) -> None:
     """Hand a unit to the store.
 
-    A small unit shares a batch with other units, a large unit has a batch of its own.
+    A small unit shares a batch with other units, a large unit has a batch of its own, and so has one that removes
+    messages by several ways out of the ledger.
     """
-    if unit.size > JOB_STEPS:
+    if unit.size > JOB_STEPS or (unit.has_deaths and not unit.transfers):
         store.append_gathered(unit, metadata)
     elif unit.transfers:
         transfers = [transfer.transfer() for transfer in unit.transfers]

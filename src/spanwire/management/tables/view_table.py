@@ -31,6 +31,7 @@ from spanwire.management.tables.attributes import (
     messages,
     text,
 )
+from spanwire.management.tables.ledger_tables import LEDGER, LEDGER_LINKS
 from spanwire.management.tables.network_tables import BRIDGES, LINKS, NETWORK_CONNECTORS, RUNNING
 from spanwire.management.tables.work_tables import BRANCHES, JOBS, LINK_DESTINATIONS, STORES, STRATEGIES, TASKS
 
@@ -355,6 +356,7 @@ SUBSCRIPTIONS: Final = ViewTable(
 VIEWS: Final = (
     BROKER, CONNECTORS, CONNECTIONS, SESSIONS, CONSUMERS, PRODUCERS, QUEUES, TOPICS, SUBSCRIPTIONS, NETWORK_CONNECTORS,
     LINKS, LINK_DESTINATIONS, BRIDGES, JOBS, BRANCHES, STRATEGIES, TASKS, STORES,
+    LEDGER, LEDGER_LINKS,
 )  # fmt: skip
 # Views that are parts of the answer to ``status`` or ``summary``.
 STATUS_PARTS: Final = {

@@ -70,6 +70,7 @@ class Forwarder(DemandBridge):
             broker.remove_connection(client, now)
             raise
         routes.remote_brokers.reserve_label(remote.broker_id, remote.name)
+        client.link = broker.assembly.context.links.number_of(remote.name)
         broker.add_session(client, SessionId(login.connection_id, BRIDGE_SESSION))
         wire_format = remote.wire_format
         assert wire_format is not None

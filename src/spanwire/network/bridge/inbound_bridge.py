@@ -81,7 +81,7 @@ class InboundBridge:
         message_format = broker.formats.format(format_id_of(wire_format.version))
         assert isinstance(message_format, OpenWireMessageFormat)
         client = ClientCommands(broker, state, self._remote.output, message_format, wire_format.version, now)
-        client.serve_bridge(self._remote.broker_id)
+        client.serve_bridge(self._remote.broker_id, self._remote.name)
         self._client = client
         if command.response_required:
             self._remote.output.respond(command.command_id)

@@ -36,6 +36,7 @@ NUMBERS: Final = (
     "demand", "in_flight", "waiting", "enqueued", "dequeued", "received", "failed", "reconnects", "since_s", "rate",
     "received_rate",
 )  # fmt: skip
+CROSSED: Final = ("forwarded", "arrived", "forwarded_since_start", "arrived_since_start", "in_flight")
 FLAGS: Final = ("duplex", "accepted", "incoming")
 
 
@@ -183,7 +184,7 @@ def _broker(content: Mapping[str, object]) -> Row | None:
     name = _text(content, "name")
     if not name:
         return None
-    links, silence = content.get("links"), _text(content, "silence")
+    links, silence, ledger = content.get("links"), _text(content, "silence"), content.get("ledger")
     kind = ACTIVEMQ if content.get("kind") == ACTIVEMQ else SPANWIRE
     if silence and content.get("kind") == "":
         kind = ""  # nobody knows which broker that is
@@ -194,7 +195,17 @@ def _broker(content: Mapping[str, object]) -> Row | None:
         "silence": silence,
         "age_s": _number(content, "age_s"),
         "links": _links(links) if isinstance(links, list) else [],
+        **({"ledger": _ledger(ledger)} if isinstance(ledger, list) else {}),
     }
+
+
+def _ledger(rows: list[object]) -> list[Row]:
+    """Return what crossed the links to and from each broker, as a broker of this version tells it."""
+    return [
+        {"remote": _text(one, "remote"), **{name: int(_number(one, name)) for name in CROSSED}}
+        for one in rows[:MAX_LINKS]
+        if isinstance(one, dict) and _text(one, "remote")
+    ]
 
 
 def _links(links: list[object]) -> list[Row]:

@@ -65,8 +65,14 @@ class NetworkReports:
         peers: Callable[[], Sequence[Peer]],
         clock: Clock,
         ask: Ask,
+        ledger: Callable[[], Sequence[Mapping[str, object]]] = tuple,
     ) -> None:
-        """``links`` returns the views of all links, ``peers`` the addresses of those that run and were opened here."""
+        """Take the sources.
+
+        ``links`` returns the views of all links, ``peers`` the addresses of those that run and were opened here,
+        ``ledger`` what crossed the links to and from each broker.
+        """
+        self._ledger: Final = ledger
         self._broker: Final = broker
         self._links: Final = links
         self._peers: Final = peers
@@ -177,6 +183,7 @@ class NetworkReports:
             "silence": "",
             "age_s": 0.0,
             "links": [self._link(view, now) for view in list(self._links())[:MAX_LINKS]],
+            "ledger": [dict(row) for row in list(self._ledger())[:MAX_LINKS]],
         }
         return [own, *self._known.rows(now)]
 

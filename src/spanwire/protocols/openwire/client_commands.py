@@ -99,7 +99,7 @@ class ClientCommands(wire.CommandVisitor):
         self._in_window = 0  # token of the message in a producer's window during the call of the broker
         self._acks: Final[Acknowledgements] = Acknowledgements(broker, state)
 
-    def serve_bridge(self, broker_id: str) -> None:
+    def serve_bridge(self, broker_id: str, broker_name: str) -> None:
         """Treat the client as a bridge of the broker ``broker_id``.
 
         The messages of a bridge come from other producers, and the remote broker has delivered some of the messages
@@ -108,6 +108,7 @@ class ClientCommands(wire.CommandVisitor):
         self._serves_bridge = True
         self._horizon = NetworkFilter(broker_id, UNLIMITED_TTL)
         self.state.forwards = True
+        self.state.link = self._broker.assembly.context.links.number_of(broker_name)
         self.state.repeats = True
         self._producers.takes_foreign_ids = True
 

@@ -11,6 +11,7 @@ from typing import Final, Protocol
 from spanwire.broker.broker import Broker
 from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.ports import ClientConnection
+from spanwire.broker.security.audit_log import printable
 from spanwire.model.environment import Time
 from spanwire.model.errors import JmsError
 from spanwire.protocols.openwire.client_commands import ClientCommands
@@ -154,7 +155,8 @@ class NetworkPeer:
         if command.slave_broker:
             raise JmsError("slave brokers are not supported: open a network connector instead")
         self._broker.access.check_bridge(client.state)
-        client.serve_bridge("" if command.broker_id is None else command.broker_id.value or "")
+        broker_id = "" if command.broker_id is None else command.broker_id.value or ""
+        client.serve_bridge(broker_id, printable(command.broker_name or broker_id))
         acceptor = self._acceptor
         if acceptor is not None:
             acceptor.enter(command)

@@ -10,31 +10,25 @@ from __future__ import annotations
 
 from typing import Final
 
+from spanwire.model.ledger import LINK_SHIFT, NO_MESSAGE, WAY_MASK
 from spanwire.stores.journal.batch import NewSegment
 from spanwire.stores.journal.index.index import JournalIndex
 from spanwire.stores.journal.index.sequences import GONE
 from spanwire.stores.journal.index.stored_destination import Entry, GatheredUnit
+from spanwire.stores.journal.index.written_records import WrittenRecords
 from spanwire.stores.journal.recovery.checkpoint import CheckpointEncoder
-from spanwire.stores.journal.recovery.replay import BODIES
-from spanwire.stores.journal.recovery.summary import SummaryDraft
+from spanwire.stores.journal.recovery.summary import SummaryDraft, add_payload
 from spanwire.stores.journal.segments.record import (
-    BODY,
-    DESTINATION,
-    DESTINATION_REMOVED,
     EXPIRATION_SIZE,
     EXPIRES,
     HEADER_SIZE,
     MESSAGE,
     METADATA,
     METADATA_DISCARDED,
-    MOVED,
-    MOVED_BODY,
+    ORIGIN_SHIFT,
     PADDING,
     PRIORITY_MASK,
-    REDELIVERY,
-    REFERENCE,
     REMOVAL,
-    TRANSFER,
     encode_expiration,
     encode_header,
     encode_message_header,
@@ -47,7 +41,6 @@ from spanwire.stores.journal.segments.segment import (
     encode_segment_header,
     segment_seed,
 )
-from spanwire.stores.journal.segments.transfers import decode_transfer
 from spanwire.stores.journal.space import RESERVED_SHARE, UNMANAGED, DiskSpace
 
 COPIED_BYTES: Final = 32 * 1024  # bytes; larger bodies are handed over without a copy
@@ -72,6 +65,7 @@ class ActiveSegment:
         "_last",
         "_last_head",
         "_parts",
+        "_records",
         "_segment_bytes",
         "_start",
         "_store_id",
@@ -91,6 +85,7 @@ class ActiveSegment:
         self, index: JournalIndex, store_id: bytes, segment_bytes: int, number: int, end: int, batches: int
     ) -> None:
         self._index: Final[JournalIndex] = index
+        self._records: Final[WrittenRecords] = WrittenRecords(index)
         self._store_id: Final[bytes] = store_id
         self._segment_bytes: Final[int] = segment_bytes
         self.number = number
@@ -255,6 +250,8 @@ class ActiveSegment:
         small: list[bytes] = []
         parts = self._parts
         for entry in entries:
+            if entry.kind >= REMOVAL:
+                self._records.before(entry)
             payload = entry.payload
             length = len(payload)
             flags = entry.flags
@@ -284,7 +281,7 @@ class ActiveSegment:
                 small.append(payload)
             if length & 7:
                 small.append(PADDING[length & 7])
-            self._written(entry, offset, stored)
+            self._records.written(entry, self.number, offset, stored)
             offset += entry.size
         parts.append(b"".join(small))
         self._last = last
@@ -325,15 +322,16 @@ class ActiveSegment:
             sequence = gathered.nexts[target]
             gathered.nexts[target] = sequence + 1
             flags = message.priority & PRIORITY_MASK
+            format_id = message.format_id | message.origin << ORIGIN_SHIFT
             stored = len(payload)
             if message.expiration_ms > 0:
                 stored += EXPIRATION_SIZE
                 expires = encode_expiration(message.expiration_ms)
                 header = encode_message_header(
-                    seed, offset, MESSAGE, flags | EXPIRES, message.format_id, owner.number, sequence, expires, payload
+                    seed, offset, MESSAGE, flags | EXPIRES, format_id, owner.number, sequence, expires, payload
                 )
             else:
-                header = encode_header(seed, offset, MESSAGE, flags, message.format_id, owner.number, sequence, payload)
+                header = encode_header(seed, offset, MESSAGE, flags, format_id, owner.number, sequence, payload)
             small.append(header)
             heads.append(header)
             self._last_head = header
@@ -347,6 +345,7 @@ class ActiveSegment:
             if len(payload) & 7:
                 small.append(PADDING[len(payload) & 7])
             self._index.written_message(owner, sequence, self.number, offset, stored)
+            self._index.came(owner, message.origin, 1)
             offset += record_size(stored)
             index += 1
         self._parts.append(b"".join(small))
@@ -396,19 +395,23 @@ class ActiveSegment:
         while gathered.removals and at_most > 0:
             removals = gathered.removals[-1]
             owner = removals.owner
+            cause = removals.way & WAY_MASK
+            link = removals.way >> LINK_SHIFT
             start = gathered.removed
             stop = min(len(removals.sequences), start + at_most)
             for sequence in removals.sequences[start:stop]:
-                header = encode_header(self.seed, self.end, REMOVAL, 0, 0, owner.number, sequence, b"")
+                owner.unwritten.pop(sequence, None)
+                owner.leaving.discard(sequence)
+                location = owner.take_out(sequence)
+                flags = cause if location != GONE else NO_MESSAGE
+                header = encode_header(self.seed, self.end, REMOVAL, flags, link, owner.number, sequence, b"")
                 small.append(header)
                 self._last_head = header
                 self._last = self.end
                 self.end += HEADER_SIZE
-                owner.unwritten.pop(sequence, None)
-                owner.leaving.discard(sequence)
-                location = owner.take_out(sequence)
                 if location != GONE:
                     self._index.written_removal(owner, sequence, location, owner.index.removed_length, self.number)
+                    self._index.went(owner, removals.way, 1)
             at_most -= stop - start
             gathered.removed = stop
             if stop == len(removals.sequences):
@@ -418,77 +421,3 @@ class ActiveSegment:
         self._parts.append(records)
         self._draft.add(records, self._last, self._last_head)
         return at_most
-
-    def _written(self, entry: Entry, offset: int, length: int) -> None:
-        index = self._index
-        owner = entry.owner
-        kind = entry.kind
-        entry.handed_over = True
-        if kind == MESSAGE:
-            entry.payload = b""
-            index.written_message(owner, entry.sequence, self.number, offset, length)
-        elif kind == REMOVAL:
-            if entry.location == GONE:
-                entry.location = owner.take_out(entry.sequence)
-                entry.length = owner.index.removed_length
-                owner.leaving.discard(entry.sequence)
-            if entry.location != GONE:
-                index.written_removal(owner, entry.sequence, entry.location, entry.length, self.number)
-        elif kind == REDELIVERY:
-            index.written_redelivery(owner, entry.sequence, self.number, offset)
-        elif kind == REFERENCE:
-            self._written_reference(entry)
-        else:
-            self._written_rare(entry, offset, length)
-
-    def _written_reference(self, entry: Entry) -> None:
-        shared = entry.shared
-        if shared is None:
-            return
-        index = self._index
-        if entry.location != GONE:
-            index.written_move(entry.owner, entry.sequence, entry.location, self.number, shared.offset, shared.length)
-        else:
-            index.written_message(entry.owner, entry.sequence, self.number, shared.offset, shared.length)
-
-    def _written_rare(self, entry: Entry, offset: int, length: int) -> None:
-        index = self._index
-        kind = entry.kind
-        if kind == BODY or kind == MOVED_BODY:
-            entry.payload = b""
-            if entry.shared is not None:
-                entry.shared.offset = offset
-                entry.shared.length = length
-        elif kind == MOVED:
-            entry.payload = b""
-            index.written_move(entry.owner, entry.sequence, entry.location, self.number, offset, length)
-        elif kind == DESTINATION:
-            index.enter(entry.owner)
-        elif kind == DESTINATION_REMOVED:
-            index.written_destination_removal(entry.owner, self.number)
-        elif kind == METADATA:
-            index.written_metadata(entry.table, entry.payload[: entry.sequence], self.number, offset, length)
-        elif kind == METADATA_DISCARDED:
-            index.written_metadata_discard(entry.table, entry.payload, self.number)
-        elif kind == TRANSFER:
-            self._written_transfer(entry)
-
-    def _written_transfer(self, entry: Entry) -> None:
-        runs = decode_transfer(entry.payload)
-        if runs is not None:
-            owner = entry.owner
-            self._index.written_transfer(owner, entry.sequence, runs, self.number)
-            for index, arrival in enumerate(owner.arriving):
-                if arrival.first == entry.sequence:
-                    del owner.arriving[index]
-                    break
-
-
-def add_payload(heads: list[bytes], kind: int, flags: int, payload: bytes) -> None:
-    """Append the part of a payload that a summary holds."""
-    if kind in BODIES:
-        if flags & EXPIRES:
-            heads.append(payload[:EXPIRATION_SIZE])
-    else:
-        heads.append(payload)
-        heads.append(PADDING[len(payload) & 7])

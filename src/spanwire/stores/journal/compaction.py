@@ -24,6 +24,7 @@ from spanwire.stores.journal.index.stored_destination import Entry, SharedBody, 
 from spanwire.stores.journal.outbox import MAX_UNIT_BYTES
 from spanwire.stores.journal.segments.record import (
     BODY,
+    FORMAT_MASK,
     HEADER_SIZE,
     MESSAGE,
     METADATA,
@@ -458,7 +459,7 @@ class Compaction:
         """Copy flags and format. The payload stays as written, with the expiration in front."""
         state = self._index.segments.by_number[self._victim]
         entry.flags = record.flags if state.version > 1 else DEFAULT_PRIORITY
-        entry.format_id = record.format_id
+        entry.format_id = record.format_id & FORMAT_MASK
 
 
 def usual_step(size: int, count: int) -> int:

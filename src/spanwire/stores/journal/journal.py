@@ -11,8 +11,10 @@ from typing import Final
 
 from spanwire.broker.metadata import MetadataRecord, check_metadata
 from spanwire.broker.persistence.store_unit import StoreUnit, Transfer
+from spanwire.broker.persistence.stored_sums import StoredSums, StoreLedger
 from spanwire.broker.ports import AuditSource, MessageStore, MetadataStore, StoreUsage, UnitStore
 from spanwire.model.destination import Destination
+from spanwire.model.ledger import ACKNOWLEDGED, Sums
 from spanwire.model.message import Message
 from spanwire.stores.journal.active_segment import ActiveSegment
 from spanwire.stores.journal.audit_copies import AuditCopies
@@ -39,7 +41,7 @@ from spanwire.stores.journal.unit_calls import UnitCalls
 MAX_REDELIVERY_COUNT: Final = 0xFFFFFFFF
 
 
-class Journal(MessageStore, UnitStore, MetadataStore, StoreUsage):
+class Journal(MessageStore, UnitStore, MetadataStore, StoreUsage, StoreLedger):
     """Keeps messages in segments on a disk. The driver writes, reads and syncs.
 
     ``segment_bytes`` is the size of a usual segment, ``stored_position`` the last result of `on_completed`, ``waiters``
@@ -87,7 +89,7 @@ class Journal(MessageStore, UnitStore, MetadataStore, StoreUsage):
         self._outbox.has_additions = True
         return self._outbox.message(owner, message)
 
-    def remove(self, destination: Destination, sequence: int) -> None:
+    def remove(self, destination: Destination, sequence: int, way: int = ACKNOWLEDGED) -> None:
         """See `MessageStore.remove`."""
         owner = self._index.by_name.get(destination.qualified_name)
         if owner is None:
@@ -95,13 +97,13 @@ class Journal(MessageStore, UnitStore, MetadataStore, StoreUsage):
         entry = owner.unwritten.get(sequence)
         if entry is not None and not entry.handed_over:
             self._outbox.position += 1
-            self._outbox.cancel(entry)
+            self._outbox.cancel(entry, way)
             return
         if sequence in owner.leaving:
             return
         if owner.arriving and owner.arrives(sequence):
             self._outbox.position += 1
-            self._outbox.remove_in_unit(owner, sequence)
+            self._outbox.remove_in_unit(owner, sequence, way)
             return
         location = owner.take_out(sequence)
         if location == GONE:
@@ -109,16 +111,16 @@ class Journal(MessageStore, UnitStore, MetadataStore, StoreUsage):
         if entry is not None:
             del owner.unwritten[sequence]
         self._outbox.position += 1
-        self._outbox.removal(owner, sequence, location)
+        self._outbox.removal(owner, sequence, location, way)
 
-    def remove_all(self, destination: Destination, sequences: list[int]) -> None:
+    def remove_all(self, destination: Destination, sequences: list[int], way: int = ACKNOWLEDGED) -> None:
         """See `MessageStore.remove_all`."""
         owner = self._index.by_name.get(destination.qualified_name)
         if owner is None:
             return
         if owner.unwritten or owner.leaving:
             for sequence in sequences:
-                self.remove(destination, sequence)
+                self.remove(destination, sequence, way)
             return
         locations: list[int] = []
         lengths: list[int] = []
@@ -127,13 +129,13 @@ class Journal(MessageStore, UnitStore, MetadataStore, StoreUsage):
         for position, sequence in enumerate(sequences):
             location = locations[position]
             if location == GONE:
-                self.remove(destination, sequence)
+                self.remove(destination, sequence, way)
                 continue
             if owner.moving:
                 location = owner.moving.pop(sequence, location)
             self._outbox.position += 1
             index.removed_length = lengths[position]
-            self._outbox.removal(owner, sequence, location)
+            self._outbox.removal(owner, sequence, location, way)
 
     def next_sequence(self, destination: Destination) -> int:
         """See `UnitStore.next_sequence`."""
@@ -148,13 +150,14 @@ class Journal(MessageStore, UnitStore, MetadataStore, StoreUsage):
         additions: list[tuple[Destination, Message]],
         removals: list[tuple[Destination, int]],
         metadata: list[MetadataRecord],
+        way: int = ACKNOWLEDGED,
     ) -> list[int]:
         """See `UnitStore.append_unit`.
 
         Raises:
             ResourceAllocationError: the unit is larger than `MAX_UNIT_BYTES`, or the disk is full.
         """
-        return self._units.append_unit(additions, removals, metadata)
+        return self._units.append_unit(additions, removals, metadata, way)
 
     def append_gathered(self, unit: StoreUnit, metadata: list[MetadataRecord]) -> None:
         """See `UnitStore.append_gathered`; raises the errors of `append_unit`."""
@@ -210,6 +213,18 @@ class Journal(MessageStore, UnitStore, MetadataStore, StoreUsage):
         self._index.forget(owner)
         self._outbox.position += 1
         self._outbox.record(DESTINATION_REMOVED, owner, owner.high, b"")
+
+    def counted(self) -> list[Destination]:
+        """See `StoreLedger.counted`."""
+        return [owner.destination for owner in self._index.by_number.values()]
+
+    def sums(self, destination: Destination | None) -> StoredSums | None:
+        """See `StoreLedger.sums`."""
+        return self._index.stored_sums(destination)
+
+    def link_sums(self) -> Sums:
+        """See `StoreLedger.link_sums`."""
+        return self._index.link_sums
 
     def position(self) -> int:
         """See `MessageStore.position`."""

@@ -10,6 +10,7 @@ from spanwire.broker.metadata import MetadataRecord, check_metadata
 from spanwire.broker.persistence.store_unit import StoreUnit
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import ResourceAllocationError
+from spanwire.model.ledger import LINK_SHIFT, MOVED_OUT, PURGED, WAY_MASK
 from spanwire.model.message import Message
 from spanwire.model.units import MIB
 from spanwire.stores.journal.index.stored_destination import (
@@ -28,10 +29,12 @@ from spanwire.stores.journal.segments.record import (
     CANCELLED,
     EXPIRATION_SIZE,
     EXPIRES,
+    FORMAT_MASK,
     HEADER_SIZE,
     MESSAGE,
     METADATA,
     METADATA_DISCARDED,
+    ORIGIN_SHIFT,
     PRIORITY_MASK,
     REDELIVERY,
     REFERENCE,
@@ -103,10 +106,13 @@ class Outbox:
         self.size += size
         return entry
 
-    def removal(self, owner: StoredDestination, sequence: int, location: int) -> None:
-        """Queue the removal of a message at ``location``, which the index no longer has."""
+    def removal(self, owner: StoredDestination, sequence: int, location: int, way: int) -> None:
+        """Queue the removal of a message at ``location``, which the index no longer has, by a way of the ledger."""
         entry = Entry(REMOVAL, owner, sequence, None, b"", self.position, HEADER_SIZE)
+        entry.flags = way & WAY_MASK
+        entry.format_id = way >> LINK_SHIFT
         entry.location = location
+        owner.departing += 1
         entry.length = owner.index.removed_length
         self.entries.append(entry)
         self.size += HEADER_SIZE
@@ -128,7 +134,7 @@ class Outbox:
             size += EXPIRATION_SIZE
         entry = Entry(kind, owner, sequence, message, payload, self.position, size)
         entry.flags = flags
-        entry.format_id = message.format_id
+        entry.format_id = message.format_id | message.origin << ORIGIN_SHIFT
         self.entries.append(entry)
         self.size += size
         return entry
@@ -142,13 +148,14 @@ class Outbox:
         for owner in owners:
             owner.high += 1
             entry = self.record(REFERENCE, owner, owner.high, b"")
+            entry.format_id = message.origin << ORIGIN_SHIFT
             entry.message = message
             entry.shared = shared
             owner.unwritten[owner.high] = entry
             sequences.append(owner.high)
         return sequences
 
-    def remove_in_unit(self, owner: StoredDestination, sequence: int) -> None:
+    def remove_in_unit(self, owner: StoredDestination, sequence: int, way: int) -> None:
         """Queue a removal in a unit.
 
         A waiting message is written first, because the removal counts only with the whole unit.
@@ -158,9 +165,11 @@ class Outbox:
         entry = owner.unwritten.pop(sequence, None)
         if (entry is not None and not entry.handed_over) or (owner.arriving and owner.arrives(sequence)):
             owner.leaving.add(sequence)
-            self.record(REMOVAL, owner, sequence, b"")
+            record = self.record(REMOVAL, owner, sequence, b"")
+            record.flags = way & WAY_MASK
+            record.format_id = way >> LINK_SHIFT
             return
-        self.removal(owner, sequence, owner.take_out(sequence))
+        self.removal(owner, sequence, owner.take_out(sequence), way)
 
     def transfer(self, source: StoredDestination, target: StoredDestination, sequences: list[int]) -> int:
         """Queue the transfer of messages to consecutive sequences of another destination.
@@ -183,7 +192,8 @@ class Outbox:
             run = []
             if entry is not None and entry.message is not None:
                 self.message(target, entry.message)
-                self.remove_in_unit(source, sequence)
+                self.entries[-1].format_id &= FORMAT_MASK  # as one that a TRANSFER record moves
+                self.remove_in_unit(source, sequence, MOVED_OUT)
             else:
                 target.high += 1  # what is not there leaves a gap
         self._transfer_run(source, target, run)
@@ -241,8 +251,8 @@ class Outbox:
         if size > self.slice_bytes or unit.size + len(transfers) * TRANSFER_WEIGHT > self.slice_records:
             self.large.add(self.position)
 
-    def cancel(self, entry: Entry) -> None:
-        """Drop the message of a waiting entry: only the numbers are written."""
+    def cancel(self, entry: Entry, way: int) -> None:
+        """Drop the message of a waiting entry: only the numbers are written, and its way out of the ledger."""
         message = entry.message
         if message is None:
             return
@@ -251,8 +261,8 @@ class Outbox:
         self.size += size - entry.size
         entry.size = size
         entry.kind = CANCELLED
-        entry.flags = 0
-        entry.format_id = 0
+        entry.flags = way & WAY_MASK
+        entry.format_id = entry.format_id & ~FORMAT_MASK | way >> LINK_SHIFT
         entry.payload = payload
         if entry.shared is not None:
             entry.shared.references -= 1
@@ -300,8 +310,8 @@ class Outbox:
                 rest = 1 if is_cut else self._rest(count, position, at_most)
                 return Slice(chosen, size, count, position - 1, rest)
             count += 1
-            if entry.owner.is_removed and entry.message is not None:
-                self.cancel(entry)
+            if entry.owner.is_removed and entry.message is not None and entry.sequence not in entry.owner.leaving:
+                self.cancel(entry, PURGED)  # but one that a later record takes away is written, for the ledger
             if entry.kind >= REDELIVERY and _is_void(entry):
                 continue
             chosen.append(entry)

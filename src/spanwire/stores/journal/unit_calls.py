@@ -8,6 +8,7 @@ from spanwire.broker.metadata import MetadataRecord
 from spanwire.broker.persistence.store_unit import StoreUnit, Transfer
 from spanwire.model.destination import Destination
 from spanwire.model.errors import ResourceAllocationError
+from spanwire.model.ledger import ACKNOWLEDGED
 from spanwire.model.message import Message
 from spanwire.stores.journal.index.index import JournalIndex
 from spanwire.stores.journal.index.stored_destination import OwnedRemovals, StoredDestination
@@ -55,6 +56,7 @@ class UnitCalls:
         additions: list[tuple[Destination, Message]],
         removals: list[tuple[Destination, int]],
         metadata: list[MetadataRecord],
+        way: int,
     ) -> list[int]:
         """See `UnitStore.append_unit`; raises `ResourceAllocationError` for a unit above `MAX_UNIT_BYTES`."""
         check_unit(additions, removals, metadata)
@@ -65,7 +67,7 @@ class UnitCalls:
         sequences: list[int] = []
         for index, addition in enumerate(additions):
             sequences.append(self._outbox.message(owners[index], addition[1]))
-        self._end_unit(removals, metadata, before, size)
+        self._end_unit(removals, metadata, before, size, way)
         return sequences
 
     def append_gathered(self, unit: StoreUnit, metadata: list[MetadataRecord]) -> None:
@@ -74,7 +76,7 @@ class UnitCalls:
         for wanted in unit.removals():
             owner = self._index.by_name.get(wanted.destination.qualified_name)
             if owner is not None:
-                removals.append(OwnedRemovals(owner, wanted.sequences))
+                removals.append(OwnedRemovals(owner, wanted.sequences, wanted.way))
         size = unit_bytes(unit, removals) + moved_bytes(unit, self._outbox.slice_records)
         check_unit_bytes(size, metadata)
         if (unit.messages or unit.transfers) and not self._space.has_room:
@@ -106,7 +108,7 @@ class UnitCalls:
         firsts: list[int] = []
         for index, transfer in enumerate(transfers):
             firsts.append(self._outbox.transfer(sources[index], targets[index], transfer.sequences))
-        self._end_unit(removals, metadata, before, size)
+        self._end_unit(removals, metadata, before, size, ACKNOWLEDGED)
         return firsts
 
     def _begin_unit(self) -> tuple[int, int]:
@@ -115,12 +117,12 @@ class UnitCalls:
         return len(self._outbox.entries), self._outbox.size
 
     def _end_unit(
-        self, removals: list[tuple[Destination, int]], metadata: list[MetadataRecord], before: int, size: int
+        self, removals: list[tuple[Destination, int]], metadata: list[MetadataRecord], before: int, size: int, way: int
     ) -> None:
         for destination, sequence in removals:
             owner = self._index.by_name.get(destination.qualified_name)
             if owner is not None:
-                self._outbox.remove_in_unit(owner, sequence)
+                self._outbox.remove_in_unit(owner, sequence, way)
         for metadata_record in metadata:
             self._outbox.put_metadata(metadata_record.table, metadata_record.key, metadata_record.value)
         if len(self._outbox.entries) == before:

@@ -26,6 +26,7 @@ from spanwire.stores.journal.segments.record import (
     CHECKPOINT,
     DESTINATION,
     DESTINATION_REMOVED,
+    FORMAT_MASK,
     HEADER_SIZE,
     LAST_KIND_OF_FORMAT_1,
     MESSAGE,
@@ -374,7 +375,7 @@ class Salvage:
             for other in region.records:
                 if other.destination == number and other.kind == MESSAGE:
                     raw = scan.payload(other)[expiration_size(other.flags) :]
-                    name = self._ports.destination_name(other.format_id, raw)
+                    name = self._ports.destination_name(other.format_id & FORMAT_MASK, raw)
                     if name != "":
                         return name.encode("utf-8", "surrogatepass")
         return f"{LOST_NAME}{number}".encode()
@@ -420,6 +421,7 @@ class Salvage:
     def _add_segment(self, checkpoint: Checkpoint | None, previous: SegmentScan) -> None:
         self._is_closed = True
         index = JournalIndex()
+        index.leave_out_ledger()
         index.floor = self._floor
         for high in self._high.values():
             index.floor = max(index.floor, high)

@@ -37,6 +37,7 @@ NAVIGATION: Final = (
         ("/admin/network", "/admin/link", "/admin/bridges", "/admin/do/links", "/admin/do/network"),
     ),
     ("Pipelines", "/admin/pipelines", ("/admin/pipelines",)),
+    ("Ledger", "/admin/ledger", ("/admin/ledger",)),
     ("Scheduled", "/admin/scheduled", ("/admin/scheduled", "/admin/do/jobs")),
     ("Send", "/admin/send", ("/admin/send",)),
     ("Tasks", "/admin/tasks", ("/admin/tasks", "/admin/do/tasks", "/admin/branches")),

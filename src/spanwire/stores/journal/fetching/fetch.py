@@ -276,7 +276,7 @@ def check_read(read: Read, block: bytes, start: int) -> StoredBytes:
             expected: i64 = i64(read_i32_le(block, start)) & CRC_MASK
             crc = crc32(raw, crc32(block[start + 4 : payload], (read.seed + read.offset) & CRC_MASK))
             if crc == expected and _is_asked_for(block, start, read):
-                return StoredBytes(block[start + 10] | block[start + 11] << 8, raw)
+                return StoredBytes(block[start + 10], raw)  # the byte behind it is for the ledger
     return StoredBytes(0, b"", "its checksum does not hold")
 
 

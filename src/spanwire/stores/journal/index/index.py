@@ -8,12 +8,26 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.broker.metadata import ACCEPTED_IDS, PRODUCER_AUDIT
+from spanwire.broker.persistence.stored_sums import StoredSums
 from spanwire.model.destination import STORED_SCHEMES, Destination
 from spanwire.model.errors import StoreError
+from spanwire.model.ledger import (
+    ARRIVED,
+    CLIENT,
+    FIRST_LINK,
+    FORWARDED,
+    FOUND,
+    MOVED_OUT,
+    OTHER_LINKS,
+    PURGED,
+    TERMS,
+    Sums,
+)
 from spanwire.stores.journal.index.cleanup import SegmentTable
 from spanwire.stores.journal.index.destination_removal import DestinationRemovals
 from spanwire.stores.journal.index.sequences import GONE, location_segment, packed_location
 from spanwire.stores.journal.index.stored_destination import NOTE_BYTES, StoredDestination
+from spanwire.stores.journal.segments.ledger_records import EMPTY_RECORD, ledger_bytes
 from spanwire.stores.journal.segments.record import AUDIT_MARK, record_size
 from spanwire.stores.journal.segments.transfers import NOT_PASSED, Labels, TransferRuns
 
@@ -36,20 +50,25 @@ class JournalIndex:
     ``floor`` is not above any sequence of a future destination, so that a removed destination that is created again
     does not use sequences twice. By the number of a destination, ``passed`` has the messages handed to other
     destinations, ``origins`` the messages received from others. ``labelled`` has by segment the destinations with such
-    labels. ``destination_bytes`` is the size of all records of destinations in a check-point.
+    labels. ``destination_bytes`` is the size of all records of destinations in a check-point, those of the ledger
+    included. ``removed_sums`` are the ledger's sums of all removed destinations.
     """
 
     __slots__ = (
+        "_removed_bytes",
         "by_name",
         "by_number",
         "destination_bytes",
         "floor",
+        "has_ledger",
         "labelled",
+        "link_sums",
         "metadata",
         "next_number",
         "origins",
         "passed",
         "removals",
+        "removed_sums",
         "segments",
     )
 
@@ -62,7 +81,11 @@ class JournalIndex:
         self.passed: Final[dict[int, Labels]] = {}
         self.origins: Final[dict[int, Labels]] = {}
         self.labelled: Final[dict[int, set[int]]] = {}
-        self.destination_bytes = 0  # of the records of all destinations in a check-point
+        self.has_ledger = True  # False in a repair, which does not know the sums
+        self.removed_sums: Final[Sums] = Sums()
+        self.link_sums: Final[Sums] = Sums()  # of all destinations, of use by link
+        self._removed_bytes = EMPTY_RECORD
+        self.destination_bytes = EMPTY_RECORD  # of the records of all destinations in a check-point
         self.floor = 0
         self.next_number = 1
 
@@ -109,6 +132,87 @@ class JournalIndex:
         if self.by_number.pop(owner.number, None) is not None:
             self.destination_bytes -= owner.record_bytes
 
+    def came(self, owner: StoredDestination, origin: int, count: int) -> None:
+        """Count in the ledger ``count`` written messages of an origin."""
+        sums = owner.sums
+        before = sums.terms
+        sums.came(origin, count)
+        if FIRST_LINK <= origin <= OTHER_LINKS:
+            self.link_sums.came(origin, count)
+        if sums.terms != before:
+            self._resize(owner)
+
+    def went(self, owner: StoredDestination, way: int, count: int) -> None:
+        """Count in the ledger the written removals of ``count`` messages."""
+        sums = owner.sums
+        before = sums.terms
+        sums.went(way, count)
+        if way >= TERMS:
+            self.link_sums.went(way, count)
+        if sums.terms != before:
+            self._resize(owner)
+
+    def found(self, owner: StoredDestination) -> None:
+        """Begin the empty ledger of a destination: its messages were found."""
+        owner.sums.add(FOUND, len(owner.index))
+        self._resize(owner)
+
+    def _resize(self, owner: StoredDestination) -> None:
+        grown = ledger_bytes(owner.sums) - owner.ledger_bytes
+        owner.ledger_bytes += grown
+        owner.record_bytes += grown
+        if self.by_number.get(owner.number) is owner:
+            self.destination_bytes += grown
+
+    def stored_sums(self, destination: Destination | None) -> StoredSums | None:
+        """Return the sums of a destination, without one None; of None those of all removed ones."""
+        if destination is None:
+            return StoredSums(self.removed_sums, 0)
+        owner = self.by_name.get(destination.qualified_name)
+        if owner is None or owner.number not in self.by_number:
+            return None
+        return StoredSums(owner.sums, len(owner.index) + owner.departing)
+
+    def leave_out_ledger(self) -> None:
+        """Have check-points without the ledger, which the next start then begins with what it finds."""
+        self.has_ledger = False
+        self.destination_bytes -= self._removed_bytes
+        self._removed_bytes = 0
+
+    def clear_ledger(self) -> None:
+        """Forget all sums: a check-point has others."""
+        self.removed_sums.clear()
+        self.link_sums.clear()
+        self._resize_removed()
+        for owner in self.by_number.values():
+            owner.sums.clear()
+            self._resize(owner)
+
+    def ledger_restored(self, owner: StoredDestination | None, link: int) -> None:
+        """Note that the sums of a destination were restored, those of a link or, with 0, its own.
+
+        None stands for the removed ones.
+        """
+        if link > 0:
+            counts = (self.removed_sums if owner is None else owner.sums).link_counts(link)
+            self.link_sums.add_over(link, ARRIVED, counts[ARRIVED])
+            self.link_sums.add_over(link, FORWARDED, counts[FORWARDED])
+        if owner is not None:
+            self._resize(owner)
+        else:
+            self._resize_removed()
+
+    def _resize_removed(self) -> None:
+        grown = ledger_bytes(self.removed_sums, True) - self._removed_bytes
+        self._removed_bytes += grown
+        self.destination_bytes += grown
+
+    def _close_sums(self, owner: StoredDestination) -> None:
+        """Move the sums of a removed destination to those of all removed ones; its messages were purged with it."""
+        owner.sums.add(PURGED, owner.sums.balance())
+        self.removed_sums.join(owner.sums)
+        self._resize_removed()
+
     def restored_run(
         self, owner: StoredDestination, sequence: int, segment: int, offset: int, length: int, count: int
     ) -> None:
@@ -154,8 +258,27 @@ class JournalIndex:
             if noted != GONE:
                 self.segments.release(location_segment(noted), 1, NOTE_BYTES, segment)
 
-    def written_transfer(self, owner: StoredDestination, sequence: int, runs: TransferRuns, segment: int) -> None:
-        """Hand messages to ``owner``, with sequences from ``sequence`` on, by a record in ``segment``."""
+    def absent(self, runs: TransferRuns) -> int:
+        """Return how many messages of a transfer are not there."""
+        source = self.by_number.get(runs.source)
+        missing = 0
+        for index, first in enumerate(runs.firsts):
+            locations: list[int] = []
+            if source is not None:
+                source.index.locate(list(range(first, first + runs.counts[index])), locations, [])
+            missing += runs.counts[index] - len(locations) + locations.count(GONE)
+        return missing
+
+    def written_transfer(
+        self, owner: StoredDestination, sequence: int, runs: TransferRuns, missing: int, segment: int
+    ) -> None:
+        """Hand messages to ``owner``, with sequences from ``sequence`` on, by a record in ``segment``.
+
+        So many of the messages were ``missing`` when the record was written.
+        """
+        count = max(0, runs.count - missing)
+        self.went(self.by_number[runs.source], MOVED_OUT, count)
+        self.came(owner, CLIENT, count)
         source = self.by_number[runs.source]
         passed = self.passed.setdefault(source.number, Labels())
         origins = self.origins.setdefault(owner.number, Labels())
@@ -273,8 +396,13 @@ class JournalIndex:
         if old is not None:
             self.segments.release(location_segment(old.location), 1, old.size, segment)
 
-    def written_destination_removal(self, owner: StoredDestination, segment: int) -> None:
-        """Remove a destination by a record in ``segment``; `removals` releases the messages."""
+    def written_destination_removal(self, owner: StoredDestination, segment: int, is_counted: bool = True) -> None:
+        """Remove a destination by a record in ``segment``; `removals` releases the messages.
+
+        ``is_counted`` is False if the ledger of a check-point has its sums already.
+        """
+        if is_counted:
+            self._close_sums(owner)
         self.leave(owner)
         self.removals.add(owner, segment)
 

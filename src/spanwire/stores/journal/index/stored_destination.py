@@ -9,6 +9,7 @@ from mypy_extensions import mypyc_attr
 
 from spanwire.broker.persistence.store_unit import StoreUnit, UnitTransfer
 from spanwire.model.destination import Destination
+from spanwire.model.ledger import Sums
 from spanwire.model.message import Message
 from spanwire.stores.journal.index.sequences import GONE, SequenceIndex
 from spanwire.stores.journal.segments.record import TRANSFER, record_size
@@ -27,16 +28,19 @@ class StoredDestination:
 
     __slots__ = (
         "arriving",
+        "departing",
         "destination",
         "high",
         "index",
         "is_removed",
         "leaving",
+        "ledger_bytes",
         "moving",
         "note_locations",
         "notes",
         "number",
         "record_bytes",
+        "sums",
         "unwritten",
     )
 
@@ -46,7 +50,10 @@ class StoredDestination:
         self.high = high
         self.is_removed = False
         name = destination.qualified_name.encode("utf-8", "surrogatepass")
-        self.record_bytes: Final[int] = record_size(len(name))  # of its record in a check-point
+        self.record_bytes = record_size(len(name))  # of its records in a check-point
+        self.sums: Final[Sums] = Sums()  # of the written records
+        self.ledger_bytes = 0  # of the records of ``sums``, a part of ``record_bytes``
+        self.departing = 0  # messages that the index has no more, and whose removals wait in the queue
         self.index: Final[SequenceIndex] = SequenceIndex()
         self.notes: Final[dict[int, int]] = {}  # redelivery counts, filled by recovery alone
         self.note_locations: Final[dict[int, int]] = {}  # where the redelivery count in force lies
@@ -191,13 +198,14 @@ class Entry:
 
 
 class OwnedRemovals:
-    """Messages of one destination that a unit removes."""
+    """Messages of one destination that a unit removes, by one way out of the ledger."""
 
-    __slots__ = ("owner", "sequences")
+    __slots__ = ("owner", "sequences", "way")
 
-    def __init__(self, owner: StoredDestination, sequences: list[int]) -> None:
+    def __init__(self, owner: StoredDestination, sequences: list[int], way: int) -> None:
         self.owner: Final[StoredDestination] = owner
         self.sequences: Final[list[int]] = sequences
+        self.way: Final[int] = way
 
 
 class OwnedTransfer:

@@ -18,7 +18,15 @@ from spanwire.broker.persistence.producer_audit import ProducerAudit
 from spanwire.model.errors import SpanwireError
 from spanwire.stores.journal.recovery.recovery import Recovery
 from spanwire.stores.journal.segments.disk_port import Disk
-from spanwire.stores.journal.segments.record import BODY, CANCELLED, MESSAGE, METADATA, Record, expiration_size
+from spanwire.stores.journal.segments.record import (
+    BODY,
+    CANCELLED,
+    FORMAT_MASK,
+    MESSAGE,
+    METADATA,
+    Record,
+    expiration_size,
+)
 from spanwire.stores.journal.segments.segment import SegmentReader, segment_name
 
 _SEQUENCE: Final = Struct("<q")
@@ -54,7 +62,7 @@ def _apply(reader: SegmentReader, record: Record, formats: MessageFormats, audit
     if kind == MESSAGE or kind == BODY:
         raw = reader.payload(record)[expiration_size(record.flags) :]
         try:
-            audit.on_recovered(formats.index(record.format_id, raw))
+            audit.on_recovered(formats.index(record.format_id & FORMAT_MASK, raw))
         except SpanwireError:
             return
     elif kind == METADATA and record.destination == ACCEPTED_IDS:

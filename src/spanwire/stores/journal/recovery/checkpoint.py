@@ -1,7 +1,7 @@
 """The check-point at the start of each segment: the state from records of deleted segments.
 
 The check-point has the floor of sequences, the next destination number, the needed segments, and every destination with
-its number and highest sequence. Destinations that the check-point does not list do not exist.
+its number, highest sequence and sums of the ledger. Destinations that the check-point does not list do not exist.
 """
 
 from __future__ import annotations
@@ -9,9 +9,18 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final
 
+from spanwire.model.ledger import Sums
 from spanwire.stores.journal.index.index import JournalIndex, destination_of
 from spanwire.stores.journal.index.stored_destination import StoredDestination
-from spanwire.stores.journal.segments.record import CHECKPOINT, DESTINATION, PADDING, encode_header, record_size
+from spanwire.stores.journal.segments.ledger_records import REMOVED_DESTINATIONS, ledger_payloads
+from spanwire.stores.journal.segments.record import (
+    CHECKPOINT,
+    DESTINATION,
+    LEDGER,
+    PADDING,
+    encode_header,
+    record_size,
+)
 from spanwire.stores.journal.segments.segment import (
     BATCH_HEAD_SIZE,
     SEGMENT_HEADER_SIZE,
@@ -57,6 +66,17 @@ class CheckpointEncoder:
         self.last_head = encode_header(seed, self.last, CHECKPOINT, 0, 0, 0, len(self._owners), payload)
         self._head: list[bytes] = [head, self.last_head, payload, PADDING[len(payload) & 7]]
         self._offset = self.last + record_size(len(payload))
+        if index.has_ledger:
+            self._add_sums(self._head, REMOVED_DESTINATIONS, index.removed_sums, True)
+
+    def _add_sums(self, parts: list[bytes], number: int, sums: Sums, is_always: bool) -> None:
+        """Append the LEDGER records of ``sums``."""
+        for link, payload in ledger_payloads(sums, is_always):
+            self.last = self._offset
+            self.last_head = encode_header(self._seed, self.last, LEDGER, 0, 0, number, link, payload)
+            parts.append(self.last_head)
+            parts.append(payload)
+            self._offset += record_size(len(payload))
 
     @property
     def is_complete(self) -> bool:
@@ -79,8 +99,10 @@ class CheckpointEncoder:
             parts.append(self.last_head)
             parts.append(name)
             parts.append(PADDING[len(name) & 7])
+            self._offset = offset + record_size(len(name))
+            self._add_sums(parts, owner.number, owner.sums, False)
             offset += owner.record_bytes
-        self._offset = offset
+            assert self._offset == offset
         assert not self.is_complete or offset == SEGMENT_HEADER_SIZE + self.size
         return b"".join(parts)
 

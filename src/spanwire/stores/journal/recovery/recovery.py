@@ -354,6 +354,7 @@ class _SegmentReplay:
                 self._replay.apply(
                     record.kind,
                     record.flags,
+                    record.format_id,
                     record.destination,
                     record.sequence,
                     self._number,

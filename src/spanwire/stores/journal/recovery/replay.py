@@ -9,11 +9,13 @@ from typing import Final
 
 from spanwire.broker.metadata import ACCEPTED_IDS, PRODUCER_AUDIT
 from spanwire.broker.persistence.recovered import RecoveredDestination, no_expirations
+from spanwire.model.ledger import LINK_SHIFT, NO_MESSAGE, WAY_MASK
 from spanwire.model.message import DEFAULT_PRIORITY
 from spanwire.stores.journal.index.index import JournalIndex
 from spanwire.stores.journal.index.sequences import GONE
 from spanwire.stores.journal.index.stored_destination import StoredDestination
 from spanwire.stores.journal.recovery.checkpoint import Checkpoint, decode_checkpoint, restore_destination
+from spanwire.stores.journal.segments.ledger_records import REMOVED_DESTINATIONS, restore_sums
 from spanwire.stores.journal.segments.record import (
     AUDIT_MARK,
     BODY,
@@ -23,11 +25,14 @@ from spanwire.stores.journal.segments.record import (
     DESTINATION_REMOVED,
     EXPIRATION_SIZE,
     EXPIRES,
+    FORMAT_MASK,
+    LEDGER,
     MESSAGE,
     METADATA,
     METADATA_DISCARDED,
     MOVED,
     MOVED_BODY,
+    ORIGIN_SHIFT,
     PRIORITY_MASK,
     REDELIVERY,
     REFERENCE,
@@ -62,10 +67,12 @@ class Replay:
 
     __slots__ = (
         "_body_flags",
+        "_body_is_new",
         "_body_length",
         "_body_offset",
         "_body_payload",
         "_early_notes",
+        "_has_ledger",
         "_has_traits",
         "_index",
         "_listed_numbers",
@@ -85,6 +92,8 @@ class Replay:
         self._body_offset = 0
         self._body_length = 0
         self._body_flags = 0
+        self._body_is_new = False
+        self._has_ledger = False  # the newest check-point so far has the ledger
         self._body_payload = b""
         self.audit_segment = 0
         self.metadata: Final[dict[int, dict[bytes, bytes]]] = {}
@@ -104,6 +113,7 @@ class Replay:
         self,
         kind: int,
         flags: int,
+        format_id: int,
         number: int,
         sequence: int,
         segment: int,
@@ -123,30 +133,38 @@ class Replay:
             owner = self._owner(number, segment, offset)
             if sequence > owner.high:
                 owner.high = sequence
-            if index.restored_message(owner, sequence, segment, offset, length) and kind == MOVED:
+            is_new = index.restored_message(owner, sequence, segment, offset, length)
+            if kind == MESSAGE:
+                index.came(owner, format_id >> ORIGIN_SHIFT, 1)
+            elif is_new:
                 self._adopt_note(owner, sequence)
             if self._has_traits and flags != DEFAULT_PRIORITY:
                 self._note_traits(owner, sequence, flags, payload)
         elif kind == REMOVAL:
-            owner = self._owner(number, segment, offset)
-            location = owner.index.remove(sequence)
-            if owner.notes:
-                owner.notes.pop(sequence, 0)
-            if location != GONE:
-                index.written_removal(owner, sequence, location, owner.index.removed_length, segment)
+            self._apply_removal(way_of(flags, format_id), number, sequence, segment, offset)
         elif kind == REDELIVERY:
             self._note(self._owner(number, segment, offset), sequence, payload, segment, offset)
         elif kind == REFERENCE:
-            self._apply_reference(number, sequence, segment, offset)
+            self._apply_reference(format_id >> ORIGIN_SHIFT, number, sequence, segment, offset)
         else:
-            self._apply_rare(kind, flags, number, sequence, segment, offset, length, payload)
+            self._apply_rare(kind, flags, format_id, number, sequence, segment, offset, length, payload)
+
+    def _apply_removal(self, way: int, number: int, sequence: int, segment: int, offset: int) -> None:
+        owner = self._owner(number, segment, offset)
+        location = owner.index.remove(sequence)
+        if owner.notes:
+            owner.notes.pop(sequence, 0)
+        if location != GONE:
+            self._index.written_removal(owner, sequence, location, owner.index.removed_length, segment)
+        if way != NO_MESSAGE:  # the segment of the message may be gone by now
+            self._index.went(owner, way, 1)
 
     def apply_run(
-        self, flags: int, number: int, sequence: int, segment: int, offset: int, length: int, count: int
+        self, flags: int, format_id: int, number: int, sequence: int, segment: int, offset: int, length: int, count: int
     ) -> None:
         """Apply ``count`` adjacent MESSAGE records with rising sequences.
 
-        Length, flags and destination are equal.
+        Length, flags, format and destination are equal.
 
         The messages do not expire.
         """
@@ -154,12 +172,13 @@ class Replay:
         if count == 1 or not owner.index.is_above(sequence):
             for index in range(count):
                 record_offset = offset + index * record_size(length)
-                self.apply(MESSAGE, flags, number, sequence + index, segment, record_offset, length, b"")
+                self.apply(MESSAGE, flags, format_id, number, sequence + index, segment, record_offset, length, b"")
             return
         last = sequence + count - 1
         if last > owner.high:
             owner.high = last
         self._index.restored_run(owner, sequence, segment, offset, length, count)
+        self._index.came(owner, format_id >> ORIGIN_SHIFT, count)
         if self._has_traits and flags != DEFAULT_PRIORITY:
             for index in range(count):
                 self._note_traits(owner, sequence + index, flags, b"")
@@ -172,13 +191,17 @@ class Replay:
             return
         for owner in list(self._index.by_number.values()):
             if owner.number not in listed:
-                self._remove(owner, self._segment)
+                self._remove(owner, self._segment, not self._has_ledger)
 
     def finish(self) -> None:
         """Finish the last segment."""
         self._early_notes.clear()
+        if not self._has_ledger:
+            self._index.clear_ledger()
         for owner in self._index.by_number.values():
             owner.index.settle()
+            if not self._has_ledger:
+                self._index.found(owner)
 
     def destinations(self) -> list[RecoveredDestination]:
         """Return the destinations with their messages for the broker. Call after `finish`."""
@@ -221,7 +244,7 @@ class Replay:
             owner.notes[sequence] = note.count
             self._index.written_redelivery(owner, sequence, note.segment, note.offset)
 
-    def _apply_reference(self, number: int, sequence: int, segment: int, offset: int) -> None:
+    def _apply_reference(self, origin: int, number: int, sequence: int, segment: int, offset: int) -> None:
         owner = self._owner(number, segment, offset)
         if self._body_offset == 0:
             raise damage(segment_name(segment), offset, "the message that it refers to is not there")
@@ -229,6 +252,8 @@ class Replay:
             owner.high = sequence
         if self._index.restored_message(owner, sequence, segment, self._body_offset, self._body_length):
             self._adopt_note(owner, sequence)
+        if self._body_is_new:
+            self._index.came(owner, origin, 1)
         if self._body_flags != DEFAULT_PRIORITY:
             self._note_traits(owner, sequence, self._body_flags, self._body_payload)
 
@@ -236,6 +261,7 @@ class Replay:
         self,
         kind: int,
         flags: int,
+        format_id: int,
         number: int,
         sequence: int,
         segment: int,
@@ -248,28 +274,35 @@ class Replay:
             self._body_offset = offset
             self._body_length = length
             self._body_flags = flags
+            self._body_is_new = kind == BODY
             self._body_payload = payload
         elif kind == DESTINATION:
             restore_destination(index, number, sequence, payload)
             if self._listed_numbers is not None:
                 self._listed_numbers.add(number)
         elif kind == DESTINATION_REMOVED:
-            self._remove(self._owner(number, segment, offset), segment)
+            self._remove(self._owner(number, segment, offset), segment, True)
         elif kind == CHECKPOINT:
             checkpoint = checkpoint_of(segment, offset, payload)
             index.floor = max(index.floor, checkpoint.floor)
             index.next_number = max(index.next_number, checkpoint.next_number)
             self._listed_numbers = set()
+            self._has_ledger = False
+            index.clear_ledger()
         elif kind == CANCELLED:
             owner = self._owner(number, segment, offset)
             if sequence > owner.high:
                 owner.high = sequence
+            index.came(owner, format_id >> ORIGIN_SHIFT, 1)
+            index.went(owner, way_of(flags, format_id & FORMAT_MASK), 1)
         elif kind == METADATA:
             self._put_metadata(number, payload[:sequence], payload[sequence:], segment, offset, length)
         else:
-            self._apply_rarest(kind, number, sequence, segment, offset, payload)
+            self._apply_rarest(kind, format_id, number, sequence, segment, offset, payload)
 
-    def _apply_rarest(self, kind: int, number: int, sequence: int, segment: int, offset: int, payload: bytes) -> None:
+    def _apply_rarest(
+        self, kind: int, format_id: int, number: int, sequence: int, segment: int, offset: int, payload: bytes
+    ) -> None:
         if kind == METADATA_DISCARDED:
             self.metadata.get(number, {}).pop(payload, b"")
             self._index.written_metadata_discard(number, payload, segment)
@@ -278,13 +311,25 @@ class Replay:
             if runs is None:
                 raise damage(segment_name(segment), offset, "its transfer has a wrong length")
             self._owner(runs.source, segment, offset)
-            self._apply_transfer(self._owner(number, segment, offset), sequence, runs, segment)
+            self._apply_transfer(self._owner(number, segment, offset), sequence, runs, format_id, segment)
+        elif kind == LEDGER:
+            self._restore_sums(number, sequence, segment, offset, payload)
 
-    def _apply_transfer(self, owner: StoredDestination, sequence: int, runs: TransferRuns, segment: int) -> None:
+    def _restore_sums(self, number: int, link: int, segment: int, offset: int, payload: bytes) -> None:
+        owner = None if number == REMOVED_DESTINATIONS else self._owner(number, segment, offset)
+        sums = self._index.removed_sums if owner is None else owner.sums
+        if not restore_sums(sums, link, payload):
+            raise damage(segment_name(segment), offset, "its sums of the ledger are wrong")
+        self._index.ledger_restored(owner, link)
+        self._has_ledger = True
+
+    def _apply_transfer(
+        self, owner: StoredDestination, sequence: int, runs: TransferRuns, missing: int, segment: int
+    ) -> None:
         last = sequence + runs.count - 1
         if last > owner.high:
             owner.high = last
-        self._index.written_transfer(owner, sequence, runs, segment)
+        self._index.written_transfer(owner, sequence, runs, missing, segment)
         traits = self._traits.get(runs.source)
         if traits is not None:
             target_traits = self._traits.get(owner.number)
@@ -306,9 +351,9 @@ class Replay:
         self.metadata.setdefault(table, {})[key] = value
         self._index.written_metadata(table, key, segment, offset, length)
 
-    def _remove(self, owner: StoredDestination, segment: int) -> None:
+    def _remove(self, owner: StoredDestination, segment: int, is_counted: bool) -> None:
         owner.index.settle()
-        self._index.written_destination_removal(owner, segment)
+        self._index.written_destination_removal(owner, segment, is_counted)
         self._index.removals.release_all()
         self._traits.pop(owner.number, None)
         self._early_notes.pop(owner.number, None)
@@ -329,6 +374,12 @@ class Replay:
         if owner is None:
             raise damage(segment_name(segment), offset, f"destination number {number} is unknown")
         return owner
+
+
+def way_of(flags: int, link: int) -> int:
+    """Return the way out of the ledger that a record names by its flags and the lower byte of its format."""
+    cause = flags & WAY_MASK
+    return cause if cause == NO_MESSAGE else cause | link << LINK_SHIFT
 
 
 def checkpoint_of(segment: int, offset: int, payload: bytes) -> Checkpoint:

@@ -24,8 +24,11 @@ from spanwire.stores.journal.recovery.replay import BODIES, Replay
 from spanwire.stores.journal.segments.disk_port import DISK_FULL, Disk
 from spanwire.stores.journal.segments.record import (
     BATCH,
+    EXPIRATION_SIZE,
+    EXPIRES,
     HEADER_SIZE,
     MESSAGE,
+    PADDING,
     PRIORITY_MASK,
     expiration_size,
     record_size,
@@ -40,8 +43,9 @@ from spanwire.stores.journal.segments.segment import (
 )
 
 MAGIC: Final = b"SWSUMMRY"
-SUMMARY_VERSION: Final = 2
-OLDEST_SUMMARY_VERSION: Final = 1  # without transfers; builds that know only 1 refuse others
+SUMMARY_VERSION: Final = 3
+OLDEST_SUMMARY_VERSION: Final = 1  # without transfers; 2 is without the ledger; older builds refuse newer ones
+SUMMARISED_VERSION: Final = 2  # the oldest version of the journal whose builds wrote summaries
 SUMMARY_HEADER_SIZE: Final = 80
 SUFFIX: Final = ".summary"
 NEW_NAME: Final = "summary.new"  # name of a summary until it is complete
@@ -207,10 +211,10 @@ class SummaryReader:
         position = SUMMARY_HEADER_SIZE
         offset = SEGMENT_HEADER_SIZE
         while position < limit:
-            _crc, length, kind, flags, _format_id, owner, sequence = _RECORD.unpack_from(data, position)
+            _crc, length, kind, flags, format_id, owner, sequence = _RECORD.unpack_from(data, position)
             if kind == MESSAGE and flags <= PRIORITY_MASK:
                 count = self._count_alike(position, sequence)
-                replay.apply_run(flags, owner, sequence, number, offset, length, count)
+                replay.apply_run(flags, format_id, owner, sequence, number, offset, length, count)
                 position += count * HEADER_SIZE
                 offset += count * record_size(length)
                 continue
@@ -221,10 +225,14 @@ class SummaryReader:
                 position += BATCH_HEAD_SIZE - HEADER_SIZE
             elif kind in BODIES:
                 size = expiration_size(flags)
-                replay.apply(kind, flags, owner, sequence, number, offset, length, data[position : position + size])
+                replay.apply(
+                    kind, flags, format_id, owner, sequence, number, offset, length, data[position : position + size]
+                )
                 position += size
             else:
-                replay.apply(kind, flags, owner, sequence, number, offset, length, data[position : position + length])
+                replay.apply(
+                    kind, flags, format_id, owner, sequence, number, offset, length, data[position : position + length]
+                )
                 position += record_size(length) - HEADER_SIZE
             offset += record_size(length)
         replay.end_batch()
@@ -270,7 +278,7 @@ def _read(
     magic, version, journal_format, crc, store_id, number, end, batches, tail_offset, tail, _, length = (
         _HEADER.unpack_from(data)
     )
-    if magic != MAGIC or journal_format != FORMAT_VERSION:
+    if magic != MAGIC or journal_format < SUMMARISED_VERSION or journal_format > FORMAT_VERSION:
         return None
     if version < OLDEST_SUMMARY_VERSION or version > SUMMARY_VERSION:
         return None
@@ -291,3 +299,13 @@ def summary_part(data: bytes, offset: int, kind: int, flags: int, length: int) -
     """Return the bytes of a record at ``offset`` of a segment's ``data`` for the summary."""
     size = HEADER_SIZE + expiration_size(flags) if kind in BODIES else record_size(length)
     return data[offset : offset + size]
+
+
+def add_payload(heads: list[bytes], kind: int, flags: int, payload: bytes) -> None:
+    """Append the part of a payload that a summary holds."""
+    if kind in BODIES:
+        if flags & EXPIRES:
+            heads.append(payload[:EXPIRATION_SIZE])
+    else:
+        heads.append(payload)
+        heads.append(PADDING[len(payload) & 7])

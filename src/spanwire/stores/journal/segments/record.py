@@ -30,7 +30,13 @@ another offset, store or segment is wrong.
 | 17 METADATA_DISCARDED | table | length of the key | key |
 | 18 TRANSFER | of the target | first of the new sequences | u32 source number, u32 runs, each u64 sequence, u32 count |
 
+| 19 LEDGER | of the destination, 0 for all removed | 0, or the link | u64 bits of the terms that follow, each a u64 |
+
 A TRANSFER record moves messages of the source, run after run, to the target, and numbers them with rising sequences.
+
+From version 3 on the ledger has bytes that were 0 before (`spanwire.model.ledger`). The upper byte of ``format`` is the
+origin of a MESSAGE, REFERENCE or CANCELLED. The lower byte of a REMOVAL's or CANCELLED's is the link over which the
+message left, and ``flags`` are the cause.
 
 A CANCELLED record of a message that another broker forwarded with a number (below 0) has only this number as its i64.
 ``flags`` are 0 except for messages (MESSAGE, BODY, MOVED, MOVED_BODY): the low four bits are the priority. `EXPIRES`
@@ -65,15 +71,20 @@ MOVED_BODY: Final = 14
 METADATA: Final = 16
 METADATA_DISCARDED: Final = 17
 TRANSFER: Final = 18
-LAST_KNOWN_KIND: Final = 18
+LEDGER: Final = 19
+LAST_KNOWN_KIND: Final = 19
 
 LAST_KIND_OF_FORMAT_1: Final = CLEAN_STOP
+LAST_KIND_OF_FORMAT_2: Final = TRANSFER
 AUDIT_MARK: Final = b""  # key of the metadata record that ends a complete copy of the producer audit
 
 PRIORITY_MASK: Final = 0x0F  # the priority in the flags of a record with a message
 EXPIRES: Final = 0x10  # the payload begins with an i64, the expiration in wall milliseconds
 MAX_FLAGS: Final = PRIORITY_MASK | EXPIRES
 EXPIRATION_SIZE: Final = 8
+
+FORMAT_MASK: Final = 0xFF  # the encoding of a message in ``format``, below its origin
+ORIGIN_SHIFT: Final = 8
 
 HEADER_SIZE: Final = 24
 ALIGNMENT: Final = 8

@@ -25,6 +25,7 @@ from spanwire.stores.journal.segments.record import (
     CRC_MASK,
     HEADER_SIZE,
     LAST_KIND_OF_FORMAT_1,
+    LAST_KIND_OF_FORMAT_2,
     LAST_KNOWN_KIND,
     Record,
     encode_header,
@@ -32,7 +33,7 @@ from spanwire.stores.journal.segments.record import (
 )
 
 MAGIC: Final = b"SPANWIRE"
-FORMAT_VERSION: Final = 2
+FORMAT_VERSION: Final = 3
 OLDEST_FORMAT_VERSION: Final = 1  # the oldest readable version
 SEGMENT_HEADER_SIZE: Final = 64
 STORE_ID_SIZE: Final = 16
@@ -155,6 +156,12 @@ def damage(name: str, offset: int, what: str) -> StoreError:
     )
 
 
+def _last_kind(version: int) -> int:
+    if version == 1:
+        return LAST_KIND_OF_FORMAT_1
+    return LAST_KIND_OF_FORMAT_2 if version == 2 else LAST_KNOWN_KIND
+
+
 class SegmentReader:
     """Reads one segment batch by batch. The caller decides about batches that end before the file.
 
@@ -181,7 +188,7 @@ class SegmentReader:
         self.header: Final[SegmentHeader] = read_segment_header(name, data)
         if store_id is not None and self.header.store_id != store_id:
             raise damage(name, 16, "it belongs to another store")
-        self._last_kind: Final[int] = LAST_KIND_OF_FORMAT_1 if self.header.version == 1 else LAST_KNOWN_KIND
+        self._last_kind: Final[int] = _last_kind(self.header.version)
         self._view: Final[memoryview] = memoryview(data)
         self._limit: Final[int] = len(data)
         self.end = SEGMENT_HEADER_SIZE

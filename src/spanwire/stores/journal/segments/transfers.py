@@ -11,6 +11,7 @@ from bisect import bisect_right
 from struct import Struct
 from typing import Final
 
+MAX_GAPS: Final = 0xFFFF  # messages of one transfer that are not there, as its record can say; more count as this
 NOT_PASSED: Final = -1
 
 _FIXED: Final = Struct("<II")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from spanwire.management.tables.ledger_tables import LEDGER
 from spanwire.management.tables.network_tables import BRIDGES, LINKS, NETWORK_CONNECTORS
 from spanwire.management.tables.operation_table import Role
 from spanwire.management.tables.view_table import (
@@ -340,7 +341,38 @@ TASK_LIST: Final = ListPage(
         RowAction("Undo", "/tasks/undo", Role.OPERATE, (("id", "id"),), _is_undoable),
     ),
 )
+LEDGER_LIST: Final = ListPage(
+    LEDGER,
+    "Ledger",
+    "/admin/ledger",
+    (
+        Column("destination", "Destination"),
+        Column("scope", "Messages"),
+        Column("found", "Found"),
+        Column("sent", "Sent"),
+        Column("arrived", "Arrived"),
+        Column("moved_in", "Moved in"),
+        Column("dead_letters", "Dead letters"),
+        Column("acknowledged", "Acknowledged"),
+        Column("forwarded", "Forwarded"),
+        Column("expired", "Expired"),
+        Column("dead_lettered", "Dead-lettered"),
+        Column("discarded", "Discarded"),
+        Column("purged", "Purged"),
+        Column("moved_out", "Moved out"),
+        Column("pending", "Pending"),
+        Column("difference", "Missing"),
+    ),
+    "destination",
+    "destination",
+    "No queue and no durable subscription exists.",
+    (
+        Filter("stored", "scope", "stored"),
+        Filter("since the start", "scope", "since start"),
+        Filter("does not add up", "adds_up", "false"),
+    ),
+)
 OTHER_LISTS: Final = (
     TOPIC_LIST, SUBSCRIPTION_LIST, CONNECTION_LIST, CONSUMER_LIST, PRODUCER_LIST, CONNECTOR_LIST, LINK_LIST,
-    NETWORK_CONNECTOR_LIST, BRIDGE_LIST, JOB_LIST, BRANCH_LIST, TASK_LIST,
+    NETWORK_CONNECTOR_LIST, BRIDGE_LIST, JOB_LIST, BRANCH_LIST, TASK_LIST, LEDGER_LIST,
 )  # fmt: skip
