@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
 
 import pytest
 
 from spanwire.broker.admin.destination_details import DestinationDetails, destination_details
+from spanwire.broker.admin.ledger_views import LedgerLinkView, LedgerView
 from spanwire.broker.admin.totals import SLICE, Totals
 from spanwire.broker.admin.views import (
     BrokerStatistics,
@@ -107,6 +109,12 @@ class Things:
 
     def job_view(self, job: Job) -> JobView:
         raise NotImplementedError
+
+    def ledger_views(self) -> Iterator[LedgerView]:
+        return iter(())
+
+    def ledger_links(self) -> list[LedgerLinkView]:
+        return []
 
     def branches(self) -> list[Branch]:
         return []

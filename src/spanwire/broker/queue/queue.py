@@ -481,11 +481,11 @@ class Queue(QueueBase):
         self.hold(reference.message)
         self.pending.forget(reference.sequence)
 
-    def note_removed(self, sequence: int) -> None:
+    def note_removed(self, sequence: int, way: int = PURGED) -> None:
         """Account for a paged-out message, removed unread by a separate reader."""
         self.pending.forget(sequence)
         self.dequeued += 1
-        self.sums.went(PURGED, 1)
+        self.sums.went(way, 1)
 
     def regroup(self) -> None:
         """Offer messages of groups that have lost their consumers."""

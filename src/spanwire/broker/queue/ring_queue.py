@@ -20,6 +20,7 @@ from spanwire.broker.queue.page import NOT_STORED, REMOVED, Page
 from spanwire.broker.queue.pending_list import PendingList
 from spanwire.broker.queue.queue import Queue
 from spanwire.model.destination import Destination
+from spanwire.model.ledger import DISCARDED
 from spanwire.model.message import Message
 
 SLICE: Final = 500  # messages pushed out in a turn, as many as a slice of other work has
@@ -109,7 +110,7 @@ class RingQueue(Queue):
         context.departures.note(
             reference.message, PUSHED_OUT, self.name, context.wall_ms, None, reference.redelivery_count
         )
-        self.discard(reference)
+        self.discard(reference, DISCARDED)
 
     def _discard_paged_out(self, pending_list: PendingList, page: Page) -> int:
         """Remove the oldest message of a paged-out page. Return the number of messages removed unread."""
@@ -124,8 +125,8 @@ class RingQueue(Queue):
                 return 0
             store = self._ring_context.store
             assert store is not None
-            store.remove(self.name, number)
+            store.remove(self.name, number, DISCARDED)
             self.pushed_out += 1
-            self.note_removed(number)
+            self.note_removed(number, DISCARDED)
             return 1
         return 0
