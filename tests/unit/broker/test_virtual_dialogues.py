@@ -244,6 +244,37 @@ def test_a_composite_queue_forwards_and_keeps_nothing() -> None:
     assert (a.takes(), t.takes(), inside.takes()) == (["1"], ["1"], [])
 
 
+@pytest.mark.parametrize("forward_only", [True, False])
+def test_a_composite_moves_what_a_filter_wants_and_keeps_the_rest(forward_only: bool) -> None:
+    forwards = (
+        ForwardTo(parse_destination("queue://RED"), "n = 1"),
+        ForwardTo(parse_destination("topic://BIG"), "n > 0"),
+    )
+    kept = CompositeDestination(parse_destination("queue://IN"), forwards, forward_only, True, True)
+    stage = Stage(virtual=VirtualSettings((), (kept,)))
+    listener = stage.peer("t").consumes("topic://BIG")
+    peer = stage.peer("p")
+    for n in (0, 1, 2):
+        peer.sends("queue://IN", str(n), properties={"n": n})
+    peer.sends("queue://IN", "none")
+    consumer = stage.peer("c")
+    assert consumer.consumes("queue://IN").takes() == ["0", "none"]
+    assert consumer.consumes("queue://RED").takes() == ["1"]
+    assert listener.takes() == ["1", "2"]
+
+
+def test_a_composite_with_a_target_for_all_keeps_nothing_though_it_would_keep_the_rest() -> None:
+    forwards = (ForwardTo(parse_destination("queue://A")), ForwardTo(parse_destination("queue://B"), "n = 1"))
+    stage = Stage(
+        virtual=VirtualSettings(
+            (), (CompositeDestination(parse_destination("queue://IN"), forwards, False, True, True),)
+        )
+    )
+    stage.peer("p").sends("queue://IN", "1")
+    consumer = stage.peer("c")
+    assert (consumer.consumes("queue://IN").takes(), consumer.consumes("queue://A").takes()) == ([], ["1"])
+
+
 def test_a_composite_topic_that_does_not_only_forward_serves_its_own_subscribers_too() -> None:
     stage = Stage(virtual=composite("topic://IN", "queue://A", forward_only=False))
     a, inside = stage.peer("a").consumes("queue://A"), stage.peer("i").consumes("topic://IN")

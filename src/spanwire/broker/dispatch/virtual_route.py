@@ -44,15 +44,19 @@ class ForwardRule:
 
 
 class VirtualRoute:
-    """The route of messages of one destination. With ``stays`` the destination keeps the messages as well."""
+    """The route of messages of one destination.
 
-    __slots__ = ("forwards", "listeners", "mirror", "stays")
+    With ``stays`` the destination keeps the messages as well, with ``keeps_unmatched`` those that no forward wants.
+    """
+
+    __slots__ = ("forwards", "keeps_unmatched", "listeners", "mirror", "stays")
 
     def __init__(self) -> None:
         self.listeners: Final[list[ListeningRule]] = []
         self.forwards: Final[list[ForwardRule]] = []
         self.mirror: ForwardRule | None = None
         self.stays = True
+        self.keeps_unmatched = False
 
 
 class VirtualRoutes:
@@ -131,7 +135,9 @@ class VirtualRoutes:
             selector = self._selectors[forward.selector] if forward.selector else None
             steps = selector_steps(forward.selector or None)
             route.forwards.append(ForwardRule(forward.destination, selector, not composite.copy_message, steps))
-        if composite.forward_only:
+        if composite.send_when_not_matched:
+            route.keeps_unmatched = True
+        if composite.forward_only or composite.send_when_not_matched:
             route.stays = False
 
 

@@ -48,7 +48,8 @@ class ForwardTo:
 class CompositeDestination:
     """Forwards messages for ``destination``, a name or pattern, to all destinations of ``forward_to``.
 
-    Unless ``forward_only`` is set, ``destination`` keeps the messages, too. ``copy_message`` false keeps the original
+    Unless ``forward_only`` is set, ``destination`` keeps the messages, too. With ``send_when_not_matched`` it keeps
+    exactly those that no target gets, whatever ``forward_only`` says. ``copy_message`` false keeps the original
     JMSDestination.
     """
 
@@ -56,6 +57,7 @@ class CompositeDestination:
     forward_to: tuple[ForwardTo, ...]
     forward_only: bool = True
     copy_message: bool = True
+    send_when_not_matched: bool = False
 
 
 @dataclass(frozen=True)

@@ -115,13 +115,22 @@ class VirtualDestinations:
             topic = self._ensure(mirror.destination)
             address = None if mirror.keeps_address else mirror.destination
             self._follow(state, topic, message, Target(topic, address, address), targets, path)
+        is_matched = False
         for forward in route.forwards:
-            self._forward(state, forward, message, target.via, targets, path)
+            if self._is_matched(forward, message):
+                is_matched = True
+                self._forward(state, forward, message, target.via, targets, path)
         for rule in route.listeners:
             self._listen(state, rule, message, target.via, targets, path)
-        if route.stays:
+        if route.stays or (route.keeps_unmatched and not is_matched):
             self._add(target, message, targets)
         path.pop()
+
+    def _is_matched(self, forward: ForwardRule, message: Message) -> bool:
+        """Return True if ``message`` is to be forwarded."""
+        selector = forward.selector
+        self._look(forward.destination, forward.steps)
+        return selector is None or self._values.matches(selector, message, message.redelivery_count)
 
     def _forward(
         self,
@@ -132,10 +141,6 @@ class VirtualDestinations:
         targets: list[Target],
         path: list[BrokerDestination],
     ) -> None:
-        selector = forward.selector
-        self._look(forward.destination, forward.steps)
-        if selector is not None and not self._values.matches(selector, message, message.redelivery_count):
-            return
         self._access.check_write(state, forward.destination)
         destination = self._ensure(forward.destination)
         self._follow(state, destination, message, _target(destination, forward.keeps_address, via), targets, path)

@@ -75,6 +75,15 @@ def test_a_composite_may_filter_and_keep() -> None:
     assert found.composites == (CompositeDestination(Destination(TOPIC, "IN"), forwards, False, False),)
 
 
+def test_a_composite_may_keep_what_no_filter_wants() -> None:
+    found = interceptor(
+        '<compositeQueue name="IN" sendWhenNotMatched="true"><forwardTo>'
+        '<filteredDestination selector="odd = \'yes\'" queue="FOO"/></forwardTo></compositeQueue>'
+    )
+    forwards = (ForwardTo(Destination(QUEUE, "FOO"), "odd = 'yes'"),)
+    assert found.composites == (CompositeDestination(Destination(QUEUE, "IN"), forwards, True, True, True),)
+
+
 def test_a_mirrored_queue_element_names_its_topics() -> None:
     found = read(
         '<destinationInterceptors><mirroredQueue copyMessage="false" prefix="" postfix=".qmirror"/>'

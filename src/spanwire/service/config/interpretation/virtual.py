@@ -18,7 +18,7 @@ from spanwire.documents.element import Element
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.service.config.tables import virtual_attributes as attributes
 from spanwire.service.config.tables.attribute_table import NAMED_SETTINGS
-from spanwire.service.config.tables.handling import NO_EFFECT, ONLY, YES, Rule, Words, honoured, later
+from spanwire.service.config.tables.handling import NO_EFFECT, YES, Rule, Words, honoured, later
 from spanwire.service.config.values.diagnostics import Findings
 from spanwire.service.config.values.values import Settings
 
@@ -50,7 +50,6 @@ COMPOSITE: Final = Words(
         "name": YES,
         **honoured(attributes.COMPOSITE),
         "concurrentSend": ONE_THREAD,
-        "sendWhenNotMatched": Rule(ONLY, ("false",), "composites that keep unmatched messages"),
     },
     {"forwardTo": YES},
     tables=(attributes.COMPOSITE,),

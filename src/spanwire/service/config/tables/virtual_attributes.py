@@ -75,6 +75,7 @@ COMPOSITE: Final = AttributeTable(
     CompositeDestination,
     Attribute("forwardOnly", FLAG, "forward_only"),
     Attribute("copyMessage", FLAG, "copy_message"),
+    Attribute("sendWhenNotMatched", FLAG, "send_when_not_matched"),
 )
 FILTERED: Final = AttributeTable(ForwardTo, Attribute("selector", SELECTOR, "selector", "every message"))
 MIRRORED: Final = AttributeTable(
