@@ -21,7 +21,8 @@ TARGET: Final = Path(__file__).resolve().parent.parent / "docs" / "reference" / 
 OPTIONS: Final = {
     "of every transport": {**uri_options.SOCKET, **uri_options.WIRE_FORMAT},
     "of `stomp`, `ws`, `wss` and `auto`": uri_options.STOMP,
-    "of `ssl`, `wss` and everything `+ssl`": uri_options.TLS,
+    "of `xmpp`": uri_options.XMPP,
+    "of `ssl`, `wss`, `xmpp` and everything `+ssl`": uri_options.TLS,
     "of `ws` and `wss`": uri_options.WEBSOCKET,
     "of `auto`": uri_options.DETECTION,
 }

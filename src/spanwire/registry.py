@@ -12,7 +12,9 @@ NETWORK_PROTOCOL: Final = "openwire"  # the protocol of bridges between brokers
 PROTOCOLS: Final[dict[str, str]] = {
     "openwire": "spanwire.protocols.openwire.broker_connection:OpenWireBrokerConnection",
     "stomp": "spanwire.protocols.stomp.broker_connection:StompBrokerConnection",
+    "xmpp": "spanwire.protocols.xmpp.broker_connection:XmppBrokerConnection",
 }
+DETECTED: Final = ("openwire", "stomp")  # protocols that a client's first bytes can choose
 
 MESSAGE_FORMATS: Final[dict[str, str]] = {
     "openwire": "spanwire.protocols.openwire.messages.message_format:openwire_formats",
@@ -35,6 +37,8 @@ TRANSPORT_SCHEMES: Final[dict[str, str]] = {
     "stomp+nio+ssl": "stomp",
     "ws": "stomp",
     "wss": "stomp",
+    "xmpp": "xmpp",
+    "xmpp+ssl": "xmpp",
     "auto": AUTO,
     "auto+nio": AUTO,
     "auto+ssl": AUTO,
@@ -42,6 +46,7 @@ TRANSPORT_SCHEMES: Final[dict[str, str]] = {
     "http": "openwire",
     "https": "openwire",
 }
+STARTTLS_SCHEMES: Final = ("xmpp",)  # clients begin TLS on the open connection, if the broker has a key store
 TUNNEL_SCHEMES: Final = ("http", "https")  # OpenWire as XML in requests; `HTTP_TUNNEL` is loaded for them alone
 OPEN_TUNNEL: Final = "spanwire.tunnel.client:open_tunnel"  # the client's end; needs the extra `http`, too
 OPEN_TUNNEL_IN_THREAD: Final = "spanwire.tunnel.client:open_tunnel_in_thread"
@@ -138,6 +143,7 @@ SERVER_CONTEXT: Final = "spanwire.tls.context:server_context"
 CLIENT_CONTEXT: Final = "spanwire.tls.context:client_context"
 WEBSOCKET_CONNECTION: Final = "spanwire.transports.websocket.connection:WebSocketConnection"
 TLS_CONNECTION: Final = "spanwire.transports.tls:TlsConnection"
+STARTTLS_CONNECTION: Final = "spanwire.transports.starttls:StartTlsConnection"
 FILTERED_BROKER: Final = "spanwire.broker.plugins.filtered_broker:FilteredBroker"
 BRIDGE_CHILD: Final = "spanwire.service.children.bridge_process:BridgeChildProcess"
 BRIDGE_BEANS: Final = "spanwire.service.config.interpretation.jms_bridges:bridges_beside"

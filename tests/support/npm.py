@@ -57,6 +57,44 @@ def require_package(package: NpmPackage) -> Path:
     return found
 
 
+def require_project(project: Path) -> Path:
+    """Return a directory with the modules of ``project``, a directory with a package-lock.json.
+
+    The lock has the checksum of each archive. The test ends here, with the reason, where they cannot be had.
+    """
+    for program in ("node", "npm"):
+        if shutil.which(program) is None:
+            pytest.skip(f"no {program} on the path (apt packages nodejs, npm)")
+    found = _installed(project)
+    if isinstance(found, str):
+        pytest.skip(found)
+    return found
+
+
+@cache
+def _installed(project: Path) -> Path | str:
+    """The modules in the cache, fetched if they are not there, or why they cannot be had."""
+    files = [project / "package.json", project / "package-lock.json"]
+    digest = hashlib.sha256(b"".join([file.read_bytes() for file in files])).hexdigest()
+    where = cache_directory() / f"npm-{project.name}-{digest[:16]}"
+    if where.is_dir():
+        return where
+    where.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=where.parent) as directory:
+        made = Path(directory) / "project"
+        made.mkdir()
+        for file in files:
+            shutil.copy(file, made)
+        command = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
+        try:
+            subprocess.run(command, capture_output=True, timeout=TIMEOUT_S, check=True, cwd=made)
+        except (OSError, subprocess.SubprocessError) as error:
+            return f"npm cannot fetch what {project.name} needs: {type(error).__name__}"
+        if not where.exists():
+            made.rename(where)
+    return where
+
+
 @cache
 def _fetched(package: NpmPackage) -> Path | str:
     """The package in the cache, fetched if it is not there, or why it cannot be had."""

@@ -97,6 +97,10 @@ def _stomp_py() -> str | None:
     return None if importlib.util.find_spec("stomp") else "this Python has no package stomp.py"
 
 
+def _slixmpp() -> str | None:
+    return None if importlib.util.find_spec("slixmpp") else "this Python has no package slixmpp"
+
+
 def _systemd() -> str | None:
     return _program("systemd-analyze")
 
@@ -147,6 +151,7 @@ _PEERS: Final[dict[str, tuple[Callable[[], str | None], str]]] = {
     "ruby-stomp": (_ruby_stomp, "apt package ruby-stomp"),
     "net-stomp": (_net_stomp, "apt package libnet-stomp-perl"),
     "stomp.py": (_stomp_py, "requirements/test.txt"),
+    "slixmpp": (_slixmpp, "requirements/test.txt"),
     "systemd": (_systemd, "apt package systemd"),
     "promtool": (_promtool, "apt package prometheus"),
     "s3": (_s3, "requirements/test.txt and spark.txt"),
@@ -157,7 +162,7 @@ _PEERS: Final[dict[str, tuple[Callable[[], str | None], str]]] = {
 PEERS: Final = tuple(_PEERS)
 # Not asked for by `make peers`: the first three come with the environments, which it does not need, and the last two
 # with `make peers-maven`.
-OF_ENVIRONMENT: Final = frozenset({"jpype", "stomp.py", "s3", "activemq-http", "activemq-jakarta"})
+OF_ENVIRONMENT: Final = frozenset({"jpype", "slixmpp", "stomp.py", "s3", "activemq-http", "activemq-jakarta"})
 # Libraries that `requirements/test.txt` leaves out, because a bare machine may be unable to build them.
 LIBRARIES: Final = {"proton": "make amqp, with the apt packages gcc, python3-dev and pkg-config"}
 _answers: dict[str, str | None] = {}

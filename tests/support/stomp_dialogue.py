@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Protocol
 
 from spanwire.broker.assembly import BrokerSettings
 from spanwire.broker.broker import Broker
@@ -21,7 +21,7 @@ from spanwire.model.ids import ConsumerId, SessionId
 from spanwire.model.info import ConnectionInfo, ConsumerInfo
 from spanwire.model.message import Message
 from spanwire.model.message_view import MessageView, PropertyValue
-from spanwire.protocols.base import ConnectionSettings
+from spanwire.protocols.base import ConnectionSettings, ProtocolConnection
 from spanwire.protocols.stomp.broker_connection import StompBrokerConnection
 from spanwire.protocols.stomp.message_format import stomp_formats
 from spanwire.stores.memory import MemoryStore
@@ -60,6 +60,15 @@ class ReceivedFrame:
         return f"{self.command} {self.headers} {self.body!r}"
 
 
+class StagePeer(Protocol):
+    """A client of any protocol, as the stage sees it."""
+
+    @property
+    def connection(self) -> ProtocolConnection: ...
+
+    def flush(self) -> bool: ...
+
+
 class Stage:
     """One broker with its store, and the clients that talk to it."""
 
@@ -88,7 +97,7 @@ class Stage:
                 scheduler=scheduler,
             ),
         )
-        self.peers: Final[list[Peer]] = []
+        self.peers: Final[list[StagePeer]] = []
         self.syncs = True  # whether the store's disk gets its turn while things settle
 
     def peer(

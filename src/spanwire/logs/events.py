@@ -274,6 +274,12 @@ EVENTS: Final[dict[str, dict[str, str]]] = {
     "protocols.openwire.refusals": {
         "%s of %s refused: %s": "request-refused",
     },
+    "protocols.xmpp.consumer": {
+        "message %s cannot be written for %s: %s": "message-unwritable",
+    },
+    "protocols.xmpp.session": {
+        "message %s could not be put aside: %s": "dead-letter-failed",
+    },
     "service.children.bridge_process": {
         "%s": "bridges-without-connector",
         "the process of the bridges: %s": "bridge-process-error",

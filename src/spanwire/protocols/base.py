@@ -88,8 +88,9 @@ class ConnectionSettings:
 
     ``login_timeout`` and ``detection_timeout`` are in seconds from the start of the connection. ``certificate_subject``
     is the distinguished name in the client's verified TLS certificate, as Java prints it. ``certificate_subject`` is
-    None without a certificate, also on an ``encrypted`` connection. ``audit_makers`` is ActiveMQ's
-    auditNetworkProducers. ``cluster`` announces other brokers to the client.
+    None without a certificate, also on an ``encrypted`` connection. With ``offers_tls`` the client may begin TLS on the
+    open connection (STARTTLS). ``audit_makers`` is ActiveMQ's auditNetworkProducers. ``cluster`` announces other
+    brokers to the client.
     """
 
     __slots__ = (
@@ -105,6 +106,7 @@ class ConnectionSettings:
         "max_frame_size",
         "max_inactivity_ms",
         "max_producers",
+        "offers_tls",
         "options",
         "remote_address",
         "steals_links",
@@ -127,6 +129,7 @@ class ConnectionSettings:
         encrypted: bool = False,
         audit_makers: bool = False,
         steals_links: bool = False,
+        offers_tls: bool = False,
         cluster: ClusterClients | None = None,
     ) -> None:
         self.cluster: Final[ClusterClients | None] = cluster
@@ -144,6 +147,7 @@ class ConnectionSettings:
         self.encrypted: Final[bool] = encrypted
         self.audit_makers: Final[bool] = audit_makers
         self.steals_links: Final[bool] = steals_links
+        self.offers_tls: Final[bool] = offers_tls
 
     def with_certificate(self, subject: str | None) -> ConnectionSettings:
         """Return a copy for a connection inside TLS.

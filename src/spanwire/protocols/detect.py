@@ -36,6 +36,7 @@ _FOREIGN_NAMES: Final = (
     (b"OPTIONS ", "HTTP"),
     (b"CONNECT ", "HTTP"),
     (b"SSH-", "SSH"),
+    (b"<", "XML, as XMPP does; connect to an xmpp connector"),
 )
 
 Factory = Callable[[ConnectionSettings, Time], ProtocolConnection]

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from spanwire.tls.context import ServerContext
     from spanwire.tls.settings import TlsSettings
     from spanwire.transports.http.tunnel import Tunnel
+    from spanwire.transports.starttls import StartTlsConnection
     from spanwire.transports.tls import TlsConnection
     from spanwire.transports.websocket.connection import WebSocketConnection
 
@@ -221,6 +222,7 @@ class TransportConnector:
             max_producers=self.settings.max_producers,
             audit_makers=self.settings.audit_makers,
             steals_links=self.settings.steals_links,
+            offers_tls=self._context is not None and self.settings.scheme in registry.STARTTLS_SCHEMES,
             cluster=self.cluster,
         )
         try:
@@ -236,7 +238,7 @@ class TransportConnector:
         self._admission.leave(self._hosts.pop(transport))
 
     def _connection(self, settings: ConnectionSettings, report: Report, now: Time) -> ProtocolConnection:
-        """Return the layers of one connection, from the outside in: TLS, WebSocket, detection, protocol."""
+        """Return the layers of one connection, from the outside in: TLS or STARTTLS, WebSocket, detection, protocol."""
 
         def detecting(inner: ConnectionSettings, at: Time) -> ProtocolConnection:
             return DetectingConnection(inner, self._factories, report, at)
@@ -248,6 +250,9 @@ class TransportConnector:
             return factory(settings, now)
         tls = self.settings.tls
         verify_address = tls is not None and tls.verify_address
+        if settings.offers_tls:
+            later = cast("type[StartTlsConnection]", registry.load(registry.STARTTLS_CONNECTION))
+            return later(self._context, factory, settings, report, now, verify_address=verify_address)
         layer = cast("type[TlsConnection]", registry.load(registry.TLS_CONNECTION))
         return layer(self._context, factory, settings, report, now, verify_address=verify_address)
 

@@ -31,13 +31,14 @@ MAX_SHOWN_NAME: Final = 256  # characters of a user name that an error repeats
 class User:
     """A user of the configuration.
 
-    Only a digest of the password is kept, so that comparison takes equal time.
+    The digest of the password is for comparison in equal time.
     """
 
-    __slots__ = ("digest", "principal")
+    __slots__ = ("digest", "password", "principal")
 
     def __init__(self, name: str, password: Secret, groups: frozenset[str]) -> None:
         self.principal: Final[Principal] = Principal(name, groups)
+        self.password: Final[Secret] = password
         self.digest: Final[bytes] = digest_of(password.reveal())
 
     def __repr__(self) -> str:
@@ -75,6 +76,11 @@ class UsersModule(LoginModule):
             return None
         return user.principal
 
+    def password_of(self, name: str) -> Secret | None:
+        """Return the password of a user, None for an unknown user."""
+        user = self._users.get(name)
+        return None if user is None else user.password
+
 
 class CertificatesModule(LoginModule):
     """Users by the distinguished name of a TLS client certificate.
@@ -106,11 +112,11 @@ class GuestModule(LoginModule):
 
     def __init__(self, principal: Principal, without_credentials: bool) -> None:
         self._principal: Final[Principal] = principal
-        self._without_credentials: Final[bool] = without_credentials
+        self.without_credentials: Final[bool] = without_credentials
 
     def login(self, info: ConnectionInfo) -> Principal | None:
         """Return the guest."""
-        if self._without_credentials and (info.password is not None or info.user_name is not None):
+        if self.without_credentials and (info.password is not None or info.user_name is not None):
             return None
         return self._principal
 
@@ -212,6 +218,10 @@ class LoginStack(Authenticator):
             asks = asks or isinstance(entry.module, DirectoryModule)
         self.asks: Final[bool] = asks
 
+    def modules(self) -> list[LoginModule]:
+        """Return the modules in order."""
+        return [entry.module for entry in self._entries]
+
     def attempt(self, info: ConnectionInfo) -> LoginAttempt:
         """Begin a login."""
         return LoginAttempt(self._entries, info)
@@ -243,16 +253,16 @@ class DualLogin(Authenticator):
 
     def authenticate(self, info: ConnectionInfo) -> Principal:
         """Return the principal from the stack for this kind of connection."""
-        return self.stack(info).authenticate(info)
+        return self.stack(encrypted=info.encrypted).authenticate(info)
 
-    def stack(self, info: ConnectionInfo) -> LoginStack:
-        """Return the stack for this kind of connection."""
-        return self._encrypted if info.encrypted else self._plain
+    def stack(self, *, encrypted: bool) -> LoginStack:
+        """Return the stack for connections that are ``encrypted`` or not."""
+        return self._encrypted if encrypted else self._plain
 
 
 def waiting_attempt(authenticator: Authenticator, info: ConnectionInfo) -> LoginAttempt | None:
     """Return a login that waits for a directory; None if ``authenticator`` decides at once."""
-    stack = authenticator.stack(info) if isinstance(authenticator, DualLogin) else authenticator
+    stack = authenticator.stack(encrypted=info.encrypted) if isinstance(authenticator, DualLogin) else authenticator
     if not isinstance(stack, LoginStack) or not stack.asks:
         return None
     attempt = stack.attempt(info)

@@ -136,7 +136,14 @@ def test_an_option_without_a_warning_is_read_somewhere() -> None:
         for path in path.rglob("*.py")
         if path.name not in ("uri_options.py", "remote_options.py", "failover_options.py")
     )
-    tables = (uri_options.SOCKET, uri_options.WIRE_FORMAT, uri_options.STOMP, uri_options.TLS, uri_options.WEBSOCKET)
+    tables = (
+        uri_options.SOCKET,
+        uri_options.WIRE_FORMAT,
+        uri_options.STOMP,
+        uri_options.TLS,
+        uri_options.WEBSOCKET,
+        uri_options.XMPP,
+    )
     unread = [
         name
         for table in (*tables, uri_options.DETECTION, uri_options.TUNNEL)

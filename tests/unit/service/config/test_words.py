@@ -8,7 +8,7 @@ from spanwire.registry import TRANSPORT_SCHEMES
 from spanwire.service.config.elements import ELEMENTS
 from spanwire.service.config.interpretation.uri import LATER_SCHEMES
 from spanwire.service.config.tables.handling import HONOURED, LATER, NO_EFFECT, ONLY
-from spanwire.service.config.tables.uri_options import SOCKET, STOMP, WIRE_FORMAT
+from spanwire.service.config.tables.uri_options import SOCKET, STOMP, WIRE_FORMAT, XMPP
 from spanwire.service.config.toml import KNOWN
 from spanwire.service.config.values.diagnostics import snake_case
 
@@ -40,5 +40,5 @@ def test_of_words_that_toml_spells_alike_one_alone_is_supported() -> None:
 
 
 def test_an_option_belongs_to_one_table() -> None:
-    tables = [set(SOCKET), set(WIRE_FORMAT), set(STOMP)]
+    tables = [set(SOCKET), set(WIRE_FORMAT), set(STOMP), set(XMPP)]
     assert len(set.union(*tables)) == sum(map(len, tables))

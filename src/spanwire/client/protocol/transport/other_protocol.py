@@ -14,6 +14,7 @@ USUAL: Final = "OpenWire is usually at port 61616"
 BEGINNINGS: Final[tuple[tuple[bytes, str], ...]] = (
     (b"ERROR", f"is a STOMP port; {USUAL}"),
     (b"CONNECTED", f"is a STOMP port; {USUAL}"),
+    (b"<?xml", f"is an XMPP port; {USUAL}"),
     (b"HTTP/", f"is an HTTP port, such as that of a web console; {USUAL}"),
     (b"AMQP", f"is an AMQP port; {USUAL}"),
     (b"\x20\x02\x00", f"is an MQTT port; {USUAL}"),  # CONNACK, two octets follow

@@ -15,7 +15,8 @@ from urllib.parse import unquote
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.traffic_class import traffic_class
 from spanwire.protocols.base import LOGIN_DEADLINE, MAX_FRAME_SIZE
-from spanwire.registry import AUTO, PROTOCOLS, TRANSPORT_SCHEMES, TUNNEL_SCHEMES
+from spanwire.registry import AUTO, STARTTLS_SCHEMES, TRANSPORT_SCHEMES, TUNNEL_SCHEMES
+from spanwire.registry import DETECTED as DETECTED_PROTOCOLS
 from spanwire.service.config.security.tls import NO_STORES, Stores, connector_tls
 from spanwire.service.config.tables.uri_options import (
     ALIASES,
@@ -32,9 +33,11 @@ from spanwire.service.config.tables.uri_options import (
     WEBSOCKET,
     WIRE_FORMAT,
     WITHOUT_EFFECT,
+    XMPP,
 )
 from spanwire.service.config.values.diagnostics import MAX_WORD, Findings
 from spanwire.service.config.values.values import MAX_LONG, NUMBER, as_flag
+from spanwire.tls.settings import TlsSettings
 from spanwire.transports.base import ACCEPT_BACKLOG, MAX_CONNECTIONS, WEBSOCKET_SCHEMES, ConnectorSettings
 
 MAX_URI: Final = 4_096  # characters; bounds the work of parsing
@@ -52,7 +55,6 @@ LATER_SCHEMES: Final[dict[str, str]] = {
     **dict.fromkeys("amqp amqp+nio amqp+nio+ssl amqp+ssl amqp+ws amqp+wss".split(), "AMQP"),
     **dict.fromkeys("mqtt mqtt+nio mqtt+nio+ssl mqtt+ssl".split(), "MQTT"),
     **dict.fromkeys("udp multicast".split(), DATAGRAMS),
-    "xmpp": "XMPP",
 }
 LISTENING: Final = "use tcp:// or stomp://, remove it"
 
@@ -176,9 +178,20 @@ def connector_settings(
         protocols=protocols,
         login_timeout=login_timeout,
         detection_timeout=_seconds(options, "protocolDetectionTimeOut", login_timeout, login_timeout),
-        tls=connector_tls(f"the connector {redacted(text)}", options, stores, line, findings) if is_tls(uri) else None,
+        tls=_tls(uri, f"the connector {redacted(text)}", options, stores, line, findings),
         origins=_origins(options, line, findings),
     )
+
+
+def _tls(
+    uri: TransportUri, word: str, options: dict[str, str], stores: Stores, line: int, findings: Findings
+) -> TlsSettings | None:
+    """Return the TLS settings of a connector; None without TLS, or with findings.
+
+    A connector with STARTTLS offers it if there is a key store; an option of TLS asks for one.
+    """
+    offers_tls = uri.scheme in STARTTLS_SCHEMES and (stores.key_store is not None or not TLS.keys().isdisjoint(options))
+    return connector_tls(word, options, stores, line, findings) if is_tls(uri) or offers_tls else None
 
 
 def _inactivity_ms(options: dict[str, str]) -> int:
@@ -242,7 +255,7 @@ def _protocols(options: dict[str, str], line: int, findings: Findings) -> tuple[
             findings.unknown(line, "protocol", name, DETECTED, spelt=True)
     if text.strip(" ,"):
         return tuple(dict.fromkeys(protocols)) or None
-    return tuple(PROTOCOLS)
+    return DETECTED_PROTOCOLS
 
 
 def _seconds(options: dict[str, str], name: str, default: float, highest: float) -> float:
@@ -253,7 +266,11 @@ def _seconds(options: dict[str, str], name: str, default: float, highest: float)
 def _checked_options(uri: TransportUri, protocol: str, line: int, findings: Findings) -> dict[str, str]:
     """Return the supported options without ``transport.``; report the others."""
     known = {**SOCKET, **WIRE_FORMAT, **(STOMP if protocol in ("stomp", AUTO) else {})}
-    known |= {**(TLS if is_tls(uri) else {}), **(DETECTION if protocol == AUTO else {})}
+    known |= XMPP if protocol == "xmpp" else {}
+    known |= {
+        **(TLS if is_tls(uri) or uri.scheme in STARTTLS_SCHEMES else {}),
+        **(DETECTION if protocol == AUTO else {}),
+    }
     known |= WEBSOCKET if uri.scheme in WEBSOCKET_SCHEMES else {}
     known |= TUNNEL if uri.scheme in TUNNEL_SCHEMES else {}
     options: dict[str, str] = {}

@@ -76,6 +76,9 @@ STOMP: Final[dict[str, tuple[str, str | None]]] = {
     "maxDataLength": (NUMBERS, None),
     "maxFrameSize": (NUMBERS, None),
 }
+XMPP: Final[dict[str, tuple[str, str | None]]] = {
+    "plainWithoutTls": (FLAG, None),  # Spanwire's own
+}
 TLS: Final[dict[str, tuple[str, str | None]]] = {
     "enabledCipherSuites": (TEXT, None),
     "enabledProtocols": (TEXT, None),

@@ -21,7 +21,7 @@ MAX_OBSTACLES: Final = 100  # obstacles in one error; the others are counted
 WORD_START: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 SKIP: Final = "--skip-unsupported"
 # Features of a later version. Other features are left out on purpose.
-PLANNED: Final = frozenset({"AMQP", "MQTT", "XMPP", "copies of the store on another broker", "stores in a database"})
+PLANNED: Final = frozenset({"AMQP", "MQTT", "copies of the store on another broker", "stores in a database"})
 MAX_CLASS: Final = 120  # characters of a Java class name in an error
 MAX_WORD: Final = 60  # characters of a word from the file in an error
 

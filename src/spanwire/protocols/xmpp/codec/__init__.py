@@ -1,0 +1,1 @@
+"""Bytes to elements and back, and addresses; knows no broker."""
