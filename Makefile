@@ -8,6 +8,7 @@ VENV := .venv
 COMPILED := .venv-compiled
 SPARK := .venv-spark
 FUZZ := .venv-fuzz
+DIST := .venv-dist
 BIN := $(VENV)/bin
 LOCKED := -m pip install --quiet --disable-pip-version-check --require-hashes
 PARALLEL ?= 2
@@ -19,6 +20,7 @@ PYTEST_ARGS ?=
 PURE :=
 COMPILED_TESTS :=
 DEMO_ARGS ?=
+DIST_ARGS ?=
 BENCH_ARGS ?=
 FUZZ_ARGS ?=
 SOAK_SEEDS ?= 5000
@@ -33,7 +35,7 @@ SOURCES := $(shell find src -name '*.py')
 CODE := src tests tools $(wildcard examples)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv amqp client-conformance compiled environments spark peers peers-maven lint format docs test test-all test-pure test-compiled demo bench bench-bridges bench-client bench-floors bench-http bench-instructions bench-management bench-network bench-rights bench-scale bench-selectors bench-spark bench-start flame-graph soak soak-bridges soak-load soak-spark fuzz fuzz-http fuzz-requests measure lock clean console-pictures bench-console soak-console
+.PHONY: help venv amqp client-conformance compiled dist environments spark peers peers-maven lint format docs test test-all test-pure test-compiled demo bench bench-bridges bench-client bench-floors bench-http bench-instructions bench-management bench-network bench-rights bench-scale bench-selectors bench-spark bench-start flame-graph soak soak-bridges soak-load soak-spark fuzz fuzz-http fuzz-requests measure lock clean console-pictures bench-console soak-console
 
 help:  ## say what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,8 +63,18 @@ $(COMPILED)/.level-$(OPTIMIZE): $(COMPILED)/.ready
 	@rm -f $(COMPILED)/.level-*
 	@touch $@
 
-$(COMPILED)/.built: $(COMPILED)/.level-$(OPTIMIZE) tools/build_compiled.sh tools/parallel_compiler/sitecustomize.py $(SOURCES)
+$(COMPILED)/.built: $(COMPILED)/.level-$(OPTIMIZE) tools/build_compiled.sh tools/compile_hook.py tools/compile_modules.py $(SOURCES)
 	bash tools/build_compiled.sh $(BIN)/python $(COMPILED)/bin/python $(OPTIMIZE)
+	@touch $@
+
+dist: $(DIST)/.ready  ## sdist, pure wheel and compiled wheels in dist, each tried in a fresh environment (DIST_ARGS=--no-smoke)
+	$(DIST)/bin/python tools/build_dist.py $(DIST_ARGS)
+
+$(DIST)/.ready: requirements/pip.txt requirements/dist.txt
+	@test -n "$(PYTHON)"
+	"$(PYTHON)" tools/make_environment.py $(DIST)
+	$(DIST)/bin/python $(LOCKED) -r requirements/pip.txt
+	$(DIST)/bin/python $(LOCKED) -r requirements/dist.txt
 	@touch $@
 
 $(VENV)/.demo: $(VENV)/.ready requirements/demo.txt
@@ -301,5 +313,5 @@ lock:  ## resolve pyproject.toml into requirements/*.txt (LOCK_ARGS=--upgrade fo
 	"$(PYTHON)" tools/lock_requirements.py $(LOCK_ARGS)
 
 clean:  ## remove environments, caches and what runs leave behind
-	rm -rf $(VENV) $(COMPILED) $(SPARK) $(FUZZ) build dist out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(COMPILED) $(SPARK) $(FUZZ) $(DIST) build dist out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

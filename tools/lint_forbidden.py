@@ -62,7 +62,7 @@ REGISTRY: Final = "src/spanwire/registry.py"
 def compiled_folders() -> tuple[str, ...]:
     """Return the folders of the packages that mypyc compiles, from pyproject.toml."""
     targets = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["hatch"]["build"]["targets"]
-    listed: list[str] = targets["wheel"]["hooks"]["mypyc"]["include"]
+    listed: list[str] = targets["wheel"]["hooks"]["custom"]["include"]
     return tuple(entry.strip("/").removesuffix("**/*.py") for entry in listed)
 
 
@@ -375,7 +375,7 @@ def single_modules(document: dict[str, Any]) -> list[str]:
     next module.
     """
     tool = document["tool"]
-    patterns = tool["hatch"]["build"]["targets"]["wheel"]["hooks"]["mypyc"]["include"]
+    patterns = tool["hatch"]["build"]["targets"]["wheel"]["hooks"]["custom"]["include"]
     single = [pattern.lstrip("/") for pattern in patterns if not pattern.endswith("*.py")]
     for contract in tool["importlinter"]["contracts"]:
         for key in ("source_modules", "forbidden_modules", "modules"):

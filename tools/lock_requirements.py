@@ -34,7 +34,7 @@ def wishes() -> dict[str, list[str]]:
     document = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     project, extras = document["project"], document["project"]["optional-dependencies"]
     runtime = project["dependencies"]
-    compiler = document["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["mypyc"]["dependencies"]
+    compiler = document["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["custom"]["compile-dependencies"]
     return {
         "pip": INSTALLER,
         "build": document["build-system"]["requires"] + compiler + EDITABLE_BUILD,
@@ -46,6 +46,8 @@ def wishes() -> dict[str, list[str]]:
         "bench": extras["bench"],
         "amqp": extras["amqp"],
         "fuzz": extras["fuzz"],
+        "dist": extras["dist"],
+        "audit": extras["audit"],
         "spark": extras["spark"] + extras["protobuf"] + extras["jsonschema"],  # all that runs in Spark's workers
         "pipelines": extras["pipelines"],
         "java": extras["java"],

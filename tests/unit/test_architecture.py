@@ -21,7 +21,7 @@ FORBIDDEN_NAMES = {"base_impl", "common", "core", "helper", "helpers", "impl", "
 def compiled_by_configuration() -> set[str]:
     """The modules that the build configuration hands to mypyc."""
     document = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    hook = document["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["mypyc"]
+    hook = document["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["custom"]
     found: set[str] = set()
     for pattern in hook["include"]:
         found |= {module_name(path) for path in ROOT.glob(pattern.lstrip("/")) if path.name != "__init__.py"}

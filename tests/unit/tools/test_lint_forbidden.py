@@ -146,7 +146,7 @@ def test_packages_in_the_lists_of_the_project_are_no_fault() -> None:
 
 
 def project(compiled: list[str], contracts: list[dict[str, list[str]]]) -> dict[str, Any]:
-    hooks = {"mypyc": {"include": compiled}}
+    hooks = {"custom": {"include": compiled}}
     return {
         "tool": {
             "hatch": {"build": {"targets": {"wheel": {"hooks": hooks}}}},

@@ -26,7 +26,7 @@ def listed(name: str) -> list[Path]:
 def compiled() -> set[Path]:
     """The folders of compiled modules."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-    patterns = settings["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["mypyc"]["include"]
+    patterns = settings["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["custom"]["include"]
     return {path.parent.relative_to(ROOT) for pattern in patterns for path in ROOT.glob(pattern.lstrip("/"))}
 
 

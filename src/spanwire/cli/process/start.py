@@ -38,6 +38,10 @@ logger = logging.getLogger(__name__)
 
 FAILURE: Final = 1
 NS_PER_MS: Final = 1_000_000
+PURE: Final = (
+    "pure Python, 1.3 to 12 times the processor time of the compiled build; a compiled wheel, or "
+    "SPANWIRE_COMPILE=1 pip install . in the sources, changes that (docs/operations/install.md)"
+)
 FILE_LIMIT: Final = 16_384  # open files; enough for 10,000 connections and the journal's segments
 
 
@@ -264,9 +268,8 @@ def listed(service: BrokerService, reference: str | None) -> ListedBroker:
 
 
 def _announce(service: BrokerService) -> None:
-    build = "compiled" if COMPILED else "pure Python, slower than the compiled one (README.md, Install)"
     lines = [
-        f"Build: {build}",
+        f"Build: {'compiled' if COMPILED else PURE}",
         f"Configuration: {service.configuration.source}",
         f"Data directory: {service.directory}",
     ]

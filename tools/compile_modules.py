@@ -1,0 +1,184 @@
+"""Compiles modules with mypyc and a C compiler, with as many processes as there are processors.
+
+    python tools/compile_modules.py FOLDER LEVEL FILE ...
+
+The working directory is the root of the packages and `FILE` is relative to it; `FOLDER/lib` gets the extension modules.
+`LEVEL` is the C compiler's level of optimisation. `tools/compile_hook.py` runs it.
+
+mypyc makes one shared library of all modules, and for each module a small extension that loads it. As setuptools would
+compile them, file by file, half of the time goes into reading the same headers again. So
+
+- C files of modules are joined to units of about `UNIT_BYTES`, the largest first, and units are compiled side by side.
+  mypyc gives each name the name of its module, because it can write all modules into one file, too;
+- the small extensions declare the functions that they call, instead of reading `Python.h`.
+
+Two faults of mypyc 2.4.1 are mended on the way. The deallocator of a class that garbage collection skips (``acyclic``)
+uses CPython's trashcan, which sets an object aside when it is freed inside of 50 others. CPython 3.11 links such
+objects through the header that only objects with garbage collection have, so it writes to the memory before this one.
+`tests/unit/model/test_deep_deallocation.py` finds a build without the mend. And warnings are errors (`-Werror`): one
+of a newer compiler would end a user's installation.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final
+
+import setuptools  # type: ignore[import-untyped]  # brings distutils, so it comes first
+
+# isort: split
+from mypyc.build import mypycify
+from setuptools.command.build_ext import build_ext  # type: ignore[import-untyped]
+
+UNIT_BYTES: Final = 2_000_000  # of C; as much as the headers of each unit, and memory of some 300 MB in the compiler
+PROCESSES: Final = os.cpu_count() or 1
+# There is no debug information, so symbols are what is left to strip. py-spy finds functions in the dynamic table.
+STRIP: Final = ["-Wl,-x"] if sys.platform == "darwin" else ["-Wl,-s"]
+
+# A deallocator without garbage collection: what has it begins with PyObject_GC_UnTrack.
+ACYCLIC_DEALLOCATOR: Final = re.compile(
+    r"(_dealloc\(\w+ \*self\)\n\{\n)"
+    r"\s*CPy_TRASHCAN_BEGIN\(self, \w+\)\n"
+    r"(\s*\w+_clear\(\(PyObject \*\)self\);\n\s*Py_TYPE\(self\)->tp_free\(\(PyObject \*\)self\);\n)"
+    r"\s*CPy_TRASHCAN_END\(self\)\n"
+)
+# Python's stable binary interface, as far as mypyc's small extensions use it.
+SHIM_HEADER: Final = """\
+typedef struct _object PyObject;
+#define PyMODINIT_FUNC __attribute__((visibility("default"))) PyObject *
+#define Py_DECREF Py_DecRef
+void Py_DecRef(PyObject *);
+PyObject *Py_BuildValue(const char *, ...);
+PyObject *PyImport_ImportModuleLevel(const char *, PyObject *, PyObject *, PyObject *, int);
+PyObject *PyObject_GetAttrString(PyObject *, const char *);
+void *PyCapsule_GetPointer(PyObject *, const char *);
+void PyErr_Clear(void);
+#define NULL ((void *)0)
+"""
+
+
+def without_trashcan(source: str) -> str:
+    """Return the C source whose deallocators use the trashcan only for objects with garbage collection."""
+    return ACYCLIC_DEALLOCATOR.sub(r"\1\2", source)
+
+
+def mend(path: Path) -> None:
+    """Mend a C file of mypyc in place."""
+    source = path.read_text("utf-8")
+    mended = without_trashcan(source).replace(
+        "#include <Python.h>\n\nPyMODINIT_FUNC\n", SHIM_HEADER + "\nPyMODINIT_FUNC\n"
+    )
+    if mended != source:
+        path.write_text(mended, "utf-8")
+
+
+def tolerant(words: list[str]) -> list[str]:
+    """Return the compiler's options without the one that makes warnings errors."""
+    return [word for word in words if word != "-Werror"]
+
+
+def joined(sources: list[str], folder: Path) -> list[str]:
+    """Return the C files of an extension with those of modules joined to units, the largest first."""
+    modules = {name: os.path.getsize(name) for name in sources if Path(name).name.startswith("__native_")}
+    units: list[list[str]] = []
+    sizes: list[int] = []
+    for name, size in sorted(modules.items(), key=lambda entry: (-entry[1], entry[0])):
+        index = next((index for index, used in enumerate(sizes) if used + size <= UNIT_BYTES), len(units))
+        if index == len(units):
+            units.append([])
+            sizes.append(0)
+        units[index].append(name)
+        sizes[index] += size
+    files = []
+    for index, unit in enumerate(units):
+        path = folder / f"unit_{index}.c"
+        path.write_text("".join(f'#include "{os.path.abspath(name)}"\n' for name in unit), "utf-8")
+        files.append(str(path))
+    return files + [name for name in sources if name not in modules]
+
+
+class ParallelBuild(build_ext):  # type: ignore[misc]
+    """Builds extensions side by side, and the C files of one extension, too."""
+
+    def finalize_options(self) -> None:
+        super().finalize_options()
+        self.parallel = PROCESSES
+
+    def build_extensions(self) -> None:
+        self.compiler.compile = self.compile_side_by_side
+        super().build_extensions()
+
+    def compile_side_by_side(
+        self,
+        sources: Any,
+        output_dir: Any = None,
+        macros: Any = None,
+        include_dirs: Any = None,
+        debug: bool = False,
+        extra_preargs: Any = None,
+        extra_postargs: Any = None,
+        depends: Any = None,
+    ) -> Any:
+        """As `CCompiler.compile`, which says what the arguments are.
+
+        Raises what a file raises.
+        """
+        compiler = self.compiler
+        _, objects, options, arguments, build = compiler._setup_compile(
+            output_dir, macros, include_dirs, sources, depends, extra_postargs
+        )
+        before = compiler._get_cc_args(arguments, debug, extra_preargs)
+
+        def compile_one(name: str) -> None:
+            source, extension = build[name]
+            compiler._compile(name, source, extension, before, options, arguments)
+
+        if len(objects) == 1:
+            compile_one(objects[0])
+            return objects
+        with ThreadPoolExecutor(PROCESSES) as threads:
+            list(threads.map(compile_one, objects))
+        return objects
+
+
+def main() -> int:
+    target, level, *files = sys.argv[1:]
+    folder = Path(target)
+    started = time.monotonic()
+    for name in ("c", "objects", "units", "lib"):
+        (folder / name).mkdir()
+    mypy = ["--strict", "--config-file=", f"--cache-dir={folder / 'cache'}"]
+    extensions = mypycify(
+        [*mypy, *files], opt_level=level, debug_level="0", multi_file=True, target_dir=str(folder / "c")
+    )
+    for extension in extensions:
+        for name in extension.sources:
+            mend(Path(name))
+        extension.extra_compile_args = tolerant(extension.extra_compile_args)
+        extension.extra_link_args = [*extension.extra_link_args, *STRIP]
+        if len(extension.sources) > 1:
+            extension.sources = joined(extension.sources, folder / "units")
+            extension.include_dirs = [*extension.include_dirs, str(folder / "c")]
+    generated = time.monotonic()
+    distribution = setuptools.Distribution({"name": "spanwire", "ext_modules": extensions})
+    command = ParallelBuild(distribution)
+    command.build_lib, command.build_temp = str(folder / "lib"), str(folder / "objects")
+    command.ensure_finalized()
+    command.run()
+    used = sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    ended = time.monotonic()
+    sys.stdout.write(
+        f"compiled {len(files)} modules at -O{level} in {ended - started:.0f} s, {used:.0f} s of processor time; "
+        f"mypyc took {generated - started:.0f} s\n"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
