@@ -137,11 +137,10 @@ def pip_install(python: Path, *words: str) -> None:
 
 def source_distribution(target: Path) -> Path:
     """Build the source distribution, and return its path."""
-    done = subprocess.run(
-        [sys.executable, "-m", "hatchling", "build", "--target", "sdist", "--directory", str(target)],
-        cwd=ROOT, check=True, capture_output=True, text=True,
-    )  # fmt: skip
-    return target / done.stdout.split()[-1].rpartition("/")[2]
+    command = [sys.executable, "-m", "hatchling", "build", "--target", "sdist", "--directory", str(target)]
+    subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    (made,) = target.glob("spanwire-*.tar.gz")
+    return made
 
 
 def wheel(python: Path, source: Path, work: Path, variables: dict[str, str]) -> tuple[Path, str]:
