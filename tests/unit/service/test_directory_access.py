@@ -1,0 +1,73 @@
+"""Directories of a configuration: the extra that they need, the trust store, and a configuration that is read again."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from spanwire import registry
+from spanwire.broker.security.authorization_map import AuthorizationMap
+from spanwire.ldap.filters import filter_template
+from spanwire.ldap.ldap_url import parse_ldap_urls
+from spanwire.ldap.right import QUEUES, Right, Rights
+from spanwire.ldap.settings import DirectoryAccess, LoginSettings, RightsSettings, SearchSettings
+from spanwire.model.errors import ConfigurationError
+from spanwire.model.secret import Secret
+from spanwire.service.config.model import (
+    AuthenticationConfiguration,
+    AuthorizationConfiguration,
+    BrokerConfiguration,
+    LoginModuleConfiguration,
+    default_configuration,
+)
+from spanwire.service.config.security.tls import Stores
+from spanwire.service.directories import directory_access
+from spanwire.service.security import Security
+from spanwire.tls.settings import TrustStore
+
+ACCESS = DirectoryAccess(parse_ldap_urls("ldaps://h"), "cn=broker", Secret("x1"))
+LOGIN = LoginSettings(ACCESS, SearchSettings("ou=User", filter_template("(uid={0})", 1)))
+
+
+def configured(base: str = "ou=Queue") -> BrokerConfiguration:
+    module = LoginModuleConfiguration("required", directory=LOGIN)
+    rights = RightsSettings(ACCESS, base, "ou=Topic", "ou=Temp")
+    return replace(
+        default_configuration(),
+        authentication=AuthenticationConfiguration((module,)),
+        authorization=AuthorizationConfiguration(directory=rights),
+        stores=Stores(trust_store=TrustStore(Path("authority.pem"))),
+    )
+
+
+def test_a_broker_without_the_extra_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "LDAP_LOGIN", "spanwire.no_such_module:check")
+    with pytest.raises(ConfigurationError, match=r"LDAP needs the extra ldap; run: .* -m pip install .*ldap3"):
+        Security(configured()).authenticator()
+
+
+def test_a_configuration_that_is_read_again_asks_its_own_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No build compiles the module."""
+    bases: list[str] = []
+    trusted: list[TrustStore | None] = []
+
+    def read(settings: RightsSettings) -> Rights:
+        bases.append(settings.queue_base)
+        trusted.append(settings.access.tls.trust_store)
+        return Rights((Right(QUEUES, settings.queue_base, "read", frozenset({"staff"}), frozenset()),), ())
+
+    monkeypatch.setattr(directory_access, "_loaded", lambda name: read)
+    maps: list[AuthorizationMap] = []
+
+    async def scene() -> None:
+        security = Security(configured("ou=A"))
+        await security.begin(maps.append)
+        assert await security.change_rights(configured("ou=B")) is None, "the directory has the rights"
+        security.stop()
+
+    asyncio.run(scene())
+    assert (bases, len(maps)) == (["ou=A", "ou=B"], 2)
+    assert trusted == [TrustStore(Path("authority.pem"))] * 2
