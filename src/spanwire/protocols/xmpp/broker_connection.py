@@ -54,7 +54,7 @@ from spanwire.protocols.xmpp.stream_output import (
 )
 from spanwire.protocols.xmpp.stream_output import END as STREAM_END
 
-MAX_PENDING_SENDS: Final = 10_000  # unfinished messages of a client; beyond this number its bytes are not read
+MAX_PENDING_SENDS: Final = 1_000  # unfinished messages of a client; beyond this number its bytes are not read
 MAX_UNREAD_ANSWERS: Final = 8 * 1024 * 1024  # bytes of answers that a client leaves unread; then it is closed
 MAX_RESOURCE: Final = 256  # characters of a resource that a client asks for
 TIMEOUT: Final = "connection-timeout"
@@ -241,7 +241,7 @@ class XmppBrokerConnection(ClientConnection, ProtocolConnection):
         session = self._session
         if self._state is State.CLOSED or session is None:
             return
-        if token == self._goodbye_token:
+        if token != NO_TOKEN and token == self._goodbye_token:
             self._end_stream(self._broker.environment.now())
             return
         session.complete(token, error)

@@ -126,7 +126,7 @@ class Presences:
         try:
             consumer = self._add(queue, address, "", now)
         except JmsError as error:
-            self._write_notice(f"No direct messages reach you: {error}")
+            self.write_notice(f"No direct messages reach you: {error}")
             return
         self._start(consumer, now)
 
@@ -197,7 +197,8 @@ class Presences:
             inner.add(Element(MUC_USER, "status", {"code": status}))
         self._output.write(presence)
 
-    def _write_notice(self, text: str) -> None:
+    def write_notice(self, text: str) -> None:
+        """Write a message of the broker itself."""
         notice = Element(CLIENT, "message", self._attributes(self._output.jid.domain, "headline"))
         notice.add(Element(CLIENT, "body", text=text))
         self._output.write(notice)

@@ -26,6 +26,7 @@ from spanwire.protocols.xmpp.stanzas import FORMAT, GROUP_CHAT, RECEIPTS, messag
 
 SESSION: Final = -1  # the hidden session of a client's consumers and producer
 PRODUCER: Final = 1
+MAX_ID: Final = 1_024  # characters of the id of a message, which is kept until the broker has stored the message
 CANNOT_CARRY: Final = "XMPP cannot carry the message"
 
 logger = logging.getLogger(__name__)
@@ -34,7 +35,7 @@ logger = logging.getLogger(__name__)
 class ClientSession:
     """The work of one client, whose address is ``jid``.
 
-    ``pending`` are the sends that the broker has not finished, by token.
+    ``pending`` are the sends that the broker has not finished, by token, without their contents.
     """
 
     def __init__(
@@ -92,6 +93,8 @@ class ClientSession:
         """Answer a send that the broker has finished, if its stanza asks for a receipt or was refused."""
         stanza = self.pending.pop(token, None)
         if stanza is None:
+            if error is not None:  # one of several destinations refuses a message that had to wait
+                self._presences.write_notice(str(error))
             return
         if error is not None:
             self._output.write(error_reply(stanza, str(self.jid), error))
@@ -124,6 +127,8 @@ class ClientSession:
             if is_group and stanza.child(CLIENT, "subject") is not None:
                 raise StanzaError("auth", "forbidden", "a topic has no subject that could be changed")
             return
+        if len(stanza.attributes.get("id", "")) > MAX_ID:
+            raise StanzaError("modify", "bad-request", f"the id of a message has more than {MAX_ID} characters")
         destination, nick = self._target(stanza, is_group)
         self._sequence += 1
         message_id = MessageId(self._producer_id, self._sequence)
@@ -133,7 +138,7 @@ class ClientSession:
         message = self._broker.formats.format(FORMAT).encode_from_view(view)
         self._counts.sent += 1
         token = self.next_token()
-        self.pending[token] = stanza
+        self.pending[token] = without_contents(stanza)
         try:
             is_done = self._broker.send(self.state, message, None, token, now)
         except JmsError:
@@ -165,6 +170,18 @@ class ClientSession:
         receipt = Element(CLIENT, "message", attributes)
         receipt.add(Element(RECEIPTS, "received", {"id": stanza.attributes.get("id", "")}))
         self._output.write(receipt)
+
+
+def without_contents(stanza: Element) -> Element:
+    """Return the part of a message that its receipt or its error needs."""
+    kept = Element(CLIENT, stanza.name)
+    for name in ("to", "id"):
+        if name in stanza.attributes:
+            kept.attributes[name] = stanza.attributes[name]
+    request = stanza.child(RECEIPTS, "request")
+    if request is not None:
+        kept.add(Element(RECEIPTS, "request"))
+    return kept
 
 
 def own_queue(user: str) -> Destination | None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spanwire.broker.ports import NO_TOKEN
 from spanwire.broker.security.authentication import User, simple_authenticator
 from spanwire.broker.security.authorization_map import AccessList, AuthorizationEntry, AuthorizationMap
 from spanwire.model.destination import QUEUE, TOPIC, Destination
@@ -32,9 +33,11 @@ from spanwire.model.secret import Secret
 from spanwire.protocols.base import ConnectionSettings
 from spanwire.protocols.primitive_map import encode_map
 from spanwire.protocols.xmpp import broker_connection
+from spanwire.protocols.xmpp.codec.elements import Element
 from spanwire.protocols.xmpp.consumer import MAX_NICK
 from spanwire.protocols.xmpp.destinations import MAX_KNOWN, MAX_LISTED, MAX_SCANNED
 from spanwire.protocols.xmpp.presences import PREFETCH
+from spanwire.protocols.xmpp.session import without_contents
 from spanwire.protocols.xmpp.stanzas import MAX_BODY
 from tests.support.stomp_dialogue import JmsClient, Stage
 from tests.support.xmpp_dialogue import CLIENT, HEADER, XmppPeer, body, condition, headers, xmpp_stage
@@ -269,6 +272,7 @@ def test_a_wildcard_room_hears_all_topics_below_it() -> None:
         ("<message to='example.org'><body>x</body></message>", "service-unavailable"),
         ("<message to='a b@example.org'><body>x</body></message>", "jid-malformed"),
         ("<message to='@'><body>x</body></message>", "jid-malformed"),
+        (f"<message to='a@example.org' id='{'i' * 1025}'><body>x</body></message>", "bad-request"),
         (f"<message to='{'a' * 1024}@example.org'><body>x</body></message>", "jid-malformed"),
         ("<message to='a\\20@example.org'><body>x</body></message>", "jid-malformed"),
         ("<iq type='get' id='1'><query xmlns='urn:x'/></iq>", "service-unavailable"),
@@ -517,6 +521,22 @@ def test_a_client_with_too_many_unfinished_messages_is_not_read() -> None:
     stage.syncs = True
     stage.settle()
     assert alice.connection.wants_read
+
+
+def test_unfinished_messages_are_kept_without_their_contents() -> None:
+    kept = without_contents(
+        Element(CLIENT[1:-1], "message", {"to": "a@example.org", "id": "1", "type": "chat"}, "long text")
+    )
+    assert (kept.attributes, kept.text, kept.children) == ({"to": "a@example.org", "id": "1"}, "", [])
+
+
+def test_a_refusal_without_a_message_is_a_notice_and_the_stream_lives_on() -> None:
+    stage = xmpp_stage()
+    alice = XmppPeer(stage).logs_in("alice")
+    alice.connection.on_completed(NO_TOKEN, JmsError("no room"))
+    stage.settle()
+    (notice,) = alice.receives()
+    assert (notice.attrib["type"], body(notice), alice.closed) == ("headline", "no room", False)
 
 
 def test_the_broker_ends_a_connection_by_a_stream_error() -> None:
