@@ -26,7 +26,8 @@ TABLES: Final = {
     6: "staged batches",
     7: "sink ledgers",
     8: "remote durable subscribers",
-    9: "moves",
+    9: "accepted ids of messages",
+    10: "moves",
 }
 
 Progress = Callable[[str, int, int], None]
