@@ -28,6 +28,7 @@ TABLES: Final = {
     8: "remote durable subscribers",
     9: "accepted ids of messages",
     10: "moves",
+    11: "links in the ledger",
 }
 
 Progress = Callable[[str, int, int], None]
