@@ -74,6 +74,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
         "spanwire.cli.network.network:run",
         "check a network's files, show its routes and links",
     ),
+    "drain": ("spanwire.cli.network.drain:run", "send all messages of a broker's queues to another broker"),
     "bridge": ("spanwire.cli.bridges.bridge:run", "forward messages between destinations of any two brokers"),
     "transaction": (
         "spanwire.cli.bridges.transaction:run",
