@@ -151,6 +151,9 @@ JAR_OBSTACLES: Final = "spanwire.bridges.running.jars:jar_obstacles"
 CONVERTOR_OBSTACLES: Final = "spanwire.bridges.running.convertors:convertor_obstacles"
 PLUG_IN: Final = "spanwire.broker.plugins.plugins:plug_in"
 
+# Loaded only by `spanwire top`; it needs the extra `top`.
+TOP: Final = "spanwire.cli.top.app:TopApp"
+
 # Loaded by the first question why.
 WHY: Final = "spanwire.management.why:WhyQuestions"
 

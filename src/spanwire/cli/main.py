@@ -40,6 +40,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
         "spanwire.cli.monitoring.doctor:run",
         "judge a machine and a configuration before the first start",
     ),
+    "top": ("spanwire.cli.top.command:run", "watch a running broker on the whole screen"),
     "metrics": ("spanwire.cli.monitoring.web:metrics", "print the metrics of a running broker in OpenMetrics"),
     "web": ("spanwire.cli.monitoring.web:web", "serve metrics and health of a running broker over HTTP"),
     "connector": ("spanwire.cli.process.connector:run", "list, start or stop the addresses that a broker listens on"),

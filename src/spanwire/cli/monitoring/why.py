@@ -57,7 +57,8 @@ def run(arguments: Sequence[str]) -> int:
     if options.json:
         sys.stdout.write(json.dumps(answer, indent=2) + "\n")
     else:
-        sys.stdout.write("\n".join(_text(one) for one in answer["explanations"]))
+        texts = ["".join(f"{line}\n" for line in explanation_lines(one)) for one in answer["explanations"]]
+        sys.stdout.write("\n".join(texts))
     return UNKNOWN if all(one.get("cause") == "unknown" for one in answer["explanations"]) else EXPLAINED
 
 
@@ -70,7 +71,7 @@ def _subject(parser: Parser, words: Sequence[str]) -> tuple[str, str]:
     parser.error(f"write spanwire why NAME, or one of {', '.join(KINDS)} before the name")
 
 
-def _text(explanation: dict[str, object]) -> str:
+def explanation_lines(explanation: dict[str, object]) -> list[str]:
     """Return an explanation as lines: the sentence, the evidence with place and time, and the advice."""
     lines = [f"{explanation.get('subject')}: {explanation.get('sentence')}  [{explanation.get('cause')}]"]
     evidence, advice = explanation.get("evidence"), explanation.get("advice")
@@ -80,7 +81,7 @@ def _text(explanation: dict[str, object]) -> str:
             lines.append(f"  {_time(one.get('time_ms'))}  {place}: {one.get('text')}")
     if isinstance(advice, list):
         lines += [f"  do: {one}" for one in advice]
-    return "".join(escaped(line) + "\n" for line in lines)
+    return [escaped(line) for line in lines]
 
 
 def _time(time_ms: object) -> str:
