@@ -151,6 +151,10 @@ JAR_OBSTACLES: Final = "spanwire.bridges.running.jars:jar_obstacles"
 CONVERTOR_OBSTACLES: Final = "spanwire.bridges.running.convertors:convertor_obstacles"
 PLUG_IN: Final = "spanwire.broker.plugins.plugins:plug_in"
 
+# Loaded only by a broker whose definitions are asked for.
+DEFINITIONS: Final = "spanwire.service.administration.definitions:definition_rows"
+NETWORK_DEFINITION: Final = "spanwire.service.administration.connector_definitions:network_definition"
+
 # Loaded only by `spanwire top`; it needs the extra `top`.
 TOP: Final = "spanwire.cli.top.app:TopApp"
 

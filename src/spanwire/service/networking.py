@@ -23,7 +23,6 @@ from spanwire.network.reports.message_questions import Ask as AskWhy
 from spanwire.network.reports.message_questions import MessageQuestions
 from spanwire.network.reports.network_reports import Ask, NetworkReports
 from spanwire.service.administration.client_spread import ClientSpread
-from spanwire.service.administration.connector_definitions import network_definition
 from spanwire.service.administration.connector_views import accepted_settings_view, connector_view
 from spanwire.service.published_addresses import announced_uri
 from spanwire.transports.connector import TransportConnector
@@ -378,8 +377,9 @@ class Networking:
 
     def definitions(self) -> list[dict[str, object]]:
         """Return the definition of each connector of this broker."""
+        define = cast("Callable[..., dict[str, object]]", registry.load(registry.NETWORK_DEFINITION))
         return [
-            network_definition(connector.settings, is_started=connector.is_started, stores=self._stores)
+            define(connector.settings, is_started=connector.is_started, stores=self._stores)
             for connector in self._connectors.values()
         ]
 

@@ -39,7 +39,6 @@ from spanwire.model.environment import IdGenerator
 from spanwire.model.errors import ConfigurationError, StoreError
 from spanwire.model.message import Message
 from spanwire.service.administration.connector_operations import ConnectorOperations, connector_maker
-from spanwire.service.administration.definitions import Definitions
 from spanwire.service.administration.stored_reads import StoredReads
 from spanwire.service.administration.usage import usage_limits
 from spanwire.service.children.loading import bridge_child
@@ -72,6 +71,7 @@ IN_PROCESS_PROTOCOL: Final = "openwire"  # the protocol of vm: clients
 STOP_POLL: Final = 0.02  # seconds between two checks for unsent responses or open sockets
 STOP_ANSWERS: Final = 10.0  # seconds to write 64 MiB (`MAX_UNSYNCED_BYTES`) at 6 MiB/s
 
+Rows = Callable[..., object]
 AdvisoryFormatClass = Callable[[str, str, str, str, MessageFormats], AdvisoryFormat]
 
 
@@ -403,14 +403,14 @@ class BrokerService:
             return
         clock, persistence = self.environment.clock, self._persistence
         view = BrokerView(broker, broker.overview, self.connectors, clock, self._facts, persistence.journal_directory)
-        tasks, network = Tasks(clock), self._networking
+        tasks, listening, network, bridges = Tasks(clock), self.connectors, self._networking, self._bridges
         realm = web_realm(self.configuration.web)
         commands: dict[str, Command] = {
             **view.commands(),
             "pipelines": lambda: pipelines(broker),
             "tasks": tasks.views,
             "link-destinations": self._networking.count_rows,
-            "definitions": Definitions(broker, self.connectors, network, self._bridges).rows,
+            "definitions": lambda: cast(Rows, registry.load(registry.DEFINITIONS))(broker, listening, network, bridges),
             "ping": lambda: {"name": broker.name, "pid": os.getpid()},
             "exposure": lambda: self._security.exposure(has_realm=realm is not None),
             "console": lambda: console_settings(self.configuration),

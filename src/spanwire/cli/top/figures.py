@@ -119,7 +119,7 @@ SHEETS: Final = (
 
 @dataclass(slots=True)
 class Order:
-    """How a table is shown: the sorted column, its direction and a part of the rows' texts ("" for all)."""
+    """Order and filter of a table: the sorted column, its direction, a part of the texts of its rows ("" for all)."""
 
     column: str
     is_descending: bool = True

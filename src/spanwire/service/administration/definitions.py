@@ -113,6 +113,16 @@ class Definitions:
             }
 
 
+def definition_rows(
+    broker: Broker,
+    connectors: Sequence[TransportConnector],
+    networking: DefinedNetworking,
+    bridges: DefinedBridges | None,
+) -> Iterator[View]:
+    """Return the definitions of a running broker, for the control socket (`Definitions`)."""
+    return Definitions(broker, connectors, networking, bridges).rows()
+
+
 def configured_rows(configuration: BrokerConfiguration, directory: Path) -> Iterator[View]:
     """Yield the definitions of a configuration: what a broker started with it has at once.
 
