@@ -192,15 +192,15 @@ def _syncs(place: Place, demands: Demands) -> Iterator[Finding]:
         )
     if not place.sync_ms:
         return
-    middle, worst = median(place.sync_ms), max(place.sync_ms)
-    shown = f"{middle:.3g} ms in the middle, {worst:.3g} ms at worst, of {len(place.sync_ms)} syncs"
-    rate = f"a producer that waits for each answer sends {1000 / max(middle, 0.001):,.0f} persistent messages a second"
+    typical, worst = median(place.sync_ms), max(place.sync_ms)
+    shown = f"median {typical:.3g} ms, worst {worst:.3g} ms of {len(place.sync_ms)} syncs"
+    rate = f"a producer that waits for each answer sends {1000 / max(typical, 0.001):,.0f} persistent messages a second"
     advice = "use a local SSD, let producers send without waiting or in transactions"
-    if middle >= HANGING_SYNC_MS:
+    if typical >= HANGING_SYNC_MS:
         yield Finding("sync", Level.CRITICAL, where, f"{shown}: {rate}", advice)
-    elif middle >= SLOW_SYNC_MS:
+    elif typical >= SLOW_SYNC_MS:
         yield Finding("sync", Level.WARNING, where, f"{shown}: {rate}", advice)
-    elif middle < INSTANT_SYNC_MS and place.file_system not in VOLATILE:
+    elif typical < INSTANT_SYNC_MS and place.file_system not in VOLATILE:
         text = f"{shown}: nothing reaches a disk so fast, so a power cut loses what was answered"
         yield Finding(
             "sync", Level.WARNING, where, text, "find what ignores syncs, such as eatmydata or a mount option"

@@ -99,7 +99,7 @@ PLANTED: dict[str, tuple[Facts, Level, str, str]] = {
         "disk",
         "storeUsage is 71,680 MiB",
     ),
-    "slow syncs": (place(sync_ms=(12.0, 20.0, 3.0)), WARNING, "sync", "12 ms in the middle"),
+    "slow syncs": (place(sync_ms=(12.0, 20.0, 3.0)), WARNING, "sync", "median 12 ms"),
     "syncs that hang": (place(sync_ms=(900.0,)), CRITICAL, "sync", "sends 1 persistent messages a second"),
     "syncs that reach no disk": (place(sync_ms=(0.001, 0.002)), WARNING, "sync", "a power cut loses"),
     "no syncs": (place(sync_ms=(), sync_error="Input/output error"), CRITICAL, "sync", "Input/output error"),
