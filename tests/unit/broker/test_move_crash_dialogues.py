@@ -6,6 +6,8 @@ import pytest
 
 from spanwire.broker.moves.move import DONE, Move
 from spanwire.broker.moves.move_order import COPY, MOVE, NO_LIMIT, RETRY, MoveOrder
+from spanwire.broker.moves.moved_runs import CHUNK_RUNS
+from spanwire.broker.moves.moves import KEPT_MS
 from spanwire.model.acks import POISON_ACK
 from tests.support.dialogue.broker_dialogue import Stage, destination
 from tests.support.dialogue.text_format import text_of
@@ -156,3 +158,21 @@ def test_messages_of_others_are_neither_moved_nor_undone() -> None:
         assert not set(kept(again, TARGET)).difference(others)
         everything = [*kept(again, SOURCE), *kept(again, OTHER)]
         assert [text for text in sorted(everything) if not text.startswith("late")] == EVERYTHING
+
+
+def test_a_crash_at_any_write_of_a_forgotten_move_leaves_a_store_that_opens() -> None:
+    stage = Stage()
+    peer = stage.peer("p")
+    sources = [destination(f"queue://SOURCE.{number}") for number in range(CHUNK_RUNS + 1)]
+    for source in sources:
+        peer.sends(source.qualified_name, "a")
+    stage.settle()
+    stage.broker.moves.start(MoveOrder(MOVE, sources, destination(TARGET)), stage.now)
+    for _ in range(len(sources)):
+        goes_on(stage)
+    assert [move.runs.chunk_count() for move in stage.broker.moves.all()] == [2]
+    before = stage.store.position()
+    stage.waits(KEPT_MS / 1000)
+    assert stage.broker.moves.all() == []
+    for position in positions(stage, before - 1):
+        assert len(stage.restarts(position=position).broker.moves.all()) <= 1

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from spanwire.broker.metadata import MAX_VALUE_BYTES
 from spanwire.broker.moves.move import CANCELLED, DONE, RUNNING, Move
 from spanwire.broker.moves.move_order import COPY, MOVE, NO_LIMIT, RETRY, MoveOrder
 from spanwire.broker.moves.moved_runs import MAX_RUNS
@@ -15,8 +16,14 @@ from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.queue.pending_messages import MAX_RESIDENT_MESSAGES
 from spanwire.model.acks import POISON_ACK
 from spanwire.model.destination import QUEUE
-from spanwire.model.errors import IllegalStateError, InvalidDestinationError, InvalidSelectorError
+from spanwire.model.errors import (
+    IllegalStateError,
+    InvalidDestinationError,
+    InvalidSelectorError,
+    ResourceAllocationError,
+)
 from tests.support.dialogue.broker_dialogue import Stage, destination
+from tests.support.dialogue.disk_stage import DiskStage
 from tests.support.dialogue.text_format import properties_of
 
 SOURCE, TARGET, DLQ = "queue://SOURCE", "queue://TARGET", "queue://ActiveMQ.DLQ"
@@ -372,3 +379,80 @@ def test_an_unknown_id_is_refused(move_id: str) -> None:
     moves(stage)
     with pytest.raises(IllegalStateError, match=f"there is no task {move_id}"):
         stage.broker.moves.undo(move_id, "ada", stage.now)
+
+
+def test_an_undo_keeps_the_move_that_it_undoes_when_the_oldest_makes_room() -> None:
+    stage = filled()
+    moves(stage)
+    for _ in range(MAX_MOVES - 1):
+        moves(stage)
+    undo = undoes(stage, "M1")
+    assert (undo.processed, undo.gone) == (4, 0)
+    assert texts(stage, SOURCE) == ["0", "1", "2", "3"]
+
+
+def test_a_move_that_ended_a_day_ago_is_not_undone() -> None:
+    stage = filled()
+    moves(stage)
+    stage.waits(KEPT_MS / 1000)
+    with pytest.raises(IllegalStateError, match="there is no task M1"):
+        stage.broker.moves.undo("M1", "ada", stage.now)
+
+
+def test_an_undo_whose_move_is_forgotten_is_not_resumed() -> None:
+    stage = filled()
+    moves(stage)
+    stage.broker.moves.undo("M1", "ada", stage.now)
+    stage.broker.moves.cancel("M2", stage.now)
+    goes_on(stage, 0.2)
+    for _ in range(MAX_MOVES - 1):
+        moves(stage)
+    assert next(iter(stage.broker.moves.all())).id == "M2"
+    with pytest.raises(IllegalStateError, match="M1, which was being undone, is forgotten"):
+        stage.broker.moves.resume("M2", stage.now)
+
+
+def test_a_refused_record_of_an_order_leaves_no_move() -> None:
+    stage = DiskStage()
+    stage.peer("p").sends(SOURCE, "1")
+    long = MoveOrder(MOVE, [destination(SOURCE)], destination(TARGET), user="x" * MAX_VALUE_BYTES)
+    with pytest.raises(ResourceAllocationError, match="metadata record"):
+        stage.broker.moves.start(long, stage.now)
+    assert stage.broker.moves.all() == []
+
+
+def test_a_copy_to_a_topic_goes_on_behind_what_was_copied() -> None:
+    stage = filled(6)
+    listener = stage.peer("c").consumes("topic://T")
+    copy = MoveOrder(COPY, [destination(SOURCE)], destination("topic://T"), None, NO_LIMIT, 20)
+    move = stage.broker.moves.start(copy, stage.now)
+    stage.settle()
+    stage.broker.moves.cancel(move.id, stage.now)
+    goes_on(stage, 0.2)
+    assert move.state == CANCELLED and 0 < move.processed < 6
+    stage.broker.moves.resume(move.id, stage.now)
+    ends(stage, move)
+    assert listener.takes() == ["0", "1", "2", "3", "4", "5"]
+
+
+def test_a_continued_copy_of_messages_outside_of_the_store_doubles_none() -> None:
+    stage = filled(6, persistent=False)
+    move = starts(stage, COPY, rate=20)
+    stage.settle()
+    stage.broker.moves.cancel(move.id, stage.now)
+    goes_on(stage, 0.2)
+    assert move.state == CANCELLED and 0 < move.processed < 6
+    stage.broker.moves.resume(move.id, stage.now)
+    ends(stage, move)
+    assert texts(stage, TARGET) == ["0", "1", "2", "3", "4", "5"]
+
+
+def test_a_copy_with_more_places_than_it_keeps_is_not_resumed() -> None:
+    stage = filled()
+    move = starts(stage, COPY, rate=20)
+    stage.settle()
+    stage.broker.moves.cancel(move.id, stage.now)
+    goes_on(stage, 0.2)
+    move.runs.untraced = 1
+    with pytest.raises(IllegalStateError, match="would copy them again"):
+        stage.broker.moves.resume(move.id, stage.now)

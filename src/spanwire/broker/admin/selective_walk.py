@@ -62,6 +62,10 @@ class Disposal(Protocol):
         """Return False if the message of this sequence, 0 if it is not stored, stays unread in any case."""
         ...
 
+    def is_done(self, message: Message) -> bool:
+        """Return True if the action was done to ``message`` before; it is then not counted again."""
+        ...
+
     def prepare(self, message: Message, sequence: int) -> Message | None:
         """Return the message in the form for `dispose`, None if the message must stay."""
         ...
@@ -317,6 +321,8 @@ class SelectiveWalk(Job, StoreReader, Alarm):
         """Return a selected message in its prepared form. A message without room ends the slice."""
         selector = self._selector
         if selector is not None and not self._values.matches(selector, message, redelivery_count):
+            return None
+        if self._disposal.is_done(message):
             return None
         made = self._disposal.prepare(message, sequence)
         if made is None:

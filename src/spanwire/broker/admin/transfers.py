@@ -53,6 +53,10 @@ class SliceJournal(Protocol):
         """Return False if the message of this sequence stays, because the order is not about it."""
         ...
 
+    def has_copied(self, message: Message) -> bool:
+        """Return True if ``message`` was copied before the order was continued."""
+        ...
+
 
 class Restraint(Protocol):
     """Holds a transfer back: a rate, and the room at the receiver."""
@@ -237,6 +241,10 @@ class Delivering(Disposal):
     def wants(self, sequence: int) -> bool:
         """Return False for messages that the order is not about."""
         return self._journal is None or self._journal.wants(sequence)
+
+    def is_done(self, message: Message) -> bool:
+        """Return True for a message that was copied before the order was continued."""
+        return self._journal is not None and self._journal.has_copied(message)
 
     def make(self, message: Message, sequence: int) -> Message | None:
         """Return the message to deliver, None if the message must stay.

@@ -10,7 +10,7 @@ from spanwire.broker.admin.transfers import Delivered, SliceJournal
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.metadata import MOVES, MetadataRecord
 from spanwire.broker.moves.move_order import COPY, RETRY, UNDO, MoveOrder, unreadable_move
-from spanwire.broker.moves.moved_runs import MovedRuns
+from spanwire.broker.moves.moved_runs import CopiedRuns, MovedRuns
 from spanwire.broker.moves.pace import Pace
 from spanwire.broker.routing.dead_letters import CAUSE
 from spanwire.model.destination import TOPIC, Destination
@@ -54,7 +54,7 @@ class Move(SliceJournal):
         self.is_cancelled = False
         self.is_continued = False  # by an operator, or after a restart
         self.is_recovered = False
-        self.copied: set[int] = set()  # sequences of the current source that were copied before a restart
+        self.copied: CopiedRuns | None = None  # what was copied of the current source before the continuation
         self.walk: SelectiveWalk | None = None
         self.pace: Pace | None = None
         self.looks_before = 0  # looks of former walks
@@ -151,9 +151,9 @@ class Move(SliceJournal):
             raise unreadable_move(error) from error
 
     def record_keys(self) -> list[bytes]:
-        """Return the keys of all records."""
+        """Return the keys of all records, first those without which `Moves.recover` drops the others."""
         chunks = [self.key(f"runs/{chunk}") for chunk in range(self.runs.chunk_count())]
-        return [*chunks, self.key("state"), self.key("order")]
+        return [self.key("order"), self.key("state"), *chunks]
 
     def record(self, source: Destination, delivered: list[Delivered], count: int) -> list[MetadataRecord]:
         """Count a slice, and return the records about it."""
@@ -170,6 +170,8 @@ class Move(SliceJournal):
     def _trace(self, source: Destination, entry: Delivered) -> None:
         if entry.target.kind == TOPIC:
             self.reaches_topic = True
+            if self.order.verb == COPY:
+                self._note_copied(source, entry)
         if self.reaches_topic:  # others got copies, which nobody takes back
             return
         cause = self._cause(entry.original.message) if self.order.verb == RETRY else ""
@@ -178,6 +180,14 @@ class Move(SliceJournal):
             return
         source_sequence = entry.original.sequence if self.order.verb == COPY else 0
         self.runs.add(entry.target, entry.sequence, source, source_sequence, cause)
+
+    def _note_copied(self, source: Destination, entry: Delivered) -> None:
+        """Remember a message that a topic got, so that a continuation does not send it again."""
+        sequence = entry.original.sequence
+        if sequence == 0:
+            self.runs.add_transient(entry.target, entry.original.message, source, "")
+        else:
+            self.runs.add(entry.target, sequence, source, sequence, "")
 
     def _cause(self, letter: Message) -> str:
         try:
@@ -193,7 +203,16 @@ class Move(SliceJournal):
             return True
         if sequence == 0:
             return not self.is_recovered
-        return sequence <= self.order.marks[len(self.results)] and sequence not in self.copied
+        if sequence > self.order.marks[len(self.results)]:
+            return False
+        return self.copied is None or not self.copied.holds(sequence)
+
+    def has_copied(self, message: Message) -> bool:
+        """Return True if a copy of ``message``, which only memory has, was made before the continuation."""
+        target = self.order.target
+        if not self.is_continued or self.order.verb != COPY or target is None:
+            return False
+        return self.runs.transient_origin(target, message) is not None
 
 
 def _target_of(entry: Delivered) -> str:

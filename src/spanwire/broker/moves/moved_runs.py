@@ -49,6 +49,22 @@ class TargetRuns:
         self.indexes: Final[array[int]] = array("q")
 
 
+class CopiedRuns:
+    """The sequences of copied messages at their source, as runs."""
+
+    __slots__ = ("_ends", "_firsts")
+
+    def __init__(self, runs: list[tuple[int, int]]) -> None:
+        """``runs`` are first sequences, ascending, and counts."""
+        self._firsts: Final[array[int]] = array("q", [first for first, _ in runs])
+        self._ends: Final[array[int]] = array("q", [first + count for first, count in runs])
+
+    def holds(self, sequence: int) -> bool:
+        """Return True if the message was copied."""
+        index = bisect_right(self._firsts, sequence)
+        return index > 0 and sequence < self._ends[index - 1]
+
+
 class MovedRuns:
     """All runs of one move.
 
@@ -162,15 +178,17 @@ class MovedRuns:
         row = runs.indexes[location] * WIDTH
         return row if sequence < self._rows[row + FIRST] + self._rows[row + COUNT] else -1
 
-    def copied_from(self, source: Destination) -> set[int]:
+    def copied_from(self, source: Destination) -> CopiedRuns:
         """Return the sequences of the messages of ``source`` that were copied."""
-        copied: set[int] = set()
         index = self._indexes.get(source.qualified_name, -1)
         rows = self._rows
-        for row in range(0, len(rows), WIDTH):
-            if rows[row + SOURCE] == index and rows[row + SOURCE_FIRST] > 0:
-                copied.update(range(rows[row + SOURCE_FIRST], rows[row + SOURCE_FIRST] + rows[row + COUNT]))
-        return copied
+        return CopiedRuns(
+            sorted(
+                (rows[row + SOURCE_FIRST], rows[row + COUNT])
+                for row in range(0, len(rows), WIDTH)
+                if rows[row + SOURCE] == index and rows[row + SOURCE_FIRST] > 0
+            )
+        )
 
     def _index(self, destination: Destination) -> int:
         name = destination.qualified_name

@@ -75,7 +75,7 @@ class MoveRun(OperationObserver):
         move.results.append((move.count, move.passed))
         move.count = 0
         move.passed = 0
-        move.copied = set()
+        move.copied = None
 
 
 class Moves:
@@ -113,14 +113,13 @@ class Moves:
         """
         self._context.begin_request(now)
         chooser = self._checked(order)
-        self._make_room()
+        self._make_room(order.undoes)
         units = self._context.units
         order.marks = [units.next_sequence(source) - 1 for source in order.sources]
-        self._last += 1
-        move = Move(self._last, order, self._formats, now.wall_ms)
+        move = Move(self._last + 1, order, self._formats, now.wall_ms)
+        units.append_unit([], [], [move.order_record(), move.state_record()])
+        self._last = move.number
         self._moves[move.number] = move
-        for record in (move.order_record(), move.state_record()):
-            self._context.metadata.put_metadata(record.table, record.key, record.value or b"")
         self._run(move, chooser)
         return move
 
@@ -181,6 +180,7 @@ class Moves:
             raise IllegalStateError(f"the task {move.id} is {move.state}: only a cancelled or failed one is resumed")
         if move.undone_by > 0:
             raise IllegalStateError(f"the task {move.id} was undone by M{move.undone_by}: start it again")
+        self._check_continuation(move)
         chooser = self._checked(move.order)
         self._check_running()
         move.state, move.error, move.ended_ms, move.is_cancelled = RUNNING, "", 0, False
@@ -195,6 +195,7 @@ class Moves:
             JmsError: there is no such move, it runs, or it cannot be undone.
         """
         self._context.begin_request(now)
+        self._forget_old()
         undone = self.find(move_id)
         if undone.is_running:
             raise IllegalStateError(f"the task {undone.id} is running: cancel it before")
@@ -328,11 +329,12 @@ class Moves:
         if sum([move.is_running for move in self._moves.values()]) >= MAX_RUNNING:
             raise IllegalStateError(f"{MAX_RUNNING} moves are running: wait for one, or cancel one")
 
-    def _make_room(self) -> None:
+    def _make_room(self, undone: int) -> None:
+        """Forget old moves, but not the one with the number ``undone``."""
         self._forget_old()
         self._check_running()
         while len(self._moves) >= MAX_MOVES or self._all_runs() > MAX_ALL_RUNS:
-            oldest = self._oldest_ended()
+            oldest = self._oldest_ended(undone)
             if oldest is None:
                 break
             self._forget(oldest)
@@ -340,8 +342,8 @@ class Moves:
     def _all_runs(self) -> int:
         return sum([len(move.runs) for move in self._moves.values()])
 
-    def _oldest_ended(self) -> Move | None:
-        in_use = {move.order.undoes for move in self._moves.values() if move.is_running}
+    def _oldest_ended(self, undone: int) -> Move | None:
+        in_use = {move.order.undoes for move in self._moves.values() if move.is_running} | {undone}
         for move in self._moves.values():
             if not move.is_running and move.number not in in_use:
                 return move
@@ -393,10 +395,24 @@ class Moves:
                     continue
                 self._continue(move, chooser)
 
+    def _check_continuation(self, move: Move) -> None:
+        """Check that the rest of a move can be told from what is done.
+
+        Raises:
+            IllegalStateError: it cannot.
+        """
+        order = move.order
+        if order.verb == UNDO and order.undoes not in self._moves:
+            raise IllegalStateError(f"the task M{order.undoes}, which was being undone, is forgotten")
+        if order.verb == COPY and move.runs.untraced > 0:
+            raise IllegalStateError(
+                f"the task {move.id} has copied {move.runs.untraced} messages whose places are not kept, and would copy"
+                " them again: copy the others by a selector"
+            )
+
     def _checked_again(self, move: Move) -> Selector | None:
         order = move.order
         if order.target is not None:
             self._destinations.ensure_own(order.target)
-        if order.verb == UNDO and order.undoes not in self._moves:
-            raise IllegalStateError(f"the task M{order.undoes}, which was being undone, is forgotten")
+        self._check_continuation(move)
         return parse_selector(order.selector) if order.selector is not None and order.selector.strip() else None

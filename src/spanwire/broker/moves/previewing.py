@@ -52,6 +52,10 @@ class Previewing(Disposal):
         """Return True: all messages are looked at."""
         return True
 
+    def is_done(self, message: Message) -> bool:
+        """Return False: a message is looked at once."""
+        return False
+
     def prepare(self, message: Message, sequence: int) -> Message | None:
         """Return the message as it would be delivered."""
         try:
