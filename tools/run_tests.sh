@@ -31,7 +31,7 @@ compiled_only=(
     tests/service/test_{definitions,demo_browser,discovery,drain,embedded_clients,lease,logs,management_commands,monitoring_files}.py
     tests/service/test_{moves,naming,native_bridges,network_reports,published_addresses,query_invoke,refusals,rest}.py
     tests/service/test_{runtime_configuration,service_manager,standby,start_page,tools,top,traces,traces_page}.py
-    tests/service/test_{web,web_tls,why,why_network}.py
+    tests/service/test_{tutorials,web,web_tls,why,why_network}.py
     tests/unit/testing
 )
 chosen=()

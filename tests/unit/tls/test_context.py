@@ -65,6 +65,13 @@ def test_one_pem_file_two_pem_files_and_pkcs12_all_work(tmp_path: Path, authorit
         assert shakes_hands(server_context(TlsSettings(store)), client_context(trust)) == "TLSv1.3"
 
 
+def test_paths_of_stores_may_be_texts(tmp_path: Path, authority: Authority) -> None:
+    path = str(authority.write_certificate(tmp_path / "authority.pem"))
+    assert client_context(ClientTlsSettings(TrustStore(path))).get_ca_certs()
+    with pytest.raises(ConfigurationError, match="there is no such key or trust store"):
+        client_context(ClientTlsSettings(TrustStore(path + ".old")))
+
+
 def test_a_trust_store_of_java_is_read(tmp_path: Path, authority: Authority) -> None:
     broker = KeyStore(authority.issue().write_pem(tmp_path / "broker.pem"))
     trust = TrustStore(authority.write_trust_pkcs12(tmp_path / "trust.p12", PASSWORD), Secret(PASSWORD))
