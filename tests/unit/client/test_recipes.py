@@ -11,8 +11,9 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
+
+from httpx import ASGITransport, AsyncClient
 
 from spanwire.client import Message, connect
 from spanwire.testing import Broker
@@ -110,14 +111,27 @@ def test_the_program_leaves_in_order(spanwire_broker: Broker, tmp_path: Path) ->
 
 def test_the_application_sends_over_one_connection(spanwire_broker: Broker) -> None:
     found = recipe("A web application with asyncio", spanwire_broker)
-    app = SimpleNamespace(state=SimpleNamespace())
+    app = found["app"]
 
-    async def scenario() -> None:
-        async with found["lifespan"](app):
-            assert await found["order"](app, "one book") == {"status": "accepted"}
+    with spanwire_broker.wire() as wire:
+        found["BROKER"] = wire.url
 
-    asyncio.run(scenario())
-    assert [message.body for message in spanwire_broker.queue("ORDERS").messages()] == ["one book"]
+        async def scenario() -> None:
+            async with (
+                app.router.lifespan_context(app),
+                AsyncClient(transport=ASGITransport(app), base_url="http://a") as web,
+            ):
+                posts = (web.post("/orders", content=f"order {number}") for number in range(20))
+                answers = await asyncio.gather(*posts)
+                assert {(answer.status_code, answer.json()["status"]) for answer in answers} == {(202, "accepted")}
+                wire.cut()
+                refused = await web.post("/orders", content="late")
+                assert (refused.status_code, refused.json()) == (503, {"error": "try again"})
+                wire.mend()
+
+        asyncio.run(scenario())
+    bodies = [message.body for message in spanwire_broker.queue("ORDERS").messages()]
+    assert sorted(str(body) for body in bodies) == sorted(f"order {number}" for number in range(20))
 
 
 def test_a_message_that_comes_twice_is_billed_once(spanwire_broker: Broker) -> None:
