@@ -135,13 +135,14 @@ peers-maven:  ## the peers that only Maven Central has (mvn), for tests of `make
 	mvn -q -B -f tests/interop/java_jakarta/pom.xml dependency:copy-dependencies \
 	    -DoutputDirectory="$(CURDIR)/build/peers/activemq-jakarta"
 
-lint: venv docs  ## format, ruff, mypy, import contracts, forbidden constructs, generated files, the documentation
+lint: venv docs  ## format, ruff, mypy, import contracts, forbidden constructs, generated files, the documentation and its language
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/mypy $(CODE)
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python tools/lint_forbidden.py
 	$(BIN)/python tools/lint_docs.py
+	$(BIN)/python tools/lint_prose.py
 	@set -e; for generator in $(wildcard tools/generate_*.py); do \
 	    echo "$$generator --check"; $(BIN)/python $$generator --check; done
 

@@ -21,9 +21,9 @@ class KeyStore:
     ``key_path`` is the PEM file of a separate key. ``key_password`` opens the key; its default is ``password``.
     """
 
-    path: Path | str
+    path: Path
     password: Secret = NO_PASSWORD
-    key_path: Path | str | None = None
+    key_path: Path | None = None
     key_password: Secret = NO_PASSWORD
 
 
@@ -31,7 +31,7 @@ class KeyStore:
 class TrustStore:
     """Trusted certificates: a PEM file or a PKCS#12 store."""
 
-    path: Path | str
+    path: Path
     password: Secret = NO_PASSWORD
 
 

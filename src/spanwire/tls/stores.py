@@ -103,9 +103,9 @@ def _load_pem_key(context: ssl.SSLContext, store: KeyStore, content: bytes) -> s
 
 def _load_chain(
     context: ssl.SSLContext,
-    path: Path | str,
-    chain: Path | str,
-    key: Path | str | None,
+    path: Path,
+    chain: Path,
+    key: Path | None,
     password: Secret,
     encrypted: bool = False,
 ) -> None:
@@ -129,7 +129,7 @@ def _load_chain(
         raise ConfigurationError(f"{path}: the certificate or private key cannot be used") from error
 
 
-def _read(path: Path | str) -> bytes:
+def _read(path: Path) -> bytes:
     try:
         with Path(path).open("rb") as file:
             content = file.read(MAX_STORE_BYTES + 1)
@@ -147,7 +147,7 @@ def _is_pem(content: bytes) -> bool:
     return PEM_BEGIN in content
 
 
-def _read_pkcs12(path: Path | str, content: bytes, password: Secret, passphrase: Secret) -> StoreContent:
+def _read_pkcs12(path: Path, content: bytes, password: Secret, passphrase: Secret) -> StoreContent:
     kind = JAVA_STORES.get(content[:4])
     if kind is not None:
         command = f"keytool -importkeystore -srckeystore {path} -destkeystore {path}.p12 -deststoretype PKCS12"

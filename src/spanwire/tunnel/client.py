@@ -1,4 +1,4 @@
-"""A client's tunnel to a broker: one end of a pair of sockets, which carries OpenWire, and two HTTP sockets behind it.
+"""A client's tunnel to a broker: one end of a pair of sockets, which carries OpenWire, and two HTTP sockets.
 
     client ⇄ pair ⇄ frames ⇄ XML ⇄ POST and GET ⇄ broker
 

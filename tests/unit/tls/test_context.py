@@ -7,6 +7,7 @@ import ssl
 import stat
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -66,10 +67,10 @@ def test_one_pem_file_two_pem_files_and_pkcs12_all_work(tmp_path: Path, authorit
 
 
 def test_paths_of_stores_may_be_texts(tmp_path: Path, authority: Authority) -> None:
-    path = str(authority.write_certificate(tmp_path / "authority.pem"))
-    assert client_context(ClientTlsSettings(TrustStore(path))).get_ca_certs()
+    text: Any = str(authority.write_certificate(tmp_path / "authority.pem"))  # a program without annotations
+    assert client_context(ClientTlsSettings(TrustStore(text))).get_ca_certs()
     with pytest.raises(ConfigurationError, match="there is no such key or trust store"):
-        client_context(ClientTlsSettings(TrustStore(path + ".old")))
+        client_context(ClientTlsSettings(TrustStore(text + ".old")))
 
 
 def test_a_trust_store_of_java_is_read(tmp_path: Path, authority: Authority) -> None:

@@ -23,9 +23,9 @@ class PagedOut:
     """The messages of a page whose bodies are in the store only.
 
     ``numbers`` has the sequence of each message, `REMOVED`, or `NOT_STORED` for a message that only memory has.
-    ``in_memory`` has the latter by index. ``orders`` is empty unless the messages had a dispatch order before. ``dues``
-    is empty unless some messages expire. Otherwise ``dues`` has wall milliseconds, 0 for never, and ``earliest`` the
-    smallest due time (0: no message expires).
+    ``in_memory`` has the messages in memory by index. ``orders`` is empty unless the messages had a dispatch order
+    before. ``dues`` is empty unless some messages expire. Otherwise ``dues`` has wall milliseconds, 0 for never, and
+    ``earliest`` the smallest due time (0: no message expires).
     """
 
     __slots__ = ("dues", "earliest", "in_memory", "numbers", "orders")

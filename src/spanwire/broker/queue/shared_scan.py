@@ -203,7 +203,7 @@ class SharedScan:
         return budget
 
     def _reached_end(self, scan_group: ScanGroup) -> None:
-        """Merge a group at the end with the group there, unless the latter has more to scan now."""
+        """Merge a group at the end with the group there, unless that group has more to scan now."""
         lead = self._lead
         if lead is None or lead is scan_group or self._pending_list.page_at(lead.position) is not None:
             self._lead = scan_group

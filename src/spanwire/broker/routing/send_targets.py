@@ -1,4 +1,4 @@
-"""The targets of each send: physical destinations of composites, wildcards and virtual destinations, and their copies.
+"""The targets of a send: physical destinations of composites, wildcards and virtual destinations, and copies.
 
 `MessageRouter` stores and dispatches the copies.
 """

@@ -66,7 +66,7 @@ class FailedLogins:
 
 
 def network_of(host: str) -> str:
-    """Return the part of an address that one machine cannot easily change.
+    """Return the part of an address that one machine can hardly change.
 
     The part is an IPv4 address, or the first half of an IPv6 address.
     """

@@ -177,7 +177,7 @@ class KeptMessages:
     def _retain(self, message: Message) -> Message:
         """Return ``message`` without its mark, and retain the message if the mark says ``true``.
 
-        The message replaces the former marked message; a message without content only ends the former.
+        The message replaces the marked message of before; a message without content only ends the marked one.
         """
         formats = self._context.formats
         if formats is None:

@@ -308,7 +308,7 @@ class Options:
 
 
 def hint(name: str, known: Known) -> str:
-    """Return a suffix for an error: ``, did you mean jms.useAsyncSend?``"""
+    """Return a suffix for an error, such as ``, did you mean jms.useAsyncSend?``."""
     return suggestion(name, known, ", ")
 
 

@@ -101,7 +101,7 @@ class WebServer(uvicorn.Server):
             logger.info("the keys of the web port were read again")
 
     async def _listen(self) -> None:
-        """Accept with the present keys, then close the former server. Raises `SpanwireError`."""
+        """Accept with the present keys, then close the server of before. Raises `SpanwireError`."""
         context = None if self._read_keys is None else await asyncio.to_thread(self._read_keys)
         make = partial(
             self.config.http_protocol_class,

@@ -1,4 +1,4 @@
-"""Figures over time: the last hour at second resolution and the last day at minute resolution, in bounded memory. Pure.
+"""Figures of the last hour by the second, and of the last day by the minute, in bounded memory. Pure.
 
 A figure is recorded as the broker tells it. Rates are differences of counters; a counter that has become smaller,
 because the broker has started again or a destination is gone, has no rate at that place.
