@@ -28,7 +28,7 @@ def sample(number: int) -> Sample:
 
 
 @pytest.mark.timeout(120 + DAMAGED // 50)
-def test_damaged_files_never_give_wrong_data() -> None:
+def test_s42_damaged_files_never_give_wrong_data() -> None:
     outcomes: Counter[str] = Counter()
     for seed in range(FIRST, FIRST + DAMAGED):
         damage = Damage(sample(seed % SAMPLES), Random(seed))

@@ -174,7 +174,7 @@ def test_s30_numbers_at_the_edge_of_int_and_long_wrap_round() -> None:
     assert parse_selector("-(-9223372036854775808) = -9223372036854775808").matches(message)
 
 
-def test_xpath_and_xquery_are_refused_before_anything_is_read() -> None:
+def test_s26_xpath_and_xquery_are_refused_before_anything_is_read() -> None:
     assert "XPATH selectors are not supported" in refused("XPATH '<!DOCTYPE a SYSTEM \"file:///etc/passwd\">'")
     assert "XQUERY selectors are not supported" in refused("a = 1 OR xquery 'doc(\"http://127.0.0.1/\")'")
 

@@ -7,7 +7,7 @@ import pytest
 from tools.lint_prose import MAX_FIRST_LINE, MAX_WORDS, WORDS, check_docstrings, check_page, pronouns
 from tools.prose import Docstring
 
-PAGE = "docs/guides/a.md"
+PAGE = "docs/README.md"
 GOOD = "The broker stores the message. Then it answers the producer, and `simply` is a name."
 
 

@@ -122,7 +122,7 @@ def test_a_missing_segment_is_named() -> None:
     assert refusal(damaged).startswith("0000000002.journal is missing")
 
 
-def test_swapped_segments_are_found() -> None:
+def test_s42_swapped_segments_are_found() -> None:
     disk = filled_disk()
     damaged = disk.copy()
     data = disk.contents()
@@ -131,7 +131,7 @@ def test_swapped_segments_are_found() -> None:
     assert "swapped or renamed" in refusal(damaged)
 
 
-def test_blocks_swapped_between_segments_or_moved_inside_one_are_found() -> None:
+def test_s42_blocks_swapped_between_segments_or_moved_inside_one_are_found() -> None:
     disk = filled_disk()
     data = disk.contents()
     damaged = disk.copy()
@@ -142,7 +142,7 @@ def test_blocks_swapped_between_segments_or_moved_inside_one_are_found() -> None
     assert segment_name(1) in refusal(damaged)
 
 
-def test_a_segment_of_another_store_is_found() -> None:
+def test_s42_a_segment_of_another_store_is_found() -> None:
     disk = filled_disk()
     damaged = disk.copy()
     damaged.put(segment_name(1), filled_disk(store_id=b"some other store").contents()[segment_name(1)])
@@ -159,7 +159,7 @@ def test_a_segment_of_another_store_is_found_also_when_its_summary_comes_with_it
     assert "belongs to another store" in refusal(damaged)
 
 
-def test_a_foreign_file_under_a_segments_name_is_found() -> None:
+def test_s42_a_foreign_file_under_a_segments_name_is_found() -> None:
     damaged = filled_disk()
     damaged.put(segment_name(1), b"\x89PNG" + b"x" * 5000)
     assert refusal(damaged).startswith("0000000001.journal is not a journal segment")
