@@ -1,4 +1,4 @@
-"""A connection to a directory for one question, with ldap3. All calls block; they end at the deadline of the question.
+"""A connection to a directory for one question, with ldap3. All calls block until the deadline of the question.
 
 ldap3 reads until an answer is complete. So its socket is a `BoundedSocket`, on which all calls together have a deadline
 and a limit of bytes: a directory can neither keep a thread for longer nor fill the memory.
