@@ -1,0 +1,1 @@
+"""Spanwire as the broker of other Python libraries; each package has an extra, and reaches the client alone."""
