@@ -36,6 +36,8 @@ def connector(uri: str) -> str:
         (link('brokerURL="vm://b"'), "brokerURL of <networkConnector>"),
         (link('discoveryURI="static:(tcp://h:1)"'), "discoveryURI of <networkConnector>"),
         (link('localUri="vm://b"'), "localUri of <networkConnector>"),
+        (link('messageLoadBalancing="STRICT"'), "messageLoadBalancing of <networkConnector>"),
+        (link('redistributionDelay="0"'), "redistributionDelay of <networkConnector>"),
         (link(inside="<bridgeFactory><bean/></bridgeFactory>"), "<bridgeFactory>"),
         (link(inside="<connectionFilter><bean/></connectionFilter>"), "<connectionFilter>"),
         (connector("udp://127.0.0.1:1"), "the transport udp:// of udp://127.0.0.1:1"),

@@ -53,6 +53,14 @@ OWN_BRIDGES: Final = "custom bridges; Spanwire runs no Java classes"
 CONNECTOR: Final = Words(
     settings={
         **honoured(NETWORK_CONNECTOR),
+        "messageLoadBalancing": later(
+            "load balancing by the words of Artemis",
+            "remove it for ON_DEMAND, write <excludedDestinations> for OFF, <staticallyIncludedDestinations> for more",
+        ),
+        "redistributionDelay": later(
+            "a delay of redistribution by the words of Artemis",
+            "set replayDelay and replayWhenNoConsumers of the queue",
+        ),
         **all_of(YES, "uri password remotePassword sendLoginToDiscovered autoStart"),
         "dispatchAsync": Rule(NO_EFFECT, ("true", "false"), "dispatch never waits for a socket"),
         "advisoryPrefetchSize": ADVISED,
