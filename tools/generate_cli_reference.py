@@ -72,14 +72,19 @@ def command(name: str) -> Iterator[str]:
         yield from options(parser)
         return
     yield f"{COMMANDS[name][1][0].upper()}{COMMANDS[name][1][1:]}.\n"
-    words = re.findall(rf"spanwire {name} (\w+)|^  (\w+)  ", printed, re.MULTILINE)
-    found = {word: help_of([name, word])[0] for word in dict.fromkeys(one or two for one, two in words)}
+    found = subcommands(name, printed)
     if not any(found.values()) or any(word.islower() and parser is None for word, parser in found.items()):
         yield f"```text\n{printed.rstrip()}\n```\n"
     for word, sub in found.items():
         if sub is not None:
             yield f"### spanwire {name} {word}\n"
             yield from options(sub)
+
+
+def subcommands(name: str, printed: str) -> dict[str, argparse.ArgumentParser | None]:
+    """Return the words that the help of a command lists, each with the parser that answers for it."""
+    words = re.findall(rf"spanwire {name} (\w+)|^  (\w+)  ", printed, re.MULTILINE)
+    return {word: help_of([name, word])[0] for word in dict.fromkeys(one or two for one, two in words)}
 
 
 def help_of(words: list[str]) -> tuple[argparse.ArgumentParser | None, str]:
