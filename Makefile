@@ -9,6 +9,7 @@ COMPILED := .venv-compiled
 SPARK := .venv-spark
 FUZZ := .venv-fuzz
 DIST := .venv-dist
+AUDIT := .venv-audit
 BIN := $(VENV)/bin
 LOCKED := -m pip install --quiet --disable-pip-version-check --require-hashes
 PARALLEL ?= 2
@@ -21,6 +22,7 @@ PURE :=
 COMPILED_TESTS :=
 DEMO_ARGS ?=
 DIST_ARGS ?=
+AUDIT_ARGS ?=
 BENCH_ARGS ?=
 FUZZ_ARGS ?=
 SOAK_SEEDS ?= 5000
@@ -35,7 +37,7 @@ SOURCES := $(shell find src -name '*.py')
 CODE := src tests tools $(wildcard examples)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv amqp client-conformance compiled dist environments spark peers peers-maven lint format docs test test-all test-pure test-compiled demo bench bench-bridges bench-client bench-floors bench-http bench-instructions bench-management bench-network bench-rights bench-scale bench-selectors bench-spark bench-start flame-graph soak soak-bridges soak-load soak-spark fuzz fuzz-http fuzz-requests measure lock clean console-pictures bench-console soak-console
+.PHONY: help venv amqp audit client-conformance compiled dist helm environments spark peers peers-maven lint format docs test test-all test-pure test-compiled demo bench bench-bridges bench-client bench-floors bench-http bench-instructions bench-management bench-network bench-rights bench-scale bench-selectors bench-spark bench-start flame-graph soak soak-bridges soak-load soak-spark fuzz fuzz-http fuzz-requests measure lock clean console-pictures bench-console soak-console
 
 help:  ## say what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,6 +78,28 @@ $(DIST)/.ready: requirements/pip.txt requirements/dist.txt
 	$(DIST)/bin/python $(LOCKED) -r requirements/pip.txt
 	$(DIST)/bin/python $(LOCKED) -r requirements/dist.txt
 	@touch $@
+
+# Not part of lint: the answer depends on the day. --strict, because what could not be looked up is no good answer.
+audit: $(AUDIT)/.ready  ## out/sbom.json: all packages of an installation with all extras; then known faults of them
+	@mkdir -p out
+	$(AUDIT)/bin/cyclonedx-py environment $(AUDIT)/installed/bin/python --pyproject pyproject.toml --mc-type application \
+	    --output-reproducible --output-file out/sbom.json
+	$(AUDIT)/bin/pip-audit --strict --progress-spinner off --desc on --path \
+	    "$$($(AUDIT)/installed/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" $(AUDIT_ARGS)
+
+$(AUDIT)/.ready: requirements/pip.txt requirements/audit.txt requirements/extras.txt
+	@test -n "$(PYTHON)"
+	"$(PYTHON)" tools/make_environment.py $(AUDIT)
+	"$(PYTHON)" tools/make_environment.py $(AUDIT)/installed
+	$(AUDIT)/bin/python $(LOCKED) -r requirements/pip.txt
+	$(AUDIT)/bin/python $(LOCKED) -r requirements/audit.txt
+	$(AUDIT)/installed/bin/python $(LOCKED) -r requirements/pip.txt
+	$(AUDIT)/installed/bin/python $(LOCKED) -r requirements/extras.txt
+	@touch $@
+
+# The version that tests/vectors/helm was rendered with.
+helm:  ## build/helm/helm from its source (go), for the tests of the Helm chart in `make test-all`
+	GOBIN="$(CURDIR)/build/helm" go install helm.sh/helm/v3/cmd/helm@v3.22.0
 
 $(VENV)/.demo: $(VENV)/.ready requirements/demo.txt
 	$(BIN)/python $(LOCKED) -r requirements/demo.txt
@@ -314,5 +338,5 @@ lock:  ## resolve pyproject.toml into requirements/*.txt (LOCK_ARGS=--upgrade fo
 	"$(PYTHON)" tools/lock_requirements.py $(LOCK_ARGS)
 
 clean:  ## remove environments, caches and what runs leave behind
-	rm -rf $(VENV) $(COMPILED) $(SPARK) $(FUZZ) $(DIST) build dist out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(COMPILED) $(SPARK) $(FUZZ) $(DIST) $(AUDIT) build dist out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -35,6 +35,7 @@ CLIENT_JARS: Final = (
 FETCHED: Final = Path(__file__).parents[2] / "build" / "peers"  # by `make peers-maven`
 HTTP_JARS: Final = FETCHED / "activemq-http"
 JAKARTA_JARS: Final = FETCHED / "activemq-jakarta"
+HELM: Final = FETCHED.parent / "helm" / "helm"  # by `make helm`
 PROBE_TIMEOUT_S: Final = 30
 
 
@@ -123,6 +124,10 @@ def _cc() -> str | None:
     return _program("cc") or (None if header.exists() else f"no {header}")
 
 
+def _helm() -> str | None:
+    return None if HELM.is_file() else f"no {HELM}"
+
+
 def _network_namespace() -> str | None:
     pair = ("ip", "link", "add", "near", "type", "veth", "peer", "name", "far")
     return _program("unshare", "ip") or (None if _runs("unshare", "-rn", *pair) else "no namespace may be made here")
@@ -157,12 +162,13 @@ _PEERS: Final[dict[str, tuple[Callable[[], str | None], str]]] = {
     "s3": (_s3, "requirements/test.txt and spark.txt"),
     "strace": (_strace, "apt package strace"),
     "cc": (_cc, "apt packages gcc and python3-dev"),
+    "helm": (_helm, "make helm, which needs go"),
     "network-namespace": (_network_namespace, "apt packages util-linux and iproute2, and a kernel that lets users"),
 }
 PEERS: Final = tuple(_PEERS)
-# Not asked for by `make peers`: the first three come with the environments, which it does not need, and the last two
-# with `make peers-maven`.
-OF_ENVIRONMENT: Final = frozenset({"jpype", "slixmpp", "stomp.py", "s3", "activemq-http", "activemq-jakarta"})
+# Not asked for by `make peers`: the first four come with the environments, which it does not need, the next two with
+# `make peers-maven`, the last with `make helm`.
+OF_ENVIRONMENT: Final = frozenset({"jpype", "slixmpp", "stomp.py", "s3", "activemq-http", "activemq-jakarta", "helm"})
 # Libraries that `requirements/test.txt` leaves out, because a bare machine may be unable to build them.
 LIBRARIES: Final = {"proton": "make amqp, with the apt packages gcc, python3-dev and pkg-config"}
 _answers: dict[str, str | None] = {}
