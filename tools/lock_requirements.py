@@ -27,6 +27,11 @@ OLDEST_PYTHON: Final = "3.11"
 # Not named by hatchling as a requirement of the project, yet asked for when it builds an editable install.
 EDITABLE_BUILD: Final = ["editables>=0.5,<1"]
 INSTALLER: Final = ["pip>=24"]
+# What users install beside the package, for a list of what an installation consists of. Proton is built from source.
+USERS_EXTRAS: Final = (
+    "completion", "speed", "report", "security", "web", "http", "websocket", "ldap", "tracing", "amqp091", "kafka",
+    "mqtt", "jvm", "zeroconf", "fabric", "spark", "pipelines", "protobuf", "jsonschema",
+)  # fmt: skip
 
 
 def wishes() -> dict[str, list[str]]:
@@ -48,6 +53,7 @@ def wishes() -> dict[str, list[str]]:
         "fuzz": extras["fuzz"],
         "dist": extras["dist"],
         "audit": extras["audit"],
+        "extras": runtime + [wish for name in USERS_EXTRAS for wish in extras[name]],
         "spark": extras["spark"] + extras["protobuf"] + extras["jsonschema"],  # all that runs in Spark's workers
         "pipelines": extras["pipelines"],
         "java": extras["java"],
