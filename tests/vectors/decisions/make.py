@@ -44,11 +44,11 @@ async def write(folder: Path) -> tuple[str, list[Decision], Heuristic]:
 
 
 def make(name: str) -> None:
-    """Write ``NAME.log`` and ``NAME.json``."""
+    """Write ``NAME.octets`` and ``NAME.json``."""
     with tempfile.TemporaryDirectory() as folder:
         log_id, pending, lost = asyncio.run(write(Path(folder)))
         content = LogFile(Path(folder)).path.read_bytes()
-    (HERE / f"{name}.log").write_bytes(content[:-CUT_OFF])
+    (HERE / f"{name}.octets").write_bytes(content[:-CUT_OFF])
     expected = {
         "log": log_id,
         "decided": COUNT,

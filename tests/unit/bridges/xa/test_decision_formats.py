@@ -20,12 +20,12 @@ FORMATS = range(1, FORMAT + 1)
 
 def restored(number: int, folder: Path) -> LogFile:
     """The log of a format, in a directory of its own."""
-    shutil.copy(LOGS / f"format-{number}.log", folder / FILE)
+    shutil.copy(LOGS / f"format-{number}.octets", folder / FILE)
     return LogFile(folder)
 
 
 def test_there_is_a_log_of_each_format() -> None:
-    assert sorted(path.name for path in LOGS.glob("*.log")) == [f"format-{number}.log" for number in FORMATS]
+    assert sorted(path.name for path in LOGS.glob("*.octets")) == [f"format-{number}.octets" for number in FORMATS]
 
 
 @pytest.mark.parametrize("number", FORMATS)
@@ -50,7 +50,7 @@ def test_a_log_of_each_format_is_read_and_written_anew_without_loss(number: int,
 
 @pytest.mark.parametrize("number", FORMATS)
 def test_what_a_crash_cut_off_counts_for_nobody(number: int) -> None:
-    octets = (LOGS / f"format-{number}.log").read_bytes()
+    octets = (LOGS / f"format-{number}.octets").read_bytes()
     assert not octets.endswith(b"\n")
     expected = json.loads((LOGS / f"format-{number}.json").read_text("utf-8"))
     decided = [record for record in read_lines(octets, "log")[1] if isinstance(record, Decision)]
