@@ -63,6 +63,12 @@ def test_less_has_arrived_than_was_forwarded_or_more() -> None:
     )
 
 
+def test_a_broker_that_nobody_can_ask_is_named() -> None:
+    assert network_lines([broker("B", "A", 0, 9)], []) == [
+        "broker A: the knowledge ends here: nobody can ask it; audit it there"
+    ]
+
+
 def test_a_difference_counts_only_while_nothing_moves() -> None:
     before = compared([broker("A", "B", 10, 0), broker("B", "A", 0, 9)])
     assert settled(before, compared([broker("A", "B", 10, 0), broker("B", "A", 0, 9)]))[0]["missing"] == 1

@@ -479,3 +479,14 @@ def test_s46_a_user_of_no_link_is_told_readable_destinations_and_has_no_other_br
     program.asks("network", seconds=7)
     (told,) = json.loads(program.body)["brokers"]
     assert (told["links"][0]["destinations"], reporter.seconds) == (destinations, [seconds])
+
+
+def test_what_crossed_links_is_read_as_whole_numbers_and_a_broker_without_a_ledger_has_none() -> None:
+    ledger = [{"remote": "A", "forwarded": 5, "arrived": -1, "in_flight": 1.5, "more": "x"}, {"forwarded": 1}, 7]
+    rows = [{"name": "B", "links": [], "ledger": ledger}, {"name": "C", "links": [], "ledger": "none"}]
+    told, silent_one = read_rows(json.dumps({"brokers": rows}))
+    assert told["ledger"] == [
+        {"remote": "A", "forwarded": 5, "arrived": 0, "forwarded_since_start": 0, "arrived_since_start": 0,
+         "in_flight": 1}
+    ]  # fmt: skip
+    assert "ledger" not in silent_one
