@@ -203,9 +203,9 @@ def network_lines(brokers: Sequence[Row], crossings: Sequence[Mapping[str, objec
             reason = row.get("silence") or "it keeps no ledger, as brokers other than Spanwire"
             shown.append(f"broker {row.get('name')}: the knowledge ends here: {reason}")
     known = {str(row.get("name")) for row in brokers}
-    told = {remote for row in brokers if isinstance(row.get("ledger"), list) for remote in _by_remote(row)}
+    named = {remote for row in brokers if isinstance(row.get("ledger"), list) for remote in _by_remote(row)}
     shown += [
-        f"broker {name}: the knowledge ends here: nobody can ask it; audit it there" for name in sorted(told - known)
+        f"broker {name}: the knowledge ends here: nobody can ask it; audit it there" for name in sorted(named - known)
     ]
     return shown
 
