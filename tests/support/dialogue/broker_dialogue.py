@@ -49,6 +49,7 @@ class Fields(TypedDict, total=False):
     expiration_ms: int
     priority: int
     properties: dict[str, object]
+    original: str | None
     group: str
     group_sequence: int
     timestamp_ms: int

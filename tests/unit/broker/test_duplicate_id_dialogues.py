@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import pytest
 
+from spanwire.broker.moves.move_order import RETRY, MoveOrder
 from spanwire.broker.persistence.duplicate_ids import PROPERTY
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.policy.virtual_settings import CompositeDestination, ForwardTo, VirtualSettings, VirtualTopic
 from spanwire.broker.ports import WRITE
 from spanwire.broker.scheduler.schedule import DELAY, SchedulerSettings
+from spanwire.model.acks import POISON_ACK
 from spanwire.model.destination import parse_destination
 from spanwire.model.errors import AuthorizationError
 from spanwire.model.ids import XaTransactionId
 from tests.support.dialogue.broker_dialogue import Peer, Stage, destination
 from tests.support.dialogue.disk_stage import DiskStage
+from tests.support.dialogue.text_format import original_of
 from tests.support.recording_authorizer import RecordingAuthorizer
 from tests.support.why_dialogue import id_of, said, why
 
@@ -268,8 +271,9 @@ class Bridge:
         self.peer = stage.peer("bridge")
         self.peer.state.forwards = self.peer.state.repeats = True
 
-    def forwards(self, text: str, duplicate_id: str, *path: str) -> int:
-        message = self.peer.message(Q, text, connection_id="ID:client:1", properties={PROPERTY: duplicate_id})
+    def forwards(self, text: str, duplicate_id: str, *path: str, original: str | None = None) -> int:
+        properties: dict[str, object] = {PROPERTY: duplicate_id}
+        message = self.peer.message(Q, text, connection_id="ID:client:1", properties=properties, original=original)
         message.broker_path = path
         return self.peer.sends_message(message)
 
@@ -289,6 +293,43 @@ def test_a_message_that_comes_back_from_another_broker_is_no_duplicate() -> None
     sends(stage.peer("p"), "1", "a")
     assert taken(stage) == ["1"]
     Bridge(stage).forwards("1", "a", "ID:stage", "B")
+    assert taken(stage) == ["1"]
+
+
+def test_forwarded_copies_that_were_sent_elsewhere_are_no_duplicates() -> None:
+    """Ids are those of a destination: at the other broker two of them led to the queue, or died into it."""
+    stage = Stage()
+    bridge = Bridge(stage)
+    bridge.forwards("1", "a", "A", original="queue://Q.1")
+    bridge.forwards("2", "a", "A", original="queue://Q.2")
+    sends(stage.peer("p"), "3", "a")
+    assert taken(stage) == ["1", "2", "3"]
+
+
+def test_forwarded_parts_of_a_composite_are_compared() -> None:
+    stage = Stage()
+    bridge = Bridge(stage)
+    sends(stage.peer("p"), "1", "a")
+    bridge.forwards("1 again", "a", "A", original="queue://Q,R")
+    assert taken(stage) == ["1"]
+
+
+def test_a_dead_letter_that_another_broker_retries_is_no_duplicate_when_it_comes_back() -> None:
+    other = Stage()
+    Bridge(other).forwards("1", "a", "ID:stage")
+    consumer = other.peer("c").consumes(Q)
+    other.settle()
+    consumer.acknowledges("1", ack_type=POISON_ACK, count=1)
+    consumer.peer.leaves()
+    other.settle()
+    other.broker.moves.start(MoveOrder(RETRY, [destination("queue://ActiveMQ.DLQ")]), other.now)
+    other.settle()
+    (retried,) = other.store.kept(destination(Q))
+    assert retried.broker_path == ()
+    stage = Stage()
+    sends(stage.peer("p"), "1", "a")
+    assert taken(stage) == ["1"]
+    Bridge(stage).forwards("1", "a", "B", original=original_of(retried))
     assert taken(stage) == ["1"]
 
 

@@ -15,6 +15,7 @@ from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.metadata import MetadataRecord
+from spanwire.broker.persistence.duplicate_ids import PROPERTY
 from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.reserved_destinations import is_control
@@ -351,6 +352,8 @@ class Retrying(Delivering):
         if target.is_advisory or is_control(target):  # no message dies there: the property is forged
             return None
         restore(view, target, self._context.wall_ms)
+        if PROPERTY in view.properties:  # linked brokers that have accepted this id see so that it is no new send
+            view.original_destination = target
         if self._lifetime_ms != SAME_LIFETIME:
             view.expiration_ms = self._context.wall_ms + self._lifetime_ms if self._lifetime_ms > 0 else 0
         copy = message_format.encode_from_view(view)

@@ -3,8 +3,10 @@
 The producer names the destination. Names of a composite are compared one by one; a wildcard or virtual destination is
 compared as it was named, before its copies are made.
 
-A message of another broker is compared only if that broker took it from a client: then it cannot have been here before.
-Its id is recorded in any case, because its producer may send it again to this broker.
+A message of another broker is compared only if that broker took it from a client, for this destination: then it cannot
+have been here before. Its id is recorded also after more brokers, because its producer may send it again to this one. A
+message that got its destination from that broker (a copy of a virtual destination, a dead letter, a moved or retried
+message) was sent to another one, or was here, so its id says nothing here.
 """
 
 from __future__ import annotations
@@ -67,8 +69,18 @@ class IdentifiedSends:
         destination = message.destination
         if destination.is_advisory or is_control(destination):
             return []
+        if message.broker_path and not self._is_as_sent(message):
+            return []
         digest = self._digest(message)
         return [self._identity(part, digest) for part in destination.parts()] if digest else []
+
+    def _is_as_sent(self, message: Message) -> bool:
+        """Return True if a message of another broker was sent to its destination, alone or as a part of a composite."""
+        try:
+            original = self._formats.view(message).original_destination
+        except (JmsError, ProtocolError):
+            return False  # a doubt costs no message
+        return original is None or original.is_composite
 
     def is_accepted(self, identity: SendIdentity) -> bool:
         """Return True if the destination has accepted the id."""
