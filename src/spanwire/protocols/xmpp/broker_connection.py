@@ -38,7 +38,7 @@ from spanwire.protocols.xmpp.login import (
     refusal,
 )
 from spanwire.protocols.xmpp.queries import PING
-from spanwire.protocols.xmpp.replies import error_reply, reply
+from spanwire.protocols.xmpp.replies import UNANSWERED, error_reply, reply
 from spanwire.protocols.xmpp.session import ClientSession
 from spanwire.protocols.xmpp.states import State
 from spanwire.protocols.xmpp.stream_output import (
@@ -171,8 +171,7 @@ class XmppBrokerConnection(ClientConnection, ProtocolConnection):
     def unsent(self, count: int) -> None:
         """Set the number of bytes that the transport has not sent yet."""
         now = self._broker.environment.now()
-        if count == 0:
-            self._unread_answers = 0
+        self._unread_answers = min(self._unread_answers, count)
         client, session = self._client, self._session
         if client is None:
             return
@@ -244,7 +243,9 @@ class XmppBrokerConnection(ClientConnection, ProtocolConnection):
         if token != NO_TOKEN and token == self._goodbye_token:
             self._end_stream(self._broker.environment.now())
             return
+        written = len(self._out)
         session.complete(token, error)
+        self._count_answers(written)
         self._mark_dirty()
         if self._state is State.LEAVING and not session.pending:
             self._leave(session, self._broker.environment.now())
@@ -269,9 +270,13 @@ class XmppBrokerConnection(ClientConnection, ProtocolConnection):
             self._fail(error, now)
             return
         self._mark_dirty()
-        self._unread_answers += sum([len(chunk) for chunk in self._out[written:]])
+        self._count_answers(written)
         if self._unread_answers > MAX_UNREAD_ANSWERS and self._state is not State.CLOSED:
             self._fail(XmppProtocolError("policy-violation", "the client does not read its answers"), now)
+
+    def _count_answers(self, written: int) -> None:
+        """Count the output behind the first ``written`` chunks as answers that the client has not read."""
+        self._unread_answers += sum([len(chunk) for chunk in self._out[written:]])
 
     def _handle_stanza(self, stanza: Element, now: Time) -> None:
         session = self._session
@@ -419,7 +424,7 @@ class XmppBrokerConnection(ClientConnection, ProtocolConnection):
     def _bind(self, stanza: Element, now: Time) -> None:
         """Give the client its address; its resource gets the number of the connection, so no two are equal."""
         client = self._client
-        if client is None:
+        if client is None or stanza.attributes.get("type") in UNANSWERED:
             return
         asked = stanza.child(BIND, "bind")
         if stanza.name != "iq" or stanza.attributes.get("type") != "set" or asked is None:

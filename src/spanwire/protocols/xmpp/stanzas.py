@@ -39,7 +39,8 @@ from spanwire.protocols.xmpp.codec.elements import CLIENT, LANGUAGE, Element, is
 from spanwire.protocols.xmpp.codec.errors import StanzaError
 
 FORMAT: Final = FORMAT_OPENWIRE_10  # in which messages of clients are kept: the TextMessage of every JMS client
-MAX_BODY: Final = 1024 * 1024  # characters of a body for a client; a longer message becomes a dead letter
+MAX_BODY: Final = 1024 * 1024  # characters of a body for a client, and of all else; a longer one is a dead letter
+NUMBER_LENGTH: Final = 24  # characters of a property that is a number; those of the longest double
 DELAY_MS: Final = 10_000  # milliseconds after which a message says when it was sent
 
 HEADERS: Final = "http://jabber.org/protocol/shim"
@@ -118,11 +119,16 @@ def message_stanza(view: MessageView, sender: str, receiver: str, kind: str, now
     """Return the stanza of a message; ``kind`` is the type of the stanza.
 
     Raises:
-        MessageFormatError: the body is malformed, or longer than `MAX_BODY`.
+        MessageFormatError: the body is malformed or longer than `MAX_BODY`, or so are its properties together.
     """
     text, described = body_text(view)
     if len(text) > MAX_BODY:
         raise MessageFormatError(f"a body of {len(text)} characters is more than XMPP clients get, {MAX_BODY}")
+    others = 0
+    for name, value in view.properties.items():
+        others += len(name) + (len(str(value[1])) if value[0] == STRING_VALUE else NUMBER_LENGTH)
+    if others > MAX_BODY:
+        raise MessageFormatError(f"properties of {others} characters are more than XMPP clients get, {MAX_BODY}")
     attributes = {"type": kind, "from": sender, "to": receiver, "id": property_text(view, ID) or str(view.message_id)}
     language = property_text(view, LANG)
     if language:

@@ -401,6 +401,21 @@ def test_a_message_that_xmpp_cannot_carry_becomes_a_dead_letter() -> None:
     assert [message.sequence for message in client.messages] == [1, 2]
 
 
+def test_properties_of_a_message_count_as_its_body_does() -> None:
+    stage = xmpp_stage()
+    client = JmsClient(stage)
+    alice = XmppPeer(stage).logs_in("alice")
+    alice.sends("<presence/>")
+    large = view_of(TEXT, b"x", number=1)
+    large.properties["note"] = (STRING_VALUE, "<" * MAX_BODY)
+    sends(stage, client, large)
+    sends(stage, client, view_of(TEXT, b"y", number=2))
+    assert [body(stanza) for stanza in messages(alice)] == ["y"]
+    client.listens(Destination(QUEUE, "ActiveMQ.DLQ"))
+    stage.settle()
+    assert [message.sequence for message in client.messages] == [1]
+
+
 def test_an_old_message_says_when_it_was_sent() -> None:
     stage = xmpp_stage()
     alice = XmppPeer(stage).logs_in("alice")
@@ -507,6 +522,38 @@ def test_a_client_that_leaves_its_answers_unread_is_closed() -> None:
             break
     assert alice.closed
     assert broker_connection.MAX_UNREAD_ANSWERS < written < broker_connection.MAX_UNREAD_ANSWERS * 1.2
+
+
+def test_receipts_that_come_later_count_as_unread_answers_too() -> None:
+    stage = xmpp_stage()
+    alice = XmppPeer(stage).logs_in("alice")
+    request = "<request xmlns='urn:xmpp:receipts'/>"
+    stanzas = f"<message to='q@example.org' id='{'i' * 1_000}'><body>x</body>{request}</message>".encode() * 500
+    written = 0
+    for _ in range(40):
+        alice.connection.receive_data(stanzas, stage.environment.now())
+        stored = stage.store.turn()
+        if stored is not None:
+            stage.broker.stored(stored, stage.environment.now())
+        written += sum(len(chunk) for chunk in alice.connection.data_to_send())
+        if alice.closed:
+            break
+    assert alice.closed
+    assert written < broker_connection.MAX_UNREAD_ANSWERS * 1.3
+
+
+def test_a_client_that_reads_its_answers_slowly_is_served() -> None:
+    stage = xmpp_stage()
+    for number in range(MAX_LISTED):
+        stage.broker.configure_destination(Destination(QUEUE, f"{number}{'x' * 400}"))
+    alice = XmppPeer(stage).logs_in("alice")
+    query = b"<iq type='get' id='1'><query xmlns='jabber:iq:roster'/></iq>"
+    written = 0
+    while written < 2 * broker_connection.MAX_UNREAD_ANSWERS:
+        alice.connection.receive_data(query, stage.environment.now())
+        assert not alice.closed
+        written += sum(len(chunk) for chunk in alice.connection.data_to_send())
+        alice.connection.unsent(1_000)
 
 
 def test_a_client_with_too_many_unfinished_messages_is_not_read() -> None:
