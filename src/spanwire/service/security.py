@@ -93,14 +93,17 @@ class Security:
         return authenticator
 
     async def change_rights(self, configuration: BrokerConfiguration) -> AuthorizationMap | None:
-        """Return the authorizer of another configuration; None if a directory has it, which has been read then."""
+        """Return the authorizer of another configuration; None if a directory has it, which has been read then.
+
+        Of a directory that cannot be read, nobody has rights until it can: those of the old configuration end.
+        """
         self._configuration = configuration
         authorization = configuration.authorization
         self._stop_reading()
         if authorization is None or authorization.directory is None:
             return self.authorizer()
         await self._start_reading()
-        return None
+        return None if self._rights is not None and self._rights.is_read else no_rights()
 
     @property
     def is_open(self) -> bool:

@@ -9,12 +9,15 @@ from pathlib import Path
 import pytest
 
 from spanwire import registry
+from spanwire.broker.ports import READ, Principal
 from spanwire.broker.security.authorization_map import AuthorizationMap
+from spanwire.ldap.directory_error import DirectoryError
 from spanwire.ldap.filters import filter_template
 from spanwire.ldap.ldap_url import parse_ldap_urls
 from spanwire.ldap.right import QUEUES, Right, Rights
 from spanwire.ldap.settings import DirectoryAccess, LoginSettings, RightsSettings, SearchSettings
-from spanwire.model.errors import ConfigurationError
+from spanwire.model.destination import QUEUE, Destination
+from spanwire.model.errors import AuthorizationError, ConfigurationError
 from spanwire.model.secret import Secret
 from spanwire.service.config.model import (
     AuthenticationConfiguration,
@@ -71,3 +74,27 @@ def test_a_configuration_that_is_read_again_asks_its_own_directory(monkeypatch: 
     asyncio.run(scene())
     assert (bases, len(maps)) == (["ou=A", "ou=B"], 2)
     assert trusted == [TrustStore(Path("authority.pem"))] * 2
+
+
+def test_rights_of_a_replaced_configuration_end_if_the_new_directory_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No build compiles the module."""
+
+    def read(settings: RightsSettings) -> Rights:
+        if settings.queue_base == "ou=B":
+            raise DirectoryError("the directory", "cannot be asked: connection refused")
+        return Rights((Right(QUEUES, "ORDERS", "read", frozenset({"staff"}), frozenset()),), ())
+
+    monkeypatch.setattr(directory_access, "_loaded", lambda name: read)
+
+    async def scene() -> AuthorizationMap | None:
+        security = Security(configured("ou=A"))
+        await security.begin(lambda rights: None)
+        try:
+            return await security.change_rights(configured("ou=B"))
+        finally:
+            security.stop()
+
+    changed = asyncio.run(scene())
+    assert changed is not None
+    with pytest.raises(AuthorizationError):
+        changed.check(Principal("anna", frozenset({"staff"})), READ, Destination(QUEUE, "ORDERS"))

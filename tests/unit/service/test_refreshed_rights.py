@@ -136,6 +136,21 @@ def test_rights_stay_as_they_were_while_the_directory_is_away(caplog: pytest.Log
     ]
 
 
+def test_an_unexpected_error_leaves_the_rights_and_the_next_read(caplog: pytest.LogCaptureFixture) -> None:
+    source = Source(IndexError("list index out of range"))
+    refreshed = RefreshedRights(source.read, source.maps.append, 0.001)
+
+    async def scene() -> None:
+        await refreshed.start()
+        source.found = FIRST
+        while not source.maps:
+            await asyncio.sleep(0.001)
+        refreshed.stop()
+
+    asyncio.run(asyncio.wait_for(scene(), 5.0))
+    assert "nobody has rights: unexpected IndexError" in caplog.text
+
+
 def test_a_broker_starts_without_a_directory_that_hangs(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -66,12 +66,10 @@ class RefreshedRights:
         try:
             rights = await in_daemon(self._read, "spanwire-rights")
         except SpanwireError as error:
-            if str(error) != self._failure:
-                self._failure = str(error)
-                if self._rights is None:
-                    logger.error("nobody has rights: %s", error)
-                else:
-                    logger.error("rights stay as they were: %s", error)
+            self._fail(str(error))
+            return False
+        except Exception as error:  # noqa: BLE001 - the next read must come, whatever a directory has sent
+            self._fail(f"unexpected {type(error).__name__}: {error}")
             return False
         if self._failure:
             self._failure = ""
@@ -86,6 +84,21 @@ class RefreshedRights:
             if len(unusable) > MAX_SHOWN:
                 logger.warning("%d more entries of the directory give no rights", len(unusable) - MAX_SHOWN)
         return True
+
+    @property
+    def is_read(self) -> bool:
+        """Return True once there is a map."""
+        return self._rights is not None
+
+    def _fail(self, reason: str) -> None:
+        """Log once why the rights cannot be read."""
+        if reason == self._failure:
+            return
+        self._failure = reason
+        if self._rights is None:
+            logger.error("nobody has rights: %s", reason)
+        else:
+            logger.error("rights stay as they were: %s", reason)
 
 
 def no_rights() -> AuthorizationMap:
