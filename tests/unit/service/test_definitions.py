@@ -92,6 +92,15 @@ def test_secrets_are_left_out_and_named() -> None:
     assert row["left_out"] == ["password", "remotePassword"] and "geheim" not in str(row)
 
 
+@pytest.mark.parametrize(
+    "uri",
+    ["tcp://u:geh@eim@b:1", "static:(tcp://c:1,tcp://u:geh@eim@b:1)", "ssl://b:1?keyStorePassword=geh,eim&x=1"],
+)
+def test_no_rest_of_a_secret_stays(uri: str) -> None:
+    shown, _ = without_secrets(uri)
+    assert "geh" not in shown and "eim" not in shown
+
+
 def test_an_address_without_secrets_stays_as_it_is() -> None:
     uri = "static:(failover:(tcp://b:1,tcp://c:2?keepAlive=true)?randomize=true)?maxReconnectDelay=9"
     assert without_secrets(uri) == (uri, [])

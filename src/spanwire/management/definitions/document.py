@@ -17,6 +17,14 @@ FORMAT: Final = "spanwire-definitions"
 VERSION: Final = 1
 HEAD: Final = ("format", "version", "broker")
 MAX_BYTES: Final = 64 * 1024 * 1024  # bytes of a document; 200,000 destinations are smaller
+INTEGERS: Final = range(-1, 1 << 63)  # of a Java long; -1 is no limit
+MAX_PARTS: Final = 16  # parts of a dotted name, as a.b.c; two are needed, and tomllib takes their square in time
+# Comments and texts, those of several lines first. An end that is missing is tomllib's to name.
+_TEXTS: Final = re.compile(
+    rb"""#[^\n]*+|"{3}(?:[^"\\]|\\[\s\S]|"(?!""))*+(?:"{3,5})?|'{3}(?:[^']|'(?!''))*+(?:'{3,5})?"""
+    rb"""|"(?:[^"\\\n]|\\[^\n])*+"?|'[^'\n]*+'?"""
+)
+_PARTS: Final = re.compile(rb"(?<![A-Za-z0-9_-])(?:(?:[A-Za-z0-9_-]++|'')[ \t]*+\.[ \t]*+){%d}" % MAX_PARTS)
 BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 UNPAIRED: Final = re.compile("[\x7f\ud800-\udfff]")  # TOML escapes the one, and has no way to write the others
 Item = tuple[str, Key]  # name of the kind, and what tells the object from others
@@ -77,6 +85,8 @@ def _tables(content: bytes, source: str) -> dict[str, object]:
     """Return the tables of a document of this version. Raises `ConfigurationError`."""
     if len(content) > MAX_BYTES:
         raise ConfigurationError(f"{source}: is larger than {MAX_BYTES} bytes, which no definitions need")
+    if _PARTS.search(_TEXTS.sub(_emptied, content)):
+        raise ConfigurationError(f"{source}: a name has more than {MAX_PARTS} parts")
     try:
         tables = tomllib.loads(content.decode("utf-8"))
     except UnicodeDecodeError as error:
@@ -86,6 +96,11 @@ def _tables(content: bytes, source: str) -> dict[str, object]:
     if tables.get("format") != FORMAT or tables.get("version") != VERSION:
         raise ConfigurationError(f'{source}: begin it with format = "{FORMAT}" and version = {VERSION}')
     return tables
+
+
+def _emptied(found: re.Match[bytes]) -> bytes:
+    """Return an empty text for a text, nothing for a comment."""
+    return b"" if found[0].startswith(b"#") else b"''"
 
 
 def to_toml(document: Document) -> str:
@@ -129,6 +144,8 @@ def _read(kind: Kind, entry: object, place: str) -> tuple[Item, Values]:
         if name in kind.defaults:
             if not _is_like(value, kind.defaults[name]):
                 raise ConfigurationError(f"{place}: {name} is {_type_of(kind.defaults[name])}")
+            if isinstance(value, int) and value not in INTEGERS:
+                raise ConfigurationError(f"{place}: {name} is from {INTEGERS[0]} to {INTEGERS[-1]}")
             values[name] = value
     return _item(kind, entry), _complete(kind, values)
 

@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from spanwire.transports.base import ConnectorSettings
 
 View = dict[str, object]
-LOGIN: Final = re.compile(r"//[^/@\s,()?]*@")  # user and password before a host
-SECRET_OPTION: Final = re.compile(r"([?&])([\w.]*(?:password|passphrase|secret|token)[\w.]*)=[^&,()]*", re.IGNORECASE)
+LOGIN: Final = re.compile(r"//[^/\s,()?]*@")  # user and password before a host, up to the last @ as in urllib
+_SECRET: Final = r"([?&])([\w.]*(?:password|passphrase|secret|token)[\w.]*)="
+SECRET_OPTION: Final = re.compile(f"{_SECRET}[^&]*", re.IGNORECASE)
+SECRET_OF_ONE: Final = re.compile(f"{_SECRET}[^&,()]*", re.IGNORECASE)  # of one address among several in parentheses
 JOINED: Final = ("name", "networkTTL")  # listed on its own; said by messageTTL and consumerTTL
 
 
@@ -89,8 +91,9 @@ def connector_definition(settings: ConnectorSettings, *, is_started: bool) -> Vi
 def without_secrets(uri: str) -> tuple[str, list[str]]:
     """Return a URI without logins and secret options, and the names of what was left out."""
     left_out = ["login in uri"] if LOGIN.search(uri) else []
-    left_out += [f"{match[2]} in uri" for match in SECRET_OPTION.finditer(uri)]
-    shorter = SECRET_OPTION.sub(r"\1", LOGIN.sub("//", uri))
+    option = SECRET_OF_ONE if "(" in uri else SECRET_OPTION
+    left_out += [f"{match[2]} in uri" for match in option.finditer(uri)]
+    shorter = option.sub(r"\1", LOGIN.sub("//", uri))
     shorter = re.sub(r"\?&+", "?", re.sub(r"&{2,}", "&", shorter))
     return re.sub(r"[?&]+(?=[,)]|$)", "", shorter), left_out
 

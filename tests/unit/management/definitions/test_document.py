@@ -62,6 +62,8 @@ def test_what_a_newer_broker_lists_is_left_out() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        (HEAD + 'limits = { x = """a\n"\'\n"""", a' + " . 'b'" * 10_000 + " = 1 }", "a name has more than"),
+        (HEAD + f"'#'{'.a' * 10_000} = 1", "a name has more than"),
         ("version = 1", 'begin it with format = "spanwire-definitions" and version = 1'),
         ('format = "spanwire-definitions"\nversion = 2', "begin it with"),
         ("[[queue", "the TOML is broken"),
@@ -75,6 +77,10 @@ def test_what_a_newer_broker_lists_is_left_out() -> None:
         (HEAD + "[[connector]]\nname = 'A'\nsettings = {a = 1}", "settings is a table of texts"),
         (HEAD + "[[connector]]\nname = 'A'\nleft_out = [1]", "left_out is a list of texts"),
         (HEAD + "[[queue]]\nname = 'A'\n[[queue]]\nname = 'A'", "number 2: queue A stands there twice"),
+        (HEAD + "[[queue]]\nname = 'A'\nmemory_limit_bytes = -5", "memory_limit_bytes is from -1 to"),
+        (HEAD + f"[[queue]]\nname = 'A'\nmemory_limit_bytes = 0x{'f' * 6_000}", "memory_limit_bytes is from -1 to"),
+        (HEAD + f"a{'.a' * 10_000} = 1", "a name has more than"),
+        (HEAD + "[limits]\nx = { a" + ' . "b#"' * 10_000 + " = 1 }", "a name has more than"),
         (HEAD + "[limits]\nmemory = 1", "[limits]: there is no 'memory'"),
     ],
 )
@@ -101,3 +107,19 @@ def test_limits_are_those_that_a_document_says() -> None:
     document = from_toml((HEAD + "[limits]\nmemory_limit_bytes = 5").encode(), "a.toml")
     assert document.of(LIMITS) == [((), {"memory_limit_bytes": 5})]
     assert SETTINGS in KINDS["connector"].defaults
+
+
+def test_dots_in_texts_and_comments_are_no_parts_of_names() -> None:
+    name = "a." * 100 + "b"
+    text = f'# it\'s {name}\n[[queue]]\nname = \'{name}\'\n[[topic]]\nname = """\n"{name}""""\n'
+    found = from_toml((HEAD + text).encode(), "a.toml")
+    assert [key for _, (key,) in found.items] == [name, f'"{name}"']
+
+
+@pytest.mark.parametrize(
+    "text", ["a" * 1_000_000, '\\"' * 500_000, "''" * 500_000, "a. " * 10 + " " * 1_000_000, '"' * 999_999]
+)
+def test_a_broken_document_takes_no_long_time(text: str) -> None:
+    """Each would take minutes with a search that begins anew at each character."""
+    with pytest.raises(ConfigurationError):
+        from_toml((HEAD + text).encode(), "a.toml")
