@@ -48,7 +48,7 @@ def run(arguments: Sequence[str]) -> int:
     )
     placement(parser, names_others=True)
     options = parser.parse(arguments)
-    patterns = [parse_destination(name, QUEUE).name for name in options.queue or [">"]]
+    patterns = queue_patterns(options.queue or [">"])
     settings: dict[str, object] = {
         "staticallyIncludedDestinations": [f"queue://{pattern}" for pattern in patterns],
         "staticBridge": "true",
@@ -59,13 +59,30 @@ def run(arguments: Sequence[str]) -> int:
             parser.error(f"--set {pair[:100]}: write ATTRIBUTE=VALUE")
         settings[attribute] = value
     client = control_client(options, PATIENCE_S)
-    if options.close_connectors:
-        _close_connectors(client)
     client.ask("network-add", uri=f"static:({options.uri})", name=LINK, settings=settings)
     try:
+        if options.close_connectors:  # a link that is refused has closed nothing
+            _close_connectors(client)
         return _wait(client, patterns, str(options.uri))
     finally:
         client.ask("network-remove", connectors=[LINK])
+
+
+def queue_patterns(names: Sequence[str]) -> list[str]:
+    """Return the names of queues, or patterns of them.
+
+    Raises:
+        ConfigurationError: a name is that of a topic, of several queues, or of none.
+    """
+    patterns: list[str] = []
+    for name in names:
+        destination = parse_destination(name, QUEUE)
+        if not destination.is_queue or destination.is_temporary or destination.is_composite:
+            raise ConfigurationError(
+                f"--queue {name[:100]}: name one queue or a pattern; give --queue again for another"
+            )
+        patterns.append(destination.name)
+    return patterns
 
 
 def _close_connectors(client: ControlClient) -> None:
