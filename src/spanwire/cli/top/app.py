@@ -271,7 +271,7 @@ class DestinationScreen(Screen[None]):
         grid.clear(columns=True)
         grid.add_columns(*MESSAGE_COLUMNS)
         now_ms = int(time.time() * 1000)
-        for message in messages:
+        for number, message in enumerate(messages):
             sent = message.get("timestamp_ms")
             age = f"{max(0, now_ms - sent) // 1000} s" if isinstance(sent, int) and sent else "-"
             body = message.get("body")
@@ -283,13 +283,13 @@ class DestinationScreen(Screen[None]):
                 cell(message.get("redelivery_count"), "number"),
                 cell(None if body is None else str(body)[:BODY], "text"),
             ]
-            grid.add_row(*map(Text, cells), key=str(message.get("message_id")))
+            grid.add_row(*map(Text, cells), key=f"{message.get('message_id')}\0{number}")
 
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
         """Ask why the message under the cursor waits."""
         event.stop()
         question: dict[str, object] = {
-            "name": str(event.row_key.value),
+            "name": str(event.row_key.value).partition("\0")[0],
             "kind": "message",
             "queue": self._destination.partition("://")[2],
         }

@@ -140,7 +140,7 @@ class Table:
     def __init__(self, sheet: Sheet) -> None:
         self.sheet: Final = sheet
         self.order: Final = Order(self._first_number(sheet))
-        self._rows: list[dict[str, object]] = []
+        self._rows: dict[str, dict[str, object]] = {}
         self._before: dict[str, Row] = {}
         self._before_s = 0.0
 
@@ -148,17 +148,22 @@ class Table:
         """Take an answer of the broker, at a time of a monotonic clock in seconds."""
         rows = rows_of(self.sheet, answer)
         age_s = now_s - self._before_s
-        shown: list[dict[str, object]] = []
+        shown: dict[str, dict[str, object]] = {}
+        present: dict[str, Row] = {}
         for row in rows:
-            before = self._before.get(self.identity(row))
+            identity = self.identity(row)
+            while identity in present:  # such as two brokers of one name, which is a fault to be seen
+                identity += "\0"
+            present[identity] = row
+            before = self._before.get(identity)
             rates = {
                 column.key: _rate(row.get(column.attribute), before and before.get(column.attribute), age_s)
                 for column in self.sheet.columns
                 if column.kind == RATE
             }
-            shown.append({**row, **rates})
+            shown[identity] = {**row, **rates}
         self._rows = shown
-        self._before = {self.identity(row): row for row in rows}
+        self._before = present
         self._before_s = now_s
 
     def identity(self, row: Row) -> str:
@@ -167,7 +172,7 @@ class Table:
 
     def row(self, identity: str) -> dict[str, object] | None:
         """Return the present row of an identity."""
-        return next((row for row in self._rows if self.identity(row) == identity), None)
+        return self._rows.get(identity)
 
     def turn_to(self, column: str) -> None:
         """Sort by a column; by the present one in the other direction."""
@@ -186,10 +191,13 @@ class Table:
         """Return the rows that match, in order, `MAX_ROWS` at most."""
         part = self.order.part.lower()
         texts = [column.attribute for column in self.sheet.columns if column.kind == TEXT]
-        rows = [row for row in self._rows if any(part in str(row.get(name, "")).lower() for name in texts)]
-        rows.sort(key=self.identity)
-        rows.sort(key=self._value, reverse=self.order.is_descending)
-        cells = [(self.identity(row), self.cells(row)) for row in rows[:MAX_ROWS]]
+        rows = [
+            (identity, row)
+            for identity, row in sorted(self._rows.items(), key=lambda item: item[0])
+            if any(part in str(row.get(name, "")).lower() for name in texts)
+        ]
+        rows.sort(key=lambda item: self._value(item[1]), reverse=self.order.is_descending)
+        cells = [(identity, self.cells(row)) for identity, row in rows[:MAX_ROWS]]
         return Shown(cells, len(rows))
 
     def cells(self, row: Row) -> list[str]:

@@ -271,3 +271,22 @@ def test_without_the_extra_one_line_names_it(
 def test_without_a_terminal_one_line_names_other_commands(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["top", "--data-directory", "/nonexistent"]) == 1
     assert "this is no terminal" in capsys.readouterr().err
+
+
+def test_rows_that_nothing_tells_apart_are_all_shown() -> None:
+    client = FakeClient()
+    client.answers["network"] = {"brokers": [{"name": "twin", "address": "a"}, {"name": "twin", "address": "b"}]}
+    message = {"message_id": "ID:m:1", "timestamp_ms": 1, "priority": 4, "body": "hello"}
+    client.answers["browse"] = {"messages": [message, message]}
+
+    async def scenario(app: TopApp, pilot: Pilot[None]) -> None:
+        app.query_one("#tabs", TabbedContent).active = "network"
+        await settled(app, pilot)
+        assert app.query_one("#network-table", DataTable).row_count == 2
+        app.query_one("#tabs", TabbedContent).active = "queues"
+        await settled(app, pilot)
+        await pilot.press("enter")
+        await settled(app, pilot)
+        assert app.screen.query_one("#messages", DataTable).row_count == 2
+
+    on_screen(scenario, client)
