@@ -89,7 +89,7 @@ def _program(program: Program) -> Iterator[Finding]:
         advice = "install the compiled one (README.md, Install) if the broker has to be fast"
         yield Finding("build", Level.OK, "", "pure Python, slower than the compiled one", advice)
     if not program.is_fast:
-        advice = 'pip install "spanwire[speed]" if the broker has to be fast'
+        advice = "install the extra speed (README.md, Install) if the broker has to be fast"
         yield Finding("build", Level.OK, "", "without uvloop and httptools", advice)
 
 

@@ -52,6 +52,14 @@ def test_a_sound_machine_has_no_fault_and_every_subject_is_named() -> None:
     }  # fmt: skip
 
 
+def test_no_advice_installs_from_an_index_that_does_not_have_the_package() -> None:
+    found = diagnose(replace(SOUND, program=replace(PROGRAM, is_compiled=False, is_fast=False)))
+    assert not [finding for finding in found if "pip install" in finding.advice]
+    assert [finding.advice for finding in found if "uvloop" in finding.text] == [
+        "install the extra speed (README.md, Install) if the broker has to be fast"
+    ]
+
+
 WARNING, CRITICAL = Level.WARNING, Level.CRITICAL
 PLANTED: dict[str, tuple[Facts, Level, str, str]] = {
     "an obstacle of the file": (replace(SOUND, obstacles=("line 3: faulty",)), CRITICAL, "configuration", "line 3"),
