@@ -48,7 +48,9 @@ NOT_NOTED: Final = (
     "why",
 )  # a login a minute and user, and reading, are not audited
 HIDDEN: Final = "********"
-LOGIN_IN_URI: Final = re.compile(r"//[^/@\s,)]*@")
+SECRET_NAME: Final = re.compile("password|passphrase|secret|token", re.IGNORECASE)
+LOGIN_IN_URI: Final = re.compile(r"//[^/\s,()?]*@")  # a password may have @ in it
+SECRET_IN_URI: Final = re.compile(rf"([?&][\w.]*(?:{SECRET_NAME.pattern})[\w.]*=)[^&)\s]*", re.IGNORECASE)
 NOT_AUDITED: Final = ("command", HANDLE, "password")  # arguments that never stand in the log
 
 Command = Callable[[], object]
@@ -250,10 +252,12 @@ class ControlServer:
 def _audited(value: object) -> object:
     """Return an argument without passwords, also within objects, lists and addresses."""
     if isinstance(value, dict):
-        return {key: HIDDEN if "password" in str(key).lower() else _audited(inner) for key, inner in value.items()}
+        return {key: HIDDEN if SECRET_NAME.search(str(key)) else _audited(inner) for key, inner in value.items()}
     if isinstance(value, list):
         return [_audited(inner) for inner in value]
-    return LOGIN_IN_URI.sub(f"//{HIDDEN}@", value) if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    return SECRET_IN_URI.sub(rf"\1{HIDDEN}", LOGIN_IN_URI.sub(f"//{HIDDEN}@", value))
 
 
 def _refusal(error: SpanwireError) -> dict[str, object]:

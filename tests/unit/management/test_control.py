@@ -203,8 +203,13 @@ def test_s25_passwords_are_in_no_line_of_the_audit(caplog: pytest.LogCaptureFixt
         operations.go.set()
         request = {
             "command": "slow",
-            "uri": "static:(tcp://anna:canary@b:1,ssl://otto:canary@c:1)",
-            "settings": {"remotePassword": "canary", "name": "toB", "list": [{"Password": ["canary"]}]},
+            "uri": "static:(tcp://anna:canary@b:1,ssl://otto:ca@canary@c:1?socket.keyStorePassword=canary&x=1)?authToken=canary",
+            "settings": {
+                "remotePassword": "canary",
+                "clientSecret": "canary",
+                "name": "toB",
+                "list": [{"Password": ["canary"]}],
+            },
         }
         operated(operations).handle(json.dumps(request).encode(), cast(asyncio.Transport, Client()))
         await _settle()
@@ -214,7 +219,8 @@ def test_s25_passwords_are_in_no_line_of_the_audit(caplog: pytest.LogCaptureFixt
     (line,) = [record.message for record in caplog.records if record.name == "spanwire.audit"]
     assert "canary" not in line
     assert '"name": "toB"' in line
-    assert "tcp://********@b:1,ssl://********@c:1" in line
+    hidden = "********"
+    assert f"tcp://{hidden}@b:1,ssl://{hidden}@c:1?socket.keyStorePassword={hidden}&x=1)?authToken={hidden}" in line
 
 
 class Logins:
