@@ -456,3 +456,23 @@ def test_a_copy_with_more_places_than_it_keeps_is_not_resumed() -> None:
     move.runs.untraced = 1
     with pytest.raises(IllegalStateError, match="would copy them again"):
         stage.broker.moves.resume(move.id, stage.now)
+
+
+def test_a_dry_run_of_a_retry_makes_no_queue() -> None:
+    stage = dead()
+    stage.broker.administration.remove_destination(destination(SOURCE), stage.now)
+
+    class Observer:
+        result = (0, 0)
+
+        def may_go_on(self, count: int) -> bool:
+            return True
+
+        def on_finished(self, count: int, passed: int) -> None:
+            self.result = (count, passed)
+
+    observer = Observer()
+    stage.broker.moves.preview(order(RETRY), 0, observer, stage.now)
+    stage.settle()
+    assert observer.result == (3, 0)
+    assert not stage.has(SOURCE)

@@ -169,7 +169,7 @@ class Operations:
             InvalidSelectorError: the selector is invalid.
             InvalidDestinationError: the queue does not exist.
         """
-        retrying = Retrying(self._context, self._destinations, self._formats, self._deliveries, lifetime_ms)
+        retrying = Retrying(self._context, self._formats, self._deliveries, lifetime_ms)
         self._scan(destination, selector, limit, retrying, observer, now)
 
     def transfer(

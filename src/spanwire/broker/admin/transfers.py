@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final, Protocol
 
 from spanwire.broker.admin.selective_walk import PAGE_MESSAGES, READ_POLL_SECONDS, SLICE_BYTES, Disposal
+from spanwire.broker.destinations.destination_map import check_physical
 from spanwire.broker.destinations.destinations import Destinations
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.departures import MOVED, REMOVED
@@ -324,7 +325,6 @@ class Retrying(Delivering):
     def __init__(
         self,
         context: BrokerContext,
-        destinations: Destinations,
         formats: MessageFormats,
         deliveries: Deliveries,
         lifetime_ms: int,
@@ -333,7 +333,6 @@ class Retrying(Delivering):
     ) -> None:
         super().__init__(deliveries, restraint, journal)
         self._context: Final[BrokerContext] = context
-        self._destinations: Final[Destinations] = destinations
         self._formats: Final[MessageFormats] = formats
         self._lifetime_ms: Final[int] = lifetime_ms
 
@@ -356,9 +355,8 @@ class Retrying(Delivering):
             view.original_destination = target
         if self._lifetime_ms != SAME_LIFETIME:
             view.expiration_ms = self._context.wall_ms + self._lifetime_ms if self._lifetime_ms > 0 else 0
-        copy = message_format.encode_from_view(view)
-        self._destinations.ensure_own(target)
-        return copy
+        check_physical(target)
+        return message_format.encode_from_view(view)
 
 
 def check_target(source: Destination, target: Destination) -> None:

@@ -247,9 +247,7 @@ class Moves:
         self, order: MoveOrder, pace: Restraint | None, move: Move | None, source: Destination | None = None
     ) -> Delivering:
         if order.verb == RETRY:
-            return Retrying(
-                self._context, self._destinations, self._formats, self._deliveries, order.lifetime_ms, pace, move
-            )
+            return Retrying(self._context, self._formats, self._deliveries, order.lifetime_ms, pace, move)
         undone = self._moves.get(order.undoes)
         if order.verb == UNDO and undone is not None and move is not None and source is not None and pace is not None:
             return Undoing(
