@@ -20,7 +20,15 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from spanwire.broker.dispatch.message_formats import MessageFormats
-from spanwire.broker.metadata import CURSORS, MOVES, SCHEDULES, STAGED_BATCHES, XA_BRANCHES, check_metadata
+from spanwire.broker.metadata import (
+    CURSORS,
+    LEDGER_LINKS,
+    MOVES,
+    SCHEDULES,
+    STAGED_BATCHES,
+    XA_BRANCHES,
+    check_metadata,
+)
 from spanwire.broker.scheduler.schedule import stored_form
 from spanwire.model.destination import SCHEDULE, SCHEMES, Destination, check_name
 from spanwire.model.errors import SpanwireError, StoreError
@@ -41,6 +49,7 @@ MAX_LINE_BYTES: Final = 256 * 1024 * 1024  # bytes; enough for the largest frame
 MAX_BACKLOG_BYTES: Final = 4 * 1024 * 1024  # bytes of one batch; bounds the memory
 MAX_SEQUENCE: Final = (1 << 62) - 1
 MAX_REDELIVERIES: Final = 0xFFFFFFFF
+OF_NEW_STORES: Final = (MOVES, LEDGER_LINKS)  # name messages or links by numbers, which others have in a used store
 TEMPORARY_NAME: Final = "journal.importing"
 
 
@@ -148,7 +157,7 @@ def fill(
         if isinstance(item, Destination):
             journal.add_destination(item)
         elif isinstance(item, ImportedMetadata):
-            if item.table == MOVES and not is_new:  # moves name messages by their numbers, which may change here
+            if item.table in OF_NEW_STORES and not is_new:
                 continue
             journal.put_metadata(item.table, item.key, item.value)
             metadata += 1

@@ -12,7 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spanwire.broker.dispatch.message_formats import MessageFormats
-from spanwire.broker.metadata import CURSORS, SCHEDULES, STAGED_BATCHES, XA_BRANCHES, MetadataRecord
+from spanwire.broker.metadata import (
+    CURSORS,
+    LEDGER_LINKS,
+    MOVES,
+    SCHEDULES,
+    STAGED_BATCHES,
+    XA_BRANCHES,
+    MetadataRecord,
+)
 from spanwire.broker.scheduler.schedule import stored_form
 from spanwire.model.destination import QUEUE, SCHEDULE, SUBSCRIPTION, Destination
 from spanwire.model.errors import RemoteProtocolError, SpanwireError, StoreError
@@ -176,6 +184,19 @@ def test_what_names_messages_by_their_numbers_is_imported_into_a_new_store_only(
     with pytest.raises(StoreError, match=f"holds {what}"):
         import_store(place, source, plain_formats(), lambda what, done, total: None)
     assert {path.name: path.read_bytes() for path in place.iterdir()} == before
+
+
+@pytest.mark.parametrize("table", [MOVES, LEDGER_LINKS])
+def test_moves_and_the_links_of_the_ledger_stay_those_of_a_store_that_has_messages(table: int) -> None:
+    driver = JournalDriver()
+    driver.store.put_metadata(table, b"\1", b"there")
+    driver.turn()
+    data = exported(driver.disk.copy())
+    driver = JournalDriver()
+    driver.store.append(A, plain_message(A, 1))
+    driver.store.put_metadata(table, b"\1", b"here")
+    driver.turn()
+    assert contents(imported(data, driver.disk.copy()))[1] == {table: {b"\1": b"here"}}
 
 
 def test_the_format_is_what_the_documentation_says() -> None:
