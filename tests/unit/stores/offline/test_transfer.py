@@ -28,6 +28,7 @@ from spanwire.model.message import Message
 from spanwire.stores.offline.contents import StoreContents
 from spanwire.stores.offline.exporting import export_store
 from spanwire.stores.offline.importing import ImportReader, fill, import_store
+from spanwire.stores.offline.inspection import TABLES
 from tests.simulation.disk import SimulatedDisk
 from tests.support.journal_driver import JournalDriver
 from tests.support.plain_format import FORMAT_PLAIN, PlainFormat, plain_formats, plain_message
@@ -249,7 +250,7 @@ def test_behind_what_a_store_holds_the_order_stays() -> None:
         (2, {"bytes": "not base64!"}, "line 3: bytes is no base64"),
         (2, {"priority": 9}, "line 3: priority or expiration are not those of the message"),
         (2, {"redelivery_count": -1}, "line 3: redelivery_count is no whole number"),
-        (5, {"table": 99}, "line 6: table is no whole number from 1 to 7"),
+        (5, {"table": 99}, f"line 6: table is no whole number from 1 to {max(TABLES)}"),
         (5, {"key": "A" * 2000}, "line 6: the key of a metadata record has"),
         (6, {"messages": 2}, "line 7: the counts do not fit"),
     ],
