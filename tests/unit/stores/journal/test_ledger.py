@@ -91,6 +91,23 @@ def test_the_sums_of_a_removed_destination_stay_in_those_of_all_removed_ones() -
     assert sums(driver, None) == {"sent": 3, "acknowledged": 1, "purged": 2}
 
 
+def test_sums_that_do_not_add_up_are_written_as_they_are_when_their_destination_goes() -> None:
+    driver = JournalDriver()
+    driver.store.append(A, plain_message(A, 1))
+    driver.turn()
+    entry = driver.store.sums(A)
+    assert entry is not None
+    entry.sums.add(ACKNOWLEDGED, 5)
+    driver.store.remove_destination(A)
+    driver.turn()
+    removed = driver.store.sums(None)
+    assert removed is not None
+    ((link, payload),) = ledger_payloads(removed.sums, True)
+    again = Sums()
+    assert restore_sums(again, link, payload)
+    assert again.balance() == -4
+
+
 def test_a_removal_that_finds_no_message_does_not_count() -> None:
     driver = JournalDriver()
     driver.store.append_unit([(A, plain_message(A, 1))], [], [])

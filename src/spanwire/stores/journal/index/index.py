@@ -208,8 +208,11 @@ class JournalIndex:
         self.destination_bytes += grown
 
     def _close_sums(self, owner: StoredDestination) -> None:
-        """Move the sums of a removed destination to those of all removed ones; its messages were purged with it."""
-        owner.sums.add(PURGED, owner.sums.balance())
+        """Move the sums of a removed destination to those of all removed ones; its messages were purged with it.
+
+        A balance below 0 is a fault, which stays visible: a record has no negative sum.
+        """
+        owner.sums.add(PURGED, max(0, owner.sums.balance()))
         self.removed_sums.join(owner.sums)
         self._resize_removed()
 
