@@ -87,6 +87,8 @@ BRIDGE_PROVIDERS: Final[dict[str, str]] = {
 # Loaded only by a broker with logins or rights in a directory; they need the extra `ldap`.
 LDAP_LOGIN: Final = "spanwire.ldap.logins:check_login"
 LDAP_RIGHTS: Final = "spanwire.ldap.rights:read_rights"
+LOGIN_QUESTIONS: Final = "spanwire.service.directories.directory_access:login_questions"
+REFRESHED_RIGHTS: Final = "spanwire.service.directories.directory_access:refreshed_rights"
 
 FANOUT: Final = "spanwire.client.aio.shared.fanout_transport:connect"  # connect(url, tls) -> InProcessTransport
 

@@ -64,7 +64,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "purge": ("spanwire.cli.messages.purge:run", "remove pending messages of queues, all or by a selector"),
     "pause": ("spanwire.cli.messages.pause:pause", "stop the dispatch of queues for a while"),
     "resume": ("spanwire.cli.messages.pause:resume", "let paused queues dispatch again"),
-    "dlq": ("spanwire.cli.messages.purge:dead_letters", "retry: send dead letters back to their original destinations"),
+    "dlq": ("spanwire.cli.management.dead_letters:run", "retry: send dead letters back to their original destinations"),
     "delete": ("spanwire.cli.messages.delete:delete", "delete empty queues or topics"),
     "disconnect": ("spanwire.cli.messages.delete:disconnect", "close the connections of a client"),
     "producer": ("spanwire.cli.messages.producer:run", "send messages; list producers of clients"),

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar, cast
 
+from spanwire import registry
 from spanwire.broker.ports import Principal
 from spanwire.broker.security.authentication import (
     CertificatesModule,
@@ -27,9 +28,14 @@ from spanwire.service.config.model import (
     LoginModuleConfiguration,
     UserConfiguration,
 )
-from spanwire.service.directories.directory_access import login_questions, refreshed_rights
-from spanwire.service.directories.questions import DirectoryQuestions
 from spanwire.service.directories.refreshed_rights import RefreshedRights, no_rights
+
+if TYPE_CHECKING:
+    from spanwire.ldap.settings import LoginSettings, RightsSettings
+    from spanwire.service.directories.questions import DirectoryQuestions
+
+    OpenLogins = Callable[[LoginSettings, BrokerConfiguration, Callable[[], None]], DirectoryQuestions]
+    OpenRights = Callable[[RightsSettings, BrokerConfiguration, Callable[[AuthorizationMap], None]], RefreshedRights]
 
 RELOAD_SECONDS: Final = 2.0  # seconds between two checks of user files; ActiveMQ checks at each login
 # Passwords of ActiveMQ's examples and of tutorials. A user's own name counts as well known, too.
@@ -151,7 +157,8 @@ class Security:
     async def _start_reading(self) -> None:
         authorization = self._configuration.authorization
         if authorization is not None and authorization.directory is not None and self._use is not None:
-            self._rights = refreshed_rights(authorization.directory, self._configuration, self._take_rights)
+            read = cast("OpenRights", registry.load(registry.REFRESHED_RIGHTS))
+            self._rights = read(authorization.directory, self._configuration, self._take_rights)
             await self._rights.start()
 
     def _take_rights(self, rights: AuthorizationMap) -> None:
@@ -176,7 +183,8 @@ class Security:
         if module.guest is not None:
             return GuestModule(Principal(module.guest, module.guest_groups), module.without_credentials)
         if module.directory is not None:
-            questions = login_questions(module.directory, self._configuration, self._wake)
+            ask = cast("OpenLogins", registry.load(registry.LOGIN_QUESTIONS))
+            questions = ask(module.directory, self._configuration, self._wake)
             self._questions.append(questions)
             return DirectoryModule(questions)
         if module.certified:

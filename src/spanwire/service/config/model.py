@@ -21,7 +21,6 @@ from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.policy.virtual_settings import VirtualSettings
 from spanwire.broker.scheduler.schedule import DEFAULT_MAX_REPEAT, SchedulerSettings
 from spanwire.broker.security.authorization_map import AccessList, AuthorizationEntry
-from spanwire.ldap.settings import LoginSettings, RightsSettings
 from spanwire.model.destination import Destination
 from spanwire.model.secret import Secret
 from spanwire.model.units import MIB
@@ -33,6 +32,7 @@ from spanwire.transports.base import ConnectorSettings
 if TYPE_CHECKING:
     from spanwire.bridges.model.definition import BridgeDefinition
     from spanwire.bridges.model.route_definition import Definition
+    from spanwire.ldap.settings import LoginSettings, RightsSettings
     from spanwire.network.connector.link import NetworkConnectorSettings
     from spanwire.service.config.security.tls import Stores
     from spanwire.tls.settings import TlsSettings
