@@ -6,6 +6,7 @@ statistics and stopped connectors are states that no configuration has: they are
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Final
 from xml.sax.saxutils import quoteattr
@@ -40,6 +41,7 @@ LIMIT_WORDS: Final = (
     ("store_limit_bytes", "storeUsage"),
     ("temporary_limit_bytes", "tempUsage"),
 )
+UNWRITABLE: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")  # XML 1.0, section 2.2
 NOT_SAID: Final = (SUBSCRIPTION, STRATEGY, BRIDGE, LOGGER)
 
 
@@ -54,7 +56,7 @@ def to_xml(document: Document) -> tuple[str, list[str]]:
     lines += _limits(limits)
     lines += _connectors(document, CONNECTOR, "transportConnector")
     lines += _connectors(document, NETWORK_CONNECTOR, "networkConnector")
-    return "\n".join([*lines, "</broker>"]) + "\n", list(_unsaid(document))
+    return "\n".join([*lines, "</broker>"]) + "\n", [*_unwritable(document), *_unsaid(document)]
 
 
 def _destinations(document: Document) -> Iterator[str]:
@@ -121,6 +123,14 @@ def _list(name: str, destinations: object) -> Iterator[str]:
         yield f"      </{name}>"
 
 
+def _unwritable(document: Document) -> Iterator[str]:
+    """Yield a line for each object whose name is another one in the XML."""
+    for kind in (QUEUE, TOPIC, CONNECTOR, NETWORK_CONNECTOR):
+        for key, _ in document.of(kind):
+            if UNWRITABLE.search(key[0]):
+                yield f"{kind.title(key)}: XML cannot carry the name"
+
+
 def _unsaid(document: Document) -> Iterator[str]:
     """Yield a line for each thing that is not in the XML."""
     for kind in NOT_SAID:
@@ -148,4 +158,4 @@ def _unsaid(document: Document) -> Iterator[str]:
 
 def _quoted(value: object) -> str:
     text = str(value).lower() if isinstance(value, bool) else str(value)
-    return quoteattr("".join(character for character in text if character >= " "))
+    return quoteattr(UNWRITABLE.sub("\ufffd", text))
