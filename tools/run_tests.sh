@@ -18,7 +18,7 @@ shift 2
 # Left out of the run on the compiled build: tests of packages of which it compiles no module, of the tools and of the
 # tests' own support. tests/unit/tools/test_run_tests.py compares them with what is compiled.
 pure_only=(
-    tests/unit/{bridges,cli,discovery,documents,examples,logs,management,service,support,tls,tools,web}
+    tests/unit/{adapters,bridges,cli,discovery,documents,examples,ldap,logs,management,service,support,tls,tools,web}
     tests/unit/pipeline/{formats,report,routes,simulation,sources,storage,watch}
 )
 # Left out of the other run: real processes that show a command, a configuration, a page or an agent of discovery, which
@@ -26,11 +26,7 @@ pure_only=(
 # the compiled build.
 compiled_only=(
     tests/faults/test_{bridge_kills,full_disk,kill_duplicate_ids,kill_transactions}.py
-<<<<<<< HEAD
-    tests/service/test_{bench,bridge_page,bridge_traces,bridges,camel_routes,client_urls,coming_from_pages}.py
-=======
-    tests/service/test_{bridge_page,bridge_traces,bridges,camel_routes,celery,client_urls,coming_from_pages}.py
->>>>>>> a0bd8035 (adapters: make Spanwire a broker for Celery by a transport of kombu)
+    tests/service/test_{bench,bridge_page,bridge_traces,bridges,camel_routes,celery,client_urls,coming_from_pages}.py
     tests/service/test_{configuration_distributions,configuration_security,console_access,console_browser,create}.py
     tests/service/test_{definitions,demo_browser,discovery,drain,embedded_clients,lease,logs,management_commands,monitoring_files}.py
     tests/service/test_{moves,naming,native_bridges,network_reports,published_addresses,query_invoke,refusals,rest}.py
