@@ -9,6 +9,7 @@ from spanwire.broker.moves.move_order import COPY, MOVE, NO_LIMIT, RETRY, MoveOr
 from spanwire.broker.moves.moved_runs import CHUNK_RUNS
 from spanwire.broker.moves.moves import KEPT_MS
 from spanwire.model.acks import POISON_ACK
+from spanwire.model.destination import SUBSCRIPTION, Destination
 from tests.support.dialogue.broker_dialogue import Stage, destination
 from tests.support.dialogue.text_format import text_of
 
@@ -97,6 +98,23 @@ def test_a_crash_at_any_write_of_a_move_loses_and_doubles_nothing(verb: str) -> 
         assert [move.state for move in moves] == [DONE] * len(moves)
         assert state(again) == (AFTER[verb] if moves else BEFORE[verb])
         assert all(move.processed == COUNT for move in moves)
+
+
+def test_a_crash_at_any_write_of_a_copy_to_a_topic_doubles_nothing_of_a_durable_subscription() -> None:
+    stage = prepared(COPY)
+    peer = stage.peer("d", client_id="d")
+    peer.consumes("topic://T", durable="s")
+    peer.leaves()
+    stage.settle()
+    before = stage.store.position()
+    sources = [destination(SOURCE), destination(OTHER)]
+    stage.broker.moves.start(MoveOrder(COPY, sources, destination("topic://T"), None, NO_LIMIT, RATE), stage.now)
+    goes_on(stage)
+    for position in positions(stage, before):
+        again = stage.restarts(position=position)
+        goes_on(again)
+        copied = sorted(text_of(message) for message in again.store.kept(Destination(SUBSCRIPTION, "1:d:s")))
+        assert copied == (EVERYTHING if again.broker.moves.all() else [])
 
 
 @pytest.mark.parametrize("verb", [MOVE, COPY, RETRY])
