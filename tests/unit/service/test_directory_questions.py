@@ -186,6 +186,26 @@ def test_a_defect_refuses_one_login_and_shows_no_password(caplog: pytest.LogCapt
     assert "canary-word" not in caplog.text
 
 
+def test_a_machine_without_threads_refuses_logins_until_it_has_some(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No build compiles the module."""
+
+    class NoThread(threading.Thread):
+        def start(self) -> None:
+            raise RuntimeError("can't start new thread")
+
+    async def scene(_: Directory, questions: DirectoryQuestions) -> None:
+        with monkeypatch.context() as patched:
+            patched.setattr(threading, "Thread", NoThread)
+            for _number in range(3):
+                assert await asked(questions).answer() == "not available"
+        assert await asked(questions).answer() == "anna:staff"
+
+    runs(scene)
+    assert "logins are refused: no thread can be started: can't start new thread" in caplog.text
+
+
 def test_a_directory_that_is_closed_answers_what_waits_and_asks_no_more() -> None:
     async def scene(directory: Directory, questions: DirectoryQuestions) -> None:
         directory.open.clear()

@@ -8,11 +8,16 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar
 
+from spanwire.model.errors import ResourceAllocationError
+
 T = TypeVar("T")
 
 
 def in_daemon(work: Callable[[], T], name: str) -> asyncio.Future[T]:
-    """Run ``work`` in a thread of its own, and return the future of its result in the running loop."""
+    """Run ``work`` in a thread of its own, and return the future of its result in the running loop.
+
+    The future raises `ResourceAllocationError` if no thread can be started.
+    """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
 
@@ -34,5 +39,8 @@ def in_daemon(work: Callable[[], T], name: str) -> asyncio.Future[T]:
         with suppress(RuntimeError):  # the loop has ended
             loop.call_soon_threadsafe(take, result, failure)
 
-    threading.Thread(target=run, name=name, daemon=True).start()
+    try:
+        threading.Thread(target=run, name=name, daemon=True).start()
+    except RuntimeError as error:  # the machine, or the limit of the broker's group, has none left
+        future.set_exception(ResourceAllocationError(f"no thread can be started: {error}"))
     return future
