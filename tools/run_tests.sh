@@ -6,8 +6,8 @@
 #     tools/run_tests.sh PYTHON PROCESSES [--smoke | --compiled] [PYTEST ARGUMENTS]
 #
 # `make test` runs both: with --smoke, on the pure build, of the tests with foreign peers or Spark only those that have the
-# mark `smoke`, and none with the mark `large`; with --compiled all of these but those with the mark `long`. What no build
-# compiles is tested in one of the two runs.
+# mark `smoke`, and none with the mark `large` or `long`; with --compiled all of these but those with the mark `long`.
+# What no build compiles is tested in one of the two runs.
 set -eu
 cd "$(dirname "$0")/.."
 usage="usage: tools/run_tests.sh PYTHON PROCESSES [--smoke | --compiled] [PYTEST ARGUMENTS]"
@@ -36,7 +36,7 @@ compiled_only=(
 )
 chosen=()
 case ${1:-} in
-    --smoke) chosen=("${compiled_only[@]/#/--ignore=}" -m "smoke or not (peers or large)"); shift ;;
+    --smoke) chosen=("${compiled_only[@]/#/--ignore=}" -m "smoke or not (peers or large or long)"); shift ;;
     --compiled) chosen=("${pure_only[@]/#/--ignore=}" -m "not long"); shift ;;
 esac
 

@@ -19,10 +19,11 @@ HEAD: Final = ("format", "version", "broker")
 MAX_BYTES: Final = 64 * 1024 * 1024  # bytes of a document; 200,000 destinations are smaller
 INTEGERS: Final = range(-1, 1 << 63)  # of a Java long; -1 is no limit
 MAX_PARTS: Final = 16  # parts of a dotted name, as a.b.c; two are needed, and tomllib takes their square in time
-# Comments and texts, those of several lines first. An end that is missing is tomllib's to name.
+# Comments and texts, those of several lines first. An end that is missing is tomllib's to name. No group is possessive:
+# Python 3.11 before 3.11.5 matches those wrongly (issue 106052 of CPython).
 _TEXTS: Final = re.compile(
-    rb"""#[^\n]*+|"{3}(?:[^"\\]|\\[\s\S]|"(?!""))*+(?:"{3,5})?|'{3}(?:[^']|'(?!''))*+(?:'{3,5})?"""
-    rb"""|"(?:[^"\\\n]|\\[^\n])*+"?|'[^'\n]*+'?"""
+    rb"""#[^\n]*+|"{3}(?:[^"\\]|\\[\s\S]|"(?!""))*(?:"{3,5})?|'{3}(?:[^']|'(?!''))*(?:'{3,5})?"""
+    rb"""|"(?:[^"\\\n]|\\[^\n])*"?|'[^'\n]*+'?"""
 )
 _PARTS: Final = re.compile(rb"(?<![A-Za-z0-9_-])(?:(?:[A-Za-z0-9_-]++|'')[ \t]*+\.[ \t]*+){%d}" % MAX_PARTS)
 BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
