@@ -15,7 +15,9 @@ LOCKED := -m pip install --quiet --disable-pip-version-check --require-hashes
 PARALLEL ?= 2
 # gcc's level of optimisation for the compiled build; .ci/run has 1, at which gcc takes half of its processor time.
 OPTIMIZE ?= 3
-# Tests wait more than they compute, so more of them than there are processors run at a time.
+# Tests wait more than they compute, so more of them than there are processors run at a time. On the compiled build they
+# wait most: for foreign programs and services; on the pure one the compiler runs beside them.
+COMPILED_TESTERS ?= 5
 TESTERS ?= 4
 PYTEST_ARGS ?=
 PURE :=
@@ -206,7 +208,7 @@ test-pure: venv $(VENV)/.spark-classes  ## all tests on the pure build
 	@bash tools/run_tests.sh $(BIN)/python $(TESTERS) $(PURE) $(PYTEST_ARGS)
 
 test-compiled: compiled $(COMPILED)/.spark $(VENV)/.spark-classes  ## all tests on the compiled build
-	@bash tools/run_tests.sh $(COMPILED)/bin/python $(TESTERS) $(COMPILED_TESTS) $(PYTEST_ARGS)
+	@bash tools/run_tests.sh $(COMPILED)/bin/python $(COMPILED_TESTERS) $(COMPILED_TESTS) $(PYTEST_ARGS)
 
 # $(call with_best_build,ARGUMENTS): the compiled build where there is a compiler, else the pure one; says which.
 define with_best_build

@@ -102,6 +102,7 @@ def test_a_send_of_a_java_client_whose_answer_was_lost_is_one_message(
     assert len(seen["taken"]) == 30
 
 
+@pytest.mark.long
 def test_nothing_is_lost_or_doubled_by_java_clients_when_answers_are_lost_under_load(
     java: JavaProcess, broker: BrokerProcess, wire: AnswerLoss
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 from spanwire.broker.metadata import MetadataRecord
 from spanwire.broker.ports import Store
 from spanwire.model.destination import Destination
+from spanwire.model.ledger import ACKNOWLEDGED
 from spanwire.model.message import Message
 from spanwire.stores.journal.journal import Journal
 from tests.simulation.test_broker_crash import live
@@ -56,6 +57,7 @@ class SplitStore:
         additions: list[tuple[Destination, Message]],
         removals: list[tuple[Destination, int]],
         metadata: list[MetadataRecord],
+        way: int = ACKNOWLEDGED,
     ) -> list[int]:
         sequences = [self._journal.append(destination, message) for destination, message in additions]
         for destination, sequence in removals:

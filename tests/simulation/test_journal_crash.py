@@ -32,6 +32,7 @@ def run_until_cut(seed: int, cut_at: int) -> CheckedJournal | None:
     return None
 
 
+@pytest.mark.large
 def test_a_cut_at_every_step_loses_nothing_stored_and_invents_nothing() -> None:
     cut_at = 0
     while True:

@@ -51,7 +51,7 @@ class Tutorial:
         own = dict.fromkeys(("XDG_RUNTIME_DIR", "TMPDIR", "XDG_DATA_HOME"), str(directory))  # no other broker is listed
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         broker = {"SPANWIRE_CONFIGURATION": DEFAULT} if "$ spanwire start\n" in self.text else {}
-        self._environment = {**os.environ, **own, **broker, "PATH": path}
+        self._environment = {**os.environ, **own, **broker, "PATH": path, "PYTEST_ADDOPTS": ""}
         self._running: list[AnnouncingProcess] = []
         (directory / STATE).touch()
 

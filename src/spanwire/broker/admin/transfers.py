@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
-from spanwire.broker.admin.selective_walk import PAGE_MESSAGES, READ_POLL_SECONDS, SLICE_BYTES, Disposal
+from spanwire.broker.admin.selective_walk import PAGE_MESSAGES, READ_POLL_SECONDS, SLICE_BYTES
 from spanwire.broker.destinations.destination_map import check_physical
 from spanwire.broker.destinations.destinations import Destinations
 from spanwire.broker.dispatch.broker_context import BrokerContext
@@ -213,7 +213,7 @@ class Deliveries:
         return sequences
 
 
-class Delivering(Disposal):
+class Delivering:
     """Stores selected messages elsewhere; unless copied, they leave their queue in the same unit of the store.
 
     Without a ``restraint`` messages without room stay; with one the transfer waits for room.
