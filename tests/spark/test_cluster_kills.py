@@ -10,9 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.broker_process import BrokerProcess
+from tests.support.broker_process import BrokerProcess, spanwire_command
 from tests.support.spark_cluster import SparkCluster
-from tests.support.spark_kills import CONTROL_SINK, CURSOR, LEDGER_SINK, NAIVE_SINK, STAGING, TIMEOUT_S, KilledSpark
+from tests.support.spark_kills import (
+    CONTROL_SINK,
+    CURSOR,
+    LEDGER_SINK,
+    NAIVE_SINK,
+    STAGING,
+    TIMEOUT_S,
+    WITHOUT_IDS,
+    KilledSpark,
+)
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(2 * TIMEOUT_S)]
 
@@ -37,9 +46,12 @@ def test_a_sink_that_commits_once_outlives_executors_and_workers(
 def test_the_counting_finds_what_a_sink_doubles_whose_executor_is_killed(
     spanwire: BrokerProcess, tmp_path: Path
 ) -> None:
-    brokers = {"in": spanwire, "out": spanwire}
     (tmp_path / "cluster").mkdir()
-    with SparkCluster(tmp_path / "cluster") as cluster:
+    with (
+        BrokerProcess(spanwire_command(), tmp_path / "out", inside=WITHOUT_IDS) as target,
+        SparkCluster(tmp_path / "cluster") as cluster,
+    ):
+        brokers = {"in": spanwire, "out": target}
         outcome = KilledSpark(
             tmp_path / "naive", brokers, ["staged:executor"], STAGING, NAIVE_SINK, cluster=cluster
         ).run()

@@ -16,7 +16,16 @@ import pytest
 from tests.support.broker_process import BrokerProcess, spanwire_command
 from tests.support.classic import classic_broker
 from tests.support.peers import require
-from tests.support.spark_kills import CONTROL_SINK, CURSOR, LEDGER_SINK, NAIVE_SINK, STAGING, TIMEOUT_S, KilledSpark
+from tests.support.spark_kills import (
+    CONTROL_SINK,
+    CURSOR,
+    LEDGER_SINK,
+    NAIVE_SINK,
+    STAGING,
+    TIMEOUT_S,
+    WITHOUT_IDS,
+    KilledSpark,
+)
 
 ALL_POINTS: Final = os.environ.get("SPANWIRE_SPARK_POINTS") == "all"
 MORE_INTO_SPANWIRE: Final = ("acknowledged:self", "write:self", "commit:self")
@@ -47,7 +56,18 @@ def test_from_spanwire_to_classic_with_a_cursor_and_a_ledger(tmp_path: Path) -> 
 @pytest.mark.long
 @pytest.mark.timeout(2 * TIMEOUT_S)
 def test_the_counting_finds_what_a_sink_doubles_that_sends_at_once(spanwire: BrokerProcess, tmp_path: Path) -> None:
-    brokers = {"in": spanwire, "out": spanwire}
-    outcome = KilledSpark(tmp_path / "naive", brokers, ["staged:self"], STAGING, NAIVE_SINK).run()
+    with BrokerProcess(spanwire_command(), tmp_path / "out", inside=WITHOUT_IDS) as target:
+        brokers = {"in": spanwire, "out": target}
+        outcome = KilledSpark(tmp_path / "naive", brokers, ["staged:self"], STAGING, NAIVE_SINK).run()
     assert outcome.is_complete and outcome.lost == [], outcome.told()
     assert outcome.doubled, outcome.told()
+
+
+@pytest.mark.long
+@pytest.mark.timeout(2 * TIMEOUT_S)
+def test_a_broker_that_knows_the_ids_drops_what_such_a_sink_sends_again(
+    spanwire: BrokerProcess, tmp_path: Path
+) -> None:
+    brokers = {"in": spanwire, "out": spanwire}
+    outcome = KilledSpark(tmp_path / "naive", brokers, ["staged:self"], STAGING, NAIVE_SINK).run()
+    assert outcome.is_complete and outcome.is_exact, outcome.told()

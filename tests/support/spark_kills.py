@@ -35,6 +35,11 @@ CURSOR: Final = {"cursor": "{name}"}
 CONTROL_SINK: Final = {"qualityOfServiceMode": ONCE, "exactlyOnceBy": "control"}
 LEDGER_SINK: Final = {"qualityOfServiceMode": ONCE, "exactlyOnceBy": "ledger"}
 NAIVE_SINK: Final[dict[str, str]] = {}
+# Elements of a target that takes what a naive sink sends again: other brokers know no ids of messages.
+WITHOUT_IDS: Final = (
+    '<destinationPolicy><policyMap><policyEntries><policyEntry queue=">" idCacheSize="0"/></policyEntries></policyMap>'
+    "</destinationPolicy>"
+)
 
 
 @dataclass
