@@ -33,7 +33,7 @@ the options of a command, and `spanwire --version` prints the build. The exit st
 bash, zsh and fish complete commands, actions and options with the extra `completion`:
 
 ```console
-$ pip install "spanwire[completion]"
+$ pip install '.[completion]'
 $ eval "$(register-python-argcomplete spanwire)"          # bash and zsh; in ~/.bashrc or ~/.zshrc for all shells
 $ register-python-argcomplete --shell fish spanwire | source
 ```
