@@ -184,7 +184,7 @@ format: venv  ## rewrite the code as ruff formats it
 	$(BIN)/ruff format $(CODE)
 
 # Foreign programs and Spark see the same of both builds, and take longest: on the pure build a few such tests will do.
-# Tests of tools run on the pure build alone: they see no build. tools/run_tests.sh has the two lists.
+# Tests of tools run on the pure build alone: they see no build. tools/test_lists has the two lists.
 # The tests on the pure build wait for sockets, processes and timers, and the compiler takes what they leave. It is as
 # urgent as they are: else it is not done when they are, and its last steps take one processor alone.
 test: peers venv  ## all tests on the compiled build; all on the pure one, too, but of those with foreign peers or Spark a few

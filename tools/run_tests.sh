@@ -15,25 +15,13 @@ python=${1:?$usage}
 processes=${2:?$usage}
 shift 2
 
-# Left out of the run on the compiled build: tests of packages of which it compiles no module, of the tools and of the
-# tests' own support. tests/unit/tools/test_run_tests.py compares them with what is compiled.
-pure_only=(
-    tests/unit/{adapters,bridges,cli,discovery,documents,examples,ldap,logs,management,service,support,tls,tools,web}
-    tests/unit/pipeline/{formats,report,routes,simulation,sources,storage,watch}
-)
-# Left out of the other run: real processes that show a command, a configuration, a page or an agent of discovery, which
-# neither build compiles, and brokers that tests start and kill again and again, or users in theirs, which start faster on
-# the compiled build.
-compiled_only=(
-    tests/faults/test_{bridge_kills,full_disk,kill_duplicate_ids,kill_transactions}.py
-    tests/service/test_{bench,bridge_page,bridge_traces,bridges,camel_routes,celery,client_urls,coming_from_pages}.py
-    tests/service/test_{configuration_distributions,configuration_security,console_access,console_browser,create}.py
-    tests/service/test_{definitions,demo_browser,discovery,drain,embedded_clients,lease,logs,management_commands,monitoring_files}.py
-    tests/service/test_{moves,naming,native_bridges,network_reports,published_addresses,query_invoke,refusals,rest}.py
-    tests/service/test_{runtime_configuration,service_manager,standby,start_page,tools,top,traces,traces_page}.py
-    tests/service/test_{tutorials,web,web_tls,why,why_network}.py
-    tests/unit/testing
-)
+# pure_only.txt is left out of the run on the compiled build: tests of packages of which it compiles no module, of the
+# tools and of the tests' own support. tests/unit/tools/test_run_tests.py compares them with what is compiled.
+# compiled_only.txt is left out of the other run: real processes that show a command, a configuration, a page or an agent
+# of discovery, which neither build compiles, and brokers that tests start and kill again and again, or users in theirs,
+# which start faster on the compiled build. Both have a file or folder a line, sorted.
+pure_only=($(< tools/test_lists/pure_only.txt))
+compiled_only=($(< tools/test_lists/compiled_only.txt))
 chosen=()
 case ${1:-} in
     --smoke) chosen=("${compiled_only[@]/#/--ignore=}" -m "smoke or not (peers or large or long)"); shift ;;
