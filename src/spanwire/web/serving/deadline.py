@@ -1,5 +1,7 @@
 """HTTP connections with deadlines against clients that send the head of a request, or read an answer, too slowly.
 
+Connections without a request make room for new ones, so that clients that open many and ask nothing keep nobody out.
+
 A body that breaks the rules of HTTP gets one answer, and no traceback in the log. `DeadlineProtocol` has h11 read HTTP;
 `spanwire.web.serving.quick` does the same with httptools.
 """
@@ -8,22 +10,29 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
 
 HEAD_S: Final = 10.0  # seconds for the head of a request; a link that needs more is of no use for management
 STALL_S: Final = 30.0  # seconds in which a client takes the 64 KiB of an answer that wait for it
+MAX_IDLE: Final = 400  # connections without a request; with 500 streams of events that leaves 100 of 1,000 for requests
+
+_idle: Final[WeakKeyDictionary[ServerState, dict[Deadlines, None]]] = WeakKeyDictionary()  # the longest idle one first
 
 
 class Deadlines(asyncio.Protocol):
     """Closes a connection after `HEAD_S` seconds without a complete head, or if an answer stalls for `STALL_S`.
 
-    A base of both protocols, in front of uvicorn's class.
+    Of more than `MAX_IDLE` connections without a request the one that has been so longest is closed. A base of both
+    protocols, in front of uvicorn's class.
     """
 
     loop: asyncio.AbstractEventLoop
     transport: asyncio.Transport
+    server_state: ServerState
     cycle: Any
     _deadline: asyncio.TimerHandle | None = None
     _stall: asyncio.TimerHandle | None = None
@@ -32,12 +41,14 @@ class Deadlines(asyncio.Protocol):
         """Start the deadline of the first request."""
         super().connection_made(transport)
         self._deadline = self.loop.call_later(HEAD_S, self._close_slow)
+        self._begin_idling()
 
     def data_received(self, data: bytes) -> None:
         """Pass data on. A complete head ends the deadline, the beginning of a head starts a new deadline."""
         super().data_received(data)
         if self._is_busy():
             self._cancel()
+            self._end_idling()
         elif self._deadline is None:
             self._deadline = self.loop.call_later(HEAD_S, self._close_slow)
 
@@ -45,7 +56,25 @@ class Deadlines(asyncio.Protocol):
         """End the deadlines."""
         self._cancel()
         self._cancel_stall()
+        self._end_idling()
         super().connection_lost(exc)
+
+    def on_response_complete(self) -> None:
+        """Go on with the next request, or wait for it."""
+        super().on_response_complete()  # type: ignore[misc]
+        if not self._is_busy() and not self.transport.is_closing():
+            self._begin_idling()
+
+    def _begin_idling(self) -> None:
+        idle = _idle.setdefault(self.server_state, {})
+        if len(idle) >= MAX_IDLE:
+            longest = next(iter(idle))
+            del idle[longest]
+            longest.transport.close()
+        idle[self] = None
+
+    def _end_idling(self) -> None:
+        _idle.get(self.server_state, {}).pop(self, None)
 
     def pause_writing(self) -> None:
         """Wait until the client reads, for `STALL_S` seconds."""

@@ -12,7 +12,7 @@ import uvicorn
 from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
-from spanwire.web.serving.deadline import HEAD_S, STALL_S, DeadlineProtocol
+from spanwire.web.serving.deadline import HEAD_S, MAX_IDLE, STALL_S, DeadlineProtocol
 from spanwire.web.serving.quick import QuickProtocol
 
 Protocol = DeadlineProtocol | QuickProtocol
@@ -79,11 +79,11 @@ def kind(request: pytest.FixtureRequest) -> type[Protocol]:
     return found
 
 
-def connected(kind: type[Protocol]) -> tuple[Protocol, Loop, Transport]:
+def connected(kind: type[Protocol], state: ServerState | None = None) -> tuple[Protocol, Loop, Transport]:
     config = uvicorn.Config(application, ws="none", lifespan="off", log_config=None)
     config.load()
     loop, transport = Loop(), Transport()
-    protocol = kind(config, ServerState(), {}, cast(asyncio.AbstractEventLoop, loop))
+    protocol = kind(config, state or ServerState(), {}, cast(asyncio.AbstractEventLoop, loop))
     protocol.connection_made(cast(asyncio.Transport, transport))
     return protocol, loop, transport
 
@@ -123,6 +123,33 @@ def test_the_next_head_of_a_connection_has_a_deadline_too(kind: type[Protocol]) 
     assert len(loop.deadlines()) == 1
     protocol.connection_lost(None)
     assert loop.deadlines() == []
+
+
+def test_s24_a_connection_without_a_request_makes_room_for_a_new_one(kind: type[Protocol]) -> None:
+    state = ServerState()
+    busy, _, busy_transport = connected(kind, state)
+    busy.data_received(HEAD)
+    idle = [connected(kind, state) for _ in range(MAX_IDLE + 2)]
+    assert [transport.closed for _, _, transport in idle] == [True] * 2 + [False] * MAX_IDLE
+    assert not busy_transport.closed
+
+
+def test_s24_a_connection_that_was_answered_or_has_ended_counts_as_what_it_is(kind: type[Protocol]) -> None:
+    state = ServerState()
+    answered, _, answered_transport = connected(kind, state)
+    answered.data_received(HEAD)
+    assert answered.cycle is not None
+    answered.cycle.response_complete = True
+    if isinstance(answered, DeadlineProtocol):
+        answered.conn = h11.Connection(h11.SERVER)  # as after the answer
+    ended, _, _ = connected(kind, state)
+    answered.on_response_complete()
+    ended.connection_lost(None)
+    for _ in range(MAX_IDLE - 1):
+        connected(kind, state)
+    assert not answered_transport.closed
+    connected(kind, state)
+    assert answered_transport.closed
 
 
 def test_s24_a_client_that_stops_reading_an_answer_is_closed(kind: type[Protocol]) -> None:
