@@ -18,12 +18,13 @@ STORE: Final = 1
 DISPATCH: Final = 2
 FORWARD: Final = 3
 ACKNOWLEDGE: Final = 4
+PROCESS: Final = 5  # a batch of many messages
 
 MAX_RECORDS: Final = 10_000  # steps that wait for the exporter, about 5 MB; 10 s of a thousand traced steps a second
 
 
 class SpanRecord:
-    """A step of one message.
+    """A step of one message, or of a batch of them.
 
     Attributes:
         step: `SEND` and the others of this module.
@@ -35,6 +36,7 @@ class SpanRecord:
         message_id: JMSMessageID.
         attributes: further attributes by their names in the reference.
         error: class of the error that refused the step; empty for success.
+        links: contexts of the messages of a batch.
     """
 
     __slots__ = (
@@ -43,6 +45,7 @@ class SpanRecord:
         "destination",
         "end_ms",
         "error",
+        "links",
         "message_id",
         "span_id",
         "start_ms",
@@ -68,6 +71,7 @@ class SpanRecord:
         self.message_id: Final[str] = message_id
         self.attributes: Final[dict[str, str | int]] = {}
         self.error = ""
+        self.links: list[TraceContext] = []
 
     @property
     def is_root(self) -> bool:

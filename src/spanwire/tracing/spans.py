@@ -13,6 +13,7 @@ from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.id_generator import IdGenerator, RandomIdGenerator
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 from opentelemetry.trace import (
+    Link,
     NonRecordingSpan,
     SpanContext,
     SpanKind,
@@ -24,7 +25,7 @@ from opentelemetry.trace import (
 from opentelemetry.trace.span import TraceState
 
 from spanwire import __version__
-from spanwire.model.span_records import ACKNOWLEDGE, DISPATCH, FORWARD, SEND, STORE, SpanRecord
+from spanwire.model.span_records import ACKNOWLEDGE, DISPATCH, FORWARD, PROCESS, SEND, STORE, SpanRecord
 from spanwire.model.trace_context import TraceContext
 
 SYSTEM: Final = "activemq"  # the conventions' word for the protocols and names that all of these brokers share
@@ -35,6 +36,7 @@ NAMES: Final = {
     DISPATCH: "dispatch",
     FORWARD: "forward",
     ACKNOWLEDGE: "acknowledge",
+    PROCESS: "process",
 }
 KINDS: Final = {
     SEND: SpanKind.SERVER,
@@ -42,8 +44,10 @@ KINDS: Final = {
     DISPATCH: SpanKind.INTERNAL,
     FORWARD: SpanKind.PRODUCER,
     ACKNOWLEDGE: SpanKind.SERVER,
+    PROCESS: SpanKind.CONSUMER,
 }
-TYPES: Final = {SEND: "send", FORWARD: "send", ACKNOWLEDGE: "settle"}
+TYPES: Final = {SEND: "send", FORWARD: "send", ACKNOWLEDGE: "settle", PROCESS: "process"}
+PIPELINE: Final = "messaging.spanwire.pipeline.name"  # names a span of a batch, which has no destination
 TEMPORARY: Final = "(temporary)"  # names of temporary destinations are as many as there are replies
 NANOSECONDS: Final = 1_000_000
 
@@ -103,19 +107,22 @@ class SpanMaker:
         attributes = {
             "messaging.system": SYSTEM,
             "messaging.operation.name": operation,
-            "messaging.message.id": record.message_id,
-            **destination_attributes(record.destination),
             **record.attributes,
         }
+        name = f"{operation} {record.attributes.get(PIPELINE)}"
+        if record.destination:
+            name = span_name(operation, record.destination)
+            attributes |= {"messaging.message.id": record.message_id, **destination_attributes(record.destination)}
         if record.step in TYPES:
             attributes["messaging.operation.type"] = TYPES[record.step]
         if record.error:
             attributes["error.type"] = record.error
         span = self._tracer.start_span(
-            span_name(operation, record.destination),
+            name,
             context=set_span_in_context(parent) if parent is not None else None,
             kind=KINDS[record.step],
             attributes=attributes,
+            links=[Link(span_context(link)) for link in record.links],
             start_time=record.start_ms * NANOSECONDS,
         )
         if record.error:

@@ -23,7 +23,8 @@ def first_column(section: str) -> set[str]:
 
 
 def test_each_operation_is_in_a_table() -> None:
-    assert first_column("Spans of a broker") == set(spans.NAMES.values())
+    assert first_column("Spans of a broker") | first_column("Spark") == set(spans.NAMES.values())
+    assert first_column("Spark") == {"process"}
     assert first_column("Spans of a client") == {"send", "receive", "process"}
     assert first_column("Spans of a bridge") == {"forward"}
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 from opentelemetry.trace import SpanKind, StatusCode
 
-from spanwire.model.span_records import ACKNOWLEDGE, DISPATCH, FORWARD, SEND, STORE, SpanRecord
+from spanwire.model.span_records import ACKNOWLEDGE, DISPATCH, FORWARD, PROCESS, SEND, STORE, SpanRecord
 from spanwire.model.trace_context import TraceContext
 from spanwire.tracing.spans import SpanMaker, span_name
 
@@ -54,6 +54,20 @@ def test_a_span_is_a_child_of_the_sender_s_span_and_has_its_state() -> None:
     assert f"{span.context.span_id:016x}" == "00000000000000aa"
     assert f"{span.parent.span_id:016x}" == SPAN
     assert dict(span.context.trace_state.items()) == {"vendor": "3", "2@other": "2"}
+
+
+def test_a_batch_has_links_to_its_messages_and_the_name_of_its_route() -> None:
+    root = TraceContext("1" * 32, "2" * 16)
+    record = note(PROCESS, "", root.span_id, root)
+    record.attributes["messaging.spanwire.pipeline.name"] = "orders"
+    record.links = [CONTEXT, TraceContext("3" * 32, "4" * 16)]
+    span = span_of(record)
+    assert (span.name, span.kind, span.parent) == ("process orders", SpanKind.CONSUMER, None)
+    assert [f"{link.context.span_id:016x}" for link in span.links] == [SPAN, "4" * 16]
+    assert dict(span.attributes) == {
+        "messaging.system": "activemq", "messaging.operation.name": "process", "messaging.operation.type": "process",
+        "messaging.spanwire.pipeline.name": "orders",
+    }  # fmt: skip
 
 
 def test_the_first_span_of_a_trace_has_no_parent() -> None:

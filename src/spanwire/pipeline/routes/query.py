@@ -25,6 +25,7 @@ from spanwire.pipeline.routes.functions import TextFunction
 from spanwire.pipeline.routes.route_state import RouteState
 from spanwire.pipeline.routes.step_builder import StepBuilder, check_endpoint, endpoint_rows, location_of
 from spanwire.pipeline.routes.supervisor import failure_text
+from spanwire.pipeline.watch.batch_traces import observed
 from spanwire.routes.endpoints import FILE_FORMATS
 from spanwire.routes.model import (
     BROKER,
@@ -54,13 +55,18 @@ class RouteQuery:
         state: RouteState,
         functions: Mapping[tuple[str, str], TextFunction],
         trigger: str,
+        is_traced: bool = False,
     ) -> None:
-        """Use ``trigger``, `AVAILABLE_NOW` or an interval such as ``1 second``."""
+        """Use ``trigger``, `AVAILABLE_NOW` or an interval such as ``1 second``.
+
+        With ``is_traced`` each batch gathers the contexts of its messages.
+        """
         self.route: Final = route
         self._spark: Final = spark
         self._state: Final = state
         self._builder: Final = StepBuilder(spark, functions)
         self._trigger: Final = trigger
+        self._is_traced: Final = is_traced
 
     def start(self) -> StreamingQuery:
         """Start a query and return it.
@@ -72,6 +78,8 @@ class RouteQuery:
             shutil.rmtree(self._state.batches, ignore_errors=True)
         with report_errors_at(self.route.source.location):
             frame = source_frame(self._spark, self.route.source, self._state)
+            if self._is_traced and self.route.source.kind == BROKER:
+                frame = observed(frame)
             on_stream, on_batch = split_steps(self.route)
             for step in on_stream:
                 frame = self._builder.apply(frame, step)

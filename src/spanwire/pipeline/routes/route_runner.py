@@ -35,6 +35,8 @@ from spanwire.pipeline.routes.supervisor import (
 )
 from spanwire.pipeline.session import local_session, machine_cores, prepare_cluster_environment, start_session
 from spanwire.pipeline.spark.spark_log import NAME, log_of_commands
+from spanwire.pipeline.watch.batch_traces import tracing_batches
+from spanwire.pipeline.watch.broker_status import nameable
 from spanwire.routes.model import Route
 from spanwire.routes.readers.parsing import RouteFile
 
@@ -153,8 +155,11 @@ def run_routes(
     tell: Callable[[RouteEvent], None],
     stop: threading.Event,
     watch_of: Callable[[Route], Watch] = lambda _: UNWATCHED,
+    is_traced: bool = False,
 ) -> bool:
     """Run all routes until they have ended or ``stop`` is set; return True if none has failed for good.
+
+    With ``is_traced`` the reports of batches have the contexts of messages.
 
     Raises:
         ConfigurationError: a route is faulty before its first batch.
@@ -164,7 +169,7 @@ def run_routes(
     routes = [
         SupervisedRoute(
             route.name,
-            RouteQuery(spark, route, open_state(state, route), functions, trigger),
+            RouteQuery(spark, route, open_state(state, route), functions, trigger, is_traced),
             route.patience,
             tell,
             watch_of(route),
@@ -200,15 +205,16 @@ def run(
     """Run all routes on a session of their own; return True if none has failed for good.
 
     Raises:
-        ConfigurationError: a route is faulty, or Spark does not start or has ended.
+        ConfigurationError: a route is faulty, Spark does not start or has ended, or traces are refused.
     """
     loaded = load_functions(file.functions(), functions)  # report errors before the slow start of Spark
     directory = state_directory(state)
     try:
         with (
-            watching(file, stop) as watch_of,
+            tracing_batches(os.environ, nameable(Path(file.file).name)) as traces,
+            watching(file, stop, traces) as watch_of,
             session_on(master, f"spanwire pipeline {Path(file.file).name}", log=directory / NAME) as spark,
         ):
-            return run_routes(spark, file, directory, trigger, loaded, tell, stop, watch_of)
+            return run_routes(spark, file, directory, trigger, loaded, tell, stop, watch_of, traces is not None)
     except (PySparkException, Py4JError) as error:
         raise ConfigurationError(f"Spark on {master}: {failure_text(error)}") from None

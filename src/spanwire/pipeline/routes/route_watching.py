@@ -1,4 +1,4 @@
-"""Watches the routes of a file: publishes the status, and sends OpenLineage events of batches."""
+"""Watches the routes of a file: publishes the status, sends OpenLineage events of batches, and notes their spans."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from spanwire.pipeline.routes.supervisor import Watch, failure_text
+from spanwire.pipeline.watch.batch_traces import BatchTraces
 from spanwire.pipeline.watch.board import StatusBoard
 from spanwire.pipeline.watch.broker_status import nameable, status_links
 from spanwire.pipeline.watch.lineage import DEFAULT_NAMESPACE, NAMESPACE, Dataset, Job, sending_lineage
@@ -28,7 +29,9 @@ FILES: Final = "file"
 
 
 @contextmanager
-def watching(file: RouteFile, stop: threading.Event) -> Iterator[Callable[[Route], Watch]]:
+def watching(
+    file: RouteFile, stop: threading.Event, traces: BatchTraces | None = None
+) -> Iterator[Callable[[Route], Watch]]:
     """Publish the status of the routes inside the context; an operator may set ``stop``.
 
     Raises:
@@ -41,7 +44,7 @@ def watching(file: RouteFile, stop: threading.Event) -> Iterator[Callable[[Route
     endpoints = [endpoint for route in file.routes for endpoint in route_endpoints(route) if endpoint.kind == BROKER]
     links = status_links(endpoint.options for endpoint in endpoints)
     with sending_lineage(os.environ) as sender, publishing(board, links, stop.set, wall_ms, failure_text):
-        yield lambda route: RouteWatch(board, route.name, wall_ms, sender, route_job(file, route, run))
+        yield lambda route: RouteWatch(board, route.name, wall_ms, sender, route_job(file, route, run), traces)
 
 
 def new_board(name: str, run: uuid.UUID | None = None) -> StatusBoard:

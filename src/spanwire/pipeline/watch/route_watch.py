@@ -1,13 +1,14 @@
-"""Connects the supervisor of one route to the board and to a receiver of OpenLineage events."""
+"""Connects the supervisor of one route to the board, to a receiver of OpenLineage events, and to traces."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from spanwire.pipeline.watch.batch_traces import BatchTraces
 from spanwire.pipeline.watch.board import StatusBoard
 from spanwire.pipeline.watch.lineage import Job, LineageSender, batch_event
-from spanwire.pipeline.watch.progress import batch_of
+from spanwire.pipeline.watch.progress import batch_of, has_worked
 
 
 class RouteWatch:
@@ -20,13 +21,15 @@ class RouteWatch:
         now_ms: Callable[[], int],
         sender: LineageSender | None = None,
         job: Job | None = None,
+        traces: BatchTraces | None = None,
     ) -> None:
-        """Send an event of ``job`` for each batch with ``sender``, if there is one."""
+        """Send an event of ``job`` for each batch with ``sender``, and note its span in ``traces``, where there are."""
         self._board: Final = board
         self._route: Final = route
         self._now_ms: Final = now_ms
         self._sender: Final = sender
         self._job: Final = job
+        self._traces: Final = traces
         self._batch = -1
 
     def on_start(self) -> None:
@@ -37,12 +40,14 @@ class RouteWatch:
         """Note Spark's progress."""
         now_ms = self._now_ms()
         self._board.on_progress(self._route, progress, now_ms)
-        if self._sender is None or self._job is None or batch_of(progress) <= self._batch:
+        if batch_of(progress) <= self._batch or not has_worked(progress):
             return
-        event = batch_event(self._job, progress, now_ms)
-        if event is not None:
-            self._batch = batch_of(progress)
+        self._batch = batch_of(progress)
+        event = None if self._job is None else batch_event(self._job, progress, now_ms)
+        if self._sender is not None and event is not None:
             self._sender.send(event)
+        if self._traces is not None:
+            self._traces.on_batch(self._route, progress)
 
     def on_failure(self, reason: str, is_final: bool) -> None:
         """Note a failure."""
