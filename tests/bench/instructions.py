@@ -1,12 +1,14 @@
 """Instructions that the broker's process takes for a message, which a busy machine does not change.
 
-    python -m tests.bench.instructions [--python PATH] [--against PATH] [--by-stage] [--only NAME]
+    python -m tests.bench.instructions [--python PATH] [--against PATH] [--inside XML] [--by-stage] [--only NAME]
 
 valgrind's callgrind counts the instructions of user code from start to stop of a broker, once with few messages and
 once with more; their difference over that of the messages is the figure. Waiting and the kernel's share are left out:
 `make bench` has those. ``memcpy`` is told apart, for how often the same bytes are copied depends on how the reads of a
-socket fall. ``--against`` is the interpreter of another build, for a comparison. ``--by-stage`` says what each stage of
-a message's way takes, with the functions that take most of it (`tests.bench.stages`).
+socket fall. ``--against`` is the interpreter of another build, for a comparison. ``--inside`` has elements of the
+broker's configuration, such as ``<tracing endpoint="http://127.0.0.1:4318"/>``; then a broker without them is the
+comparison. ``--by-stage`` says what each stage of a message's way takes, with the functions that take most of it
+(`tests.bench.stages`).
 """
 
 from __future__ import annotations
@@ -70,14 +72,14 @@ class Run:
     profile: Profile
 
 
-def counted_run(load: Generators, python: Path, workload: Workload, directory: Path) -> Run:
+def counted_run(load: Generators, python: Path, workload: Workload, directory: Path, inside: str) -> Run:
     """Start a broker under callgrind, load it, stop it, read what was counted."""
     found = directory / "callgrind"
     # On one processor the broker does not poll for input; the number of polls would depend on the generator's speed.
     command = ["taskset", "--cpu-list", "0", "valgrind", "--tool=callgrind", f"--callgrind-out-file={found}"]
     command += [str(python), "-m", "spanwire", "start"]
     command += ["xbean:{configuration}", "--log-level", "warning"]
-    broker = Broker("counted", command, directory, 'limit="1400 mb"', patience=START_DEADLINE)
+    broker = Broker("counted", command, directory, 'limit="1400 mb"', inside, patience=START_DEADLINE)
     try:
         measure(load, broker, workload, 1)
     finally:
@@ -92,10 +94,10 @@ def counted_run(load: Generators, python: Path, workload: Workload, directory: P
     return Run(Count(int(total[1]) - copying, copying), read_profile(found))
 
 
-def per_message(load: Generators, python: Path, workload: Workload, work: Path) -> Run:
-    """What one message of ``workload`` takes."""
+def per_message(load: Generators, python: Path, workload: Workload, work: Path, inside: str = "") -> Run:
+    """What one message of ``workload`` takes; ``inside`` are elements of the broker's configuration."""
     few, more = [
-        counted_run(load, python, replace(workload, count=messages), Path(tempfile.mkdtemp(dir=work)))
+        counted_run(load, python, replace(workload, count=messages), Path(tempfile.mkdtemp(dir=work)), inside)
         for messages in (FEW, MORE)
     ]
     messages = MORE - FEW
@@ -109,6 +111,7 @@ def main() -> None:
         "--python", type=interpreter, default=Path(sys.executable), help="interpreter of the build to count"
     )
     parser.add_argument("--against", type=interpreter, help="interpreter of a build to compare with")
+    parser.add_argument("--inside", default="", help="elements of <broker>, compared with a broker without them")
     parser.add_argument("--by-stage", action="store_true", help="say what each stage of a message's way takes")
     parser.add_argument("--only", default="", help="count only workloads whose name contains this")
     options = parser.parse_args()
@@ -118,11 +121,11 @@ def main() -> None:
     try:
         load = compile_generators(work)
         for workload in [each for each in COUNTED if options.only in each.name]:
-            run = per_message(load, options.python, workload, work)
+            run = per_message(load, options.python, workload, work, options.inside)
             count = run.count
             line = f"{workload.name:42} {count.others:8,.0f} instructions + {count.copying:6,.0f} copying"
-            if options.against is not None:
-                other = per_message(load, options.against, workload, work).count
+            if options.against is not None or options.inside:
+                other = per_message(load, options.against or options.python, workload, work).count
                 change = (count.others / other.others - 1) * 100
                 line += f", against {other.others:8,.0f} + {other.copying:6,.0f}: {change:+.1f} %"
             print(line, flush=True)

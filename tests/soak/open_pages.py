@@ -27,7 +27,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
 
 from spanwire._build import version_text
-from tests.bench.management import WithWebPort
+from tests.bench.management.web_broker import WithWebPort
 from tests.service.started import TIMEOUT_S, StompClient
 from tests.support.browser import browser
 

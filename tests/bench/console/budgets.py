@@ -27,7 +27,7 @@ from spanwire._build import version_text
 from spanwire.management.control_client import ControlClient
 from spanwire.web.console.network.map_layout import _cells, _clusters
 from tests.bench.console.large_maps import served_map
-from tests.bench.management import CREATED, WithWebPort
+from tests.bench.management.web_broker import CREATED, WithWebPort
 from tests.service.started import TIMEOUT_S
 from tests.soak.open_pages import command_of, descendants
 from tests.support.browser import browser
