@@ -18,6 +18,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- define "spanwire.configuration" -}}
 {{- $values := .root.Values -}}
 {{- $name := include "spanwire.name" .root -}}
+{{- $tls := $values.tls.existingSecret -}}
 <broker xmlns="http://activemq.apache.org/schema/core" brokerName="{{ $name }}{{ if not .standby }}-{{ .number }}{{ end }}"
         brokerId="{{ $name }}{{ if not .standby }}-{{ .number }}{{ end }}" dataDirectory="/var/lib/spanwire/data">
 {{- with $values.broker.elements }}
@@ -29,7 +30,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
   {{- range $other := until .number }}
     <networkConnector name="to-{{ $name }}-{{ $other }}" duplex="true" userName="{{ $values.networkUser }}"
         password="${spanwire.password.{{ $values.networkUser | replace "-" "." }}}"
-        uri="static:(tcp://{{ $name }}-{{ $other }}.{{ $name }}-pods.{{ $root.Release.Namespace }}.svc:{{ $values.ports.openwire }})"/>
+        uri="static:({{ if $tls }}ssl{{ else }}tcp{{ end }}://{{ $name }}-{{ $other }}.{{ $name }}-pods.{{ $root.Release.Namespace }}.svc:{{ $values.ports.openwire }})"/>
   {{- end }}
   </networkConnectors>
 {{- end }}
@@ -50,7 +51,26 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
       {{- end }}
       </users>
     </simpleAuthenticationPlugin>
+    {{- with $values.rights }}
+    <authorizationPlugin>
+      <map>
+        <authorizationMap>
+          <authorizationEntries>
+          {{- range . }}
+            <authorizationEntry {{ with .queue }}queue="{{ . | replace ">" "&gt;" }}"{{ end }}{{ with .topic }}topic="{{ . | replace ">" "&gt;" }}"{{ end }} read="{{ join "," .read }}" write="{{ join "," .write }}" admin="{{ join "," .admin }}"/>
+          {{- end }}
+          </authorizationEntries>
+        </authorizationMap>
+      </map>
+    </authorizationPlugin>
+    {{- end }}
   </plugins>
+{{- if $tls }}
+  <sslContext>
+    <sslContext keyStore="/etc/spanwire-tls/tls.crt" keyStoreKey="/etc/spanwire-tls/tls.key"
+                {{- if $values.tls.authority }} trustStore="/etc/spanwire-tls/ca.crt"{{ end }}/>
+  </sslContext>
+{{- end }}
   <systemUsage>
     <systemUsage>
       <memoryUsage><memoryUsage limit="{{ $values.broker.memoryLimit }}"/></memoryUsage>
@@ -58,9 +78,9 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
     </systemUsage>
   </systemUsage>
   <transportConnectors>
-    <transportConnector name="openwire" uri="tcp://0.0.0.0:{{ $values.ports.openwire }}"/>
-    <transportConnector name="stomp" uri="stomp://0.0.0.0:{{ $values.ports.stomp }}"/>
+    <transportConnector name="openwire" uri="{{ if $tls }}ssl{{ else }}tcp{{ end }}://0.0.0.0:{{ $values.ports.openwire }}"/>
+    <transportConnector name="stomp" uri="stomp{{ if $tls }}+ssl{{ end }}://0.0.0.0:{{ $values.ports.stomp }}"/>
   </transportConnectors>
-  <web host="0.0.0.0" port="{{ $values.ports.web }}"/>
+  <web host="0.0.0.0" port="{{ $values.ports.web }}"{{ if $tls }} tls="true"{{ end }}/>
 </broker>
 {{- end }}
