@@ -18,6 +18,7 @@ import pytest
 import yaml
 
 from spanwire.cli.main import main
+from tests.support.certificates import Authority
 from tests.support.peers import HELM, require
 
 ROOT: Final = Path(__file__).parents[2]
@@ -29,9 +30,11 @@ SAMPLES: Final = {
     "single": (),
     "network": ("replicas=3",),
     "standby": ("topology=standby", "replicas=2", "persistence.storageClass=nfs"),
+    "encrypted": ("replicas=2", "tls.existingSecret=orders-tls"),
 }
 PASSWORDS: Final = {"SPANWIRE_PASSWORD_ADMIN": "8dhq7Lw2xk", "SPANWIRE_PASSWORD_NETWORK": "pw93jdkq2L"}
 KUBERNETES: Final = "1.30.0"  # a helm that go builds knows no version of Kubernetes
+RIGHTS: Final = ("read", "write", "admin")
 Objects = list[dict[str, Any]]
 
 
@@ -87,6 +90,8 @@ def test_helm_renders_what_the_other_tests_read(name: str) -> None:
         ((SECRET, "replicas=2", "networkUser=nobody"), "networkUser: nobody is none of users"),
         ((SECRET, "topology=cluster"), "topology"),
         ((SECRET, "replica=2"), "replica"),
+        ((SECRET, "rights[0].read[0]=users"), "rights"),
+        ((SECRET, 'rights[0].queue=A"', *(f"rights[0].{right}[0]=users" for right in RIGHTS)), "rights"),
     ],
 )
 def test_values_that_cannot_work_are_refused(values: tuple[str, ...], reason: str) -> None:
@@ -103,8 +108,13 @@ def test_the_written_configurations_are_accepted(
     for variable, value in {**PASSWORDS, "POD_NAME": "orders-spanwire-0"}.items():
         monkeypatch.setenv(variable, value)
     files = one(name, "ConfigMap")["data"]
+    authority = Authority()
+    secret = authority.issue()
+    secret.write_certificate(tmp_path / "tls.crt")
+    (tmp_path / "tls.key").write_bytes(secret.key_pem())
+    authority.write_certificate(tmp_path / "ca.crt")
     for file, text in files.items():
-        (tmp_path / file).write_text(text, "utf-8")
+        (tmp_path / file).write_text(text.replace("/etc/spanwire-tls", str(tmp_path)), "utf-8")
         assert main(["config", "check", str(tmp_path / file)]) == 0, capsys.readouterr()
         assert capsys.readouterr().out.startswith("0 obstacles, 0 warnings")
         assert all(value not in text for value in PASSWORDS.values())
@@ -159,6 +169,26 @@ def test_a_broker_is_probed_over_its_web_port_and_a_standby_by_a_command() -> No
     assert standby["readinessProbe"]["httpGet"]["path"] == "/health/ready"  # so the service finds the one that serves
 
 
+def test_with_a_secret_for_tls_no_port_and_no_link_is_without() -> None:
+    for text in one("encrypted", "ConfigMap")["data"].values():
+        assert set(re.findall(r'uri="(?:static:\()?([a-z+]+):', text)) == {"ssl", "stomp+ssl"}
+        assert '<web host="0.0.0.0" port="8161" tls="true"/>' in text
+    (secret,) = [each["secret"] for each in pod("encrypted")["volumes"] if each["name"] == "tls"]
+    assert secret == {"secretName": "orders-tls", "defaultMode": 0o440}
+    probes = [
+        container("encrypted")[f"{kind}Probe"]["httpGet"]["scheme"] for kind in ("startup", "liveness", "readiness")
+    ]
+    assert probes == ["HTTPS"] * 3
+
+
+def test_every_user_of_the_defaults_has_the_rights_that_links_need_and_nobody_else_has() -> None:
+    (text,) = one("single", "ConfigMap")["data"].values()
+    assert re.findall(r'<authorizationEntry (\w+)="([^"]+)" read="(\w+)" write="(\w+)" admin="(\w+)"/>', text) == [
+        ("queue", "&gt;", "users", "users", "users"),
+        ("topic", "&gt;", "users", "users", "users"),
+    ]
+
+
 def test_standbys_share_a_volume_and_have_a_lease() -> None:
     claim = one("standby", "PersistentVolumeClaim")
     assert claim["spec"]["accessModes"] == ["ReadWriteMany"]
@@ -179,7 +209,17 @@ def test_every_value_has_a_schema_and_the_page_names_those_of_the_top() -> None:
     for name, value in values.items():
         if schema["properties"][name].get("additionalProperties") is False:
             assert value.keys() == schema["properties"][name]["properties"].keys(), name
-    for name in ("topology", "replicas", "existingSecret", "users", "networkUser", "persistence", "resources"):
+    for name in (
+        "topology",
+        "replicas",
+        "existingSecret",
+        "users",
+        "networkUser",
+        "rights",
+        "tls",
+        "persistence",
+        "resources",
+    ):
         assert f"`{name}" in PAGE, name
 
 
