@@ -28,7 +28,8 @@ PATHS: Final = (
     "/admin/network-lint", "/admin/network-connectors", "/admin/bridges", "/admin/branches", "/admin/pipelines",
     "/admin/scheduled", "/admin/dead-letters", "/admin/dead-letters?by=age", "/admin/send", "/admin/tasks",
     "/admin/do/queues/move?name=queue://ORDERS", "/admin/do/queues/retry?name=queue://ORDERS",
-    "/admin/do/queues/create", "/admin/queue?name=queue://none",
+    "/admin/do/queues/create", "/admin/queue?name=queue://none", "/admin/ledger", "/admin/ledger?all=1", "/admin/why",
+    "/admin/why?kind=queue&name=ORDERS", "/admin/why?name=nothing", "/admin/topic?name=topic://ActiveMQ.Advisory.Queue",
 )  # fmt: skip
 
 
@@ -125,6 +126,26 @@ def test_a_queue_is_purged_with_the_keyboard_alone(console: str) -> None:
         press_until(window, "Purge")
         press_until(window, "Remove 1 message")
         await_notice(window, "Removed 1 message.")
+
+
+def test_the_question_why_is_asked_and_its_advice_taken_without_javascript(console: str) -> None:
+    with browser() as window:
+        window.implicitly_wait(TIMEOUT_S)
+        window.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+        log_in(window, console)
+        window.get(f"{console}/admin/send?name=queue://STUCK")
+        window.find_element(By.ID, "body").send_keys("x")
+        window.find_element(By.CSS_SELECTOR, "main .buttons button").click()
+        await_notice(window, "Sent 1 message.")
+        window.get(f"{console}/admin/queue?name=queue://STUCK")
+        window.find_element(By.XPATH, "//button[.='Pause']").click()
+        window.find_element(By.PARTIAL_LINK_TEXT, "Why do its messages").click()
+        assert window.find_element(By.CSS_SELECTOR, ".answer .state").text == "paused"
+        window.find_element(By.PARTIAL_LINK_TEXT, "spanwire queue resume").click()
+        window.find_element(By.CSS_SELECTOR, "main .buttons button").click()
+        await_notice(window, "The dispatch goes on.")
+        window.get(f"{console}/admin/why?kind=queue&name=STUCK")
+        assert window.find_element(By.CSS_SELECTOR, ".answer .state").text == "no-consumer"
 
 
 def test_an_open_page_says_that_its_session_has_ended(tmp_path: Path) -> None:

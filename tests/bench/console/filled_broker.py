@@ -17,7 +17,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
-from tests.service.started import Started, StompClient
+from spanwire.client import blocking
+from spanwire.management.control_client import ControlClient
+from spanwire.pipeline.link.control_client import Control
+from spanwire.pipeline.watch.status import RETRYING, RUNNING, PipelineStatus, RouteStatus, encode
+from tests.service.started import TIMEOUT_S, Started, StompClient
 from tests.support.ports import free_port
 
 LISTENING: Final = re.compile(r"Listening for web requests at: (http://127\.0\.0\.1:\d+)")
@@ -69,6 +73,8 @@ def filled(directory: Path, shops: int = len(SHOPS)) -> Iterator[Filled]:
         near.base = near.web_address()
         _fill(near, clients, SHOPS[:shops])
         clients.enter_context(_consumer(far, "/queue/shop.berlin.invoices", login=False))
+        _pipeline(near, clients)
+        _tasks(near)
         yield near
 
 
@@ -139,3 +145,27 @@ def _dead_letters(broker: Started, producer: StompClient) -> None:
     time.sleep(0.5)
     with _consumer(broker, "/queue/shop.porto.offers"):
         pass
+
+
+def _pipeline(broker: Started, clients: ExitStack) -> None:
+    """What a pipeline publishes, a cursor that holds messages, and a ledger of batches."""
+    connection = clients.enter_context(blocking.connect(broker.broker_url, USER, PASSWORD))
+    control = Control(connection)
+    now = round(time.time() * 1000)
+    routes = (
+        RouteStatus("orders-to-lake", RUNNING, "queue://shop.tampere.orders", "parquet", "orders-1", 17, 18, 123_456,
+                    1_500.0, 40, 321, 2_500, now),
+        RouteStatus("prices-to-jdbc", RETRYING, "topic://prices.eur", "jdbc", "prices-1", 4, 4, 80, 0.0, 900, 12,
+                    61_000, now, 3, "connection to db:5432 refused", now),
+    )  # fmt: skip
+    control.publish("nightly", "r1", encode(PipelineStatus("nightly", "r1", "spark-7", now, now, routes)))
+    held = control.open_cursor("orders-1", "shop.tampere.orders", "r1")
+    control.reserve("orders-1", held.epoch, 5)
+    control.begin("lake", "r1", "queue://lake.done")
+
+
+def _tasks(broker: Started) -> None:
+    """A move that goes on slowly, and one that has ended."""
+    client = ControlClient(broker.data, TIMEOUT_S)
+    client.ask("copy", destinations=["queue://shop.lyon.orders"], target="copies.lyon", as_task=True)
+    client.ask("move", destinations=["queue://shop.porto.orders"], target="shop.archive", as_task=True, rate=1)

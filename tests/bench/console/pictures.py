@@ -57,6 +57,12 @@ PAGES: Final[Mapping[str, str]] = {
     "branches": "/admin/branches",
     "pipelines": "/admin/pipelines",
     "scheduled": "/admin/scheduled",
+    "ledger": "/admin/ledger",
+    "why-form": "/admin/why",
+    "why-queue": f"/admin/why?kind=queue&name={ORDERS}",
+    "why-link": "/admin/why?kind=link&name=to-archive",
+    "why-unknown": "/admin/why?name=ID:nobody-1-2-3:4",
+    "queue-dead": f"/admin/queue?name={DEAD}",
     "send": f"/admin/send?name={ORDERS}",
     "tasks": "/admin/tasks",
     "do-move": f"/admin/do/queues/move?name={ORDERS}",
@@ -66,7 +72,11 @@ PAGES: Final[Mapping[str, str]] = {
     "do-network": "/admin/do/network_connectors/add",
     "missing": "/admin/queue?name=queue://none",
 }
-FOUND: Final = {"message": ("messages", "tbody th a"), "connection": ("connections", "tbody th a")}
+FOUND: Final = {
+    "message": ("messages", "tbody th a"),
+    "connection": ("connections", "tbody th a"),
+    "why-message": ("message", "a[href^='/admin/why?kind=message']"),
+}
 LARGE: Final = {"map-100": 100, "map-1000": 1_000}
 
 
@@ -103,7 +113,7 @@ def main() -> int:
         places = {name: broker.base + PAGES[name] for name in wanted if name in PAGES}
         log_in(window, broker.base)
         for name, (page, selector) in FOUND.items():
-            window.get(broker.base + PAGES[page])
+            window.get(places[page] if page in places else broker.base + PAGES[page])
             places[name] = str(window.find_element(By.CSS_SELECTOR, selector).get_attribute("href"))
         places = {name: place for name, place in places.items() if name in wanted}
         _take(window, places, options)

@@ -20,6 +20,7 @@ from spanwire.web.console.pages import (
     other_lists,
     overview,
     pipelines,
+    why_page,
 )
 from spanwire.web.console.pages.list_pages import show_list
 from spanwire.web.console.rendering import LOGIN, refusal
@@ -52,6 +53,7 @@ CONSOLE_ROUTES: Final = (
     ),
     _row("GET", message_pages.BROWSE_PATH, Role.VIEW, message_pages.browse, "messages of a queue"),
     _row("GET", message_pages.MESSAGE_PATH, Role.VIEW, message_pages.show_message, "one message"),
+    _row("GET", why_page.WHY_PATH, Role.VIEW, why_page.show_why, "why a message or an object does not move"),
     _row("GET", dead_letters.PATH, Role.OPERATE, dead_letters.show_dead_letters, "dead letters by cause"),
     _row("GET", sending.SEND_PATH, Role.OPERATE, sending.show_form, "the form of a message"),
     _row("POST", sending.SEND_PATH, Role.OPERATE, sending.send, "sends messages"),

@@ -56,7 +56,7 @@ def test_links_behind_the_linked_broker_are_drawn_with_their_state() -> None:
         told("orders", link_to("billing")),
         told("billing", link_to("tax", state="waiting", reason="connection refused", waiting=7, rate=2.5)),
     )
-    assert '<th scope="row">billing</th><td>tax</td><td>to-tax</td>' in text
+    assert '<th scope="row">billing</th><td data-label="To">tax</td><td data-label="Link">to-tax</td>' in text
     assert "<small>connection refused</small>" in text
     assert text.count('class="way good"') == text.count('class="way bad"') == 1
     assert "7 messages wait; 2.5 messages a second; 2 reconnects" in text
@@ -224,7 +224,7 @@ def test_a_route_needs_a_file() -> None:
 
 def test_findings_lead_to_their_line_which_has_no_password(files: tuple[str, ...]) -> None:
     text = page_of(told("a"), path="/admin/network-lint", files=files)
-    assert "fault 2" in text and "consumerTTL is 1" in text
+    assert "fault</span> <small>rule 2</small>" in text and "consumerTTL is 1" in text
     line = page_of(told("a"), path=f"/admin/network-file?name={files[0]}&line=3", files=files)
     assert 'class="meant"' in line and "networkConnector" in line
     assert "pw-4711" not in line

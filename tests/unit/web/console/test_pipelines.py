@@ -38,8 +38,8 @@ def test_a_route_is_shown_with_batch_speed_and_lag() -> None:
     text = text_of(ROUTE)
     assert "run r1 of etl on spark-7" in text and "published 1 s ago" in text
     for cell in ("17", "123,456", "1,500", "321", "2 s"):
-        assert f'<td class="number">{cell}</td>' in text
-    assert "<td>orders-1</td>" in text and "notice critical" not in text
+        assert f'">{cell}</td>' in text
+    assert '<td data-label="Cursor">orders-1</td>' in text and "notice critical" not in text
 
 
 def test_a_failed_route_and_a_silent_pipeline_are_problems() -> None:
@@ -68,9 +68,12 @@ def test_cursors_and_ledgers_of_a_broker_have_their_owners() -> None:
     parts = pipelines(stage.broker)
     assert [row["text"] if "text" in row else row["status"] for row in _rows(parts["pipelines"])] == ["fine"]
     text = shown(cursors=_rows(parts["cursors"]), sinks=_rows(parts["sinks"]))
-    assert '<th scope="row">orders-1</th><td>queue://ORDERS</td><td>anonymous</td><td>r1</td>' in text
-    assert '<td class="number">1</td>' in text
-    assert '<th scope="row">into</th><td>anonymous</td>' in text and '<td class="number">none</td>' in text
+    assert (
+        '<th scope="row">orders-1</th><td data-label="Reads">queue://ORDERS</td><td data-label="Held by">anonymous</td>'
+        in text
+    )
+    assert 'data-label="Holds">1</td>' in text
+    assert '<th scope="row">into</th><td data-label="Written by">anonymous</td>' in text and '">none</td>' in text
 
 
 def _rows(value: object) -> list[dict[str, object]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from html.parser import HTMLParser
 from urllib.parse import urljoin, urlsplit
 
@@ -10,6 +11,7 @@ from starlette.testclient import TestClient
 from spanwire.management.tables.attributes import BOOLEAN, INTEGER, LIST, NUMBER, OBJECT, ViewTable
 from spanwire.management.tables.network_tables import LINKS
 from spanwire.management.tables.view_table import BROKER, QUEUES, STATUS_PARTS, TOPICS, VIEWS
+from spanwire.pipeline.watch.status import RUNNING, PipelineStatus, RouteStatus, encode
 from spanwire.web.routes import application
 from tests.support.fake_broker_link import SUMMARY, FakeBrokerLink
 
@@ -20,7 +22,7 @@ MAX_PAGES = 600
 ELEMENTS = frozenset(
     "a body br button code dd details div dl dt figcaption figure footer form h1 h2 head header html img input label li"
     " link main meta meter nav option p path pre script section select small span strong summary svg table tbody td"
-    " text textarea th thead time title tr ul circle datalist defs marker ol".split()
+    " text textarea th thead time title tr ul circle datalist defs h3 marker ol rect".split()
 )
 
 
@@ -88,6 +90,23 @@ def strange_broker() -> FakeBrokerLink:
     told = {"name": CANARY, "id": CANARY, "kind": CANARY, "silence": CANARY, "links": [row_of(LINKS)]}
     link.answers["network"] = {"brokers": [{**told, "silence": ""}, {**told, "name": f"{CANARY}3"}]}
     link.answers["browse"] = {"messages": messages, "looked": 5, "waiting": 5, "in_flight": 1}
+    evidence = [
+        {"text": CANARY, "broker": broker, "object": f"{start}{CANARY}", "time_ms": 5}
+        for broker in (CANARY, f"{CANARY}2")
+        for start in ("", "queue://", "connection ", "link ", "consumer ")
+    ]
+    advice = [CANARY, f"do: spanwire why link {CANARY}", f"do: spanwire queue resume {shlex.quote(CANARY)}"]
+    explanation = {"broker": CANARY, "subject": CANARY, "cause": CANARY, "sentence": CANARY, "evidence": evidence,
+                   "advice": advice}  # fmt: skip
+    link.answers["why"] = {"broker": CANARY, "kind": CANARY, "explanations": [explanation]}
+    route = RouteStatus(CANARY, RUNNING, CANARY, CANARY, CANARY, last_error=CANARY, failed_at_ms=5)
+    status = encode(PipelineStatus(CANARY, CANARY, CANARY, 1_000, 2_000, (route,)))
+    row: dict[str, object] = {"user": CANARY, "run": CANARY, "epoch": 1, "from": 0, "to": 2}
+    link.answers["pipelines"] = {
+        "pipelines": [{**row, "pipeline": CANARY, "ageMs": 5, "ended": False, "stopping": False, "status": status}],
+        "cursors": [{**row, "cursor": CANARY, "destination": CANARY, "released": False, "exclusive": True}],
+        "sinks": [{**row, "query": CANARY, "batch": 1, "staged": 1}],
+    }
     return link
 
 
@@ -117,6 +136,16 @@ def test_s21_markup_of_clients_is_text_on_every_page() -> None:
         "/admin/connection",
         "/admin/network-map",
         "/admin/network-lint",
+        "/admin/network-connectors",
+        "/admin/bridges",
+        "/admin/branches",
+        "/admin/tasks",
+        "/admin/ledger",
+        "/admin/pipelines",
+        "/admin/why?kind&name",
+        "/admin/why?client_id&kind&name",
+        "/admin/link",
+        "/admin/do/queues/resume",
     ):
         assert any(one.startswith(path) for one in seen), path
 

@@ -2,4 +2,5 @@ import { follow } from "./live.js";
 import { localise } from "./times.js";
 
 localise(document);
+document.querySelector(".top nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 follow();

@@ -37,13 +37,17 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """One chart with its lines; ticks are pairs of a place and a text. A chart without values has no paths."""
+    """One chart with its lines; ticks are pairs of a place and a text. A chart without values has no paths.
+
+    ``begins`` is the place of its first value; what lies before it was not recorded.
+    """
 
     title: str
     unit: str
     lines: tuple[Line, ...]
     ticks: tuple[tuple[float, str], ...]
     times: tuple[tuple[float, str], ...]
+    begins: float = LEFT
 
     @property
     def is_empty(self) -> bool:
@@ -116,7 +120,14 @@ def chart(title: str, unit: str, lines: Sequence[tuple[str, Sequence[float]]], *
     times = tuple(
         (LEFT + (WIDTH - LEFT) * part / 4, _ago(hours * 60 * (4 - part) // 4)) for part in range(5)
     )  # fmt: skip
-    return Chart(title, unit, drawn, ticks, times)
+    return Chart(title, unit, drawn, ticks, times, _begin([values for _, values in averaged]))
+
+
+def _begin(columns: Sequence[Sequence[float]]) -> float:
+    """Return the place of the first value; the left edge if the first but one is known, as a rate begins with it."""
+    known = [index for values in columns for index, value in enumerate(values) if not math.isnan(value)]
+    first = min(known, default=0)
+    return LEFT if first <= 1 else round(LEFT + (WIDTH - LEFT) * first / len(columns[0]), 1)
 
 
 def averages(values: Sequence[float], size: int) -> list[float]:

@@ -51,18 +51,25 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: an attribute of the view, its heading, and the path of a page that has ``name`` in its query."""
+    """One column: an attribute of the view, its heading, and the path of a page that has ``name`` in its query.
+
+    A column with ``terms``, pairs of an attribute and a word, shows their sum, and below it those that are not 0. One
+    with ``words`` shows the text that it returns for the value, as a state.
+    """
 
     name: str
     heading: str
     path: str = ""
+    terms: tuple[tuple[str, str], ...] = ()
+    words: Callable[[object], str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RowAction:
     """An operation on one row: its label, path and role, and pairs of a word of its form and an attribute.
 
-    ``folder`` is the begin of its path; pages that are no forms of an operation have another one.
+    ``folder`` is the begin of its path; pages that are no forms of an operation have another one. ``fixed`` are words
+    that do not depend on the row.
     """
 
     label: str
@@ -71,10 +78,11 @@ class RowAction:
     words: tuple[tuple[str, str], ...]
     is_offered: Callable[[Row], bool] = lambda row: True
     folder: str = DO_PATH
+    fixed: tuple[tuple[str, str], ...] = ()
 
     def target(self, row: Row, back: str) -> str:
         """Return the link to the form of the operation."""
-        words = {word: row.get(name) for word, name in self.words}
+        words = {**dict(self.fixed), **{word: row.get(name) for word, name in self.words}}
         return formats.link(f"{self.folder}{self.path}", **words, back=back if self.folder == DO_PATH else "")
 
 
@@ -82,8 +90,8 @@ class RowAction:
 class ListPage:
     """One list. ``searched`` is the attribute that the search looks into; ``hidden`` rows are shown when asked for.
 
-    ``create`` has the label and path of the operation that adds a row. ``bulk`` has labels and paths of operations on
-    rows that a user chooses.
+    ``also`` has labels and paths of lists that belong to this one, and ``create`` the label and path of the operation
+    that adds a row. ``bulk`` has labels and paths of operations on rows that a user chooses.
     """
 
     view: ViewTable
@@ -99,11 +107,12 @@ class ListPage:
     actions: tuple[RowAction, ...] = ()
     create: tuple[str, str] | None = None
     bulk: tuple[tuple[str, str], ...] = ()
+    also: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """The heading of a column; ``target`` orders the list by it."""
+    """The heading of a column; ``target`` orders the list by it, and is empty for a sum."""
 
     label: str
     target: str
@@ -113,12 +122,14 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One value of a row, as text; ``style`` is the class of its width and side."""
+    """One value of a row, as text; ``style`` is the class of its width and side, ``note`` what a sum is made of."""
 
     text: str
     target: str
     style: str
     is_state: bool
+    label: str
+    note: str = ""
 
 
 async def show_list(listed: ListPage, call: Call) -> Response:
@@ -196,7 +207,9 @@ def _target(listed: ListPage, query: Sequence[tuple[str, str]], **changed: objec
 def _heading(
     listed: ListPage, column: Column, attribute: Attribute, query: Sequence[tuple[str, str]], sort: str
 ) -> Heading:
-    is_number = _is_number(attribute)
+    is_number = _is_number(attribute) and column.words is None
+    if column.terms:
+        return Heading(column.heading, "", "", is_number)
     is_sorted, is_descending = sort.removeprefix("-") == column.name, sort.startswith("-")
     descends = not is_descending if is_sorted else is_number
     direction = ("descending" if is_descending else "ascending") if is_sorted else ""
@@ -214,9 +227,17 @@ def _filter(listed: ListPage, one: Filter, query: Sequence[tuple[str, str]]) -> 
 
 def _cell(column: Column, attribute: Attribute, row: Row) -> Cell:
     value = row.get(column.name)
+    if column.terms:
+        found = [(row.get(name), word) for name, word in column.terms]
+        counts = [(count, word) for count, word in found if isinstance(count, (int, float)) and count]
+        note = ", ".join(f"{formats.number(count)} {word}" for count, word in counts)
+        return Cell(formats.number(sum(count for count, _ in counts)), "", "number sum", False, column.heading, note)
+    if column.words is not None:
+        return Cell(column.words(value), "", "word", True, column.heading)
     target = formats.link(column.path, name=value) if column.path and value is not None else ""
     text = shown(attribute, value)
-    return Cell(text, target, "number" if _is_number(attribute) else style_of(text), column.name == STATE)
+    style = "number" if _is_number(attribute) else style_of(text)
+    return Cell(text, target, style, column.name == STATE, column.heading)
 
 
 def style_of(text: str) -> str:

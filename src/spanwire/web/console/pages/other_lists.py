@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.management.tables.ledger_tables import LEDGER
+from spanwire.management.tables.ledger_tables import CAME, LEDGER, WENT
 from spanwire.management.tables.network_tables import BRIDGES, LINKS, NETWORK_CONNECTORS
 from spanwire.management.tables.operation_table import Role
 from spanwire.management.tables.view_table import (
@@ -22,6 +22,23 @@ from spanwire.web.console.pages.list_pages import Column, Filter, ListPage, Row,
 
 TOPIC_PATH: Final = "/admin/topic"
 LINK_PATH: Final = "/admin/link"
+SUBSCRIPTION_WORDS: Final = (("name", "name"), ("client_id", "client_id"))
+ADDS_UP: Final = "adds up"
+# The words for the terms of the equation in a sum.
+LEDGER_WORDS: Final = {
+    "found": "found",
+    "sent": "sent",
+    "arrived": "from other brokers",
+    "moved_in": "moved here",
+    "dead_letters": "dead letters",
+    "acknowledged": "acknowledged",
+    "forwarded": "forwarded",
+    "expired": "expired",
+    "dead_lettered": "became dead letters",
+    "discarded": "discarded",
+    "purged": "purged",
+    "moved_out": "moved away",
+}
 NO_CLIENTS: Final = "No client is connected. The connectors on the overview have the addresses for clients."
 
 
@@ -40,6 +57,20 @@ def _is_resumable(row: Row) -> bool:
 
 def _is_undoable(row: Row) -> bool:
     return not _is_running(row) and bool(row.get("undoable"))
+
+
+def _has_nothing(row: Row) -> bool:
+    """Return True for a row of the ledger that never had a message."""
+    return not any(row.get(name) for name in (*CAME, *WENT, "difference"))
+
+
+def _verdict(difference: object) -> str:
+    """Return what the equation of the ledger says."""
+    if not isinstance(difference, (int, float)):
+        return "unknown"
+    if difference == 0:
+        return ADDS_UP
+    return f"{abs(difference):,} {'missing' if difference > 0 else 'too many'}"
 
 
 def _is_away(row: Row) -> bool:
@@ -107,9 +138,8 @@ SUBSCRIPTION_LIST: Final = ListPage(
     "No durable subscription exists. A client creates one when it subscribes with a client id and a name.",
     (Filter("active", "active", "true"), Filter("away", "active", "false"), Filter("with messages", "pending", ">0")),
     actions=(
-        RowAction(
-            "Delete", "/subscriptions/remove", Role.ADMIN, (("client_id", "client_id"), ("name", "name")), _is_away
-        ),
+        RowAction("Why", "/why", Role.VIEW, SUBSCRIPTION_WORDS, folder=HOME, fixed=(("kind", "subscription"),)),
+        RowAction("Delete", "/subscriptions/remove", Role.ADMIN, SUBSCRIPTION_WORDS, _is_away),
     ),
     create=("Create a subscription", "/subscriptions/create"),
 )
@@ -138,6 +168,7 @@ CONNECTION_LIST: Final = ListPage(
         Filter("other brokers", "network", "true"),
     ),
     actions=(RowAction("Disconnect", "/connections/disconnect", Role.ADMIN, (("client", "connection_id"),)),),
+    also=(("Connectors", "/admin/connectors"),),
 )
 CONSUMER_LIST: Final = ListPage(
     CONSUMERS,
@@ -229,6 +260,11 @@ LINK_LIST: Final = ListPage(
         RowAction("Start", "/links/start", Role.ADMIN, (("connectors", "name"),), _has_stopped),
     ),
     create=("Add a network connector", "/network_connectors/add"),
+    also=(
+        ("Map", "/admin/network-map"),
+        ("Network connectors", "/admin/network-connectors"),
+        ("Bridges", "/admin/bridges"),
+    ),
 )
 NETWORK_CONNECTOR_LIST: Final = ListPage(
     NETWORK_CONNECTORS,
@@ -340,6 +376,7 @@ TASK_LIST: Final = ListPage(
         RowAction("Resume", "/tasks/resume", Role.OPERATE, (("id", "id"),), _is_resumable),
         RowAction("Undo", "/tasks/undo", Role.OPERATE, (("id", "id"),), _is_undoable),
     ),
+    also=(("Prepared transactions", "/admin/branches"),),
 )
 LEDGER_LIST: Final = ListPage(
     LEDGER,
@@ -347,30 +384,22 @@ LEDGER_LIST: Final = ListPage(
     "/admin/ledger",
     (
         Column("destination", "Destination"),
-        Column("scope", "Messages"),
-        Column("found", "Found"),
-        Column("sent", "Sent"),
-        Column("arrived", "Arrived"),
-        Column("moved_in", "Moved in"),
-        Column("dead_letters", "Dead letters"),
-        Column("acknowledged", "Acknowledged"),
-        Column("forwarded", "Forwarded"),
-        Column("expired", "Expired"),
-        Column("dead_lettered", "Dead-lettered"),
-        Column("discarded", "Discarded"),
-        Column("purged", "Purged"),
-        Column("moved_out", "Moved out"),
+        Column("scope", "Counted"),
+        Column("sent", "Came in", terms=tuple((name, LEDGER_WORDS[name]) for name in CAME)),
+        Column("acknowledged", "Left", terms=tuple((name, LEDGER_WORDS[name]) for name in WENT if name != "pending")),
         Column("pending", "Pending"),
-        Column("difference", "Missing"),
+        Column("difference", "Verdict", words=_verdict),
     ),
     "destination",
     "destination",
-    "No queue and no durable subscription exists.",
+    "No message has come to a queue or durable subscription yet.",
     (
         Filter("stored", "scope", "stored"),
         Filter("since the start", "scope", "since start"),
         Filter("does not add up", "adds_up", "false"),
     ),
+    hidden=_has_nothing,
+    hidden_label="rows without messages",
 )
 OTHER_LISTS: Final = (
     TOPIC_LIST, SUBSCRIPTION_LIST, CONNECTION_LIST, CONSUMER_LIST, PRODUCER_LIST, CONNECTOR_LIST, LINK_LIST,
