@@ -151,6 +151,26 @@ def test_the_page_offers_each_group_to_an_operator() -> None:
     assert "No dead letters" in client_of(link).get("/admin/dead-letters", auth=OTTO).text
 
 
+def test_letters_behind_those_of_one_answer_are_grouped_on_further_pages() -> None:
+    link = FakeBrokerLink()
+    link.answers["destinations"] = [destination("queue://DLQ.A", 1_000), destination("queue://DLQ.B", 3)]
+    link.answers["browse"] = {"messages": [letter("refused")] * MAX_LOOKED, "looked": MAX_LOOKED, "waiting": 1_000}
+    client = client_of(link)
+    text = client.get("/admin/dead-letters", auth=OTTO).text
+    assert "of which the first 400 are grouped" in text
+    following = "/admin/dead-letters?by=cause&amp;queue=queue%3A%2F%2FDLQ.A&amp;skip=400"
+    assert f'href="{following}"' in text
+    link.asked.clear()
+    text = client.get(following.replace("&amp;", "&"), auth=OTTO).text
+    assert "those from 401 to 800 are grouped" in text and "DLQ.B" not in text and "skip=800" in text
+    asked = [arguments for command, arguments in link.asked if command == "browse"]
+    assert [one["skip"] for one in asked] == [400]
+    link.answers["browse"] = {"messages": [letter("refused")] * 200, "looked": 200, "waiting": 1_000}
+    text = client.get("/admin/dead-letters?queue=queue://DLQ.A&skip=800", auth=OTTO).text
+    assert "those from 801 to 1,000 are grouped" in text and "Group the next ones" not in text
+    assert client.get("/admin/dead-letters?queue=queue://DLQ.A&skip=many", auth=OTTO).status_code == 200
+
+
 def test_scripts_read_the_xml_of_activemq() -> None:
     link = FakeBrokerLink()
     link.answers["destinations"] = [destination('queue://A<"&\x01', 3, 10), destination("topic://T", 0, 4)]

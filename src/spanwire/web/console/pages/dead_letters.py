@@ -24,12 +24,14 @@ from spanwire.web.console.rendering import page
 
 PATH: Final = "/admin/dead-letters"
 CAUSE: Final = "dlqDeliveryFailureCause"
-MAX_LOOKED: Final = 400  # messages of a queue that are grouped; the most that a browse shows
+MAX_LOOKED: Final = 400  # messages of a queue that are grouped on one page; the most that a browse shows
+MAX_SKIPPED: Final = 100_000  # messages before a page; the broker leaves out no more
 MAX_QUEUES: Final = 10  # queues that are looked at for one page, the longest ones
 MAX_GROUPS: Final = 100  # groups of a queue
 NAMES: Final = re.compile(
     r"queue://(ActiveMQ\.)?DLQ(\..*)?", re.DOTALL
 )  # ActiveMQ's names, for queues before a restart
+NUMBER: Final = re.compile(r"[0-9]{1,9}")
 DIGIT: Final = re.compile(r"[0-9]")
 DIGITS: Final = "0123456789"
 MAX_START: Final = 100  # characters of a cause that a group is made by; a selector has them ten times
@@ -73,17 +75,26 @@ class Group:
 
 
 async def show_dead_letters(call: Call) -> Response:
-    """Show the dead-letter queues that have messages, each with its groups."""
-    asked = read_words(call).text("by")
-    by = asked if asked in GROUPINGS else BY_CAUSE
+    """Show the dead-letter queues that have messages, each with its groups.
+
+    The word ``queue`` names the only one, and ``skip`` the number of its messages before those that are grouped.
+    """
+    words = read_words(call)
+    by = words.text("by") if words.text("by") in GROUPINGS else BY_CAUSE
+    only = words.text("queue")
+    skip = min(int(words.text("skip")), MAX_SKIPPED) if only and NUMBER.fullmatch(words.text("skip")) else 0
     rows = [row for row in await view_rows(QUEUES, call.view) if is_dead_letter_queue(row)]
+    if only:
+        rows = [row for row in rows if row.get("destination") == only]
     filled = sorted((row for row in rows if _pending(row) > 0), key=_pending, reverse=True)
+    place = {"skip": skip} if skip else {}
     queues = []
     for row in filled[:MAX_QUEUES]:
-        answer = await call.ask("browse", destination=row["destination"], limit=MAX_LOOKED)
+        answer = await call.ask("browse", destination=row["destination"], limit=MAX_LOOKED, **place)
         found = answer.get("messages") if isinstance(answer, dict) else None
         messages = found if isinstance(found, list) else []
-        queues.append((row, groups_of(messages, by, int(call.recorder.now() * 1_000)), len(messages)))
+        behind = skip + len(messages) if messages and skip + len(messages) < min(_pending(row), MAX_SKIPPED) else 0
+        queues.append((row, groups_of(messages, by, int(call.recorder.now() * 1_000)), len(messages), behind))
     return page(
         call,
         "dead_letters.html",
@@ -92,8 +103,9 @@ async def show_dead_letters(call: Call) -> Response:
         queues=queues,
         empty=[row for row in rows if _pending(row) == 0],
         more=filled[MAX_QUEUES:],
-        most=MAX_LOOKED,
         by=by,
+        only=only,
+        skip=skip,
         groupings=GROUPINGS,
     )
 
