@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from functools import cache
 from http import HTTPStatus
 from typing import Final
@@ -110,7 +111,7 @@ def login_page(request: Request, target: str, fault: str = "", status: int = HTT
 
 
 def _response(request: Request, name: str, title: str, status: int, values: dict[str, object]) -> Response:
-    values = {"notice": "", "views": "", "destination": "", **values}
+    values = {"notice": "", "views": "", "destination": "", "now": time.time() * 1_000, **values}
     template = environment().get_template(name)
     text = template.render(title=title, navigation=NAVIGATION, active=_active(request.url.path), **values)
     # A name of the wire may have one half of a surrogate pair, which UTF-8 cannot write.

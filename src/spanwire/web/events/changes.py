@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,7 +23,7 @@ from spanwire.management.tables.attributes import ViewTable
 from spanwire.web.api import view_rows
 from spanwire.web.calls import Call
 from spanwire.web.events.differences import Change, Differences, Row
-from spanwire.web.events.listener import OPEN, UNREACHABLE, Listener, event_of
+from spanwire.web.events.listener import OPEN, PACE, UNREACHABLE, Listener, event_of
 from spanwire.web.problems import ProblemError
 
 MAX_LISTENERS: Final = 500  # streams; the port has 1,000 connections, so others still get answers
@@ -30,6 +31,7 @@ MAX_ROWS: Final = 500  # rows of a view in one event, about 200 KB; after more c
 INTERVAL_S: Final = 1.0  # seconds between two rounds at least
 MAX_INTERVAL_S: Final = 60.0  # seconds between two rounds at most
 ROWS_PER_S: Final = 500  # rows that the broker shows a second; a row takes about 20 microseconds
+SLOW_S: Final = 1.5  # seconds between two rounds; longer ones are told, as a page may then be five seconds old
 RENEWAL_S: Final = 55.0  # seconds after which a listener's login is checked again; a handle ends after 60
 DESTINATION: Final = "destination"
 
@@ -48,6 +50,7 @@ class Changes:
         self._costs: Final[dict[str, int]] = {}
         self._rounds: asyncio.Task[None] | None = None
         self._is_stopped = False
+        self._published_pace = 0
 
     @contextmanager
     def listening(self, call: Call, views: tuple[ViewTable, ...], destinations: frozenset[str]) -> Iterator[Listener]:
@@ -77,7 +80,9 @@ class Changes:
             while self._live():
                 await self._round()
                 rows = sum(self._costs.values())
-                await self._pause(min(MAX_INTERVAL_S, max(INTERVAL_S, rows / ROWS_PER_S)))
+                pause = min(MAX_INTERVAL_S, max(INTERVAL_S, rows / ROWS_PER_S))
+                self._tell_pace(math.ceil(pause) if pause > SLOW_S else 0)
+                await self._pause(pause)
         except Exception:
             logger.exception("the stream of changes failed")
             for listener in self._listeners:
@@ -118,6 +123,17 @@ class Changes:
         """Tell a client to load its lists: what changes from now on is sent."""
         listener.is_open = True
         listener.put(event_of(OPEN, {"views": [view.name for view in listener.views]}), self._now())
+        if self._published_pace:
+            listener.put(event_of(PACE, {"seconds": self._published_pace}), self._now())
+
+    def _tell_pace(self, seconds: int) -> None:
+        """Tell the seconds between two rounds when they change; 0 for rounds that follow closely."""
+        if seconds == self._published_pace:
+            return
+        self._published_pace = seconds
+        for listener in self._live():
+            if listener.is_open:
+                listener.put(event_of(PACE, {"seconds": seconds}), self._now())
 
     def _lose(self, reason: str) -> None:
         """Note that the broker does not answer. After its return clients load their lists again."""

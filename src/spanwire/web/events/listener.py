@@ -17,6 +17,7 @@ HEARTBEAT: Final = b":\n\n"
 OPEN: Final = "open"
 END: Final = "end"
 UNREACHABLE: Final = "unreachable"
+PACE: Final = "pace"
 
 
 class Listener:

@@ -8,7 +8,7 @@ import math
 import pytest
 from starlette.testclient import TestClient
 
-from spanwire.web.console.figures.charts import averages, chart, charts_of, rates, tick_step
+from spanwire.web.console.figures.charts import LEFT, averages, chart, charts_of, rates, tick_step
 from spanwire.web.console.figures.history import MINUTES, SECONDS
 from spanwire.web.console.figures.recorder import Recorder
 from spanwire.web.link import Snapshots
@@ -47,6 +47,29 @@ def test_a_line_is_not_drawn_through_a_gap() -> None:
     assert [text for _, text in drawn.ticks] == ["0", "5", "10"]
     assert [text for _, text in drawn.times] == ["1 h ago", "45 min ago", "30 min ago", "15 min ago", "now"]
     assert max(float(part.split()[0]) for part in line.path.replace("h0.1", "").replace("M", "L").split("L")[1:]) == 600
+
+
+def test_a_chart_of_a_young_process_says_what_is_not_recorded() -> None:
+    link, time = FakeBrokerLink(), 1_800_000_000.0
+    recorder = Recorder(Snapshots(link, lambda: time), lambda: time)
+    client = TestClient(application(link, is_loopback=True, recorder=recorder), base_url=HOST)
+
+    async def record(seconds: int) -> None:
+        nonlocal time
+        for _ in range(seconds):
+            await recorder.record()
+            time += 1
+
+    asyncio.run(record(60))
+    time -= 1
+    [pending, _] = charts_of(recorder, "", is_day=False)
+    assert pending.begins == 590.8  # a minute of an hour is a sixtieth of the width
+    text = client.get("/admin", auth=("vera", "v-word")).text
+    assert text.count(">not recorded</text>") == 2 and "nothing is recorded before" in text
+    assert 'Recorded since <time datetime="2027-01-15T08:00:00Z">' in text
+    full = chart("Pending", "messages", [("pending", [1.0] * SECONDS)], is_day=False)
+    rate = chart("Rates", "messages a second", [("sent", [NAN, *[1.0] * (SECONDS - 1)])], is_day=False)
+    assert full.begins == rate.begins == LEFT
 
 
 def test_a_chart_without_values_says_so() -> None:

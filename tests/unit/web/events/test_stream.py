@@ -171,6 +171,21 @@ def test_rounds_are_rarer_the_more_rows_the_broker_has_to_show(rows: int, pause:
     run(scene)
 
 
+def test_clients_are_told_how_far_apart_the_readings_are() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.link.answers["consumers"] = [{"consumer_id": str(number)} for number in range(10 * ROWS_PER_S)]
+        first = await stage.open("views=consumers")
+        await stage.round()
+        second = await stage.open("views=consumers")
+        assert first.events() == [("open", {"views": ["consumers"]}), ("pace", {"seconds": 10})]
+        assert second.events() == [("open", {"views": ["consumers"]}), ("pace", {"seconds": 10})]
+        stage.link.answers["consumers"] = []
+        await stage.round(MAX_INTERVAL_S)
+        assert [event for event in first.events() if event[0] == "pace"] == [("pace", {"seconds": 0})]
+
+    run(scene)
+
+
 def test_ages_that_grow_are_no_changes() -> None:
     async def scene(stage: Stage) -> None:
         client = await stage.open("views=links,broker")

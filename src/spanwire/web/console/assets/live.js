@@ -13,9 +13,14 @@ let timer = 0;
 let loadedAt = Date.now();
 let isStopped = false;
 let isFirst = true;
+let pace = 0; // seconds between two readings, where they are far apart
 
 function tell(text) {
   if (shown) shown.textContent = text;
+}
+
+function tellAge() {
+  tell(pace ? `The page follows changes. Its figures are up to ${pace + 3} seconds old.` : "The page follows changes.");
 }
 
 function schedule(delay = 0) {
@@ -41,6 +46,12 @@ function load() {
   request.send();
 }
 
+function localised(element) {
+  const copy = document.importNode(element, true);
+  localise(copy);
+  return copy;
+}
+
 function isInUse(region) {
   const focused = document.activeElement;
   const isTyping = region.contains(focused) && focused.matches("input, select, textarea");
@@ -48,19 +59,24 @@ function isInUse(region) {
 }
 
 function replace(fresh) {
+  let isWhole = true;
   for (const region of document.querySelectorAll("[data-live]")) {
     const other = fresh.getElementById(region.id);
-    if (!other || isInUse(region)) continue;
-    const next = document.importNode(other, true);
+    if (!other || isInUse(region)) {
+      isWhole = false;
+      continue;
+    }
+    const next = localised(other);
     const focused = region.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
     const opened = [...region.querySelectorAll("details")].map((one) => one.open);
     const places = [...region.querySelectorAll(".scroll")].map((one) => one.scrollLeft);
-    localise(next);
     region.replaceWith(next);
     next.querySelectorAll("details").forEach((one, index) => { one.open = opened[index] ?? false; });
     next.querySelectorAll(".scroll").forEach((one, index) => { one.scrollLeft = places[index] ?? 0; });
     if (focused !== null) [...next.querySelectorAll("a")].find((one) => one.getAttribute("href") === focused)?.focus();
   }
+  const made = fresh.getElementById("made");
+  if (made && isWhole) document.getElementById("made")?.replaceWith(localised(made)); // the age of what is shown
 }
 
 export function follow() {
@@ -77,11 +93,16 @@ function connect(query, views) {
   const source = new EventSource(`/api/v1/events?${query}`);
   source.addEventListener("open", (event) => {
     if (event.data === undefined) return; // the connection, not the event of that name
-    tell("The page follows changes.");
+    pace = 0;
+    tellAge();
     if (!isFirst) schedule();
     isFirst = false;
   });
   for (const view of views) source.addEventListener(view, () => schedule());
+  source.addEventListener("pace", (event) => {
+    pace = Number(JSON.parse(event.data).seconds);
+    tellAge();
+  });
   source.addEventListener("unreachable", () => tell("The broker does not answer."));
   source.addEventListener("error", () => {
     tell("The page does not follow changes.");

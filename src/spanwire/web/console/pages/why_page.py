@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -109,7 +108,6 @@ async def show_why(call: Call) -> Response:
         fault=fault,
         explanations=explanations,
         is_unknown=bool(explanations) and all(one.cause == UNKNOWN for one in explanations),
-        now=time.time() * 1000,
         again=formats.link(WHY_PATH, **asked),
         everywhere=formats.link(WHY_PATH, **{**asked, "kind": MESSAGE, "network": "true"}),
     )
