@@ -243,7 +243,7 @@ LINK_LIST: Final = ListPage(
         Column("reason", "Last break"),
         Column("since_s", "State since"),
         Column("duplex", "Duplex"),
-        Column("accepted", "Opened by the remote broker"),
+        Column("accepted", "Opened there"),
         Column("demand", "Demand"),
         Column("in_flight", "In flight"),
         Column("dequeued", "Forwarded"),
