@@ -159,6 +159,23 @@ def test_an_open_page_says_that_its_session_has_ended(tmp_path: Path) -> None:
             WebDriverWait(window, TIMEOUT_S).until(lambda page: "has ended" in page.find_element(By.ID, "live").text)
 
 
+def test_an_open_page_says_that_its_queue_is_gone(console: str) -> None:
+    with browser() as window:
+        log_in(window, console)
+        window.get(f"{console}/admin/do/queues/create")
+        window.find_element(By.ID, "name").send_keys("GONE", Keys.ENTER)
+        await_notice(window, "It exists now.")
+        window.get(f"{console}/admin/queue?name=queue://GONE")
+        WebDriverWait(window, TIMEOUT_S).until(lambda page: "follows" in page.find_element(By.ID, "live").text)
+        watching = window.current_window_handle
+        window.switch_to.new_window("tab")
+        window.get(f"{console}/admin/do/queues/delete?name=queue://GONE")
+        window.find_element(By.CSS_SELECTOR, "button.danger").click()
+        await_notice(window, "It is deleted.")
+        window.switch_to.window(watching)
+        WebDriverWait(window, TIMEOUT_S).until(lambda page: "is gone" in page.find_element(By.ID, "live").text)
+
+
 def press_until(window: webdriver.Chrome, text: str) -> None:
     """Press Tab until an element with this text has the focus, then Enter."""
     for _ in range(60):

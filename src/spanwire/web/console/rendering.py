@@ -65,6 +65,7 @@ def environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        auto_reload=False,  # templates of an installation that replaces this one do not fit the running code
     )
     made.filters.update(
         number=formats.number,

@@ -9,6 +9,7 @@ from starlette.testclient import TestClient
 
 from spanwire.web.console.assets import NAMES, asset
 from spanwire.web.console.pages.list_pages import style_of
+from spanwire.web.console.rendering import environment
 from spanwire.web.routes import application
 from tests.support.fake_broker_link import FakeBrokerLink, destination
 
@@ -259,6 +260,10 @@ def test_a_selector_of_stomp_is_shown_without_its_mark() -> None:
     link.answers["consumers"] = [{"consumer_id": "c", "selector": "convert_string_expressions:n > 5"}]
     text = logged_in(link).get("/admin/consumers").text
     assert ">n &gt; 5</td>" in text and "convert_string" not in text
+
+
+def test_templates_stay_those_of_the_running_code() -> None:
+    assert environment().auto_reload is False  # an upgrade replaces the files below a process that runs
 
 
 def test_a_broker_that_does_not_answer_is_told_on_a_page() -> None:

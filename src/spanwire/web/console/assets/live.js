@@ -41,6 +41,9 @@ function load() {
       tell("The session has ended. Load the page to log in again.");
     } else if (request.status === 200 && request.response) {
       replace(request.response);
+      tellAge();
+    } else {
+      tell(request.status === 404 ? "What the page shows is gone." : "The page cannot be loaded again. It shows how it was.");
     }
   };
   request.send();
