@@ -137,6 +137,7 @@ READ_LISTENER: Final = "spanwire.service.config.interpretation.runtime_connector
 NETWORK_CONNECTOR: Final = "spanwire.network.connector.network_connector:NetworkConnector"
 NETWORK_QUESTION: Final = "spanwire.network.reports.questions:ask"
 MESSAGE_QUESTION: Final = "spanwire.network.reports.questions:ask_why"
+BROKERS_QUESTION: Final = "spanwire.network.reports.questions:ask_brokers"
 ACCEPTED_VIEW: Final = "spanwire.network.connector.link:accepted_view"
 ACCEPTED_DESCRIPTION: Final = "spanwire.network.connector.link:accepted_description"
 ANNOUNCEMENTS: Final = "spanwire.service.announcements:Announcements"
@@ -159,6 +160,9 @@ NETWORK_DEFINITION: Final = "spanwire.service.administration.connector_definitio
 
 # Loaded only by `spanwire top`; it needs the extra `top`.
 TOP: Final = "spanwire.cli.top.app:TopApp"
+
+# Loaded by the first trace of messages.
+TRACES: Final = "spanwire.management.traces:Traces"
 
 # Loaded by the first question why.
 WHY: Final = "spanwire.management.why:WhyQuestions"

@@ -418,20 +418,18 @@ class LateAnswer(Protocol):
 
 
 class NetworkQuestions(Protocol):
-    """Answers other brokers of the network why a message does not move."""
+    """Answers other brokers of the network about messages."""
 
-    def answer_later(self, message_id: str, asked: str, seconds: int, question: str, answer: LateAnswer) -> bool:
-        """Give an answer within so many seconds, as JSON.
+    def answer_later(self, action: str, text: str, asked: str, seconds: int, question: str, answer: LateAnswer) -> bool:
+        """Give an answer within so many seconds, as JSON; return False if too many questions are being answered.
 
         Args:
-            message_id: the id of the message.
+            action: the kind of the question, such as why.
+            text: the id of the message, or a question as JSON.
             asked: names of brokers that are asked already, a line each.
             seconds: the time for this broker and those behind it.
             question: the id of the question, which may come over several links.
             answer: takes the answer.
-
-        Returns:
-            False if too many questions are being answered.
         """
         ...
 

@@ -34,6 +34,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
         "show uptime, connectors, links, memory, store and disk of a broker",
     ),
     "why": ("spanwire.cli.monitoring.why:run", "explain why a message, queue, subscription or link does not move"),
+    "trace": ("spanwire.cli.monitoring.trace:run", "follow messages live through a broker and its network"),
     "audit": ("spanwire.cli.monitoring.audit:run", "show whether all messages that came are accounted for"),
     "health": ("spanwire.cli.monitoring.health:run", "judge a running broker, with the exit codes of Nagios plug-ins"),
     "doctor": (

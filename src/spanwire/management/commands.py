@@ -12,7 +12,7 @@ from spanwire.management.browsing import QueueAges, QueueBrowsing, ReadStored
 from spanwire.management.control import Operation
 from spanwire.management.moves import MoveTasks
 from spanwire.management.operations import QueueOperations
-from spanwire.management.questions import NetworkSource, Questions
+from spanwire.management.questions import NetworkSource, Questions, TraceCommands
 from spanwire.management.tasks import Tasks
 from spanwire.transports.base import Clock
 
@@ -38,6 +38,7 @@ def broker_operations(
     administration = BrokerAdministration(broker.administration, clock, wake)
     adjustments = BrokerAdjustments(broker.assembly.adjustments, clock, wake)
     actions = BrokerActions(broker.assembly.operator_actions, broker.administration, broker.formats, clock, wake)
+    traces = TraceCommands(broker, clock, wake) if network is None else network.traces(broker, wake)
     return {
         "ages": QueueAges(broker.overview, read_stored).ages,
         "browse": browsing.browse,
@@ -70,6 +71,9 @@ def broker_operations(
         "task-cancel": moves.cancel,
         "task-resume": moves.resume,
         "task-undo": moves.undo,
+        "trace": traces.start,
+        "trace-end": traces.end,
+        "observations": traces.observations,
         "why": Questions(broker, clock, read_stored, network).why,
     }
 

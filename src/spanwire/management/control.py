@@ -46,6 +46,7 @@ NOT_NOTED: Final = (
     "changes",
     "network",
     "why",
+    "observations",
 )  # a login a minute and user, and reading, are not audited
 HIDDEN: Final = "********"
 SECRET_NAME: Final = re.compile("password|passphrase|secret|token", re.IGNORECASE)

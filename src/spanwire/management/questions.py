@@ -13,6 +13,7 @@ from spanwire.transports.base import Clock
 
 if TYPE_CHECKING:
     from spanwire.broker.explanation.links import LinkDescription
+    from spanwire.management.traces import Traces
     from spanwire.management.why import WhyQuestions
 
 View = dict[str, object]
@@ -24,6 +25,14 @@ class NetworkSource(Protocol):
 
     def link_descriptions(self) -> Sequence[LinkDescription]:
         """Return what explains why messages do or do not cross each link."""
+        ...
+
+    async def ask_everywhere(self, action: str, text: str) -> list[View]:
+        """Return the answers of this broker and of those behind it to a question of another kind."""
+        ...
+
+    def traces(self, broker: Broker, wake: Callable[[], None]) -> TraceCommands:
+        """Return the traces of this broker, which other brokers ask about, too."""
         ...
 
     async def explain_everywhere(self, message_id: str) -> list[View]:
@@ -60,3 +69,39 @@ class Questions:
         """Return this broker's explanations of a message."""
         answer = await self.why({"name": message_id, "kind": "message"})
         return cast("list[View]", answer["explanations"])
+
+
+class TraceCommands:
+    """Starts, reads and ends traces of messages (`spanwire.management.traces`), which are loaded with the first one."""
+
+    def __init__(
+        self, broker: Broker, clock: Clock, wake: Callable[[], None], network: NetworkSource | None = None
+    ) -> None:
+        self._broker: Final = broker
+        self._clock: Final = clock
+        self._wake: Final = wake
+        self._network: Final = network
+        self._made: Traces | None = None
+
+    @property
+    def _traces(self) -> Traces:
+        if self._made is None:
+            make = cast("type[Traces]", registry.load(registry.TRACES))
+            self._made = make(self._broker, self._clock, self._wake, self._network)
+        return self._made
+
+    async def start(self, arguments: Mapping[str, object]) -> View:
+        """Mark messages. Raises `ConfigurationError`."""
+        return await self._traces.start(arguments)
+
+    async def end(self, arguments: Mapping[str, object]) -> View:
+        """End a trace. Raises `ConfigurationError`."""
+        return await self._traces.end(arguments)
+
+    async def observations(self, arguments: Mapping[str, object]) -> View:
+        """Return what was observed. Raises `ConfigurationError`."""
+        return await self._traces.observations(arguments)
+
+    async def own(self, text: str) -> list[View]:
+        """Return what this broker observed for another one. Raises `ConfigurationError`."""
+        return await self._traces.own(text)

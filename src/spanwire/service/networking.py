@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Final, cast
 from spanwire import registry
 from spanwire.broker.broker import Broker
 from spanwire.management.control import Operation
-from spanwire.management.questions import Questions, ReadStored, nothing_stored
+from spanwire.management.questions import Questions, ReadStored, TraceCommands, nothing_stored
 from spanwire.model.errors import ConfigurationError
 from spanwire.network.bridge.duplex_bridge import AcceptedLink, DuplexAcceptor
 from spanwire.network.demand.bridge_settings import BridgeSettings
 from spanwire.network.demand.duplicate_suppression import NetworkRoutes
 from spanwire.network.reports.known_brokers import Peer, Row
-from spanwire.network.reports.message_questions import Ask as AskWhy
 from spanwire.network.reports.message_questions import MessageQuestions
 from spanwire.network.reports.network_reports import Ask, NetworkReports
 from spanwire.service.administration.client_spread import ClientSpread
 from spanwire.service.administration.connector_views import accepted_settings_view, connector_view
+from spanwire.service.network_questions import BrokerQuestions, questions_of_brokers
 from spanwire.service.published_addresses import announced_uri
 from spanwire.transports.connector import TransportConnector
 from spanwire.transports.loop.turn import Turn
@@ -62,7 +62,8 @@ class Networking:
         self._announcements: Announcements | None = None
         self._routes: Final = NetworkRoutes()
         self._reports: NetworkReports | None = None
-        self._asked: MessageQuestions | None = None
+        self._asked: dict[str, MessageQuestions] = {}  # by the kind of question
+        self._traces: TraceCommands | None = None
         self._acceptor: DuplexAcceptor | None = None
         self._announcing: asyncio.Task[None] | None = None
         self._spread: ClientSpread | None = None
@@ -96,10 +97,9 @@ class Networking:
         )  # fmt: skip
         broker.assembly.control.reporter = self._reports
         questions = Questions(broker, broker.environment, read_stored, self)
-        self._asked = MessageQuestions(
-            broker.name, questions.explanations, self._peers, _ask_why, broker.environment, turn.wake
-        )
-        broker.assembly.control.questions = self._asked
+        traces = self.traces(broker, turn.wake)
+        self._asked = questions_of_brokers(broker, self._peers, turn.wake, questions, traces)
+        broker.assembly.control.questions = BrokerQuestions(self._asked)
         self._make = lambda settings: _connector_class()(settings, broker, broker_url, turn, self._routes)
         host_name = broker.environment.host_name
         self._own = [connector.uri for connector in listening] + [
@@ -203,8 +203,8 @@ class Networking:
         """
         if self._reports is not None:
             self._reports.stop()
-        if self._asked is not None:
-            self._asked.stop()
+        for asked in self._asked.values():
+            asked.stop()
         if self._announcing is not None:
             self._announcing.cancel()
             self._announcing = None
@@ -422,7 +422,18 @@ class Networking:
 
     async def explain_everywhere(self, message_id: str) -> list[Row]:
         """Return the explanations of this broker and of those behind it about a message."""
-        return [] if self._asked is None else await self._asked.explain(message_id)
+        return await self.ask_everywhere("why", message_id)
+
+    async def ask_everywhere(self, action: str, text: str) -> list[Row]:
+        """Return the answers of this broker and of those behind it to a question of some kind."""
+        asked = self._asked.get(action)
+        return [] if asked is None else await asked.explain(text)
+
+    def traces(self, broker: Broker, wake: Callable[[], None]) -> TraceCommands:
+        """Return the traces of the broker, the same for operators and for other brokers."""
+        if self._traces is None:
+            self._traces = TraceCommands(broker, broker.environment, wake, self)
+        return self._traces
 
     def count_rows(self) -> Iterator[dict[str, object]]:
         """Yield the messages of each link by direction and destination."""
@@ -461,12 +472,6 @@ def _count_rows(link: dict[str, object], counts: LinkCounts, monotonic: float) -
     for direction, destination, messages in counts.rows():
         rate = round(messages / age_s, 3)
         yield {**link, "direction": direction, "destination": destination, "messages": messages, "rate": rate}
-
-
-async def _ask_why(peer: Peer, message_id: str, asked: Sequence[str], seconds: float, question: str) -> list[Row]:
-    """Ask a broker about a message; the client that asks is loaded at the first question."""
-    ask = cast("AskWhy", registry.load(registry.MESSAGE_QUESTION))
-    return await ask(peer, message_id, asked, seconds, question)
 
 
 async def _ask(peer: Peer, watch_s: int) -> list[Row]:

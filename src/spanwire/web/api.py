@@ -10,9 +10,9 @@ from typing import Final
 from starlette.responses import JSONResponse, Response
 
 from spanwire.management.beans.totals import WILDCARDS, Reader, broker_with_totals, view_rows_of
-from spanwire.management.tables.attributes import LIST, OBJECT, TEXT, ViewTable
+from spanwire.management.tables.attributes import INTEGER, LIST, OBJECT, TEXT, ViewTable
 from spanwire.management.tables.listing import read_listing
-from spanwire.management.tables.operation_table import OPERATIONS, QUEUE, WHY, Operation, Role
+from spanwire.management.tables.operation_table import OPERATIONS, QUESTIONS, QUEUE, Operation, Role
 from spanwire.management.tables.view_table import (
     BROKER,
     QUEUES,
@@ -26,6 +26,10 @@ from spanwire.web.calls import Call, Handler, Node, RouteRow, RouteSchema
 from spanwire.web.problems import ProblemError
 
 PREFIX: Final = "/api/v1"
+ANSWERS: Final = {  # parts of the answers to questions, beside the name of the broker
+    "why": (("kind", TEXT), ("explanations", LIST)),
+    "observations": (("traces", LIST), ("trace", TEXT), ("observations", LIST), ("brokers", LIST), ("next", INTEGER)),
+}
 ONE: Final = ("browse", "send")  # commands for one destination; others take a list
 
 
@@ -90,11 +94,11 @@ async def run(operation: Operation, arguments: dict[str, object], call: Call) ->
     return await call.ask(operation.command, **arguments)
 
 
-async def why(call: Call) -> Response:
-    """Answer with the explanation of a message or object; the query has the arguments."""
+async def answer_question(question: Operation, call: Call) -> Response:
+    """Answer a question that changes nothing; the query has the arguments."""
     arguments: dict[str, object] = dict(call.request.query_params.multi_items())
-    check_arguments(WHY.arguments, arguments)
-    return JSONResponse(await call.ask(WHY.command, **arguments))
+    check_arguments(question.arguments, arguments)
+    return JSONResponse(await call.ask(question.command, **arguments))
 
 
 def subject(operation: Operation, names: Sequence[str]) -> dict[str, object]:
@@ -130,7 +134,7 @@ def _operation_route(operation: Operation) -> RouteRow:
     return RouteRow("POST", path, operation.role, handler, operation.meaning)
 
 
-def _why_route() -> RouteRow:
+def _question_route(question: Operation) -> RouteRow:
     parameters: tuple[Node, ...] = tuple(
         {
             "name": argument.name,
@@ -139,15 +143,21 @@ def _why_route() -> RouteRow:
             "description": argument.meaning,
             "schema": {"type": TEXT, **({"enum": list(argument.choices)} if argument.choices else {})},
         }
-        for argument in WHY.arguments
+        for argument in question.arguments
     )
+    fields = ANSWERS[question.command]
     answer: Node = {
         "type": OBJECT,
-        "properties": {"broker": {"type": TEXT}, "kind": {"type": TEXT}, "explanations": {"type": LIST}},
-        "required": ["broker", "kind", "explanations"],
+        "properties": {"broker": {"type": TEXT}, **{name: {"type": type_} for name, type_ in fields}},
+        "required": ["broker"],
     }
     schema = RouteSchema(parameters=parameters, answer=answer)
-    return RouteRow("GET", PREFIX + WHY.path, WHY.role, why, WHY.meaning, schema=schema)
+    handler: Handler = partial(answer_question, question)
+    return RouteRow("GET", PREFIX + question.path, question.role, handler, question.meaning, schema=schema)
 
 
-API_ROUTES: Final = (*_view_routes(), _why_route(), *(_operation_route(operation) for operation in OPERATIONS))
+API_ROUTES: Final = (
+    *_view_routes(),
+    *(_question_route(question) for question in QUESTIONS),
+    *(_operation_route(operation) for operation in OPERATIONS),
+)

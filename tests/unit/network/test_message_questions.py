@@ -226,8 +226,9 @@ class Waiting:
         self.answers: list[object] = []
         self.takes = True
 
-    def answer_later(self, message_id: str, asked: str, seconds: int, question: str, answer: object) -> bool:
-        self.questions.append((message_id, asked, seconds, question))
+    def answer_later(self, action: str, text: str, asked: str, seconds: int, question: str, answer: object) -> bool:
+        assert action == "why"
+        self.questions.append((text, asked, seconds, question))
         self.answers.append(answer)
         return self.takes
 

@@ -165,6 +165,7 @@ def test_an_operation_covers_one_queue_and_no_pattern(name: str) -> None:
 
 def test_s20_the_commands_of_operations_are_a_closed_list() -> None:
     assert {operation.command for operation in OPERATIONS} == {
+        "trace", "trace-end",
         "browse", "purge", "retry", "pause", "resume", "delete", "remove-subscription", "disconnect", "network-start",
         "network-stop", "bridge-pause", "bridge-resume", "bridge-restart", "log-level", "create", "statistics",
         "reset-statistics", "move", "copy", "send", "create-subscription", "commit-branch", "roll-back-branch",

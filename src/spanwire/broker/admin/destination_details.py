@@ -10,6 +10,7 @@ from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.destination import BrokerDestination, bridged
 from spanwire.broker.dispatch.destination_events import DestinationObserver
 from spanwire.broker.dispatch.message_statistics import MessageStatistics
+from spanwire.broker.following.mark_observer import MarkObserver, behind_mark
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.topic.topic import Topic
 
@@ -129,6 +130,7 @@ def statistics_of(destination: BrokerDestination) -> MessageStatistics | None:
         observer = destination.observer
     elif isinstance(destination, Topic):
         observer = destination.observer
+    observer = behind_mark(observer)
     return observer if isinstance(observer, MessageStatistics) else None
 
 
@@ -141,11 +143,19 @@ def switch_statistics(destination: BrokerDestination, enabled: bool, context: Br
         context.measured[destination] = None
     else:
         context.measured.pop(destination, None)
+    front: DestinationObserver | None = None
     if isinstance(destination, Queue):
-        destination.observer = (
-            MessageStatistics(destination.observer, context, False) if statistics is None else statistics.inner
-        )
+        front = destination.observer
     elif isinstance(destination, Topic):
-        destination.observer = (
-            MessageStatistics(destination.observer, context, True) if statistics is None else statistics.inner
-        )
+        front = destination.observer
+    inner = (
+        MessageStatistics(behind_mark(front), context, isinstance(destination, Topic))
+        if statistics is None
+        else statistics.inner
+    )
+    if isinstance(front, MarkObserver):
+        front.inner = inner
+    elif isinstance(destination, Queue):
+        destination.observer = inner
+    elif isinstance(destination, Topic):
+        destination.observer = inner

@@ -99,13 +99,16 @@ class QueueAdvisories(DestinationObserver):
         """Return True: each advisory follows the removal of the message."""
         return True
 
-    def message_removed(self, message: Message) -> None:
+    def message_removed(self, message: Message, way: int) -> None:
         """Publish the consumption of a message."""
         if self._queue.policy.advisories.consumed:
             publish_traffic(self._advisories, CONSUMED_ADVISORY, self._queue, message)
 
     def message_discarded(self, subscription: Subscription, message: Message) -> None:
         """Do nothing: a queue discards no messages."""
+
+    def consumer_added(self, subscription: Subscription) -> None:
+        """Do nothing."""
 
     def consumer_removed(self, subscription: Subscription) -> None:
         """Do nothing: `SlowConsumers` forgets removed consumers itself."""
@@ -153,7 +156,7 @@ class TopicAdvisories(DestinationObserver):
         """Return False: a topic publishes no consumption."""
         return False
 
-    def message_removed(self, message: Message) -> None:
+    def message_removed(self, message: Message, way: int) -> None:
         """Do nothing: a topic publishes no consumption."""
 
     def message_discarded(self, subscription: Subscription, message: Message) -> None:
@@ -166,6 +169,9 @@ class TopicAdvisories(DestinationObserver):
                 DISCARDED_COUNT: count,
             }
             publish_traffic(self._advisories, DISCARDED_ADVISORY, self._topic, message, more)
+
+    def consumer_added(self, subscription: Subscription) -> None:
+        """Do nothing."""
 
     def consumer_removed(self, subscription: Subscription) -> None:
         """Forget a removed subscriber."""

@@ -336,6 +336,8 @@ class Destinations(Attaching):
         store = self._context.store
         if store is not None and isinstance(destination, Queue) and not name.is_temporary:
             store.add_destination(name)
+        if self._context.follower is not None:
+            self._context.follower.destination_added(destination)
         listeners = self._map.pattern_subscriptions(name)
         if len(listeners) == 1:
             self.attach(destination, listeners[0])

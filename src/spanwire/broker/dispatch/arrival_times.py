@@ -98,10 +98,13 @@ class ArrivalObserver(DestinationObserver):
         """Return False: removals are of no interest."""
         return False
 
-    def message_removed(self, message: Message) -> None:
+    def message_removed(self, message: Message, way: int) -> None:
         """Do nothing."""
 
     def message_discarded(self, subscription: Subscription, message: Message) -> None:
+        """Do nothing."""
+
+    def consumer_added(self, subscription: Subscription) -> None:
         """Do nothing."""
 
     def consumer_removed(self, subscription: Subscription) -> None:

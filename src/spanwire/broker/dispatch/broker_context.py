@@ -62,6 +62,14 @@ class PendingJoin(Protocol):
         ...
 
 
+class NewDestinations(Protocol):
+    """Learns of new destinations; there is one while an operator follows messages."""
+
+    def destination_added(self, destination: BrokerDestination) -> None:
+        """See a destination before its first consumer or message."""
+        ...
+
+
 class EventObserver(Protocol):
     """Receives events that no client requested through the broker's facade."""
 
@@ -96,6 +104,7 @@ class BrokerContext:
         self.departures: Final[Departures] = departures if departures is not None else Departures()
         self.dead_letter_handler: DeadLetterHandler | None = None
         self.observer: EventObserver | None = None
+        self.follower: NewDestinations | None = None
         self.advisories: MessageAdvisories | None = None  # None on a broker without advisories
         self.remover: ConsumerRemover | None = None
         self.joins: Final[list[PendingJoin]] = []  # unfinished

@@ -6,7 +6,7 @@ A message that is acknowledged leaves no entry, so the usual path costs nothing.
 from __future__ import annotations
 
 from collections import deque
-from typing import Final
+from typing import Final, Protocol
 
 from mypy_extensions import mypyc_attr
 
@@ -94,6 +94,19 @@ class Departure:
         self.until_ms = wall_ms
 
 
+class DepartureListener(Protocol):
+    """Learns of departures at once; there is one while an operator follows messages."""
+
+    def departed(self, message: Message, kind: int, destination: Destination, target: Destination | None,
+                 detail: str) -> None:  # fmt: skip
+        """See a message that leaves ``destination``; ``target`` is where it, or a copy, is going."""
+        ...
+
+    def swept(self, kind: int, destination: Destination, count: int) -> None:
+        """Learn that ``count`` messages leave a destination unread."""
+        ...
+
+
 class Sweep:
     """Messages of one destination that were removed unread, so that nobody knows their ids."""
 
@@ -145,6 +158,7 @@ class Departures:
 
     def __init__(self, limit: int = MAX_DEPARTURES) -> None:
         self.limit: Final[int] = limit
+        self.listener: DepartureListener | None = None
         self.losses: Final[Ring] = Ring(limit)
         self.unheard: Final[Ring] = Ring(min(limit, MAX_UNHEARD))
         self.sweeps: Final[deque[Sweep]] = deque(maxlen=MAX_SWEEPS)
@@ -162,6 +176,20 @@ class Departures:
         detail: str = "",
     ) -> None:
         """Remember that ``message`` has left ``destination``."""
+        if self.listener is not None:
+            self.listener.departed(message, kind, destination, target, detail)
+        self._remember(message, kind, destination, wall_ms, target, deliveries, detail)
+
+    def _remember(
+        self,
+        message: Message,
+        kind: int,
+        destination: Destination,
+        wall_ms: int,
+        target: Destination | None,
+        deliveries: int,
+        detail: str,
+    ) -> None:
         if self.limit == 0:
             return
         text_id = message.text_view
@@ -175,13 +203,15 @@ class Departures:
     def note_unheard(self, message: Message, topic: Destination, wall_ms: int) -> None:
         """Remember a message to a topic without a subscriber, in one entry with those before it of its producer."""
         sequence, producer_id = message.sequence, message.producer_id
+        if self.listener is not None:
+            self.listener.departed(message, SENT_NOWHERE, topic, None, "")
         for run in self._runs:
             if run.last_sequence + 1 == sequence and run.destination is topic:
                 if run.producer_id is producer_id or run.producer_id == producer_id:
                     run.last_sequence = sequence
                     run.until_ms = wall_ms
                     return
-        self.note(message, SENT_NOWHERE, topic, wall_ms)
+        self._remember(message, SENT_NOWHERE, topic, wall_ms, None, 0, "")
         if self.limit == 0 or message.text_view is not None:
             return
         run = self.unheard.latest_first(0, 1)[0]
@@ -193,6 +223,8 @@ class Departures:
 
     def note_sweep(self, kind: int, destination: Destination, count: int, wall_ms: int) -> None:
         """Remember that ``count`` messages of ``destination`` were removed unread."""
+        if self.listener is not None and count > 0:
+            self.listener.swept(kind, destination, count)
         if self.limit == 0 or count == 0:
             return
         last = self.sweeps[-1] if self.sweeps else None

@@ -84,12 +84,19 @@ class DestinationObserver(Protocol):
         """Return True if `message_removed` must follow each removal, before the next one."""
         ...
 
-    def message_removed(self, message: Message) -> None:
-        """See a message after its acknowledgement, expiry or transfer to a dead letter queue."""
+    def message_removed(self, message: Message, way: int) -> None:
+        """See a message after its acknowledgement, expiry or transfer to a dead letter queue.
+
+        ``way`` is its way out of the ledger. A topic shows each copy that a subscriber is done with.
+        """
         ...
 
     def message_discarded(self, subscription: Subscription, message: Message) -> None:
         """See a discarded message of a topic; ``subscription`` is the slow consumer."""
+        ...
+
+    def consumer_added(self, subscription: Subscription) -> None:
+        """See a new consumer before its first message."""
         ...
 
     def consumer_removed(self, subscription: Subscription) -> None:

@@ -84,7 +84,7 @@ class MessageStatistics(DestinationObserver):
 
     def __init__(self, inner: DestinationObserver | None, context: BrokerContext, is_topic: bool) -> None:
         self._is_topic: Final[bool] = is_topic
-        self.inner: Final[DestinationObserver | None] = inner
+        self.inner: DestinationObserver | None = inner
         self._context: Final[BrokerContext] = context
         self.sizes: Final[Distribution] = Distribution()
         self.held_ms: Final[Distribution] = Distribution()
@@ -116,12 +116,13 @@ class MessageStatistics(DestinationObserver):
         """Return True: the time of each message counts."""
         return True
 
-    def message_removed(self, message: Message) -> None:
-        """Count the time since the send."""
-        self._count_time(message)
-        self.left.note(message, self._context.wall_ms)
+    def message_removed(self, message: Message, way: int) -> None:
+        """Count the time since the send; the time in a topic ended with the dispatch."""
+        if not self._is_topic:
+            self._count_time(message)
+            self.left.note(message, self._context.wall_ms)
         if self.inner is not None:
-            self.inner.message_removed(message)
+            self.inner.message_removed(message, way)
 
     def _count_time(self, message: Message) -> None:
         if message.timestamp_ms > 0:
@@ -131,6 +132,11 @@ class MessageStatistics(DestinationObserver):
         """Pass the event on."""
         if self.inner is not None:
             self.inner.message_discarded(subscription, message)
+
+    def consumer_added(self, subscription: Subscription) -> None:
+        """Pass the event on."""
+        if self.inner is not None:
+            self.inner.consumer_added(subscription)
 
     def consumer_removed(self, subscription: Subscription) -> None:
         """Pass the event on."""

@@ -51,7 +51,7 @@ class Subscription:
         automatic: bool,
     ) -> None:
         self.info: Final[ConsumerInfo] = info
-        self.consumer: Final[MessageConsumer] = consumer
+        self.consumer: MessageConsumer = consumer  # behind a tap while messages are followed
         self.output: Final[ConnectionOutput] = output
         self.principal: Final[Principal] = principal
         self.selector: Final[Selector | None] = selector

@@ -65,7 +65,9 @@ POLL_SECONDS: Final = 0.05  # seconds between two checks whether the disk has ca
 URGENT: Final = ("acknowledge", "release")  # actions that make room: no wait for the disk if they write little
 MAX_ID: Final = 1_000  # characters of a message id in a question
 MAX_QUESTION_ID: Final = 64  # characters of the id of a question
-QUIET: Final = ("cursors", "sinks", "publish", "pipelines", "stop", "network", "why")  # actions without a write
+QUESTIONS: Final = ("why", "trace", "route")  # about messages; the network answers them
+MAX_QUESTION: Final = 64 * 1024  # bytes of a question of another kind than why
+QUIET: Final = ("cursors", "sinks", "publish", "pipelines", "stop", "network", *QUESTIONS)  # actions without a write
 
 Answer = dict[str, PropertyValue]
 
@@ -280,7 +282,7 @@ class Control(ControlTaker, CommitFollower, RemovalFollower):
             return self._about_sink(request, action)
         if action in ("publish", "pipelines", "stop"):
             return self._about_pipeline(request, action)
-        if action == "network" or action == "why":
+        if action == "network" or action in QUESTIONS:
             return self._about_network(request, action)
         if action == "stage":
             raise refusal(MALFORMED, "stage belongs into the transaction whose messages are to be staged")
@@ -369,12 +371,15 @@ class Control(ControlTaker, CommitFollower, RemovalFollower):
             raise refusal(UNAVAILABLE, "this broker does not report its links")
         seconds, state = request.number_or("seconds", 0), request.state
         is_broker = self._access.may_administer(state, BRIDGE_TOPIC) or self._access.may_administer(state, CONTROL)
-        if action == "why":
+        if action in QUESTIONS:
             if not is_broker:
-                raise refusal(UNAUTHORIZED, "only brokers of the network, and administrators, may ask why")
-            message, question = request.text("message")[:MAX_ID], request.text("question")[:MAX_QUESTION_ID]
-            asked, later = request.text("asked"), LaterAnswer(self, request)
-            if self.questions is None or not self.questions.answer_later(message, asked, seconds, question, later):
+                raise refusal(UNAUTHORIZED, "only brokers of the network, and administrators, may ask about messages")
+            body = (request.view.body or b"")[:MAX_QUESTION].decode("utf-8", "replace")
+            text = request.text("message")[:MAX_ID] if action == "why" else body
+            details = request.text("asked"), seconds, request.text("question")[:MAX_QUESTION_ID]
+            if self.questions is None or not self.questions.answer_later(
+                action, text, *details, LaterAnswer(self, request)
+            ):
                 raise refusal(UNAVAILABLE, "too many questions are being answered: ask again later")
             return None
         if is_broker:

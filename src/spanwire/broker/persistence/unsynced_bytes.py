@@ -5,7 +5,7 @@ Sends are blocked before the number grows too large.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Protocol
 
 from spanwire.broker.dispatch.memory_usage import UsageLimits
 from spanwire.broker.ports import MessageStore
@@ -25,6 +25,14 @@ class UnsyncedStep:
         self.size: Final[int] = size
 
 
+class SyncListener(Protocol):
+    """Learns of each sync; there is one while an operator follows messages."""
+
+    def stored(self, position: int) -> None:
+        """See that all changes up to ``position`` survive a power failure."""
+        ...
+
+
 class UnsyncedBytes:
     """Counts, in steps, the bytes of messages taken by the store and not yet reported as safe."""
 
@@ -34,6 +42,7 @@ class UnsyncedBytes:
         self._step_bytes: Final[int] = limit_bytes // UNSYNCED_STEPS
         self._steps: Final[list[UnsyncedStep]] = []
         self.position = 0  # the last one that is safe
+        self.listener: SyncListener | None = None
         self._bytes = 0
         self._uncounted_bytes = 0
 
@@ -64,6 +73,8 @@ class UnsyncedBytes:
         self.position = position
         while self._steps and self._steps[0].position <= position:
             self._bytes -= self._steps.pop(0).size
+        if self.listener is not None:
+            self.listener.stored(position)
 
 
 def unsynced_limit(limits: UsageLimits) -> int:

@@ -15,6 +15,7 @@ from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.subscription import Subscription
+from spanwire.broker.following.mark_observer import behind_tap
 from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes
 from spanwire.broker.plugins.broker_filter import BrokerFilter
 from spanwire.broker.ports import MessageConsumer
@@ -144,7 +145,7 @@ class TracingFilter(BrokerFilter):
 
     def acknowledge(self, subscription: Subscription, ack: MessageAck) -> None:
         """Note the traced messages of an acknowledgement after which they are gone."""
-        consumer = subscription.consumer
+        consumer = behind_tap(subscription.consumer)
         if not isinstance(consumer, TracedConsumer) or not consumer.unacknowledged or ack.ack_type not in ENDING:
             return
         outcome = OUTCOMES.get(ack.ack_type, "")
@@ -160,14 +161,14 @@ class TracingFilter(BrokerFilter):
 
     def acknowledge_run(self, subscription: Subscription, producer_id: ProducerId, sequences: SequenceRun) -> None:
         """Note the traced messages of single acknowledgements."""
-        consumer = subscription.consumer
+        consumer = behind_tap(subscription.consumer)
         if isinstance(consumer, TracedConsumer) and consumer.unacknowledged:
             for index in range(sequences.size):
                 self._acknowledged(subscription, consumer, MessageId(producer_id, sequences.at(index)), "")
 
     def acknowledge_numbered(self, subscription: Subscription, numbers: SequenceRun) -> None:
         """Note the traced messages of single acknowledgements by numbers."""
-        consumer = subscription.consumer
+        consumer = behind_tap(subscription.consumer)
         if isinstance(consumer, TracedConsumer) and consumer.unacknowledged:
             for index in range(numbers.size):
                 reference = subscription.in_flight.find_number(numbers.at(index))

@@ -61,7 +61,7 @@ class Queue(QueueBase):
         self._reserved = False  # True while an exclusive cursor is open: consumers get no messages
         self._shared: Final[dict[Subscription, None]] = {}  # consumers of other destinations as well
         self._shared_notified = False  # each shared consumer knows that messages are pending here
-        self.observer: DestinationObserver | None = None  # set if the policy asks for advisories or arrival times
+        self.observer: DestinationObserver | None = None  # of a policy, of message statistics, of marks
 
     def persists(self, message: Message) -> bool:
         """Return True if the store gets ``message``: a persistent message, unless the queue is temporary.
@@ -162,6 +162,8 @@ class Queue(QueueBase):
         add_condition(self, subscription, self._consumers, self.arrivals, self._context)
         self._consumers.attach(subscription)
         subscription.destinations[self] = None
+        if self.observer is not None:
+            self.observer.consumer_added(subscription)
         if subscription.shared:
             self._shared[subscription] = None
             if self.pending.waiting() > 0 or self.is_held:
@@ -286,7 +288,7 @@ class Queue(QueueBase):
         self.dequeued += 1
         self.release(reference.message)
         if self.observer is not None:
-            self.observer.message_removed(reference.message)
+            self.observer.message_removed(reference.message, way)
 
     def take_back(self, references: list[MessageReference]) -> None:
         """Return a former consumer's messages to their old positions."""
@@ -398,10 +400,7 @@ class Queue(QueueBase):
         return count
 
     def drop(self) -> None:
-        """Forget all pending messages of a removed queue, a slice at a time, the first now.
-
-        The store removes the destination as a whole.
-        """
+        """Forget all pending messages of a removed queue in slices, the first now. The store removes it as a whole."""
         self._expiry.stop()
         self._purge.stop()
         self._context.close_sums(self.all_sums())

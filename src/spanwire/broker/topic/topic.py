@@ -34,7 +34,7 @@ class Topic(BrokerDestination):
         self.copy_steps = TOPIC_STEPS
         self.subscriptions: Final[list[Subscription]] = []
         self.durables: Final[list[DurableSubscription]] = []
-        self.observer: DestinationObserver | None = None  # of a policy, or of message statistics
+        self.observer: DestinationObserver | None = None  # of a policy, of message statistics, of marks
         self._steps = 0  # steps that one message adds to its request
 
     @property
@@ -177,6 +177,8 @@ class Topic(BrokerDestination):
         self.subscriptions.append(subscription)
         subscription.destinations[self] = None
         self._note_load(subscription.weight)
+        if self.observer is not None:
+            self.observer.consumer_added(subscription)
 
     def detach(self, subscription: Subscription) -> None:
         """Remove a subscription; its pending messages are released with the subscription."""
@@ -207,10 +209,12 @@ class Topic(BrokerDestination):
         """Count and release a message that a subscriber is done with."""
         self.dequeued += 1
         self.release(reference.message)
+        if self.observer is not None:
+            self.observer.message_removed(reference.message, way)
 
     def forget(self, reference: MessageReference, way: int = ACKNOWLEDGED) -> None:
         """Settle a message; the store has no record of it."""
-        self.settle(reference)
+        self.settle(reference, way)
 
     def take_back(self, references: list[MessageReference]) -> None:
         """Release the unacknowledged messages of a removed subscriber."""

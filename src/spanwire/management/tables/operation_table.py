@@ -104,7 +104,7 @@ MESSAGE: Final = (
     Argument("group", TEXT, "message group"),
     Argument("reply_to", TEXT, "queue or topic for answers"),
 )
-OPERATIONS: Final = (
+MANAGING: Final = (
     Operation("/queues/{name}/browse", "browse", Role.OPERATE, "show pending messages and leave them in the queue",
               (SELECTOR, Argument("limit", INTEGER, "most messages, 400 at most", least=1),
                Argument("skip", INTEGER, "messages at the front that are left out", least=0, most=100_000)), QUEUE),
@@ -224,6 +224,21 @@ OPERATIONS: Final = (
     Operation("/bridges/restart", "bridge-restart", Role.OPERATE, "start bridges anew, also failed and paused ones",
               BRIDGES),
 )  # fmt: skip
+TRACE: Final = Operation(
+    "/traces/start", "trace", Role.OPERATE, "follow messages of a queue or topic, and return the id of the trace",
+    (Argument("destination", TEXT, "the queue, or topic://NAME", required=True),
+     SELECTOR,
+     Argument("ids", LIST, "ids of the only messages"),
+     Argument("one_in", INTEGER, "follow one of so many messages", least=1, most=1_000_000),
+     Argument("seconds", INTEGER, "seconds after which the trace ends, 60 by default", least=1, most=3_600),
+     Argument("messages", INTEGER, "messages that are followed, 100 by default", least=1, most=1_000),
+     Argument("network", BOOLEAN, "true to follow them at the other brokers of the network, too")),
+)  # fmt: skip
+TRACE_END: Final = Operation(
+    "/traces/end", "trace-end", Role.OPERATE, "end a trace; what was observed stays readable for a while",
+    (Argument("trace", TEXT, "id of the trace", required=True),),
+)  # fmt: skip
+OPERATIONS: Final = (*MANAGING, TRACE, TRACE_END)
 # A question changes nothing: it is no operation, and viewers may ask.
 WHY: Final = Operation(
     "/why", "why", Role.VIEW, "explain why a message, queue, topic, subscription, connection or link does not move",
@@ -234,8 +249,15 @@ WHY: Final = Operation(
      Argument("queue", TEXT, "the only queue whose stored messages are compared with the id"),
      Argument("network", TEXT, "true to ask the other brokers about the message, too", choices=("true", "false"))),
 )  # fmt: skip
+OBSERVATIONS: Final = Operation(
+    "/traces", "observations", Role.VIEW, "steps of the messages of a trace; without an id all traces of this broker",
+    (Argument("trace", TEXT, "id of the trace"),
+     Argument("after", TEXT, "the next of the answer before; else all steps")),
+)  # fmt: skip
+QUESTIONS: Final = (WHY, OBSERVATIONS)
 READING: Final = (
-    "status", "summary", "destination", "changes", "ages", "network", "pipelines", "headers", WHY.command,
+    "status", "summary", "destination", "changes", "ages", "network", "pipelines", "headers",
+    *(question.command for question in QUESTIONS),
     *(view.command for view in VIEWS),
 )  # fmt: skip
 # Commands of the control socket for the holder of a handle. A command that is not listed is refused.

@@ -1,4 +1,4 @@
-"""Questions why about one message, passed on from broker to broker over their links.
+"""Questions about messages, such as why one does not move, passed on from broker to broker over their links.
 
 Each broker answers for itself and asks the brokers of its own links, with their logins. A question carries the names of
 those that are asked already, so that it ends in a network with loops. It also carries an id: a broker that it reaches
@@ -12,6 +12,7 @@ import json
 import logging
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from spanwire.broker.ports import LateAnswer
@@ -40,8 +41,27 @@ TEXTS: Final = ("broker", "subject", "cause", "sentence")
 UNKNOWN: Final = "unknown"
 
 
+@dataclass(frozen=True)
+class QuestionKind:
+    """Form of the answers to one kind of question.
+
+    Attributes:
+        field: the name of the rows in an answer.
+        most: rows of one answer.
+        merged: returns the rows of several brokers as one answer.
+        failed: returns the row of a broker that has not answered a question; the last argument says why.
+        chosen: returns which brokers are asked.
+    """
+
+    field: str
+    most: int
+    merged: Callable[[Sequence[Row]], list[Row]]
+    failed: Callable[[str, str, str], Row]
+    chosen: Callable[[str, Sequence[Peer]], Sequence[Peer]] = lambda _, peers: peers
+
+
 class MessageQuestions:
-    """Answers questions about messages for this broker and those behind it."""
+    """Answers questions of one kind for this broker and those behind it."""
 
     def __init__(
         self,
@@ -51,17 +71,20 @@ class MessageQuestions:
         ask: Ask,
         clock: Clock,
         wake: Callable[[], None],
+        kind: QuestionKind | None = None,
     ) -> None:
         """Take the sources.
 
         Args:
             name: the name of this broker.
-            explain: returns this broker's own explanations of a message id.
+            explain: returns this broker's own answer to a question, such as its explanations of a message id.
             peers: returns the brokers of the links that run and were opened here.
             ask: asks one of them; raises `SpanwireError`.
             clock: has the time of an answer.
             wake: ends a turn of the loop soon, so that an answer goes out.
+            kind: the kind of the questions; without it questions why.
         """
+        self._kind: Final = WHY if kind is None else kind
         self._clock: Final = clock
         self._wake: Final = wake
         self._name: Final = name
@@ -89,7 +112,8 @@ class MessageQuestions:
         if self._is_repeated(question):
             return []
         left = seconds - HOP_S
-        peers = {peer.name: peer for peer in self._peers() if peer.name not in asked and peer.name != self._name}
+        possible = self._kind.chosen(message_id, self._peers())
+        peers = {peer.name: peer for peer in possible if peer.name not in asked and peer.name != self._name}
         chosen = list(peers.values())[:MAX_PEERS]
         if left <= 0 or not chosen or len(asked) + len(chosen) > MAX_ASKED:
             return await self._own(message_id)
@@ -101,14 +125,14 @@ class MessageQuestions:
                 return await self._answer_of(peer, message_id, names, left, question)
 
         answers = await asyncio.gather(self._own(message_id), *(answer(peer) for peer in chosen))
-        return merged([row for rows in answers for row in rows])
+        return self._kind.merged([row for rows in answers for row in rows])
 
     async def _own(self, message_id: str) -> list[Row]:
         """Return this broker's own explanations; a refusal is one of them, as others may know of the message."""
         try:
             return await self._explain(message_id)
         except SpanwireError as error:
-            return [_row(self._name, message_id, str(error))]
+            return [self._kind.failed(self._name, message_id, str(error))]
 
     def _is_repeated(self, question: str) -> bool:
         """Remember a question. Return True if it is remembered already."""
@@ -130,9 +154,13 @@ class MessageQuestions:
             async with asyncio.timeout(seconds):
                 return await self._ask(peer, message_id, asked, seconds, question)
         except TimeoutError:
-            return [silent(peer, message_id, f"does not answer within {seconds:g} s")]
+            return [self._silent(peer, message_id, f"does not answer within {seconds:g} s")]
         except (SpanwireError, OSError) as error:
-            return [silent(peer, message_id, f"cannot be asked: {error}")]
+            return [self._silent(peer, message_id, f"cannot be asked: {error}")]
+
+    def _silent(self, peer: Peer, message_id: str, reason: str) -> Row:
+        """Return the row of a broker that has not answered."""
+        return self._kind.failed(peer.name, message_id, f"broker {peer.name} {reason}")
 
     def answer_later(self, message_id: str, asked: str, seconds: int, question: str, answer: LateAnswer) -> bool:
         """Answer the question of another broker. Return False if too many are being answered."""
@@ -151,8 +179,8 @@ class MessageQuestions:
             rows = await self.explain(message_id, asked, min(float(seconds), ASK_S), question)
         except Exception:
             logger.exception("the question about message %r failed", message_id[:200])
-            rows = [_row(self._name, message_id, "failed; its log says why")]
-        answer.give(json.dumps({"explanations": rows[:MAX_ROWS]}), self._clock.now())
+            rows = [self._kind.failed(self._name, message_id, "failed; its log says why")]
+        answer.give(json.dumps({self._kind.field: rows[: self._kind.most]}), self._clock.now())
         self._wake()
 
     def stop(self) -> None:
@@ -172,11 +200,6 @@ def merged(rows: Sequence[Row]) -> list[Row]:
     return [*first, *others][:MAX_ROWS]
 
 
-def silent(peer: Peer, message_id: str, reason: str) -> Row:
-    """Return the row of a broker that has not answered."""
-    return _row(peer.name, message_id, f"broker {peer.name} {reason}")
-
-
 def _row(broker: str, message_id: str, sentence: str) -> Row:
     return {
         "broker": broker[:MAX_TEXT],
@@ -186,6 +209,9 @@ def _row(broker: str, message_id: str, sentence: str) -> Row:
         "evidence": [],
         "advice": [],
     }
+
+
+WHY: Final = QuestionKind("explanations", MAX_ROWS, merged, _row)
 
 
 def read_explanations(text: str) -> list[Row]:

@@ -76,6 +76,31 @@ async def ask_why(peer: Peer, message_id: str, asked: Sequence[str], seconds: fl
         SpanwireError: the broker cannot be asked, refuses, or is of another kind.
         OSError: it cannot be reached.
     """
+    properties = {"message": message_id}
+    return read_explanations(await _asked(peer, "why", "", properties, asked, seconds, question))
+
+
+async def ask_brokers(peer: Peer, action: str, text: str, asked: Sequence[str], seconds: float, question: str) -> str:
+    """Return a broker's answer to a question of another kind, which may be of any form.
+
+    Args:
+        peer: the broker at the other end of a link.
+        action: the kind of the question.
+        text: the question, as JSON.
+        asked: names of the brokers that are asked already.
+        seconds: the time for the answer.
+        question: the id of the question, the same for all brokers.
+
+    Raises:
+        SpanwireError: the broker cannot be asked, refuses, or is of another kind.
+        OSError: it cannot be reached.
+    """
+    return await _asked(peer, action, text, {}, asked, seconds, question)
+
+
+async def _asked(
+    peer: Peer, action: str, text: str, more: dict[str, str], asked: Sequence[str], seconds: float, question: str
+) -> str:
     mark = "&" if "?" in peer.uri else "?"
     url = f"{peer.uri}{mark}connectionTimeout={CONNECT_MS}&jms.closeTimeout={CLOSE_MS}"
     password = None if peer.password is None else peer.password.reveal()
@@ -84,15 +109,15 @@ async def ask_why(peer: Peer, message_id: str, asked: Sequence[str], seconds: fl
         if link is None or link.wire_format.provider_name != PROVIDER_NAME:
             raise JmsError("is no Spanwire, and tells nothing of single messages: browse its queues")
         properties: dict[str, str | int] = {
-            "action": "why", "message": message_id, "asked": "\n".join(asked), "seconds": int(seconds),
+            "action": action, **more, "asked": "\n".join(asked), "seconds": int(seconds),
             "question": question,
         }  # fmt: skip
-        answer = await connection.session().request(CONTROL, "", properties, timeout=seconds)
+        answer = await connection.session().request(CONTROL, text, properties, timeout=seconds)
         if answer is None:
             raise JmsError("does not answer")
         if answer.properties.get("status") != "ok":
             raise JmsError(f"tells nothing: {answer.properties.get('reason')}")
-        return read_explanations(str(answer.body or ""))
+        return str(answer.body or "")
 
 
 async def _control(connection: aio.Connection, peer: Peer, watch_s: int) -> list[Row]:

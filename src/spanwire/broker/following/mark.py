@@ -1,0 +1,143 @@
+"""Marks: which messages an operator follows, and what is known of each."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Final
+
+from spanwire.broker.dispatch.evaluation_context import MessageEvaluationContext
+from spanwire.broker.following.observations import Observations
+from spanwire.broker.policy.fan_out import selector_steps
+from spanwire.model.destination import Destination
+from spanwire.model.ids import MessageId
+from spanwire.model.message import Message
+from spanwire.selector.parser import parse_selector
+
+MAX_MESSAGES: Final = 1_000  # messages of one mark; a person reads some, a program a thousand
+MAX_SECONDS: Final = 3_600  # seconds of one mark: a forgotten one must not cost anything the next day
+MAX_IDS: Final = 100  # ids of one mark
+MAX_STEPS: Final = 20_000_000  # steps of a mark's selector over all messages; some ten seconds of the processor
+MAX_LOCATIONS: Final = 200  # destinations of one mark, of which a message may go from one to the next
+
+OVER: Final = "its time is over"
+TOO_DEAR: Final = "its selector has looked at too many messages: choose by id or rate, or a shorter selector"
+
+
+class MarkSettings:
+    """Terms of a mark, as an operator asks for it.
+
+    Args:
+        mark_id: names the mark, the same at all brokers.
+        destination: the queue or topic.
+        selector: chooses messages by headers and properties; None for all.
+        ids: the ids of the only messages; none for all.
+        one_in: marks one of so many messages, by their ids, so that all brokers choose the same.
+        seconds: the mark ends after so many.
+        messages: marks so many at most.
+
+    Raises:
+        InvalidSelectorError: the selector is invalid.
+    """
+
+    def __init__(
+        self,
+        mark_id: str,
+        destination: Destination,
+        selector: str | None = None,
+        ids: tuple[str, ...] = (),
+        one_in: int = 1,
+        seconds: int = 60,
+        messages: int = 100,
+    ) -> None:
+        self.mark_id: Final[str] = mark_id
+        self.destination: Final[Destination] = destination
+        self.selector_text: Final[str | None] = selector
+        self.selector: Final = parse_selector(selector) if selector else None
+        self.ids: Final[frozenset[str]] = frozenset(ids[:MAX_IDS])
+        self.one_in: Final[int] = max(1, one_in)
+        self.seconds: Final[int] = min(max(1, seconds), MAX_SECONDS)
+        self.messages: Final[int] = min(max(1, messages), MAX_MESSAGES)
+
+
+class Marked:
+    """One marked message at this broker.
+
+    ``consumer`` has it, as its words for people; "" while it waits. ``sequences`` are those of the store, by
+    destination.
+    """
+
+    __slots__ = ("consumer", "expiration_ms", "hops", "locations", "sequences", "text")
+
+    def __init__(self, message: Message) -> None:
+        self.text: Final[str] = str(message.message_id)
+        self.hops: Final[int] = len(message.broker_path)
+        self.expiration_ms: Final[int] = message.expiration_ms
+        self.consumer = ""
+        self.locations: Final[dict[str, None]] = {}  # destinations where it waits
+        self.sequences: Final[dict[str, int]] = {}
+
+
+class Mark:
+    """An active mark, its messages and their observations. ``ended`` says why it ended, "" before."""
+
+    def __init__(
+        self, settings: MarkSettings, until: float, values: MessageEvaluationContext, max_steps: int = MAX_STEPS
+    ) -> None:
+        """``until`` is the end in monotonic seconds, ``max_steps`` what its selector may cost."""
+        self.settings: Final[MarkSettings] = settings
+        self.until: Final[float] = until
+        self.observations: Final[Observations] = Observations()
+        self.marked: Final[dict[MessageId, Marked]] = {}
+        self.wanted: Final[dict[str, Destination]] = {}  # destinations and patterns where messages are looked for
+        self.ended = ""
+        self.is_closed = False  # no further message is marked
+        self._values: Final[MessageEvaluationContext] = values
+        self._weight: Final[int] = 1 + selector_steps(settings.selector_text)
+        self._max_steps: Final[int] = max_steps
+        self._steps = 0
+        self.want(settings.destination)
+
+    def want(self, destination: Destination) -> bool:
+        """Look for messages at one more destination or pattern, too. Return False if there are too many."""
+        name = destination.qualified_name
+        if name not in self.wanted and len(self.wanted) >= MAX_LOCATIONS:
+            return False
+        self.wanted[name] = destination
+        return True
+
+    def wants(self, destination: Destination) -> bool:
+        """Return True if marked messages may be at ``destination``."""
+        if destination.qualified_name in self.wanted:
+            return True
+        for one in self.wanted.values():
+            if one.is_pattern and one.matches(destination):
+                return True
+        return False
+
+    def find(self, message: Message) -> Marked | None:
+        """Return what is known of a message; None if it is not marked."""
+        return self.marked.get(message.message_id)
+
+    def take(self, message: Message, redelivery_count: int) -> Marked | None:
+        """Mark a message that came or was found, if it is one of those asked for; return it if it is marked."""
+        known = self.marked.get(message.message_id)
+        if known is not None or self.is_closed or self.ended:
+            return known
+        settings = self.settings
+        if settings.ids and str(message.message_id) not in settings.ids:
+            return None
+        if settings.one_in > 1 and zlib.crc32(str(message.message_id).encode()) % settings.one_in:
+            return None
+        selector = settings.selector
+        if selector is not None:
+            self._steps += self._weight
+            if self._steps > self._max_steps:
+                self.is_closed = True
+                self.ended = TOO_DEAR
+                return None
+            if not self._values.matches(selector, message, redelivery_count):
+                return None
+        known = Marked(message)
+        self.marked[message.message_id] = known
+        self.is_closed = len(self.marked) >= settings.messages
+        return known

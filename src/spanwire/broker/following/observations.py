@@ -1,0 +1,114 @@
+"""Steps of marked messages, and the bounded list that keeps them until they are read."""
+
+from __future__ import annotations
+
+from typing import Final
+
+MAX_OBSERVATIONS: Final = 5_000  # observations of one mark, about 2 MB; later ones are counted and not kept
+MAX_LOCATION: Final = 300  # characters of the name of a consumer, destination or cause
+
+# steps
+FOUND: Final = "found"  # it was here before the mark
+ACCEPTED: Final = "accepted"
+STORED: Final = "stored"  # a power failure cannot take it any more
+DISPATCHED: Final = "dispatched"
+SENT_ON: Final = "sent-on"  # dispatched to the bridge of a link
+RESERVED: Final = "reserved"  # by a cursor, for Spark
+RELEASED: Final = "released"  # by a cursor, to the queue
+ACKNOWLEDGED: Final = "acknowledged"
+FORWARDED: Final = "forwarded"  # the broker at the other end of a link has it
+ENDS: Final = {  # steps after which a message is not at this broker any more, or died
+    ACKNOWLEDGED, FORWARDED, "expired", "dead-lettered", "discarded", "moved", "removed", "sent-nowhere", "duplicate",
+    "pushed-out",
+}  # fmt: skip
+
+
+class Observation:
+    """One step of one message at this broker.
+
+    ``location`` is the consumer, link, cursor or target of the step, ``detail`` its cause. ``hops`` counts the
+    brokers that the message passed before this one, ``deliveries`` the deliveries before this one. ``wall_ms`` is the
+    time of this broker in milliseconds since 1970.
+    """
+
+    __slots__ = ("deliveries", "destination", "detail", "hops", "location", "message_id", "number", "step", "wall_ms")
+
+    def __init__(
+        self,
+        number: int,
+        step: str,
+        message_id: str,
+        destination: str,
+        location: str,
+        detail: str,
+        hops: int,
+        deliveries: int,
+        wall_ms: int,
+    ) -> None:
+        self.number: Final[int] = number
+        self.step: Final[str] = step
+        self.message_id: Final[str] = message_id
+        self.destination: Final[str] = destination
+        self.location: Final[str] = location[:MAX_LOCATION]
+        self.detail: Final[str] = detail[:MAX_LOCATION]
+        self.hops: Final[int] = hops
+        self.deliveries: Final[int] = deliveries
+        self.wall_ms: Final[int] = wall_ms
+
+    def row(self, broker: str) -> dict[str, object]:
+        """Return the observation as plain values, with the name of its broker."""
+        return {
+            "broker": broker,
+            "number": self.number,
+            "time_ms": self.wall_ms,
+            "message_id": self.message_id,
+            "step": self.step,
+            "destination": self.destination,
+            "location": self.location,
+            "detail": self.detail,
+            "hops": self.hops,
+            "deliveries": self.deliveries,
+        }
+
+
+class Observations:
+    """The observations of one mark in their order; the first has number 1.
+
+    Beyond the limit the beginning stays, because it tells where the messages came from. ``dropped`` counts the rest.
+    """
+
+    def __init__(self, limit: int = MAX_OBSERVATIONS) -> None:
+        self._limit: Final[int] = limit
+        self._kept: Final[list[Observation]] = []
+        self.dropped = 0
+
+    def add(
+        self,
+        step: str,
+        message_id: str,
+        destination: str,
+        location: str,
+        detail: str,
+        hops: int,
+        deliveries: int,
+        wall_ms: int,
+    ) -> None:
+        """Keep one more observation, if there is room."""
+        kept = self._kept
+        if len(kept) >= self._limit:
+            self.dropped += 1
+            return
+        number = len(kept) + 1
+        kept.append(
+            Observation(number, step, message_id, destination, location, detail, hops, deliveries, wall_ms)
+        )  # fmt: skip
+
+    def after(self, number: int, at_most: int) -> list[Observation]:
+        """Return at most ``at_most`` observations with higher numbers than ``number``."""
+        start = max(0, number)
+        return self._kept[start : start + at_most]
+
+    @property
+    def count(self) -> int:
+        """The number of observations kept."""
+        return len(self._kept)

@@ -1,0 +1,150 @@
+"""``spanwire trace``: follows messages live through a broker, and through its network."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Final
+
+from spanwire.cli.arguments import Parser, placement
+from spanwire.cli.running import control_client
+from spanwire.management.control_client import ControlClient, ControlError
+from spanwire.management.tables.operation_table import OBSERVATIONS, TRACE, TRACE_END
+from spanwire.model.text import escaped
+
+PATIENCE_S: Final = 60.0  # seconds for an answer; brokers of a network have 20
+PAUSE_S: Final = 0.5  # seconds between two questions
+SEEN: Final = 0
+NOTHING: Final = 3
+MILLISECONDS: Final = 1_000
+DESCRIPTION: Final = """Follow messages live: each step of a marked message with its time and broker, until the trace
+has run for its seconds, or Ctrl-C.
+
+  spanwire trace ORDERS
+  spanwire trace ORDERS --network --selector "amount > 100" --rate 0.1
+  spanwire trace topic://PRICES --id ID:host-41017-1795246514000-0:1:1:1:7 --json
+
+Without --selector, --id and --rate the next messages are followed. No body and no property is shown.
+
+Exit status: 0 a message was seen, 1 the broker cannot be asked or refuses, 2 wrong usage, 3 no message was seen."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Print the steps of marked messages; return 0, or 3 if none was seen."""
+    parser = Parser(prog="spanwire trace", description=DESCRIPTION)
+    parser.add_argument("destination", metavar="DESTINATION", help="queue, or topic://NAME")
+    parser.option("selector", "follow only messages that a selector chooses")
+    parser.add_argument("--id", action="append", default=[], metavar="ID", help="follow only the message of this id")
+    parser.option("rate", "follow this share of the messages, such as 0.01; all brokers choose the same", metavar="R")
+    parser.whole_number("seconds", "seconds after which the trace ends, 3600 at most", 60, 1)
+    parser.whole_number("messages", "messages that are followed, 1000 at most", 100, 1)
+    parser.flag("network", "follow the messages at the other brokers of the network, too")
+    parser.add_argument("--json", action="store_true", help="print each step as a line of JSON")
+    placement(parser, names_others=True)
+    options = parser.parse(arguments)
+    asked: dict[str, object] = {
+        "destination": options.destination, "selector": options.selector, "ids": options.id or None,
+        "one_in": _one_in(parser, options.rate), "seconds": options.seconds, "messages": options.messages,
+        "network": True if options.network else None,
+    }  # fmt: skip
+    client = control_client(options, PATIENCE_S)
+    return follow(client, {key: value for key, value in asked.items() if value is not None}, as_json=options.json)
+
+
+def follow(client: ControlClient, asked: Mapping[str, object], *, as_json: bool = False) -> int:
+    """Start a trace, print its steps until it ends, and end it after Ctrl-C; return the exit status."""
+    answer = _checked(client.ask(TRACE.command, **asked))
+    name = str(answer["trace"])
+    if not as_json:
+        locations = "at all brokers of the network" if answer.get("network") else f"at broker {answer.get('broker')}"
+        sys.stderr.write(
+            escaped(f"{name}: {answer.get('destination')} {locations} for {answer.get('left_s')} s") + "\n"
+        )
+    after = seen = 0
+    try:
+        while True:
+            answer = _checked(client.ask(OBSERVATIONS.command, trace=name, after=after))
+            rows = _rows(answer.get("observations"))
+            for row in rows:
+                sys.stdout.write((json.dumps(row) if as_json else escaped(observation_line(row))) + "\n")
+            sys.stdout.flush()
+            seen += len(rows)
+            after = int(str(answer.get("next", after)))
+            if rows:
+                continue
+            if (answer.get("ended") or not answer.get("left_s")) and answer.get("complete"):
+                break
+            time.sleep(PAUSE_S)
+    except KeyboardInterrupt:
+        client.ask(TRACE_END.command, trace=name)
+        answer = _checked(client.ask(OBSERVATIONS.command, trace=name, after=after))
+    if not as_json:
+        for line in closing_lines(answer):
+            sys.stderr.write(escaped(line) + "\n")
+    return SEEN if seen else NOTHING
+
+
+def _one_in(parser: Parser, rate: str | None) -> int | None:
+    """Return of how many messages one is followed."""
+    if rate is None:
+        return None
+    try:
+        share = float(rate)
+    except ValueError:
+        share = 0.0
+    if not 0 < share <= 1:
+        parser.error(f"--rate {rate[:20]!r} is no share above 0 and up to 1, such as 0.01")
+    return round(1 / share)
+
+
+def _checked(answer: object) -> dict[str, object]:
+    if not isinstance(answer, dict) or "trace" not in answer:
+        raise ControlError("the broker answers in another form than expected: it is of another version")
+    return answer
+
+
+def _rows(rows: object) -> list[dict[str, object]]:
+    return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+
+
+def observation_line(row: Mapping[str, object]) -> str:
+    """Return one step as a line: time and name of its broker, step, message, and where."""
+    words = [
+        time_text(row.get("time_ms")), f"{row.get('broker')!s:<10}", f"{row.get('step')!s:<13}",
+        str(row.get("message_id")), str(row.get("destination")),
+    ]  # fmt: skip
+    if row.get("location"):
+        words.append(f"-> {row.get('location')}")
+    notes = [str(row["detail"])] if row.get("detail") else []
+    if row.get("deliveries"):
+        notes.append(f"delivered {row['deliveries']} times before")
+    return " ".join(words) + (f" ({', '.join(notes)})" if notes else "")
+
+
+def closing_lines(answer: Mapping[str, object]) -> list[str]:
+    """Return what is to be known of a trace at its end: what was not seen, and how far clocks can be compared."""
+    lines = [f"ended: {answer.get('ended') or 'its time is over'}; {answer.get('marked')} messages were marked here"]
+    if answer.get("dropped"):
+        lines.append(f"{answer['dropped']} further steps were not kept: choose fewer messages")
+    for broker in _rows(answer.get("brokers")):
+        name = broker.get("broker")
+        if broker.get("silence"):
+            lines.append(f"{name}: not followed there: {broker['silence']}")
+        elif broker.get("uncertain_ms"):
+            lines.append(
+                f"{name}: its clock is {broker.get('offset_ms')} ms ahead of this broker's, measured within "
+                f"{broker.get('uncertain_ms')} ms; times nearer than that have no order"
+            )
+    return lines
+
+
+def time_text(time_ms: object) -> str:
+    """Return the time of day in this machine's zone, with milliseconds."""
+    try:
+        at = datetime.fromtimestamp(int(str(time_ms)) / MILLISECONDS).astimezone()
+    except (ValueError, OverflowError, OSError):
+        return "-"
+    return at.strftime("%H:%M:%S.%f")[:-3]

@@ -1,0 +1,68 @@
+"""The questions about messages that brokers of a network ask each other: why, trace and route."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, cast
+
+from spanwire import registry
+from spanwire.broker.broker import Broker
+from spanwire.broker.ports import LateAnswer
+from spanwire.management.questions import Questions, TraceCommands
+from spanwire.network.reports import trace_rows
+from spanwire.network.reports.known_brokers import Peer, Row
+from spanwire.network.reports.message_questions import Ask, MessageQuestions, QuestionKind
+
+AskBrokers = Callable[[Peer, str, str, Sequence[str], float, str], Awaitable[str]]
+TRACE: Final = QuestionKind(trace_rows.FIELD, trace_rows.MAX_ROWS, trace_rows.merged, trace_rows.failed)
+
+
+class BrokerQuestions:
+    """Answers other brokers, each kind of question in its own way."""
+
+    def __init__(self, kinds: Mapping[str, MessageQuestions]) -> None:
+        self._kinds: Final = kinds
+
+    def answer_later(self, action: str, text: str, asked: str, seconds: int, question: str, answer: LateAnswer) -> bool:
+        """Answer a question of another broker. Return False if too many of its kind are being answered."""
+        return self._kinds[action].answer_later(text, asked, seconds, question, answer)
+
+
+def questions_of_brokers(
+    broker: Broker,
+    peers: Callable[[], Sequence[Peer]],
+    wake: Callable[[], None],
+    questions: Questions,
+    traces: TraceCommands,
+) -> dict[str, MessageQuestions]:
+    """Return the kinds of questions by name.
+
+    Args:
+        broker: the broker that answers.
+        peers: returns the brokers of the links that run and were opened here.
+        wake: ends a turn of the loop soon.
+        questions: explains messages of this broker.
+        traces: observes messages of this broker.
+    """
+    clock = broker.environment
+
+    async def ask_trace(peer: Peer, text: str, asked: Sequence[str], seconds: float, question: str) -> list[Row]:
+        asked_ms = clock.now().wall_ms
+        answer = await _ask(peer, "trace", text, asked, seconds, question)
+        return trace_rows.with_offsets(trace_rows.read_answer(answer), peer.name, asked_ms, clock.now().wall_ms)
+
+    return {
+        "why": MessageQuestions(broker.name, questions.explanations, peers, _ask_why, clock, wake),
+        "trace": MessageQuestions(broker.name, traces.own, peers, ask_trace, clock, wake, TRACE),
+    }
+
+
+async def _ask_why(peer: Peer, message_id: str, asked: Sequence[str], seconds: float, question: str) -> list[Row]:
+    """Ask a broker about a message; the client that asks is loaded at the first question."""
+    return await cast("Ask", registry.load(registry.MESSAGE_QUESTION))(peer, message_id, asked, seconds, question)
+
+
+async def _ask(peer: Peer, action: str, text: str, asked: Sequence[str], seconds: float, question: str) -> str:
+    """Ask a broker a question of another kind, and return its answer."""
+    ask = cast("AskBrokers", registry.load(registry.BROKERS_QUESTION))
+    return await ask(peer, action, text, asked, seconds, question)

@@ -1,0 +1,116 @@
+"""`spanwire trace` against real brokers: one, and three in a chain, with the logins of their links."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from spanwire.cli.main import main
+from spanwire.client.blocking import connect
+from spanwire.management.control_client import ControlClient, ControlError
+from tests.service.started import TIMEOUT_S, Started
+from tests.service.test_network_reports import Member, until
+
+Row = dict[str, object]
+FAR: Final = "queue://FAR"
+
+
+def begun(broker: Started, **arguments: object) -> str:
+    """Start a trace; return its id."""
+    answer = ControlClient(broker.data, TIMEOUT_S).ask("trace", **arguments)
+    assert isinstance(answer, dict)
+    return str(answer["trace"])
+
+
+def read(broker: Started, trace: str) -> Row:
+    answer = ControlClient(broker.data, TIMEOUT_S).ask("observations", trace=trace)
+    assert isinstance(answer, dict)
+    return answer
+
+
+def seen(broker: Started, trace: str, count: int) -> list[Row]:
+    """The observations of a trace, as soon as there are so many."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while True:
+        rows = read(broker, trace)["observations"]
+        assert isinstance(rows, list)
+        rows = [row for row in rows if row["step"] != "stored"]  # a message that is gone sooner is not written
+        if len(rows) >= count:
+            return rows
+        assert time.monotonic() < deadline, rows
+        time.sleep(0.1)
+
+
+def test_a_message_is_followed_live_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Started(tmp_path) as broker, connect(broker.broker_url) as connection, connection.session() as session:
+
+        def traffic() -> None:
+            deadline = time.monotonic() + TIMEOUT_S
+            while time.monotonic() < deadline:
+                answer = ControlClient(broker.data, TIMEOUT_S).ask("observations")
+                assert isinstance(answer, dict)
+                if answer["traces"]:
+                    break
+                time.sleep(0.05)
+            session.create_producer("queue://ORDERS").send("secret body", properties={"n": 7})
+            assert session.create_consumer("queue://ORDERS").receive(TIMEOUT_S) is not None
+
+        running = threading.Thread(target=traffic)
+        running.start()
+        words = ["trace", "ORDERS", "--selector", "n = 7", "--seconds", "3", "--json"]
+        status = main([*words, "--data-directory", str(broker.data)])
+        running.join()
+        printed = capsys.readouterr()
+        rows = [json.loads(line) for line in printed.out.splitlines()]
+        assert [row["step"] for row in rows] == ["accepted", "stored", "dispatched", "acknowledged"]
+        assert {row["broker"] for row in rows} == {"tested"}
+        assert status == 0
+        assert "secret" not in printed.out + printed.err
+        assert main(["trace", "ORDERS", "--seconds", "1", "--data-directory", str(broker.data)]) == 3
+        assert "its time is over; 0 messages were marked here" in capsys.readouterr().err
+        assert main(["trace", "A.>", "--data-directory", str(broker.data)]) == 1
+        assert "one queue or topic" in capsys.readouterr().err
+        with pytest.raises(SystemExit):
+            main(["trace", "ORDERS", "--rate", "2"])
+        assert "--rate '2' is no share" in capsys.readouterr().err
+        log = (broker.data / "spanwire.log").read_text() if (broker.data / "spanwire.log").exists() else ""
+        assert not log or ": trace " in log
+
+
+def test_a_message_is_followed_over_two_links_with_the_offsets_of_clocks(tmp_path: Path) -> None:
+    with Member(tmp_path / "c", "c", None) as c, Member(tmp_path / "b", "b", c.ports["tcp"]) as b:
+        with Member(tmp_path / "a", "a", b.ports["tcp"]) as a:
+            until(a, "a", "b", "c")
+            with connect(c.broker_url, "bridge", "br-4711") as far, far.session() as session:
+                consumer = session.create_consumer(FAR)
+                trace = begun(a, destination=FAR, network=True, seconds=30)
+                with connect(a.broker_url, "bridge", "br-4711") as near, near.session() as sender:
+                    sender.create_producer(FAR).send("one")
+                    assert consumer.receive(TIMEOUT_S) is not None
+                rows = seen(a, trace, 9)
+            path = [(row["broker"], row["step"]) for row in sorted(rows, key=lambda row: int(str(row["hops"])))]
+            for name, hops in (("a", 0), ("b", 1), ("c", 2)):
+                steps = [row["step"] for row in rows if row["broker"] == name]
+                ending = ["sent-on", "forwarded"] if name != "c" else ["dispatched", "acknowledged"]
+                assert sorted(str(step) for step in steps) == sorted(["accepted", *ending]), path
+                assert {row["hops"] for row in rows if row["broker"] == name} == {hops}
+            assert len({row["message_id"] for row in rows}) == 1
+            assert [row["location"] for row in rows if row["step"] == "sent-on" and row["broker"] == "a"] == [
+                "broker b"
+            ]
+            brokers = read(a, trace)["brokers"]
+            assert isinstance(brokers, list)
+            assert [one["broker"] for one in brokers] == ["a", "b", "c"]
+            for one in brokers[1:]:  # all have the clock of this machine
+                assert abs(one["offset_ms"]) <= one["uncertain_ms"]
+            assert brokers[1]["uncertain_ms"] < brokers[2]["uncertain_ms"]
+            ended = ControlClient(a.data, TIMEOUT_S).ask("trace-end", trace=trace)
+            assert isinstance(ended, dict)
+            assert ended["ended"]
+            with pytest.raises(ControlError, match="no trace"):
+                read(b, trace)
