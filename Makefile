@@ -11,13 +11,15 @@ FUZZ := .venv-fuzz
 DIST := .venv-dist
 AUDIT := .venv-audit
 BIN := $(VENV)/bin
-LOCKED := -m pip install --quiet --disable-pip-version-check --require-hashes
+# Python compiles what is imported, and keeps it; pip would compile all modules of all packages, most of them for nothing.
+LOCKED := -m pip install --quiet --disable-pip-version-check --require-hashes --no-compile
+unexport PYTHONDONTWRITEBYTECODE
 PARALLEL ?= 2
 # gcc's level of optimisation for the compiled build; .ci/run has 1, at which gcc takes half of its processor time.
 OPTIMIZE ?= 3
 # Tests wait more than they compute, so more of them than there are processors run at a time. On the compiled build they
 # wait most: for foreign programs and services; on the pure one the compiler runs beside them.
-COMPILED_TESTERS ?= 5
+COMPILED_TESTERS ?= 7
 TESTERS ?= 4
 PYTEST_ARGS ?=
 PURE :=

@@ -14,20 +14,20 @@ from typing import Final
 import pytest
 from hypothesis import HealthCheck, settings
 
-from spanwire._build import COMPILED
 from tests.support.canary import CanaryWatch
 from tests.support.groups import WITH_PEERS, group_scheduling, rank_of
+from tests.support.seeds import EXAMPLES, PROFILE
 
 # No deadlines: the same test runs interpreted and compiled, alone and beside others, and must not depend on speed.
 # A run of the suite tries the same examples each time; `make fuzz` and the profile `random` look for new ones. The
-# interpreted build, several times slower, tries the first quarter of what the compiled one tries of the same source.
-EXAMPLES: Final = 100 if COMPILED else 25
-settings.register_profile("default", deadline=None, print_blob=True, derandomize=True, max_examples=EXAMPLES)
+# profile `short` of `make test` differs in EXAMPLES.
+for profile in ("default", "short"):
+    settings.register_profile(profile, deadline=None, print_blob=True, derandomize=True, max_examples=EXAMPLES)
 settings.register_profile("random", deadline=None, print_blob=True)
 settings.register_profile(
     "fuzz", deadline=None, max_examples=20_000, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+settings.load_profile(PROFILE)
 
 # Here other processes, foreign clients and the kernel take part, whose threads race each other on a busy machine. Such
 # a test fails when it fails every time; the summary counts what was tried again. All others pass at the first attempt.

@@ -24,9 +24,13 @@ pure_only=($(< tools/test_lists/pure_only.txt))
 compiled_only=($(< tools/test_lists/compiled_only.txt))
 chosen=()
 case ${1:-} in
-    --smoke) chosen=("${compiled_only[@]/#/--ignore=}" -m "smoke or not (peers or large or long)"); shift ;;
-    --compiled) chosen=("${pure_only[@]/#/--ignore=}" -m "not long"); shift ;;
+    --smoke) chosen=("${compiled_only[@]/#/--ignore=}" -m "(smoke or not (peers or large)) and not long") ;;
+    --compiled) chosen=("${pure_only[@]/#/--ignore=}" -m "not long") ;;
 esac
+if [ ${#chosen[@]} -gt 0 ]; then
+    shift
+    export HYPOTHESIS_PROFILE=${HYPOTHESIS_PROFILE:-short}  # fewer examples and seeds: tests/support/seeds.py
+fi
 
 # Tests start some thousand processes. Where Python keeps no bytecode, each compiles all that it imports again.
 unset PYTHONDONTWRITEBYTECODE

@@ -22,7 +22,7 @@ OPTIONS: Final = "?initialReconnectDelay=20&maxReconnectDelay=200&randomize=fals
 ENOUGH: Final = 60  # answered sends before the broker is killed
 
 
-@pytest.fixture(params=["spanwire", "classic"])
+@pytest.fixture(params=["spanwire", pytest.param("classic", marks=pytest.mark.long)])
 def mortal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BrokerProcess]:
     """A broker that may be killed."""
     if request.param == "classic":

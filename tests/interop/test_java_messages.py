@@ -20,7 +20,14 @@ FLAGS = ("true", "false")
 PAIRS = [(1, 12), (12, 1), (2, 3), (3, 2), (2, 12), (9, 10), (10, 9), (12, 5), (5, 12), (1, 2), (11, 1)]
 
 
-@pytest.mark.parametrize("version", [*VERSIONS[:-1], pytest.param(VERSIONS[-1], marks=pytest.mark.smoke)])
+@pytest.mark.parametrize(
+    "version",
+    [
+        VERSIONS[0],
+        *(pytest.param(version, marks=pytest.mark.long) for version in VERSIONS[1:-1]),
+        pytest.param(VERSIONS[-1], marks=pytest.mark.smoke),
+    ],
+)
 def test_every_type_arrives_unchanged_in_every_encoding(on_both: OnBoth, version: int) -> None:
     wire_formats = [f"{version},{tight},{cache},{squeeze}" for tight, cache, squeeze in product(FLAGS, FLAGS, FLAGS)]
     ours, classics = on_both("round-trip", *wire_formats)

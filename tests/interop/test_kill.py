@@ -147,7 +147,6 @@ def _drain(broker: BrokerProcess, java: JavaProcess, ledger: Ledger, consumer: s
     return len(got["texts"])
 
 
-@pytest.mark.smoke
 def test_kill_9_twice_under_persistent_load_loses_nothing_and_flags_what_comes_twice(
     java: JavaProcess, own_spanwire: BrokerProcess
 ) -> None:
@@ -172,7 +171,7 @@ def test_kill_9_twice_under_persistent_load_loses_nothing_and_flags_what_comes_t
         assert later.silence()
 
 
-@pytest.mark.parametrize("scenario", ["failover", "failover-transaction"])
+@pytest.mark.parametrize("scenario", ["failover", pytest.param("failover-transaction", marks=pytest.mark.long)])
 def test_failover_goes_on_with_a_restarted_broker_as_with_classic(
     java: JavaProcess, own_spanwire: BrokerProcess, own_classic: BrokerProcess, scenario: str
 ) -> None:

@@ -20,6 +20,7 @@ from tests.support.stomp_socket import StompFrame, StompSocket
 
 PATIENCE_S = 60.0
 PAIRS = [("spanwire", "classic"), ("classic", "spanwire"), ("spanwire", "spanwire")]
+FEW_PAIRS = [pytest.param(*PAIRS[0], marks=pytest.mark.long), *PAIRS[1:]]
 CONNECTOR = """\
     <networkConnectors>
       <networkConnector name="{name}" uri="static:(tcp://127.0.0.1:{port})?initialReconnectDelay=200&amp;maxReconnectDelay=1000"{more}/>
@@ -126,8 +127,7 @@ def send(port: int, destination: str, texts: list[str], *, persistent: bool = Tr
 CHAINS = [("spanwire", "classic", "spanwire"), pytest.param(("classic", "spanwire", "classic"), marks=pytest.mark.long)]
 
 
-@pytest.mark.smoke
-@pytest.mark.parametrize(("near", "far"), PAIRS)
+@pytest.mark.parametrize(("near", "far"), [PAIRS[0], pytest.param(*PAIRS[1], marks=pytest.mark.smoke), PAIRS[2]])
 def test_a_message_goes_where_its_consumer_is(start: Start, near: str, far: str) -> None:
     b = start(far, "brokerB")
     counter = Counter(b.stomp_port, "/queue/NET.Q")
@@ -242,7 +242,7 @@ MOST = 3_000
 
 
 @pytest.mark.parametrize("victim", [pytest.param("near", marks=pytest.mark.long), "far"])
-@pytest.mark.parametrize(("near", "far"), PAIRS)
+@pytest.mark.parametrize(("near", "far"), FEW_PAIRS)
 def test_when_either_broker_is_killed_all_that_was_granted_arrives(
     start: Start, near: str, far: str, victim: str
 ) -> None:

@@ -17,6 +17,7 @@ from tests.support.classic import classic_broker
 from tests.support.peers import require
 
 PAIRS = [("spanwire", "classic"), ("classic", "spanwire"), ("spanwire", "spanwire")]
+FEW_PAIRS = [pytest.param(*PAIRS[0], marks=pytest.mark.long), *PAIRS[1:]]
 CONNECTOR = """\
     <networkConnectors>
       <networkConnector name="link" uri="static:(tcp://127.0.0.1:{port})?initialReconnectDelay=200&amp;maxReconnectDelay=1000"
@@ -62,7 +63,7 @@ def test_a_duplex_link_carries_messages_both_ways(start: Start, near: str, far: 
         counter.ended.set()
 
 
-@pytest.mark.parametrize(("near", "far"), PAIRS)
+@pytest.mark.parametrize(("near", "far"), FEW_PAIRS)
 def test_a_duplex_link_comes_back_after_either_end_was_killed(start: Start, near: str, far: str) -> None:
     b = start(far, "brokerB")
     a = start(near, "brokerA", b, 'duplex="true"')
@@ -76,7 +77,7 @@ def test_a_duplex_link_comes_back_after_either_end_was_killed(start: Start, near
     first.ended.set()
 
 
-@pytest.mark.parametrize(("near", "far"), PAIRS)
+@pytest.mark.parametrize(("near", "far"), FEW_PAIRS)
 def test_two_consumers_there_share_what_one_here_gets(start: Start, near: str, far: str) -> None:
     b = start(far, "brokerB")
     a = start(near, "brokerA", b)
@@ -95,7 +96,7 @@ def test_two_consumers_there_share_what_one_here_gets(start: Start, near: str, f
         counter.ended.set()
 
 
-@pytest.mark.parametrize(("near", "far"), PAIRS)
+@pytest.mark.parametrize(("near", "far"), FEW_PAIRS)
 def test_static_destinations_cross_without_a_consumer(start: Start, near: str, far: str) -> None:
     b = start(far, "brokerB")
     a = start(

@@ -86,7 +86,7 @@ def wait_for_links(sources: list[Place], consumers: list[Consumer]) -> None:
     ("classics", "durable"),
     [
         ("", True),
-        ("A", True),
+        pytest.param("A", True, marks=pytest.mark.long),
         pytest.param("A", False, marks=pytest.mark.long),
         pytest.param("BC", True, marks=pytest.mark.long),
         ("ABC", True),
@@ -114,7 +114,7 @@ def test_each_subscriber_in_a_mesh_of_three_gets_each_message_once(
         assert set(TEXTS) <= set(consumer.texts)
 
 
-@pytest.mark.parametrize("duplex", [False, True], ids=["one way", "duplex"])
+@pytest.mark.parametrize("duplex", [pytest.param(False, marks=pytest.mark.long), True], ids=["one way", "duplex"])
 @pytest.mark.parametrize("leaves", ["CS", pytest.param("CC", marks=pytest.mark.long)])
 def test_leaves_without_a_name_stay_linked_to_one_hub(
     stack: ExitStack, tmp_path: Path, leaves: str, duplex: bool

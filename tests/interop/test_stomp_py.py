@@ -277,7 +277,7 @@ def test_stomp_py_sees_what_it_sees_on_classic(
     assert_alike(ours, run(classic.stomp_port, version))
 
 
-@pytest.mark.parametrize("version", ["1.1", "1.2"])
+@pytest.mark.parametrize("version", [pytest.param("1.1", marks=pytest.mark.long), "1.2"])
 def test_heart_beats_keep_an_idle_connection_alive(
     spanwire: BrokerProcess, classic: BrokerProcess, version: str
 ) -> None:

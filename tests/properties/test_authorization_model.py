@@ -87,6 +87,7 @@ def allowed(lists: AuthorizationMap, who: frozenset[str], action: str, kind: int
     return True
 
 
+@pytest.mark.large
 @given(entries, default, groups)
 def test_every_name_is_decided_as_by_trying_every_entry(
     listed: list[AuthorizationEntry], default_list: AccessList | None, who: frozenset[str]
@@ -138,6 +139,7 @@ reading = st.builds(
 )
 
 
+@pytest.mark.large
 @settings(max_examples=share(200))
 @given(st.lists(reading, min_size=1, max_size=4), st.none(), st.just(frozenset({"g"})), wildcard, st.just("queue"))
 @example(

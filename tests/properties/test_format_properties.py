@@ -92,6 +92,7 @@ def plain(value: object) -> object:
     return value
 
 
+@pytest.mark.large
 @given(st.data())
 def test_avro_is_that_of_fastavro_in_both_directions(data: st.DataObject) -> None:
     schema, values = data.draw(records())
@@ -172,6 +173,7 @@ def test_json_goes_there_and_back(data: st.DataObject) -> None:
     assert decode_bodies([body], codec, "fail").to_pylist() == [value]
 
 
+@pytest.mark.large
 @given(st.text() | st.binary(max_size=20).map(lambda octets: octets.decode("latin-1")))
 def test_texts_of_no_sense_are_refused_or_read(text: str) -> None:
     codec = codec_of(JsonPlan('{"type": "object", "properties": {"a": {"type": "integer"}}}'))

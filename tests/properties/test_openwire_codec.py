@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -235,6 +236,7 @@ def typed_values() -> st.SearchStrategy[PropertyValue]:
     )
 
 
+@pytest.mark.large
 @given(st.dictionaries(TEXTS, typed_values(), max_size=6), st.lists(typed_values(), max_size=6))
 def test_maps_and_streams_keep_their_values_and_types(
     entries: dict[str, PropertyValue], values: list[PropertyValue]

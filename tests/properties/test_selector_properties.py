@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import pytest
 from hypothesis import example, given, reject
 from hypothesis import strategies as st
 
@@ -159,6 +160,7 @@ GARBAGE = (
 )
 
 
+@pytest.mark.large
 @given(GARBAGE, st.booleans(), MESSAGES)
 @example("(" * 10_000, False, {})
 @example("1" * 5000, False, {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -84,6 +85,7 @@ def test_bytes_arrive_in_order_and_whoever_waits_is_told(steps: list[tuple[str, 
     assert run.has_room or run.feed.room_again > run.told
 
 
+@pytest.mark.large
 @given(STEPS)
 def test_what_was_written_before_a_close_arrives_and_then_the_end(steps: list[tuple[str, int]]) -> None:
     run = Run()

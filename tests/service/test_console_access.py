@@ -148,6 +148,7 @@ def test_the_question_why_is_asked_and_its_advice_taken_without_javascript(conso
         assert window.find_element(By.CSS_SELECTOR, ".answer .state").text == "no-consumer"
 
 
+@pytest.mark.long
 def test_an_open_page_says_that_its_session_has_ended(tmp_path: Path) -> None:
     require_browser()
     port = free_port()

@@ -50,17 +50,17 @@ def _import_path() -> list[str]:
     "scenario",
     [
         "brokers_find_each_other_and_not_themselves",
-        "a_broker_that_leaves_is_lost_and_found_when_it_comes_back",
+        pytest.param("a_broker_that_leaves_is_lost_and_found_when_it_comes_back", marks=pytest.mark.long),
         "another_name_of_the_broker_itself_is_no_other_broker",
         "a_client_finds_a_broker_and_another_one_when_that_is_gone",
         "a_client_sends_its_login_to_no_rogue",
-        "groups_do_not_hear_each_other",
+        pytest.param("groups_do_not_hear_each_other", marks=pytest.mark.long),
         "whatever_a_rogue_announces_no_login_reaches_it",
-        "a_login_reaches_a_verified_broker",
-        "one_link_leads_to_the_master_and_then_to_the_next",
-        "peers_share_their_messages",
-        "a_fanout_reaches_all_that_announce_themselves",
-        "zeroconf_finds_brokers_that_multicast_announces_and_the_other_way_round",
+        pytest.param("a_login_reaches_a_verified_broker", marks=pytest.mark.long),
+        pytest.param("one_link_leads_to_the_master_and_then_to_the_next", marks=pytest.mark.long),
+        pytest.param("peers_share_their_messages", marks=pytest.mark.long),
+        pytest.param("a_fanout_reaches_all_that_announce_themselves", marks=pytest.mark.long),
+        pytest.param("zeroconf_finds_brokers_that_multicast_announces_and_the_other_way_round", marks=pytest.mark.long),
     ],
 )
 def test_inside_a_network_of_their_own(scenario: str, tmp_path: Path) -> None:
@@ -68,6 +68,7 @@ def test_inside_a_network_of_their_own(scenario: str, tmp_path: Path) -> None:
     run_inside(scenario, tmp_path)
 
 
+@pytest.mark.long
 def test_a_query_inside_a_network_of_its_own(tmp_path: Path) -> None:
     peers.require("network-namespace")
     run_inside("a_query_reads_all_brokers_of_a_group_and_one_that_joins", tmp_path, "discovery_queries")

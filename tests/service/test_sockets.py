@@ -112,6 +112,7 @@ class SmallMemoryWithoutUvloop(WithoutUvloop, SmallMemory):
     """Both."""
 
 
+@pytest.mark.long
 @pytest.mark.large
 def test_half_frames_above_the_budget_cost_their_own_connection(tmp_path: Path) -> None:
     with SmallMemory(tmp_path) as broker, broker.stomp() as healthy:

@@ -6,6 +6,8 @@ from collections import deque
 from collections.abc import Iterable
 from itertools import pairwise
 
+import pytest
+
 from spanwire.broker.destinations.destination_map import ADVISORY_SHARE
 from spanwire.network.demand.bridge_settings import BridgeSettings
 from tests.support.network_dialogue import Link, Network, Site
@@ -51,6 +53,7 @@ def nothing_is_left(network: Network) -> bool:
     return all(link.bridge is not None and link.bridge.demand_count == 0 for link in network.links)
 
 
+@pytest.mark.large
 def test_demand_that_flaps_at_one_end_costs_no_link_more_than_the_one_where_it_begins() -> None:
     network, (a, _, _, d) = row("ABCD")
     wires = measured(network)
@@ -96,6 +99,7 @@ def test_many_consumers_of_one_destination_cross_a_second_link_as_one() -> None:
     assert wires[0][1].carried * 50 < wires[1][1].carried
 
 
+@pytest.mark.large
 def test_a_flood_of_advisories_that_a_bridge_does_not_read_takes_a_share_of_memory_at_most() -> None:
     limit = 8 * MIB
     network, (a, b) = row("AB", memory_limit_bytes=limit)

@@ -65,6 +65,7 @@ def test_nothing_is_lost_doubled_or_reordered_whenever_the_power_goes(seed: int)
         raise AssertionError(f"seed {seed}: {error}\nreplay: {replay}\nhistory: {path}") from error
 
 
+@pytest.mark.large
 def test_the_seeds_are_wild_enough() -> None:
     worlds = [LIVED[seed] if seed in LIVED else play(seed) for seed in range(WILD)]
     assert sum(world.power_cuts for world, _ in worlds) >= 8

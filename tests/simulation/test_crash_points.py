@@ -38,6 +38,7 @@ def test_a_sync_that_does_nothing_is_found_out(lies: str) -> None:
         explore(0, 150, 8, 1000, lies=lies)
 
 
+@pytest.mark.large
 def test_the_load_asks_for_everything() -> None:
     full = FullJournal()
     work(full, Random(2), 3000)

@@ -27,6 +27,7 @@ def sample(number: int) -> Sample:
     return Sample(number, clean=number % 2 == 0)
 
 
+@pytest.mark.large
 @pytest.mark.timeout(120 + DAMAGED // 50)
 def test_s42_damaged_files_never_give_wrong_data() -> None:
     outcomes: Counter[str] = Counter()

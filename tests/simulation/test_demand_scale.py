@@ -43,6 +43,7 @@ def distances(size: int, edges: set[tuple[int, int]], start: int) -> list[int]:
     return [found[place] for place in range(size)]
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("seed", range(4))
 def test_in_a_graph_of_four_neighbours_demand_goes_as_far_as_its_ttl_and_no_farther(seed: int) -> None:
     size = 40
@@ -101,6 +102,7 @@ def test_a_link_that_comes_later_is_not_told_of_them_either() -> None:
     assert sum(count for name, count in a.advisories().items() if "WANTED" in name) == 1  # not to C, but to B of C's
 
 
+@pytest.mark.large
 def test_advisories_for_each_broker_do_not_depend_on_destinations_that_nobody_asks_for() -> None:
     counts: dict[int, list[int]] = {}
     for total in (10, 1_000):

@@ -65,6 +65,7 @@ def test_after_a_failed_call_nothing_is_answered_and_nothing_answered_is_lost(ca
     checked.check()
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("seed", range(4))
 def test_errors_of_summaries_end_nothing(seed: int) -> None:
     disk = SimulatedDisk()

@@ -19,6 +19,7 @@ def doubles(came: list[str]) -> list[str]:
     return sorted({text for text in came if came.count(text) > 1})
 
 
+@pytest.mark.large
 @pytest.mark.timeout(0 if SEEDS > 15 else 120)
 def test_i21_every_message_is_moved_once_through_crashes_of_the_program_and_of_the_broker() -> None:
     kills = cuts = late = batches = 0

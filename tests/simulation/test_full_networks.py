@@ -70,6 +70,7 @@ def test_a_full_chain_whose_ends_send_to_each_other_drains(names: str) -> None:
     assert [len(set(inbox.texts)) for inbox in inboxes] == [COUNT * (len(names) - 1)] * 2
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("seed", range(4))
 def test_a_full_ring_where_everybody_sends_to_everybody_drains(seed: int) -> None:
     choose = Random(seed)

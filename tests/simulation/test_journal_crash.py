@@ -99,6 +99,7 @@ def stuck_first(checked: CheckedJournal, cycles: int) -> None:
         checked.remove(name, sequence)
 
 
+@pytest.mark.large
 def test_the_power_is_cut_at_every_step_while_old_messages_are_written_again() -> None:
     compacted = 0
     for cut_at in range(0, 10_000, STEP):

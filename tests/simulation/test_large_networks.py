@@ -29,6 +29,7 @@ def told(world: LargeWorld, seed: int) -> str:
     return f"seed {seed}: {world.size} brokers, {world.shape}, replays {world.replays}, {dict(world.events)}"
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("seed", FEW_SEEDS)
 def test_a_network_keeps_its_promises_whatever_breaks(seed: int) -> None:
     world = live(LargeWorld(seed), STEPS)

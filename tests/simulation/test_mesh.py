@@ -95,6 +95,7 @@ def end_of(explorer: Explorer, path: list[Event]) -> str:
     return repr([names.site(site, True) for site in world.sites])
 
 
+@pytest.mark.large
 @pytest.mark.timeout(1_800)
 def test_messages_that_come_after_every_order_of_links_and_demand_come_once() -> None:
     explorer = Explorer(calm_mesh, texts_fault)
@@ -112,6 +113,7 @@ def calm_mesh() -> MeshWorld:
     return world
 
 
+@pytest.mark.large
 @pytest.mark.timeout(7_200)
 def test_each_durable_subscriber_gets_each_message_once_in_every_order_of_links_demand_and_messages() -> None:
     explorer = Explorer(lambda: partly_linked_mesh(MESSAGES, LINKS_UP), texts_fault)

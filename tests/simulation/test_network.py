@@ -92,6 +92,7 @@ def test_what_was_acknowledged_for_good_never_comes_again_down_a_chain_whose_bro
     assert world.doubled == [], told
 
 
+@pytest.mark.large
 def test_the_seeds_reach_what_they_are_for() -> None:
     worlds = [play(seed) for seed in range(REACHED)]
     assert {world.topology for world in worlds} == set(TOPOLOGIES)

@@ -111,6 +111,7 @@ def test_a_planted_fault_is_found(kind: type[World], fault: str) -> None:
     assert fault in faults_of(kind, audits=False)
 
 
+@pytest.mark.large
 def test_the_ledger_of_the_broker_is_a_second_witness() -> None:
     assert "unbalanced" in faults_of(RepeatingWorld, audits=True)
 

@@ -132,6 +132,7 @@ def test_each_message_of_a_queue_reaches_one_consumer_wherever_it_is(make: Make,
     assert [site.queue("WORK")[2] for site in made.sites] == [0] * size
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("make", TOPOLOGIES)
 def test_each_message_of_a_topic_reaches_every_consumer(make: Make, size: int) -> None:
@@ -146,6 +147,7 @@ def test_each_message_of_a_topic_reaches_every_consumer(make: Make, size: int) -
         assert Counter(inbox.texts) == Counter(sent)
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("size", [3, 5, 12])
 @pytest.mark.parametrize("make", [hub_and_spokes, tree, mesh, complete_graph])
 def test_messages_follow_a_consumer_that_moves_from_broker_to_broker(make: Make, size: int) -> None:

@@ -18,6 +18,7 @@ from tests.unit.pipeline.test_state_format import CHECKPOINTS, restored
 from tests.vectors.checkpoints.make import kept_messages, kept_route
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", range(1, FORMAT + 1))
 def test_a_route_delivers_the_batch_in_which_it_was_cut_off_and_goes_on(
     number: int, spark: SparkSession, spanwire: BrokerProcess, tmp_path: Path

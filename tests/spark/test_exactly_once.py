@@ -70,8 +70,7 @@ def test_a_cursor_feeds_a_stream_and_keeps_what_is_not_committed(
         run_to_the_end(other_writer)
 
 
-@pytest.mark.smoke
-@pytest.mark.parametrize("way", ["auto", "ledger"])
+@pytest.mark.parametrize("way", [pytest.param("auto", marks=pytest.mark.smoke), "ledger"])
 def test_a_series_of_writes_counts_each_number_once(spark: SparkSession, url: str, way: str, tmp_path: Path) -> None:
     queue = f"SERIES.{tmp_path.name}"
     for number in (0, 1, 1, 0, 2):

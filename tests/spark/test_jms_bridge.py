@@ -111,6 +111,7 @@ TOPIC = """
 """
 
 
+@pytest.mark.long
 def test_a_bridge_from_a_topic_without_a_subscription_forwards_while_it_runs_and_no_temporary_reply_to(
     spark: SparkSession, spanwire: BrokerProcess, classic: BrokerProcess, tmp_path: Path
 ) -> None:
@@ -170,6 +171,7 @@ PRIORITIES = """
 """
 
 
+@pytest.mark.long
 def test_a_message_that_cannot_be_sent_waits_in_the_state_until_there_are_dead_letters(
     spark: SparkSession, spanwire: BrokerProcess, tmp_path: Path
 ) -> None:

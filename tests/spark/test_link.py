@@ -43,7 +43,7 @@ def test_what_is_not_acknowledged_goes_back(url: str) -> None:
     assert [message.properties["n"] for message in take_all(url, "BACK")] == [5, 6, 7, 8, 9]
 
 
-@pytest.mark.parametrize("kind", ["spanwire", "classic"])
+@pytest.mark.parametrize("kind", ["spanwire", pytest.param("classic", marks=pytest.mark.long)])
 def test_what_is_acknowledged_does_not_come_again_from_a_broker_killed_behind_its_answer(
     kind: str, tmp_path: Path
 ) -> None:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pyarrow.parquet as pq
+import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark.test_routes import routes, run
@@ -36,6 +37,7 @@ def tick(second: int, symbol: str, price: float) -> Sent:
     return Sent(None, {"second": second, "symbol": symbol, "price": price})
 
 
+@pytest.mark.long
 def test_windows_that_are_over_come_once_over_restarts_and_late_rows_in_none(
     spark: SparkSession, spanwire: BrokerProcess, tmp_path: Path
 ) -> None:
@@ -90,6 +92,7 @@ LOOKUP = """
 """
 
 
+@pytest.mark.long
 def test_a_table_of_a_database_is_filled_and_joined(
     spark: SparkSession, spanwire: BrokerProcess, tmp_path: Path
 ) -> None:

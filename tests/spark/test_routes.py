@@ -85,6 +85,7 @@ def loud(text, properties):
 """
 
 
+@pytest.mark.long
 def test_rows_take_their_branches_and_those_that_fail_become_dead_letters(
     spark: SparkSession, spanwire: BrokerProcess, tmp_path: Path
 ) -> None:

@@ -56,6 +56,7 @@ def test_a_stream_stages_in_a_bucket_and_shows_no_secret(
     assert len(take_all(url, "SHARED")) == 5
 
 
+@pytest.mark.long
 def test_an_archive_in_a_bucket_is_chosen_from_sent_again_and_read_by_spark(
     spark: SparkSession, spanwire: BrokerProcess, s3: S3Server, tmp_path: Path
 ) -> None:

@@ -47,6 +47,7 @@ def test_the_command_names_every_package_of_the_extra_and_not_spanwire_itself(ex
     assert names == {text.split(">")[0].lower() for text in EXTRAS[extra]}
 
 
+@pytest.mark.large
 def test_pip_accepts_the_command() -> None:
     words = shlex.split(install_command("security"))
     words[4:4] = ["--dry-run", "--no-index", "--disable-pip-version-check", "--quiet"]

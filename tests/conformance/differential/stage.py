@@ -494,3 +494,14 @@ def _unusual(message: Any) -> Any:
     if isinstance(message.get("about"), dict):
         unusual["about"] = _unusual(message["about"])
     return unusual
+
+
+SLOW: Final[set[str]] = set()  # module.function
+
+
+def slow(scenario: Callable[[Stage], None]) -> Callable[[Stage], None]:
+    """Marks a scenario that takes more than a second, because a time passes or a broker starts again in it: it is
+    `long`, and left to `make test-all`.
+    """
+    SLOW.add(f"{scenario.__module__.rpartition('.')[2]}.{scenario.__name__}")
+    return scenario

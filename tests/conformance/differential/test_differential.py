@@ -11,18 +11,26 @@ import pytest
 from tests.conformance.differential.brokers import ClassicBroker, SpanwireBroker
 from tests.conformance.differential.not_yet import DEVIATIONS, NOT_YET, NotYet
 from tests.conformance.differential.playing import MODULES, Scenario, play, scenarios, unlike
+from tests.conformance.differential.stage import SLOW
 from tests.support.java import JavaProcess
 
 SCENARIOS = scenarios(*MODULES)
 MISSING_PATIENCE_MS = 700  # for a message that a missing feature would have brought
-SMOKE_EVERY = 20  # scenarios: one in so many runs on both builds
+SMOKE_EVERY = 20  # scenarios that are not slow: one in so many runs on both builds
+QUICK = [name for name in SCENARIOS if name not in SLOW]
+SMOKE = frozenset(QUICK[::SMOKE_EVERY])
 
 
 @pytest.mark.parametrize(
     ("name", "scenario"),
     [
-        pytest.param(*played, id=played[0], marks=[] if number % SMOKE_EVERY else pytest.mark.smoke)
-        for number, played in enumerate(SCENARIOS.items())
+        pytest.param(
+            name,
+            scenario,
+            id=name,
+            marks=pytest.mark.long if name in SLOW else pytest.mark.smoke if name in SMOKE else [],
+        )
+        for name, scenario in SCENARIOS.items()
     ],
 )
 def test_a_java_client_sees_what_it_sees_on_classic(
@@ -66,3 +74,8 @@ def test_the_lists_name_scenarios_that_exist() -> None:
     assert set(NOT_YET) <= set(SCENARIOS)
     assert set(DEVIATIONS) <= set(SCENARIOS) - set(NOT_YET)
     assert len(SCENARIOS) >= 130
+
+
+def test_every_kind_of_scenario_has_some_that_are_not_left_out_for_their_time() -> None:
+    assert SLOW <= {*SCENARIOS, *scenarios("variants")}
+    assert {name.partition(".")[0] for name in QUICK} == set(MODULES)

@@ -11,6 +11,7 @@ import pytest
 
 from tests.conformance.differential.brokers import ClassicBroker, SpanwireBroker
 from tests.conformance.differential.playing import Scenario, play, scenarios, unlike
+from tests.conformance.differential.stage import SLOW
 from tests.support.broker_process import BrokerProcess, spanwire_command
 from tests.support.classic import classic_command
 from tests.support.java import JavaProcess
@@ -73,7 +74,11 @@ def on_spanwire(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SpanwireBr
 
 
 @pytest.mark.parametrize(
-    ("name", "scenario"), [pytest.param(name, scenario, id=name) for name, scenario in SCENARIOS.items()]
+    ("name", "scenario"),
+    [
+        pytest.param(name, scenario, id=name, marks=[pytest.mark.long] if name in SLOW else [])
+        for name, scenario in SCENARIOS.items()
+    ],
 )
 def test_a_java_client_sees_what_it_sees_on_classic(
     name: str,

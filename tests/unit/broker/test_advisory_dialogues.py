@@ -290,6 +290,7 @@ def test_s40_few_advisories_that_wait_end_nobody_however_little_memory_there_is(
     assert slow.closed_with is not None
 
 
+@pytest.mark.large
 def test_s40_who_is_still_being_told_what_there_is_may_be_further_behind() -> None:
     stage = Stage(advisory_format=SpokenAdvisories(), memory_limit_bytes=1_000_000)
     for number in range(LEAST_BEHIND):

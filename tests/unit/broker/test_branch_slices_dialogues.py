@@ -42,6 +42,7 @@ def left(stage: Stage) -> tuple[int, int, int]:
     return pending(stage, IN), pending(stage, OUT), len(stage.broker.xa.prepared())
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("one_phase", [True, False])
 @pytest.mark.parametrize("after", [0, 3, 30])
 def test_a_branch_is_committed_in_slices_and_as_a_whole(one_phase: bool, after: int) -> None:
@@ -148,6 +149,7 @@ def test_a_branch_that_is_being_finished_is_to_be_asked_for_again(is_commit: boo
     assert left(stage) == ((0, MANY, 0) if is_commit else (MANY, 0, 0))
 
 
+@pytest.mark.large
 def test_a_branch_that_is_committed_is_not_begun_or_worked_in_meanwhile_and_then_is_another() -> None:
     stage = Stage()
     manager, _ = works_in_branch(stage)
@@ -220,6 +222,7 @@ def begins_to_prepare(manager: Manager) -> int:
     return token
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("after", [0, 3, 30])
 def test_a_branch_is_prepared_in_slices_and_as_a_whole(after: int) -> None:
     stage = Stage()
@@ -268,6 +271,7 @@ def test_a_large_branch_that_cannot_be_prepared_is_rolled_back() -> None:
     assert stage.memory() == 0
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("after", range(8))
 def test_a_connection_that_breaks_during_a_prepare_leaves_a_whole_branch(after: int) -> None:
     stage = Stage()

@@ -310,6 +310,7 @@ def test_a_browser_that_only_tells_what_it_has_shown_keeps_no_bodies() -> None:
     assert len(again.store.kept(destination(QUEUE))) == 300
 
 
+@pytest.mark.large
 def test_a_browser_shows_no_more_of_what_is_out_than_its_limit() -> None:
     stage = Stage()
     producer = stage.peer("p")

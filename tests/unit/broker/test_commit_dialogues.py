@@ -78,6 +78,7 @@ def receives_many(stage: Stage, name: str = "p") -> Listener:
     return listener
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("persistent", [True, False])
 def test_a_commit_at_its_limit_takes_slices(persistent: bool) -> None:
     limit = 20 * JOB_STEPS
@@ -372,6 +373,7 @@ def test_a_commit_that_the_store_refuses_is_undone_as_a_whole() -> None:
     assert stage.memory() == 0
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("after", range(9))
 def test_a_power_cut_while_much_is_committed_leaves_all_or_nothing(after: int) -> None:
     stage = Stage()

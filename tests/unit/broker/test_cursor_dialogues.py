@@ -377,6 +377,7 @@ def test_what_is_not_persistent_and_was_held_through_a_crash_goes_back_when_it_i
     assert listener.takes() == ["m3"]
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("restarts", [False, True])
 def test_a_long_line_is_in_order_again_after_releases(restarts: bool) -> None:
     stage, program = filled(6000)

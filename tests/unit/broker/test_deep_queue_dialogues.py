@@ -144,6 +144,7 @@ def test_lazy_dispatch_reads_nothing_ahead() -> None:
 # Expiry
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("letters", [True, False])
 def test_messages_on_the_disk_expire_without_all_of_them_being_read(letters: bool) -> None:
     policy = PolicyEntry(destination("queue://>"), dead_letter=DeadLetterStrategy(process_expired=letters))
@@ -194,6 +195,7 @@ def test_an_expired_message_on_the_disk_is_counted_while_it_is_read() -> None:
 # Purge
 
 
+@pytest.mark.large
 def test_a_purge_reads_nothing_and_takes_small_steps() -> None:
     stage = deep(5_000)
     queue = queue_of(stage.peer("c").consumes(QUEUE, prefetch=0))
@@ -296,6 +298,7 @@ def test_what_waits_in_a_removed_queue_leaves_memory_a_piece_at_a_time() -> None
     assert stage.peer("c").consumes(QUEUE).takes() == ["new"]
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("priority", [0, 5])
 def test_many_calls_in_one_turn_pay_for_one_look_through_the_depths(priority: int) -> None:
     stage = Stage(persistent=False)

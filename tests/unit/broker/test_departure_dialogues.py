@@ -135,6 +135,7 @@ def test_messages_that_wait_in_many_queues_all_come_to_a_slow_wildcard_consumer(
         assert listener.out.index(f"{number}.1") < listener.out.index(f"{number}.2")
 
 
+@pytest.mark.large
 def test_a_connection_that_closes_is_not_told_of_its_own_consumers() -> None:
     stage = Stage(advisory_format=SpokenAdvisories())
     leaving = stage.peer("a")
@@ -207,6 +208,7 @@ def test_a_durable_subscription_taken_again_at_once_begins_with_what_was_out() -
     assert again.takes() == texts
 
 
+@pytest.mark.large
 def test_a_connection_with_all_that_it_may_have_leaves_nothing_behind() -> None:
     stage = Stage()
     peer = stage.peer("a")

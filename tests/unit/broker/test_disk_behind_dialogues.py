@@ -63,6 +63,7 @@ def test_dead_letters_of_expired_messages_wait_for_the_disk() -> None:
     assert stage.view(QUEUE).pending == 0
 
 
+@pytest.mark.large
 def test_dead_letters_that_are_retried_wait_for_the_disk() -> None:
     stage = sent(QUEUE, 1_000)
     stage.waits(31.0)

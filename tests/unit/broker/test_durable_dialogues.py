@@ -319,6 +319,7 @@ def test_a_crash_amid_unsubscribing_leaves_nothing_behind() -> None:
     assert again.store.kept(Destination(SUBSCRIPTION, "3:app:a")) == []
 
 
+@pytest.mark.large
 def test_there_is_a_limit_to_durable_subscriptions_and_those_that_exist_can_be_used() -> None:
     metadata: dict[bytes, bytes] = {}
     for number in range(MAX_DURABLE_SUBSCRIPTIONS):

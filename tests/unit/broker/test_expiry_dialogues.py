@@ -78,6 +78,7 @@ def test_waiting_messages_are_looked_through_now_and_then() -> None:
     assert (stage.view(QUEUE).expired, stage.view(QUEUE).pending) == (count // 2, count // 2)
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("prioritized", [False, True])
 def test_a_consumer_that_comes_to_many_expired_messages_holds_nobody_up(prioritized: bool) -> None:
     stage = Stage(PolicyEntry(destination(QUEUE), queue=QueuePolicy(prioritized_messages=prioritized)))

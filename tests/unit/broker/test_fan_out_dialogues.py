@@ -57,6 +57,7 @@ def runs(stage: Stage) -> None:
         stage.runs()
 
 
+@pytest.mark.large
 def test_one_message_of_a_topic_goes_to_so_many_consumers_and_a_further_one_is_refused() -> None:
     stage = Stage()
     listeners = crowd(stage, "topic://T")
@@ -116,6 +117,7 @@ def test_a_selector_weighs_as_much_as_it_is_long() -> None:
     late.consumes("topic://T", selector=HEAVY)
 
 
+@pytest.mark.large
 def test_half_as_many_consumers_have_room_with_a_selector_of_usual_length_as_without() -> None:
     stage = Stage()
     peers = [stage.peer(str(number)) for number in range(MAX_FAN_OUT // 2 // MAX_CONSUMERS_PER_CONNECTION)]

@@ -118,6 +118,7 @@ def test_looks_grow_with_the_messages_and_not_with_the_closed_groups_of_a_deep_q
     assert looks(stage) <= (3 + SCANS_PER_MESSAGE) * count
 
 
+@pytest.mark.large
 def test_more_groups_than_the_table_holds_do_not_make_consumers_look_without_end() -> None:
     count = 6_000
     stage = Stage(

@@ -176,6 +176,7 @@ def test_messages_that_are_sent_meanwhile_take_no_room_from_those_that_are_kept(
     assert waiting == list(range(1, MANY + RECOVERY_STEPS + 1))
 
 
+@pytest.mark.large
 @settings(max_examples=25)
 @given(
     st.sampled_from([3, RECOVERY_STEPS + 1, 2 * RECOVERY_STEPS + 10]),

@@ -34,6 +34,7 @@ from tests.support.dialogue.broker_dialogue import Listener, Stage, destination
 QUEUE = "queue://Q"
 
 
+@pytest.mark.large
 def test_s45_connections_are_limited_and_a_place_that_became_free_is_given() -> None:
     stage = Stage(persistent=False)
     peers = [stage.peer(f"p{number}") for number in range(MAX_CONNECTIONS)]

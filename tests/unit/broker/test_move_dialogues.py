@@ -185,6 +185,7 @@ def test_a_move_to_a_topic_is_not_undone() -> None:
         stage.broker.moves.undo("M1", "", stage.now)
 
 
+@pytest.mark.large
 def test_a_move_of_messages_on_the_disk_is_undone() -> None:
     count = MAX_RESIDENT_MESSAGES + 250
     stage = Stage()
@@ -341,6 +342,7 @@ def test_ended_moves_are_forgotten_after_a_day_and_at_the_limit() -> None:
     assert again.restarts(position=again.store.position()).broker.moves.all() == []
 
 
+@pytest.mark.large
 def test_the_oldest_moves_make_room_for_the_places_of_later_ones() -> None:
     stage = filled()
     rows = [[0, 0, 0, 2 * number, 1, 0] for number in range(1, MAX_RUNS + 1)]

@@ -389,6 +389,7 @@ def test_what_comes_back_is_shown_to_those_who_have_looked_further() -> None:
     assert looker.redelivery_counts() == [("wanted", 1)]
 
 
+@pytest.mark.large
 def test_a_selective_queue_does_not_grow_with_the_messages_that_went_by() -> None:
     stage = Stage()
     taker = stage.peer("a").consumes(QUEUE, selector="kind = 'a'")

@@ -70,6 +70,7 @@ def test_so_many_new_destinations_are_compared_with_wildcards_at_once_and_more_a
     maker.consumes(parts(kind + "://B.x{}"))
 
 
+@pytest.mark.large
 def test_a_consumer_of_new_topics_counts_steps_for_the_wildcards_it_is_compared_with() -> None:
     stage = Stage()
     heavy = 1 + selector_steps(HEAVY)
@@ -136,6 +137,7 @@ def test_a_durable_subscription_has_so_many_wildcards_as_all_topics_may_be_compa
     assert [durable.queue.waiting() for durable in stage.broker.durable_subscriptions()] == [1, 1]
 
 
+@pytest.mark.large
 def test_there_is_a_limit_to_the_wildcards_of_durable_subscriptions_with_several() -> None:
     stage = Stage()
     peer = stage.peer("a", client_id="a")

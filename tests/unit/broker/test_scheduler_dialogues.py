@@ -494,6 +494,7 @@ def test_a_crash_at_every_position_neither_loses_nor_repeats_a_time() -> None:
         assert after.store.kept(SCHEDULED_MESSAGES) == []
 
 
+@pytest.mark.large
 @given(
     st.lists(st.tuples(st.integers(0, 9_000), st.integers(1, 4_000), st.integers(0, 4)), min_size=1, max_size=6),
     st.lists(st.tuples(st.integers(1, 3_000), st.booleans()), min_size=1, max_size=12),

@@ -107,6 +107,7 @@ def test_without_a_store_many_are_removed_in_slices_too() -> None:
     assert stage.memory() == 0
 
 
+@pytest.mark.large
 def test_messages_that_are_scheduled_during_a_removal_stay_and_have_room() -> None:
     stage = scheduled(settings=SchedulerSettings(max_jobs=MANY))
     peer = stage.peer("r")
@@ -122,6 +123,7 @@ def test_messages_that_are_scheduled_during_a_removal_stay_and_have_room() -> No
     assert comes(stage)[:2] == ["new", "newer"]
 
 
+@pytest.mark.large
 def test_room_during_removals_has_an_end() -> None:
     stage = scheduled(settings=SchedulerSettings(max_jobs=MANY))
     peer = stage.peer("r")
@@ -262,6 +264,7 @@ def test_after_a_crash_what_was_not_removed_is_scheduled() -> None:
     assert len(comes(again)) == MANY - MAX_REMOVED
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("slices", [0, 1])
 def test_a_removal_that_the_store_refuses_keeps_the_rest_and_can_be_repeated(slices: int) -> None:
     stage = scheduled(settings=SchedulerSettings(max_jobs=MANY))

@@ -78,6 +78,7 @@ def comes(stage: Stage) -> list[str]:
     return listener.takes()
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("persistent", [True, False])
 def test_many_scheduled_messages_are_committed_in_slices(persistent: bool) -> None:
     stage = Stage(scheduler=SchedulerSettings(max_jobs=MANY), persistent=persistent)
@@ -138,6 +139,7 @@ def test_the_schedule_of_a_connection_that_is_lost_is_whole(after: int) -> None:
     assert comes(stage.restarts(scheduler=SchedulerSettings())) == TEXTS
 
 
+@pytest.mark.large
 def test_a_commit_that_the_store_refuses_schedules_nothing_and_can_be_repeated() -> None:
     stage = Stage(scheduler=SchedulerSettings(max_jobs=MANY))
     peer = schedules_many(stage)
@@ -183,6 +185,7 @@ def test_a_stop_keeps_what_is_being_scheduled() -> None:
     assert comes(stage.restarts(scheduler=SchedulerSettings())) == TEXTS
 
 
+@pytest.mark.large
 def test_many_scheduled_messages_are_prepared_in_slices_and_committed_after_a_restart() -> None:
     stage = Stage(scheduler=SchedulerSettings(max_jobs=MANY))
     peer = begins_branch(stage)
@@ -204,6 +207,7 @@ def test_many_scheduled_messages_are_prepared_in_slices_and_committed_after_a_re
     assert again.broker.xa.prepared() == []
 
 
+@pytest.mark.large
 def test_a_branch_with_more_than_fits_is_not_prepared_and_a_refused_commit_leaves_it_prepared() -> None:
     stage = Stage(scheduler=SchedulerSettings(max_jobs=MANY + 1))
     peer = begins_branch(stage)

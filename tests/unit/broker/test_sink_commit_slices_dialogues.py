@@ -92,6 +92,7 @@ def hears(program: Program) -> dict[str, object] | None:
     return program.hears()
 
 
+@pytest.mark.large
 def test_a_batch_in_place_is_committed_in_slices() -> None:
     stage, program = under_way()
     before = stage.store.position()
@@ -208,6 +209,7 @@ def test_requests_about_the_sink_wait_for_the_end_of_the_commit(action: str, aft
     assert in_queue(stage) == TEXTS
 
 
+@pytest.mark.large
 def test_parts_of_this_batch_are_refused_meanwhile_and_those_of_the_next_one_are_kept() -> None:
     stage, program = begun()
     program.stages(3, 0, *TEXTS)
@@ -327,6 +329,7 @@ def test_a_purge_takes_what_the_queue_has_already() -> None:
     assert in_queue(stage) == TEXTS
 
 
+@pytest.mark.large
 def test_a_durable_subscription_that_ends_meanwhile_takes_its_messages_along() -> None:
     stage, program = begun()
     peer = stage.peer("s", client_id="c")
@@ -386,6 +389,7 @@ def test_a_message_that_is_missing_at_the_end_of_a_batch_stops_the_commit() -> N
     assert program.asks("abort", query="q", epoch=1, batch=0) == {"messages": MANY}
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("persistent", [True, False])
 def test_a_crash_in_any_turn_leaves_the_batch_staged_or_delivered(persistent: bool) -> None:
     texts = TEXTS if persistent else TEXTS[:READ]
@@ -421,6 +425,7 @@ def test_a_stop_in_any_turn_leaves_the_batch_staged_or_delivered(after: int) -> 
     assert in_queue(found) == TEXTS
 
 
+@pytest.mark.large
 def test_targets_that_take_turns_are_committed_in_slices() -> None:
     stage, program = begun()
     count = 2 * JOB_STEPS

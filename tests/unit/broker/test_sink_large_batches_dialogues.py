@@ -181,6 +181,7 @@ def test_copies_for_several_subscriptions_lie_together_and_stay_in_place(is_hear
         assert listener.takes() == texts
 
 
+@pytest.mark.large
 def test_a_listener_that_comes_during_the_commit_sees_each_message() -> None:
     stage, program = begun()
     texts = [str(number) for number in range(2 * JOB_STEPS * COPIES_IN_STEP)]

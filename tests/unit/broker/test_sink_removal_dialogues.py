@@ -160,6 +160,7 @@ def test_other_requests_about_the_sink_wait_for_its_end(action: str, after: int)
     assert in_queue(stage) == []
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("action", ACTIONS)
 def test_parts_that_come_meanwhile_are_refused(action: str) -> None:
     stage, program = many_parts()
@@ -216,6 +217,7 @@ def test_a_stop_in_any_turn_leaves_all_parts_or_none(action: str, after: int) ->
     assert parts_in_store(stage.restarts(clean=True)) in (0, PARTS)
 
 
+@pytest.mark.large
 def test_the_numbers_of_dropped_parts_are_used_again() -> None:
     stage, program = many_parts()
     asks(program, "abort")

@@ -276,6 +276,7 @@ def test_many_answers_come_in_slices() -> None:
     assert len(asking.hears()) == 5 + 1
 
 
+@pytest.mark.large
 def test_too_many_requests_at_a_time_are_refused() -> None:
     stage = played()
     asking = Asking(stage)

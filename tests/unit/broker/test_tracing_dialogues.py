@@ -237,6 +237,7 @@ def test_traced_messages_at_a_consumer_have_a_limit() -> None:
     assert traced.steps().count(ACKNOWLEDGE) == MAX_UNACKNOWLEDGED
 
 
+@pytest.mark.large
 def test_traced_messages_on_their_way_to_the_disk_have_a_limit() -> None:
     traced = Traced(limit=100_000)
     traced.producer.sends(Q, *map(str, range(MAX_UNSYNCED + 1)), properties=TRACED)
@@ -253,6 +254,7 @@ def test_an_automatic_consumer_acknowledges_nothing_and_keeps_nothing() -> None:
     assert ACKNOWLEDGE not in traced.steps()
 
 
+@pytest.mark.large
 def test_arrivals_have_a_limit_above_which_the_oldest_is_forgotten() -> None:
     traced = Traced(limit=100_000)
     traced.producer.sends(Q, *map(str, range(MAX_ARRIVALS + 1)), properties=TRACED, persistent=False)

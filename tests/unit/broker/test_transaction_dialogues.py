@@ -338,6 +338,7 @@ def test_a_temporary_queue_that_went_before_the_commit_takes_its_messages_along(
     assert stage.peer("c").consumes(QUEUE).takes() == ["2"]
 
 
+@pytest.mark.large
 def test_s45_a_transaction_holds_only_so_many_messages() -> None:
     limit = transactions.MAX_UNCOMMITTED
     stage = Stage()

@@ -453,6 +453,7 @@ def test_temporary_queues_are_mirrored_only_if_the_settings_say_so() -> None:
         assert watcher.takes() == (["1"] if temporary else [])
 
 
+@pytest.mark.large
 def test_so_many_queues_listen_to_a_virtual_topic_and_a_message_to_more_is_refused() -> None:
     stage = Stage()
     count = MAX_FAN_OUT // COPY_STEPS

@@ -95,6 +95,7 @@ def test_a_new_destination_is_refused_where_too_many_wildcards_would_listen_and_
     assert not stage.has("queue://D.3")
 
 
+@pytest.mark.large
 def test_there_is_a_limit_to_the_wildcards_of_all_consumers() -> None:
     stage = Stage()
     parts = ",".join(f"queue://W.{part}.*" for part in range(50))
@@ -114,6 +115,7 @@ def test_there_is_a_limit_to_the_wildcards_of_all_consumers() -> None:
     late.consumes("queue://X.*")
 
 
+@pytest.mark.large
 def test_a_message_to_wildcards_goes_to_so_many_destinations_and_counts_a_step_for_each() -> None:
     stage = Stage()
     for number in range(MAX_WILDCARD_TARGETS):

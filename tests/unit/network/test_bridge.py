@@ -268,6 +268,7 @@ def test_a_message_may_have_fewer_hops_than_a_subscription() -> None:
     assert (a.queue("Q")[2], b.queue("Q")[2]) == (0, 1)
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("ttl", [1, 2, 3, -1])
 def test_no_message_returns_to_a_broker_it_has_left(ttl: int) -> None:
     network = Network()

@@ -128,6 +128,7 @@ CAUSED = [
 ]
 
 
+@pytest.mark.large
 @pytest.mark.parametrize(("state", "event"), CAUSED, ids=[f"{state.name}-{event.value}" for state, event in CAUSED])
 def test_every_event_leads_where_the_table_says_and_leaves_nothing_behind(state: State, event: Event) -> None:
     remote = in_state(state)

@@ -150,6 +150,7 @@ def test_copies_of_a_forwarded_message_keep_its_number() -> None:
     assert [one.link_number for one in (arrived, arrived.twin(), elsewhere, stored)] == [NUMBER] * 4
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("version", [1, 9, 12])
 @pytest.mark.parametrize("tight", [False, True])
 def test_a_compressed_crossing_changes_the_body_and_nothing_else(version: int, tight: bool) -> None:

@@ -340,6 +340,7 @@ def told_links(known: KnownBrokers) -> dict[str, int]:
     return {name: len(found) for name, found in links.items() if isinstance(found, list)}
 
 
+@pytest.mark.large
 def test_s24_the_links_and_bytes_of_all_brokers_are_bounded() -> None:
     known = KnownBrokers("a")
     known.add([linked(f"b{number}") for number in range(MAX_BROKERS)], 1.0, "x")

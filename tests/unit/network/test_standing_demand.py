@@ -255,6 +255,7 @@ def test_a_forced_durable_topic_waits_for_consumers_that_are_not_and_ends_with_t
     assert inbox.texts == ["one"]
 
 
+@pytest.mark.large
 def test_durable_subscriptions_travel_two_hops() -> None:
     network = Network()
     a, b, c = (network.site(name) for name in "ABC")

@@ -331,6 +331,7 @@ def messages(draw: st.DrawFn) -> Raw:
     return one.again() if draw(st.booleans()) else one
 
 
+@pytest.mark.large
 @settings(deadline=None)
 @given(st.lists(messages(), max_size=8))
 def test_a_row_is_the_same_whatever_came_before_it(found: list[Raw]) -> None:

@@ -51,6 +51,7 @@ def received(connection: blocking.Connection, queue: str) -> list[object]:
         return [message.body for message in session.create_browser(queue)]
 
 
+@pytest.mark.large
 def test_ranges_are_read_again_after_the_broker_has_restarted(broker: Broker, connection: blocking.Connection) -> None:
     send(connection, "ORDERS", 0, 1500)
     control = Control(connection)

@@ -70,6 +70,7 @@ def test_a_task_waits_for_its_broker_and_goes_on_behind_the_last_row(tmp_path: P
         reader.stop()
 
 
+@pytest.mark.large
 def test_a_query_that_lost_its_broker_asks_over_a_new_connection(broker: Broker) -> None:
     reader = reader_of(broker)
     first = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 FORBIDDEN = ("broker", "stores", "transports", "management", "service", "web", "network", "bridges", "cli")
 
 
@@ -14,6 +16,7 @@ def loaded_by(module: str) -> set[str]:
     return set(answer.stdout.split())
 
 
+@pytest.mark.large
 def test_the_data_source_loads_no_broker() -> None:
     loaded = loaded_by("pyspark_spanwire")
     assert "spanwire.client.blocking" in loaded and "spanwire.pipeline.datasource.source" in loaded

@@ -88,6 +88,7 @@ def steps_of_a_quiet_run() -> int:
     return broker.steps
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("error", [KilledError, JmsError])
 def test_a_kill_before_or_after_any_step_loses_nothing_and_doubles_nothing(error: type[Exception]) -> None:
     steps = steps_of_a_quiet_run()

@@ -49,6 +49,7 @@ def consumers(peer: OpenWirePeer, count: int) -> bytes:
     return octets
 
 
+@pytest.mark.large
 def test_requests_of_one_packet_that_ask_for_much_take_several_turns_in_openwire() -> None:
     world = World()
     with_queues(world)
@@ -59,6 +60,7 @@ def test_requests_of_one_packet_that_ask_for_much_take_several_turns_in_openwire
     assert answers == list(range(101, 101 + CONSUMERS))
 
 
+@pytest.mark.large
 def test_requests_of_one_packet_that_ask_for_much_take_several_turns_in_stomp() -> None:
     stage = Stage()
     with_queues(stage)
@@ -71,6 +73,7 @@ def test_requests_of_one_packet_that_ask_for_much_take_several_turns_in_stomp() 
     assert [frame.headers["receipt-id"] for frame in peer.receives()] == [str(number) for number in range(CONSUMERS)]
 
 
+@pytest.mark.large
 def test_bytes_that_are_fed_while_requests_are_held_come_behind_them() -> None:
     stage = Stage()
     with_queues(stage)

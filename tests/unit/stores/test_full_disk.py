@@ -52,6 +52,7 @@ def driver(tmp_path: Path, disk: FullDisk) -> Iterator[JournalStoreDriver]:
     disk.is_full = False
 
 
+@pytest.mark.large
 def test_messages_wait_and_acknowledgements_do_not(driver: JournalStoreDriver, disk: FullDisk) -> None:
     assert not driver.store.has_room()
     sequence = driver.store.append(A, plain_message(A, 99, bytes(SEGMENT // 2)))
@@ -71,6 +72,7 @@ def test_messages_wait_and_acknowledgements_do_not(driver: JournalStoreDriver, d
     driver.journal_store.stop()
 
 
+@pytest.mark.large
 def test_it_is_said_once_when_the_room_goes_and_when_it_comes(
     driver: JournalStoreDriver, disk: FullDisk, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -133,6 +135,7 @@ def test_a_start_on_a_full_disk_takes_the_reserve_that_the_last_run_left(tmp_pat
     again.journal_store.stop()
 
 
+@pytest.mark.large
 def test_a_stop_is_clean_also_when_its_mark_needs_a_new_segment(tmp_path: Path) -> None:
     for size in range(3700, 4100, 8):
         driver = JournalStoreDriver(tmp_path / str(size), segment_bytes=4096)

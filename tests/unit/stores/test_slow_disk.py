@@ -18,6 +18,7 @@ MIB = 1024 * 1024
 LARGE = b"x" * 200_000
 
 
+@pytest.mark.large
 @pytest.mark.parametrize(("segment_bytes", "syncs"), [(256 * MIB, 2), (32 * MIB, 9)])
 def test_a_newcomer_behind_all_that_may_wait_for_the_disk_waits_for_few_syncs(
     tmp_path: Path, segment_bytes: int, syncs: int
@@ -35,6 +36,7 @@ def test_a_newcomer_behind_all_that_may_wait_for_the_disk_waits_for_few_syncs(
     assert waited <= syncs
 
 
+@pytest.mark.large
 def test_a_large_unit_is_encoded_some_records_in_each_turn(tmp_path: Path) -> None:
     store = SlowStore(tmp_path, 32 * MIB)
     count = 4 * MAX_SLICE_RECORDS

@@ -93,6 +93,7 @@ def test_room_is_looked_for_at_once_when_a_segment_was_deleted() -> None:
     assert driver.writer._next_attempt == 0.0, "it waited for the time of its next look"
 
 
+@pytest.mark.large
 def test_a_write_without_room_is_written_again_and_answered_once() -> None:
     driver = WriterDriver()
     batch = driver.batch()
@@ -127,6 +128,7 @@ def test_a_summary_that_cannot_be_written_is_told_and_nothing_else_happens(
     ]
 
 
+@pytest.mark.large
 def test_a_new_segment_without_room_is_made_later() -> None:
     driver = WriterDriver()
     driver.journal.store.append(A, plain_message(A, 1, b"x" * 5000))
@@ -214,6 +216,7 @@ def test_a_timed_sync_that_fails_ends_the_writer() -> None:
     driver.writer.stop()
 
 
+@pytest.mark.large
 def test_a_write_that_was_taken_in_part_before_the_room_went_is_written_again_whole() -> None:
     driver = WriterDriver()
     batch = driver.batch()

@@ -159,6 +159,7 @@ def test_the_factory_makes_brokers_with_a_journal_users_and_a_configuration(pyte
     result.assert_outcomes(passed=4)
 
 
+@pytest.mark.long
 def test_the_configuration_can_be_named_in_pytest_ini(pytester: pytest.Pytester) -> None:
     pytester.makeini("[pytest]\nspanwire_configuration = conf/shop.toml\n")
     conf = pytester.mkdir("conf")
@@ -236,6 +237,7 @@ def test_the_report_of_a_network_shows_its_links(pytester: pytest.Pytester) -> N
     result.stdout.no_fnmatch_line("client *")
 
 
+@pytest.mark.long
 def test_pytest_ini_says_how_many_messages_a_report_shows(pytester: pytest.Pytester) -> None:
     pytester.makeini("[pytest]\nspanwire_report_messages = 0\n")
     result = run(pytester, FAILING)
@@ -264,6 +266,7 @@ def test_a_client_that_a_test_leaves_open_gets_one_line_and_nothing_hangs(pytest
     )
 
 
+@pytest.mark.long
 def test_a_client_left_open_can_be_an_error(pytester: pytest.Pytester) -> None:
     pytester.makeini("[pytest]\nspanwire_open_clients = error\n")
     result = run(pytester, LEAVING)
@@ -272,6 +275,7 @@ def test_a_client_left_open_can_be_an_error(pytester: pytest.Pytester) -> None:
     result.stdout.no_fnmatch_line("*plugin.py*")
 
 
+@pytest.mark.long
 def test_a_client_left_open_can_be_ignored(pytester: pytest.Pytester) -> None:
     pytester.makeini("[pytest]\nspanwire_open_clients = ignore\n")
     run(pytester, LEAVING).assert_outcomes(passed=1)
@@ -309,6 +313,7 @@ def test_clients_of_the_same_process_need_no_socket(pytester: pytest.Pytester) -
     result.assert_outcomes(passed=3)
 
 
+@pytest.mark.long
 def test_clients_of_other_libraries_connect_as_to_any_broker(pytester: pytest.Pytester) -> None:
     result = run(
         pytester,
@@ -337,6 +342,7 @@ def test_clients_of_other_libraries_connect_as_to_any_broker(pytester: pytest.Py
     result.assert_outcomes(passed=1)
 
 
+@pytest.mark.long
 def test_networks_are_linked_when_the_test_begins(pytester: pytest.Pytester) -> None:
     result = run(
         pytester,
@@ -372,6 +378,7 @@ def test_networks_are_linked_when_the_test_begins(pytester: pytest.Pytester) -> 
     result.assert_outcomes(passed=3)
 
 
+@pytest.mark.long
 def test_clients_of_this_process_that_are_left_open_are_named_and_nothing_hangs(pytester: pytest.Pytester) -> None:
     result = run(
         pytester,
@@ -395,6 +402,7 @@ def test_clients_of_this_process_that_are_left_open_are_named_and_nothing_hangs(
     result.stdout.fnmatch_lines(["*: 1 client(s) left open: forgetful *", "*: 1 client(s) left open: careless *"])
 
 
+@pytest.mark.long
 def test_nothing_is_left_for_the_collector_to_warn_of(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -419,6 +427,7 @@ def test_nothing_is_left_for_the_collector_to_warn_of(
     result.assert_outcomes(passed=2)
 
 
+@pytest.mark.long
 def test_a_broker_that_the_test_stopped_is_no_trouble_at_the_end(pytester: pytest.Pytester) -> None:
     result = run(pytester, "def test_it(spanwire_broker):\n    spanwire_broker.stop()\n    assert False")
     result.assert_outcomes(failed=1)

@@ -128,6 +128,7 @@ def test_a_collector_that_never_answers_holds_up_neither_notes_nor_the_stop() ->
     assert collector.closed.is_set()
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("status", [400, 429, 500])
 def test_a_collector_that_refuses_is_reported_in_one_line(status: int, caplog: pytest.LogCaptureFixture) -> None:
     with OtlpReceiver(status) as receiver, caplog.at_level(logging.DEBUG):

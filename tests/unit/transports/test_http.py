@@ -557,6 +557,7 @@ def test_a_body_of_a_client_without_a_session_is_limited() -> None:
     assert socket.is_closed
 
 
+@pytest.mark.large
 def test_s11_a_compressed_bomb_is_refused_at_the_limit_of_a_command() -> None:
     stage = HttpStage()
     client = stage.client()

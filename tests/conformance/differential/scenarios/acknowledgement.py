@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.conformance.differential.stage import Stage
+from tests.conformance.differential.stage import Stage, slow
 
 ONE_RETRY: Final = (
     "jms.redeliveryPolicy.maximumRedeliveries=1&jms.redeliveryPolicy.initialRedeliveryDelay=10"
@@ -23,6 +23,7 @@ def _own(jms: Stage) -> str:
     return f"scenario = '{jms.scenario}'"
 
 
+@slow
 def automatic_acknowledgement_settles_each_message(jms: Stage) -> None:
     session = jms.connection().session()
     session.producer(jms.queue("Q")).sends("a", "b", "c")
@@ -266,6 +267,7 @@ def a_dead_client_s_rollbacks_are_counted(jms: Stage) -> None:
     jms.connection().session().consumer(jms.queue("Q")).receives(1)
 
 
+@slow
 def the_broker_redelivers_later_where_its_plugin_says_so(jms: Stage) -> None:
     connection = jms.connection("jms.redeliveryPolicy.maximumRedeliveries=0")
     listener = connection.session().consumer("queue://REDELIVER.Q").listens(fail=2)
@@ -274,6 +276,7 @@ def the_broker_redelivers_later_where_its_plugin_says_so(jms: Stage) -> None:
     connection.session().consumer("queue://ActiveMQ.DLQ", _own(jms)).receives_nothing()
 
 
+@slow
 def the_broker_gives_up_after_the_redeliveries_of_its_plugin(jms: Stage) -> None:
     connection = jms.connection("jms.redeliveryPolicy.maximumRedeliveries=0")
     listener = connection.session().consumer("queue://REDELIVER.HOPELESS").listens(fail=9)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.conformance.differential.stage import Stage
+from tests.conformance.differential.stage import Stage, slow
 
 PREFIX: Final = "topic://ActiveMQ.Advisory."
 SOON_MS: Final = 500  # not over before a message has arrived
@@ -81,6 +81,7 @@ def a_delivered_message_is_told_where_the_policy_says_so(jms: Stage) -> None:
     consumed.receives(1, silence=True)
 
 
+@slow
 def an_expired_message_is_told(jms: Stage) -> None:
     session = jms.connection().session()
     listener = session.consumer(f"{PREFIX}Expired.Queue.{_bare(jms.queue('Q'))}")
@@ -99,6 +100,7 @@ def a_dead_letter_is_told(jms: Stage) -> None:
     listener.receives(1, silence=True)
 
 
+@slow
 def an_expired_message_is_told_twice_where_it_becomes_a_dead_letter(jms: Stage) -> None:
     session = jms.connection().session()
     for name, volatile in (("Q", False), ("V", True)):
@@ -110,6 +112,7 @@ def an_expired_message_is_told_twice_where_it_becomes_a_dead_letter(jms: Stage) 
         listener.receives(1 if volatile else 2, silence=True)
 
 
+@slow
 def a_message_that_expires_at_its_consumer_is_told(jms: Stage) -> None:
     name = _bare(jms.queue("Q"))
     session = jms.connection().session()
@@ -121,6 +124,7 @@ def a_message_that_expires_at_its_consumer_is_told(jms: Stage) -> None:
     listener.receives(2, silence=True)
 
 
+@slow
 def an_expired_message_of_a_durable_subscriber_is_told(jms: Stage) -> None:
     topic = jms.topic("T")
     session = jms.connection(client_id=f"{jms.scenario}.durable").session()
@@ -133,6 +137,7 @@ def an_expired_message_of_a_durable_subscriber_is_told(jms: Stage) -> None:
     listener.receives(2, silence=True)
 
 
+@slow
 def a_dead_letter_s_own_death_is_no_dead_letter(jms: Stage) -> None:
     session = jms.connection().session()
     listener = session.consumer(f"{PREFIX}MessageDLQd.Queue.ActiveMQ.DLQ,{PREFIX}Expired.Queue.ActiveMQ.DLQ")

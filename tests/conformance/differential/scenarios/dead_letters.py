@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.conformance.differential.stage import Stage
+from tests.conformance.differential.stage import Stage, slow
 
 AT_ONCE: Final = "jms.redeliveryPolicy.maximumRedeliveries=0"
 GIVING_UP_MS: Final = 1_000  # a listener has failed, and its client tells so; far less than the delay of 6 s
@@ -61,6 +61,7 @@ def letters_expire_where_the_policy_says_so(jms: Stage) -> None:
     session.consumer("queue://SHORT.DLQ").receives(1, silence=True)
 
 
+@slow
 def a_redelivery_survives_a_kill(jms: Stage) -> None:
     connection = jms.connection(AT_ONCE)
     failing = connection.session().consumer("queue://KILLED.Q").listens(fail=1)
@@ -82,6 +83,7 @@ def _gives_up(jms: Stage, source: str) -> None:
     consumer.receives_nothing()
 
 
+@slow
 def a_letter_of_a_letter_is_gone(jms: Stage) -> None:
     session = jms.connection().session()
     session.producer("queue://OWNDLQ.GONE").sends("a")
@@ -100,6 +102,7 @@ def the_letter_of_a_group_of_a_virtual_topic_names_the_topic(jms: Stage) -> None
     session.consumer("queue://ActiveMQ.DLQ").receives(1, silence=True)
 
 
+@slow
 def a_message_of_a_group_comes_back_and_dies_in_the_end(jms: Stage) -> None:
     session = jms.connection().session()
     queue = "queue://REDELIVER.GROUP"
@@ -113,6 +116,7 @@ def a_message_of_a_group_comes_back_and_dies_in_the_end(jms: Stage) -> None:
     session.consumer("queue://ActiveMQ.DLQ").receives(1, silence=True)
 
 
+@slow
 def a_temporary_queue_has_a_policy_of_its_own(jms: Stage) -> None:
     connection = jms.connection(AT_ONCE)
     session = connection.session("transacted")
@@ -126,6 +130,7 @@ def a_temporary_queue_has_a_policy_of_its_own(jms: Stage) -> None:
     consumer.receives_nothing()
 
 
+@slow
 def a_consumer_of_a_pattern_gets_what_comes_back(jms: Stage) -> None:
     jms.connection().session().producer("queue://REDELIVER.PATTERN.A").sends("a", volatile=True)
     session = jms.connection(AT_ONCE).session("transacted")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.conformance.differential.stage import Stage
+from tests.conformance.differential.stage import Stage, slow
 
 
 def a_client_sends_to_several_at_once(jms: Stage) -> None:
@@ -48,6 +48,7 @@ def a_wildcard_consumer_of_queues_gets_queues_made_later(jms: Stage) -> None:
     consumer.receives(1, silence=True)
 
 
+@slow
 def a_send_to_a_wildcard_reaches_what_is_there(jms: Stage) -> None:
     session = jms.connection().session()
     one, two = session.consumer(jms.queue("A.1")), session.consumer(jms.queue("A.2"))
@@ -56,6 +57,7 @@ def a_send_to_a_wildcard_reaches_what_is_there(jms: Stage) -> None:
     two.drains()
 
 
+@slow
 def a_virtual_topic_fills_the_queue_of_each_group(jms: Stage) -> None:
     session = jms.connection().session()
     first = session.consumer("queue://Consumer.A.VirtualTopic.ONE")
@@ -74,6 +76,7 @@ def the_queue_of_a_group_collects_while_nobody_is_there(jms: Stage) -> None:
     session.consumer("queue://Consumer.A.VirtualTopic.TWO").receives(1, silence=True)
 
 
+@slow
 def a_consumer_of_a_pattern_is_a_group_of_each_topic(jms: Stage) -> None:
     session = jms.connection().session()
     consumer = session.consumer("queue://Consumer.A.VirtualTopic.THREE.>")
@@ -195,6 +198,7 @@ def an_anonymous_producer_names_its_destination_with_each_message(jms: Stage) ->
     session.consumer(jms.queue("B")).receives(1)
 
 
+@slow
 def a_queue_that_nobody_uses_is_removed_where_the_policy_says_so(jms: Stage) -> None:
     session = jms.connection().session()
     removals = session.consumer("topic://ActiveMQ.Advisory.Queue")
@@ -215,6 +219,7 @@ def a_queue_with_messages_is_kept(jms: Stage) -> None:
     session.consumer("queue://GONE.KEPT").receives(1)
 
 
+@slow
 def a_topic_that_nobody_uses_is_removed_where_the_policy_says_so(jms: Stage) -> None:
     session = jms.connection().session()
     removals = session.consumer("topic://ActiveMQ.Advisory.Topic")
@@ -226,6 +231,7 @@ def a_topic_that_nobody_uses_is_removed_where_the_policy_says_so(jms: Stage) -> 
     removals.receives(1)
 
 
+@slow
 def a_queue_with_a_producer_is_kept(jms: Stage) -> None:
     session = jms.connection().session()
     removals = session.consumer("topic://ActiveMQ.Advisory.Queue")
@@ -238,6 +244,7 @@ def a_queue_with_a_producer_is_kept(jms: Stage) -> None:
     removals.receives(1)
 
 
+@slow
 def a_removed_queue_is_made_again_when_it_is_used(jms: Stage) -> None:
     session = jms.connection().session()
     removals = session.consumer("topic://ActiveMQ.Advisory.Queue")
@@ -248,6 +255,7 @@ def a_removed_queue_is_made_again_when_it_is_used(jms: Stage) -> None:
     session.consumer("queue://GONE.AGAIN").receives(1, silence=True)
 
 
+@slow
 def options_in_the_name_choose_priority_and_exclusiveness(jms: Stage) -> None:
     session = jms.connection().session()
     low = session.consumer(jms.queue("Q", "?consumer.priority=1"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tests.conformance.differential.stage import Stage
+from tests.conformance.differential.stage import Stage, slow
 
 PROPERTIES: Final[dict[str, Any]] = {
     "truth": True, "byte": ["byte", 1], "short": ["short", -2], "int": ["int", 3], "long": 4, "float": ["float", 1.5],
@@ -98,6 +98,7 @@ def compressed_text_with_properties_is_selected(jms: Stage) -> None:
     consumer.receives(1, silence=True)
 
 
+@slow
 def a_large_message_survives_a_kill(jms: Stage) -> None:
     jms.connection().session().producer(jms.queue("Q")).sends("x" * 3_000_000)
     jms.restarts()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.conformance.differential.stage import Consumer, Session, Stage
+from tests.conformance.differential.stage import Consumer, Session, Stage, slow
 
 ONE_AT_A_TIME: Final = "jms.prefetchPolicy.all=1"
 TWO_AT_A_TIME: Final = "jms.prefetchPolicy.all=2"
@@ -33,6 +33,7 @@ def _watcher(jms: Stage, name: str) -> Consumer:
     return jms.connection().session().consumer(f"topic://ActiveMQ.Advisory.Consumer.{name}")
 
 
+@slow
 def a_topic_keeps_as_many_bytes_as_its_policy_says(jms: Stage) -> None:
     session = jms.connection().session()
     session.producer("topic://KEPTBYTES.T").sends("a", "b", "c", "d", "e")
@@ -41,6 +42,7 @@ def a_topic_keeps_as_many_bytes_as_its_policy_says(jms: Stage) -> None:
     session.consumer(f"topic://KEPTBYTES.T{RETROACTIVE}").drains()
 
 
+@slow
 def a_topic_keeps_messages_as_long_as_its_policy_says(jms: Stage) -> None:
     session = jms.connection().session()
     session.producer("topic://KEPTFOR.T").sends("a", "b")
@@ -87,6 +89,7 @@ def what_is_kept_for_a_retroactive_consumer_comes_again_to_the_next(jms: Stage) 
     session.consumer(f"topic://LASTTWO.AGAIN{RETROACTIVE}").receives(2, silence=True)
 
 
+@slow
 def a_durable_subscriber_may_be_retroactive(jms: Stage) -> None:
     session = jms.connection(client_id=jms.scenario).session()
     producer = jms.connection().session().producer("topic://LASTTWO.DURABLE")
@@ -101,6 +104,7 @@ def a_durable_subscriber_may_be_retroactive(jms: Stage) -> None:
     session.subscriber(f"topic://LASTTWO.DURABLE{RETROACTIVE}", "s").drains()
 
 
+@slow
 def every_consumer_is_retroactive_where_the_policy_says_so_but_durable_ones(jms: Stage) -> None:
     session = jms.connection(client_id=jms.scenario).session()
     session.producer("topic://IMAGE.DURABLE").sends("a", "b")
@@ -190,6 +194,7 @@ def what_a_slow_consumer_loses_is_a_dead_letter(jms: Stage) -> None:
     slow.drains()
 
 
+@slow
 def a_slow_consumer_is_ended(jms: Stage) -> None:
     watcher = _watcher(jms, "Topic.SLOW.T")
     connection = jms.connection(TWO_AT_A_TIME)
@@ -202,6 +207,7 @@ def a_slow_consumer_is_ended(jms: Stage) -> None:
     connection.survives()
 
 
+@slow
 def a_consumer_that_lets_less_than_its_prefetch_wait_is_not_ended(jms: Stage) -> None:
     consumer = jms.connection(TWO_AT_A_TIME).session().consumer("topic://SLOW.ENOUGH")
     jms.connection().session().producer("topic://SLOW.ENOUGH").sends(*"abcd", volatile=True)
@@ -219,6 +225,7 @@ def a_slow_consumer_s_connection_may_be_ended(jms: Stage) -> None:
     connection.survives()
 
 
+@slow
 def a_consumer_of_a_queue_is_not_slow_by_what_waits(jms: Stage) -> None:
     consumer = jms.connection(TWO_AT_A_TIME).session().consumer("queue://SLOW.Q")
     jms.connection().session().producer("queue://SLOW.Q").sends(*"abcdef")
@@ -226,6 +233,7 @@ def a_consumer_of_a_queue_is_not_slow_by_what_waits(jms: Stage) -> None:
     consumer.drains()
 
 
+@slow
 def a_consumer_that_acknowledges_nothing_is_ended(jms: Stage) -> None:
     watcher = _watcher(jms, "Queue.SILENT.Q")
     connection = jms.connection(ONE_AT_A_TIME)
@@ -238,6 +246,7 @@ def a_consumer_that_acknowledges_nothing_is_ended(jms: Stage) -> None:
     connection.survives()
 
 
+@slow
 def a_consumer_of_a_topic_that_acknowledges_nothing_is_ended(jms: Stage) -> None:
     watcher = _watcher(jms, "Topic.SILENT.T")
     silent = jms.connection(ONE_AT_A_TIME).session("client").consumer("topic://SILENT.T")
@@ -247,6 +256,7 @@ def a_consumer_of_a_topic_that_acknowledges_nothing_is_ended(jms: Stage) -> None
     silent.receives(1)
 
 
+@slow
 def an_idle_consumer_is_left_alone(jms: Stage) -> None:
     idle = jms.connection().session().consumer("queue://SILENT.IDLE")
     _waits(jms, 2_000)
@@ -254,6 +264,7 @@ def an_idle_consumer_is_left_alone(jms: Stage) -> None:
     idle.receives(1, silence=True)
 
 
+@slow
 def a_topic_s_policy_may_set_the_prefetch(jms: Stage) -> None:
     default = jms.connection().session().consumer("topic://FEWOUT.T")
     chosen = jms.connection("jms.prefetchPolicy.all=4").session().consumer("topic://FEWOUT.T")
@@ -289,6 +300,7 @@ def a_policy_may_set_the_prefetch_of_browsers(jms: Stage) -> None:
     session.browses("queue://BROWSEDFEW.Q")
 
 
+@slow
 def a_policy_may_set_the_prefetch_of_durable_subscribers(jms: Stage) -> None:
     connection = jms.connection(client_id=jms.scenario)
     connection.session("client").subscriber("topic://DURABLEFEW.T", "s")

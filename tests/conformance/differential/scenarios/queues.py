@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.conformance.differential.stage import Stage
+from tests.conformance.differential.stage import Stage, slow
 
 ONE_AT_A_TIME: Final = "jms.prefetchPolicy.all=1"
 
@@ -18,6 +18,7 @@ def order_is_kept(jms: Stage) -> None:
     session.consumer(jms.queue("Q")).receives(4, silence=True)
 
 
+@slow
 def two_consumers_take_turns(jms: Stage) -> None:
     session = jms.connection().session()
     first, second = session.consumer(jms.queue("Q")), session.consumer(jms.queue("Q"))
@@ -26,6 +27,7 @@ def two_consumers_take_turns(jms: Stage) -> None:
     second.drains()
 
 
+@slow
 def strict_order_serves_the_first_consumer_first(jms: Stage) -> None:
     session = jms.connection().session()
     first, second = session.consumer("queue://STRICT.Q"), session.consumer("queue://STRICT.Q")
@@ -59,6 +61,7 @@ def one_priority_keeps_the_order_of_sending(jms: Stage) -> None:
     session.consumer("queue://PRIO.SAME").drains()
 
 
+@slow
 def a_selector_takes_its_messages_only(jms: Stage) -> None:
     session = jms.connection().session()
     producer = session.producer(jms.queue("Q"))
@@ -78,6 +81,7 @@ def selectors_see_the_headers(jms: Stage) -> None:
         session.browses(jms.queue("Q"), selector)
 
 
+@slow
 def the_consumer_with_higher_priority_is_served_first(jms: Stage) -> None:
     session = jms.connection().session()
     low = session.consumer(jms.queue("Q"))
@@ -87,6 +91,7 @@ def the_consumer_with_higher_priority_is_served_first(jms: Stage) -> None:
     high.drains()
 
 
+@slow
 def the_consumer_with_lower_priority_gets_what_the_higher_has_no_room_for(jms: Stage) -> None:
     session = jms.connection(ONE_AT_A_TIME).session("client")
     low = session.consumer(jms.queue("Q"))
@@ -96,6 +101,7 @@ def the_consumer_with_lower_priority_gets_what_the_higher_has_no_room_for(jms: S
     low.drains()
 
 
+@slow
 def an_exclusive_consumer_gets_everything(jms: Stage) -> None:
     session = jms.connection().session()
     plain = session.consumer(jms.queue("Q"))
@@ -105,6 +111,7 @@ def an_exclusive_consumer_gets_everything(jms: Stage) -> None:
     exclusive.drains()
 
 
+@slow
 def the_next_exclusive_consumer_takes_over(jms: Stage) -> None:
     session = jms.connection().session()
     first = session.consumer(jms.queue("Q", "?consumer.exclusive=true"))
@@ -140,6 +147,7 @@ def an_exclusive_consumer_that_pulls_makes_way(jms: Stage) -> None:
     other.receives(1, silence=True)
 
 
+@slow
 def an_exclusive_consumer_of_higher_priority_displaces_the_first(jms: Stage) -> None:
     session = jms.connection().session()
     first = session.consumer(jms.queue("Q", "?consumer.exclusive=true"))
@@ -149,6 +157,7 @@ def an_exclusive_consumer_of_higher_priority_displaces_the_first(jms: Stage) -> 
     second.drains()
 
 
+@slow
 def consumers_are_exclusive_where_the_policy_says_so(jms: Stage) -> None:
     session = jms.connection().session()
     first, second = session.consumer("queue://EXCLUSIVE.Q"), session.consumer("queue://EXCLUSIVE.Q")
@@ -157,6 +166,7 @@ def consumers_are_exclusive_where_the_policy_says_so(jms: Stage) -> None:
     second.drains()
 
 
+@slow
 def a_group_stays_with_one_consumer(jms: Stage) -> None:
     session = jms.connection().session()
     first, second = session.consumer(jms.queue("Q")), session.consumer(jms.queue("Q"))
@@ -185,6 +195,7 @@ def a_closed_group_is_given_away_anew(jms: Stage) -> None:
     first.drains()
 
 
+@slow
 def the_group_of_a_closed_consumer_goes_to_another(jms: Stage) -> None:
     session = jms.connection().session()
     first, second = session.consumer(jms.queue("Q")), session.consumer(jms.queue("Q"))
@@ -197,6 +208,7 @@ def the_group_of_a_closed_consumer_goes_to_another(jms: Stage) -> None:
     second.receives(1)
 
 
+@slow
 def a_pulling_consumer_gets_one_for_each_request(jms: Stage) -> None:
     session = jms.connection("jms.prefetchPolicy.queuePrefetch=0").session()
     puller = session.consumer(jms.queue("Q"))
@@ -267,6 +279,7 @@ def browsing_an_empty_queue_makes_it(jms: Stage) -> None:
     jms.counts(jms.queue("Q"))
 
 
+@slow
 def dispatch_waits_for_the_second_consumer(jms: Stage) -> None:
     session = jms.connection().session()
     session.producer("queue://AWAIT.Q").sends("a", "b")
@@ -277,6 +290,7 @@ def dispatch_waits_for_the_second_consumer(jms: Stage) -> None:
     second.drains()
 
 
+@slow
 def dispatch_waits_for_a_time(jms: Stage) -> None:
     session = jms.connection().session()
     session.producer("queue://LATE.Q").sends("a")
@@ -311,6 +325,7 @@ def a_stopped_connection_delivers_nothing(jms: Stage) -> None:
     consumer.receives(1)
 
 
+@slow
 def messages_survive_a_kill_and_volatile_ones_do_not(jms: Stage) -> None:
     session = jms.connection().session()
     session.producer(jms.queue("Q")).sends("a", "b", properties={"number": ["int", 5]}, type="t")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.conformance.differential.stage import Stage
+from tests.conformance.differential.stage import Stage, slow
 
 SOON_MS: Final = 500  # not over before a message has arrived
 PAST_MS: Final = SOON_MS + 100
 LATER_MS: Final = 1_500  # not over before the next message has arrived
 
 
+@slow
 def an_expired_message_is_not_delivered(jms: Stage) -> None:
     session = jms.connection().session()
     producer = session.producer(jms.queue("Q"))
@@ -22,6 +23,7 @@ def an_expired_message_is_not_delivered(jms: Stage) -> None:
     jms.counts(jms.queue("Q"))
 
 
+@slow
 def an_expired_message_becomes_a_dead_letter(jms: Stage) -> None:
     session = jms.connection().session()
     session.producer(jms.queue("Q")).sends("short", ttl=SOON_MS, properties={"scenario": jms.scenario}, correlation="c")
@@ -30,6 +32,7 @@ def an_expired_message_becomes_a_dead_letter(jms: Stage) -> None:
     session.consumer("queue://ActiveMQ.DLQ", f"scenario = '{jms.scenario}'").receives(1, silence=True)
 
 
+@slow
 def an_expired_volatile_message_is_gone(jms: Stage) -> None:
     session = jms.connection().session()
     session.producer(jms.queue("Q")).sends("short", ttl=SOON_MS, volatile=True, properties={"scenario": jms.scenario})
@@ -45,6 +48,7 @@ def the_sweep_finds_expired_messages_nobody_asks_for(jms: Stage) -> None:
     session.consumer("queue://ActiveMQ.DLQ", f"scenario = '{jms.scenario}'").receives(1)
 
 
+@slow
 def an_expired_message_of_a_topic_is_not_delivered(jms: Stage) -> None:
     connection = jms.connection(stopped=True)
     session = connection.session()
@@ -57,6 +61,7 @@ def an_expired_message_of_a_topic_is_not_delivered(jms: Stage) -> None:
     consumer.receives(1, silence=True)
 
 
+@slow
 def a_message_is_delivered_after_its_delay(jms: Stage) -> None:
     session = jms.connection().session()
     consumer = session.consumer(jms.queue("Q"))
@@ -89,6 +94,7 @@ def a_scheduled_message_of_a_transaction_waits_for_its_commit(jms: Stage) -> Non
     consumer.receives(1, silence=True)
 
 
+@slow
 def a_scheduled_message_survives_a_kill_and_comes_when_it_was_missed(jms: Stage) -> None:
     session = jms.connection().session()
     session.producer(jms.queue("Q")).sends("missed", properties={"AMQ_SCHEDULED_DELAY": 50})

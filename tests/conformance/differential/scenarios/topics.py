@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.conformance.differential.stage import Stage
+from tests.conformance.differential.stage import Stage, slow
 
 ONE_AT_A_TIME: Final = "jms.prefetchPolicy.all=1"
 
@@ -65,6 +65,7 @@ def a_durable_subscription_outlives_its_connection(jms: Stage) -> None:
     jms.connection(client_id=jms.scenario).session().subscriber(jms.topic("T"), "s").receives(1, silence=True)
 
 
+@slow
 def a_durable_subscription_survives_a_kill(jms: Stage) -> None:
     connection = jms.connection(client_id=jms.scenario)
     connection.session().subscriber(jms.topic("T"), "s").closes()
@@ -120,6 +121,7 @@ def what_a_durable_subscriber_did_not_acknowledge_comes_again(jms: Stage) -> Non
     connection.session().subscriber(jms.topic("T"), "s").receives(2, silence=True)
 
 
+@slow
 def two_subscriptions_of_one_client_are_independent(jms: Stage) -> None:
     session = jms.connection(client_id=jms.scenario).session()
     first, second = session.subscriber(jms.topic("T"), "s1"), session.subscriber(jms.topic("T"), "s2")
@@ -166,6 +168,7 @@ def a_slow_subscriber_loses_the_oldest_beyond_its_limit(jms: Stage) -> None:
     slow.drains()
 
 
+@slow
 def a_consumer_can_ask_for_a_lower_limit_than_the_policy_s(jms: Stage) -> None:
     session = jms.connection(ONE_AT_A_TIME).session()
     slow = session.consumer("topic://PENDING.LOWER?consumer.maximumPendingMessageLimit=1")

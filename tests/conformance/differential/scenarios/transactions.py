@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.conformance.differential.stage import TMFAIL, TMJOIN, TMRESUME, TMSUSPEND, Stage
+from tests.conformance.differential.stage import TMFAIL, TMJOIN, TMRESUME, TMSUSPEND, Stage, slow
 
 QUICK: Final = "jms.redeliveryPolicy.initialRedeliveryDelay=10&jms.redeliveryPolicy.redeliveryDelay=10"
 
@@ -85,6 +85,7 @@ def an_empty_transaction_commits(jms: Stage) -> None:
     session.rolls_back()
 
 
+@slow
 def a_transaction_is_gone_after_a_kill(jms: Stage) -> None:
     connection = jms.connection()
     connection.session().producer(jms.queue("IN")).sends("a")
@@ -97,6 +98,7 @@ def a_transaction_is_gone_after_a_kill(jms: Stage) -> None:
     again.consumer(jms.queue("OUT")).receives_nothing()
 
 
+@slow
 def a_committed_transaction_survives_a_kill(jms: Stage) -> None:
     connection = jms.connection()
     connection.session().producer(jms.queue("IN")).sends("a")
@@ -181,6 +183,7 @@ def a_prepared_branch_is_listed(jms: Stage) -> None:
     session.recovers_branches()
 
 
+@slow
 def a_prepared_branch_survives_a_kill(jms: Stage) -> None:
     session = jms.connection(xa=True).session("xa")
     jms.connection().session().producer(jms.queue("IN")).sends("a")
@@ -201,6 +204,7 @@ def a_prepared_branch_survives_a_kill(jms: Stage) -> None:
     consumer.receives(1)
 
 
+@slow
 def a_prepared_branch_can_be_rolled_back_after_a_kill(jms: Stage) -> None:
     session = jms.connection(xa=True).session("xa")
     jms.connection().session().producer(jms.queue("IN")).sends("a")
@@ -218,6 +222,7 @@ def a_prepared_branch_can_be_rolled_back_after_a_kill(jms: Stage) -> None:
     outside.consumer(jms.queue("OUT")).receives_nothing()
 
 
+@slow
 def an_unprepared_branch_is_gone_after_a_kill(jms: Stage) -> None:
     session = jms.connection(xa=True).session("xa")
     session.begins("x")
@@ -366,6 +371,7 @@ def a_branch_covers_a_durable_subscription(jms: Stage) -> None:
     connection.session().subscriber(jms.topic("T"), "s").receives_nothing()
 
 
+@slow
 def a_branch_schedules_with_its_commit(jms: Stage) -> None:
     consumer = jms.connection().session().consumer(jms.queue("Q"))
     session = jms.connection(xa=True).session("xa")

@@ -5,7 +5,7 @@ but temporary ones; its temporary topics keep their last two messages.
 
 from __future__ import annotations
 
-from tests.conformance.differential.stage import Stage
+from tests.conformance.differential.stage import Stage, slow
 
 MIRROR = "topic://VirtualTopic.Mirror."
 
@@ -113,6 +113,7 @@ def other_client_ids_are_left_alone(jms: Stage) -> None:
     first.survives()
 
 
+@slow
 def a_durable_subscription_that_stays_away_is_gone(jms: Stage) -> None:
     session = jms.connection(client_id=f"{jms.scenario}.id").session()
     session.subscriber(jms.topic("T"), "s").closes()
@@ -122,6 +123,7 @@ def a_durable_subscription_that_stays_away_is_gone(jms: Stage) -> None:
     session.subscriber(jms.topic("T"), "s").receives_nothing()
 
 
+@slow
 def a_durable_subscriber_that_is_there_for_long_keeps_its_subscription(jms: Stage) -> None:
     session = jms.connection(client_id=f"{jms.scenario}.id").session()
     subscriber = session.subscriber(jms.topic("T"), "s")
@@ -138,6 +140,7 @@ def both_separators_name_one_queue(jms: Stage) -> None:
     jms.counts(f"{jms.queue('A')}.B")
 
 
+@slow
 def a_pattern_may_have_slashes(jms: Stage) -> None:
     session = jms.connection().session()
     star, bracket = session.consumer(f"{jms.topic('A')}/*/C"), session.consumer(f"{jms.topic('A')}/>")

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.conformance.differential.stage import Listener, Stage
+from tests.conformance.differential.stage import Listener, Stage, slow
 
 TWO_AT_A_TIME: Final = "jms.prefetchPolicy.all=2"
 
@@ -23,6 +23,7 @@ def a_window_that_is_not_extended_opens_with_the_commit(jms: Stage) -> None:
     session.commits()
 
 
+@slow
 def a_window_that_is_not_extended_stays_closed_after_a_rollback(jms: Stage) -> None:
     jms.connection().session().producer(f"queue://CLOSED.{jms.scenario}").sends("a", "b", "c")
     session = jms.connection(TWO_AT_A_TIME).session("transacted")
@@ -55,6 +56,7 @@ def a_subscriber_s_window_opens_with_the_commit(jms: Stage) -> None:
     session.commits()
 
 
+@slow
 def a_message_for_one_client_reaches_no_other(jms: Stage) -> None:
     anna = jms.connection(client_id=f"{jms.scenario}.anna").session()
     berta = jms.connection(client_id=f"{jms.scenario}.berta").session()
@@ -78,6 +80,7 @@ def a_message_for_one_client_goes_nowhere_in_a_topic_of_another_name(jms: Stage)
     consumer.drains()
 
 
+@slow
 def a_durable_subscriber_gets_what_is_for_its_client(jms: Stage) -> None:
     anna = jms.connection(client_id=f"{jms.scenario}.anna").session()
     berta = jms.connection(client_id=f"{jms.scenario}.berta").session()
@@ -104,6 +107,7 @@ def consumers_of_a_higher_priority_get_a_message_first(jms: Stage) -> None:
     listener.sees(3, silence=True)
 
 
+@slow
 def consumers_that_are_no_bridges_all_get_a_message(jms: Stage) -> None:
     session = jms.connection().session()
     consumers = [session.consumer(f"topic://ROUTED.{jms.scenario}?consumer.priority={priority}") for priority in (1, 5)]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import pytest
+
 from spanwire.broker.assembly import BrokerSettings
 from spanwire.broker.broker import Broker
 from spanwire.broker.dispatch.departures import (
@@ -138,6 +140,7 @@ def test_an_id_of_another_messaging_system_is_found_with_and_without_its_prefix(
     assert not WantedId("ID:test:1:1:1:7").is_of(message(8))
 
 
+@pytest.mark.large
 def test_a_search_reads_a_limited_number_of_messages_and_says_how_many_are_left() -> None:
     stage = Stage()
     producer = stage.peer("p")

@@ -499,6 +499,7 @@ def test_an_id_that_nobody_knows_says_when_the_memory_begins() -> None:
     assert f"the memory of departures begins at {AT_START} and has 0 messages" in said(answer)
 
 
+@pytest.mark.large
 def test_messages_on_the_disk_are_found_with_their_place_and_named_queues_alone_are_read() -> None:
     stage = Stage()
     producer = stage.peer("p")

@@ -147,6 +147,7 @@ def test_s2_cve_2025_27533_an_announced_frame_takes_memory_only_as_it_arrives() 
     assert decoder.pending_bytes == 1005
 
 
+@pytest.mark.large
 def test_s2_a_frame_of_ever_so_small_structures_is_refused() -> None:
     element = FrameEncoder().encode(FlushCommand())[4:]
     inner = b"\x21" + bytes(9) + b"\x01" + (32767).to_bytes(2, "big") + (b"\x01" + element) * 32767

@@ -164,6 +164,7 @@ def test_s3_cve_2026_50750_broker_infos_before_the_login_are_few_and_small() -> 
     assert large.told() == peer.told() == []
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("command", [wire.KeepAliveInfo(), wire.ConnectionControl(), wire.BrokerInfo()])
 def test_s3_a_million_commands_before_the_login_cost_nothing(command: Any) -> None:
     world = World()

@@ -143,6 +143,7 @@ def test_strings_repeated_by_reference_are_refused_at_the_limit_of_the_frame_and
     assert current < 64 * 1024
 
 
+@pytest.mark.large
 def test_a_reader_keeps_nothing_of_a_command() -> None:
     reader = XmlReader()
     text = f"<{COMMAND}ActiveMQMessage><content><data>{'A' * MIB}</data></content></{COMMAND}ActiveMQMessage>".encode()
@@ -223,6 +224,7 @@ def test_references_that_lead_nowhere_are_refused(path: str) -> None:
     assert "nowhere" in refusal(text)
 
 
+@pytest.mark.large
 def test_deep_wide_and_long_documents_are_refused() -> None:
     root = f"{COMMAND}KeepAliveInfo"
     assert f"more than {MAX_DEPTH} deep" in refusal(f"<{root}>" + "<a>" * 100_000)

@@ -209,6 +209,7 @@ def test_a_store_that_fails_turns_the_waiting_receipt_into_an_error() -> None:
     assert peer.closed
 
 
+@pytest.mark.large
 def test_we_stop_reading_from_a_client_that_is_owed_too_many_receipts() -> None:
     stage = Stage()
     stage.syncs = False

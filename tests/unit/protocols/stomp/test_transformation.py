@@ -87,6 +87,7 @@ def test_the_body_of_a_map_is_openwires() -> None:
     assert read_map(encode_map(long)) == long
 
 
+@pytest.mark.large
 @given(MAPS)
 def test_any_map_body_is_openwires(entries: dict[str, PropertyValue]) -> None:
     assert read_map(encode_map(entries)) == entries

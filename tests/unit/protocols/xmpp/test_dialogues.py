@@ -508,6 +508,7 @@ def test_without_a_limit_a_silent_client_stays() -> None:
     assert (alice.receives(), alice.closed) == ([], False)
 
 
+@pytest.mark.large
 def test_a_client_that_leaves_its_answers_unread_is_closed() -> None:
     stage = xmpp_stage()
     for number in range(MAX_LISTED):
@@ -524,6 +525,7 @@ def test_a_client_that_leaves_its_answers_unread_is_closed() -> None:
     assert broker_connection.MAX_UNREAD_ANSWERS < written < broker_connection.MAX_UNREAD_ANSWERS * 1.2
 
 
+@pytest.mark.large
 def test_receipts_that_come_later_count_as_unread_answers_too() -> None:
     stage = xmpp_stage()
     alice = XmppPeer(stage).logs_in("alice")
@@ -542,6 +544,7 @@ def test_receipts_that_come_later_count_as_unread_answers_too() -> None:
     assert written < broker_connection.MAX_UNREAD_ANSWERS * 1.3
 
 
+@pytest.mark.large
 def test_a_client_that_reads_its_answers_slowly_is_served() -> None:
     stage = xmpp_stage()
     for number in range(MAX_LISTED):
@@ -655,6 +658,7 @@ def test_a_client_that_does_not_read_gets_no_more_than_its_prefetch() -> None:
     assert [body(stanza) for stanza in messages(alice)] == [str(PREFETCH + number) for number in range(5)]
 
 
+@pytest.mark.large
 def test_a_list_asks_for_the_rights_of_so_many_destinations() -> None:
     stage, alice = guarded()
     for number in range(MAX_SCANNED):

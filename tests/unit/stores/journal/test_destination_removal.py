@@ -83,6 +83,7 @@ def test_the_segment_with_the_removal_stays_until_all_is_released(many: JournalD
     assert live(driver) == 0
 
 
+@pytest.mark.large
 def test_a_power_cut_between_two_slices_leaves_the_destination_removed(many: JournalDriver) -> None:
     driver = JournalDriver(many.disk.copy(), SEGMENT)
     driver.store.remove_destination(A)

@@ -91,6 +91,7 @@ def begun(count: int) -> tuple[JournalDriver, list[tuple[Destination, Message]],
     return driver, additions, [(A, sequence) for sequence in kept]
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("count", [1, 10, MAX_SLICE_RECORDS + 3])
 def test_a_gathered_unit_is_what_a_unit_is_on_the_disk(count: int) -> None:
     contents: list[dict[str, bytes]] = []
@@ -112,6 +113,7 @@ def test_a_gathered_unit_is_what_a_unit_is_on_the_disk(count: int) -> None:
     assert books[0] == books[1]
 
 
+@pytest.mark.large
 def test_each_turn_encodes_some_records_of_a_unit() -> None:
     count = 2 * MAX_SLICE_RECORDS + 5
     driver, additions, removals = begun(count)
@@ -155,6 +157,7 @@ def test_a_write_cut_short_anywhere_leaves_nothing_of_a_unit(seed: int) -> None:
     assert driver.metadata == {SCHEDULES: {b"key": b"value"}}
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("slices", range(4))
 def test_a_power_cut_between_two_slices_leaves_nothing_of_a_unit(slices: int) -> None:
     count = 2 * MAX_SLICE_RECORDS
@@ -295,6 +298,7 @@ def test_gathered_transfers_are_what_transfers_are_on_the_disk(count: int) -> No
     assert books[0] == books[1]
 
 
+@pytest.mark.large
 def test_each_turn_encodes_some_moved_messages_of_a_unit() -> None:
     count = 2 * MAX_SLICE_RECORDS + 5
     driver, there = staged(count + 1)
@@ -327,6 +331,7 @@ def test_many_small_transfers_of_a_unit_take_as_many_slices_as_they_weigh() -> N
     assert [len(sequences(driver, destination)) for destination in (A, B, C)] == [0, count // 2, count // 2]
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("slices", range(4))
 def test_a_power_cut_between_two_slices_moves_nothing(slices: int) -> None:
     driver, there = staged(2 * MAX_SLICE_RECORDS)

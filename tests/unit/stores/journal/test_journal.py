@@ -161,6 +161,7 @@ def test_a_large_backlog_is_cut_into_batches_but_never_inside_a_unit() -> None:
     assert driver.store.backlog_bytes == 0
 
 
+@pytest.mark.large
 def test_a_batch_has_a_limited_number_of_records_but_for_a_unit() -> None:
     driver = JournalDriver()
     for number in range(MAX_SLICE_RECORDS + 10):

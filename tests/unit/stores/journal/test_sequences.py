@@ -123,6 +123,7 @@ def test_many_segments_moved_in_any_order_are_merged() -> None:
     assert index.find(5555) == 5555 * 8
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("order", ["first", "last", "any", "all but the oldest", "every other"])
 def test_a_long_line_is_taken_apart_in_any_order(order: str) -> None:
     random = Random(3)
