@@ -12,7 +12,7 @@ from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.ports import Principal
 from spanwire.broker.queue.queue_consumers import QueueConsumer
-from spanwire.broker.queue.selector_index import SelectorIndex
+from spanwire.broker.queue.selection.selector_index import SelectorIndex
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import JmsError, SpanwireError
 from spanwire.model.ids import ConsumerId

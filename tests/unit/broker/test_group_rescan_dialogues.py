@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from spanwire._build import COMPILED
 from spanwire.broker.policy.policy_entry import GroupMap, PolicyEntry, QueuePolicy
-from spanwire.broker.queue.group_rescan import MAX_SAVED_SCANS, SCANS_PER_MESSAGE
 from spanwire.broker.queue.queue import Queue
+from spanwire.broker.queue.selection.group_rescan import MAX_SAVED_SCANS, SCANS_PER_MESSAGE
 from tests.support.dialogue.broker_dialogue import Listener, Peer, Stage, destination
 from tests.support.dialogue.text_format import is_first
 from tests.unit.broker.test_group_dialogues import owners

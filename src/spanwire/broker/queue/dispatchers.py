@@ -4,7 +4,7 @@ A queue has one dispatcher at a time. A queue without selectors, groups and prio
 
 - `DirectDispatcher`: the oldest message goes to the next consumer in turn with room.
 - `PriorityDispatcher`: as direct, with one pending list for each priority, the highest first.
-- `SelectiveDispatch` (`spanwire.broker.queue.selective_dispatch`): consumers choose by selectors and message groups.
+- `SelectiveDispatch` (`spanwire.broker.queue.selection.selective_dispatch`): consumers choose by selectors and groups.
 - `PausedDispatcher`: the queue is paused, is being purged, or waits for its first consumers.
 """
 

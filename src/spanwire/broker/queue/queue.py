@@ -26,7 +26,7 @@ from spanwire.broker.queue.inspection import NOT_PAUSED, QueueInspection
 from spanwire.broker.queue.pending_messages import PendingMessages
 from spanwire.broker.queue.queue_consumers import AT_ONCE, QueueConsumer, QueueConsumers
 from spanwire.broker.queue.queue_tasks import ExpiryScan, Purge, QueueRemoval
-from spanwire.broker.queue.selective_dispatch import SelectiveDispatch
+from spanwire.broker.queue.selection.selective_dispatch import SelectiveDispatch
 from spanwire.model.destination import QUEUE, SUBSCRIPTION, Destination
 from spanwire.model.ledger import ACKNOWLEDGED, CLIENT, FOUND, PURGED
 from spanwire.model.message import Message

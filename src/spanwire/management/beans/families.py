@@ -6,21 +6,21 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from spanwire.management.beans.bean import BROKER_KEYS, Bean, Family
-from spanwire.management.beans.client_beans import (
+from spanwire.management.beans.kinds.client_beans import (
     connection_beans,
     connector_beans,
     consumer_beans,
     dynamic_producer_beans,
     producer_beans,
 )
-from spanwire.management.beans.destination_beans import destination_beans
-from spanwire.management.beans.network_beans import (
+from spanwire.management.beans.kinds.destination_beans import destination_beans
+from spanwire.management.beans.kinds.network_beans import (
     jms_bridge_beans,
     link_destination_beans,
     network_bridge_beans,
     network_connector_beans,
 )
-from spanwire.management.beans.service_beans import (
+from spanwire.management.beans.kinds.service_beans import (
     branch_beans,
     health_beans,
     logging_beans,

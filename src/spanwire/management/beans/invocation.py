@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 
 from spanwire.management.beans.bean import BROKER_KEYS, Bean
-from spanwire.management.beans.broker_bean import broker_bean
 from spanwire.management.beans.errors import ILLEGAL, NO_ATTRIBUTE, NOT_FOUND, SECURITY, BeanError
 from spanwire.management.beans.executions import Answer, Execution, Node
 from spanwire.management.beans.families import FAMILIES
+from spanwire.management.beans.kinds.broker_bean import broker_bean
 from spanwire.management.beans.names import Pattern, is_pattern, parts
 from spanwire.management.beans.operations import ANSWERS, EXECUTABLE, WRITABLE
 from spanwire.management.beans.source import BeanSource

@@ -16,7 +16,7 @@ from spanwire.broker.queue.page import SLICE_MESSAGES, Page, ScanPosition
 from spanwire.broker.queue.pending_list import PendingList
 from spanwire.broker.queue.pending_messages import PendingMessages
 from spanwire.broker.queue.queue_consumers import QueueConsumer, QueueConsumers
-from spanwire.broker.queue.selector_index import SelectorGroup, SelectorIndex
+from spanwire.broker.queue.selection.selector_index import SelectorGroup, SelectorIndex
 
 BEGIN_INTERVAL: Final = 1.0  # seconds until new consumers begin to scan while earlier consumers still scan
 

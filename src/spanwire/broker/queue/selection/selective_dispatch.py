@@ -13,13 +13,13 @@ from spanwire.broker.dispatch.destination import QueueBase
 from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.policy.policy_entry import GroupMap
 from spanwire.broker.queue.dispatchers import Dispatcher
-from spanwire.broker.queue.group_rescan import GroupRescan
 from spanwire.broker.queue.message_groups import FIRST, PASS, MessageGroups
 from spanwire.broker.queue.page import SLICE_MESSAGES
 from spanwire.broker.queue.pending_list import PendingList
 from spanwire.broker.queue.pending_messages import PendingMessages
 from spanwire.broker.queue.queue_consumers import QueueConsumer, QueueConsumers
-from spanwire.broker.queue.shared_scan import SharedScan
+from spanwire.broker.queue.selection.group_rescan import GroupRescan
+from spanwire.broker.queue.selection.shared_scan import SharedScan
 from spanwire.model.destination import SUBSCRIPTION
 from spanwire.model.message import Message
 
