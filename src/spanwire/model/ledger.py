@@ -3,7 +3,7 @@
 For each destination all that came is equal to all that left and what is pending::
 
     found + sent + arrived + moved in + dead letters = acknowledged + forwarded + expired + dead-lettered + discarded
-                                                       + purged + moved out + pending
+                                                       + purged + moved out + replaced + pending
 
 Origins and ways are what the journal writes. An *origin* is a small number in `Message.origin`: 0 for a client's send,
 `FIRST_LINK` to `OTHER_LINKS` for the link over which another broker forwarded the message. A *way out* is a cause, and
@@ -27,12 +27,13 @@ DEAD_LETTERED: Final = 8
 DISCARDED: Final = 9  # died, and no policy wanted a dead letter; or may not be delivered twice
 PURGED: Final = 10  # by operators, or with the destination
 MOVED_OUT: Final = 11
-TERMS: Final = 12
+REPLACED: Final = 12  # in a last-value queue, by newer messages of their keys
+TERMS: Final = 13
 FIRST_OUT: Final = ACKNOWLEDGED
 
 NAMES: Final = (
     "found", "sent", "arrived", "moved_in", "dead_letters",
-    "acknowledged", "forwarded", "expired", "dead_lettered", "discarded", "purged", "moved_out",
+    "acknowledged", "forwarded", "expired", "dead_lettered", "discarded", "purged", "moved_out", "replaced",
 )  # fmt: skip
 
 # origins, one byte each

@@ -5,7 +5,7 @@ from __future__ import annotations
 from spanwire.cli.monitoring.audit import compared, equation, lines, network_lines, settled
 
 ROW = {"destination": "queue://A", "scope": "stored", "found": 0, "sent": 7, "arrived": 2, "acknowledged": 5,
-       "moved_out": 1, "pending": 3, "difference": 0, "duplicates": 0, "suspects": []}  # fmt: skip
+       "moved_out": 1, "replaced": 0, "pending": 3, "difference": 0, "duplicates": 0, "suspects": []}  # fmt: skip
 
 
 def broker(name: str, remote: str, forwarded: int, arrived: int, in_flight: int = 0) -> dict[str, object]:

@@ -160,6 +160,7 @@ class Administration:
         found.refused_uncommitted = 0
         found.duplicates = 0
         found.pushed_out = 0
+        found.replaced = 0
         forget_bridged(found)
         found.resets += 1  # a browser that waits compares the counters
         found.visits += 1  # the removal of unused destinations compares them too

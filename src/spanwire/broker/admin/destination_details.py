@@ -25,7 +25,7 @@ class DestinationDetails:
     to their consumers. ``dead_letter_destination`` takes the dead letters of the destination. ``from_brokers`` messages
     came over bridges, and bridges have acknowledged ``to_brokers``. ``refused_uncommitted`` messages were beyond the
     limit of open transactions. ``duplicates`` were dropped, because their duplicate id had been accepted before.
-    Newer messages have pushed ``pushed_out`` messages out of a ring.
+    Newer messages have pushed ``pushed_out`` messages out of a ring, and replaced ``replaced`` of a last-value queue.
     ``last_in`` and ``last_out`` are the last measured messages.
     """
 
@@ -52,6 +52,7 @@ class DestinationDetails:
     refused_uncommitted: int
     duplicates: int
     pushed_out: int
+    replaced: int
     slow_consumer_strategy: str | None
     last_in_id: str | None
     last_in_sent_ms: int | None
@@ -98,6 +99,7 @@ def destination_details(destination: BrokerDestination) -> DestinationDetails:
         refused_uncommitted=destination.refused_uncommitted,
         duplicates=destination.duplicates,
         pushed_out=destination.pushed_out,
+        replaced=destination.replaced,
         slow_consumer_strategy=None if policy.slow_consumers is None else policy.destination.qualified_name,
         last_in_id=None if last_in is None else str(last_in),
         last_in_sent_ms=None if entered is None or last_in is None else entered.timestamp_ms,

@@ -52,6 +52,7 @@ class LedgerView:
     discarded: int
     purged: int
     moved_out: int
+    replaced: int
     pending: int
     difference: int
     adds_up: bool

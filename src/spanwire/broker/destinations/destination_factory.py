@@ -14,6 +14,7 @@ from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.message_statistics import MessageStatistics
 from spanwire.broker.dispatch.slow_consumer_strategy import SlowConsumerWatch
 from spanwire.broker.policy.policy_entry import PolicyEntry
+from spanwire.broker.queue.last_value_queue import LastValueQueue, key_property
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.queue.ring_queue import RingQueue
 from spanwire.broker.topic.policy_topic import PolicyTopic
@@ -29,8 +30,13 @@ def _advisories_for(policy: PolicyEntry, context: BrokerContext) -> MessageAdvis
 
 def new_queue(destination: Destination, policy: PolicyEntry, usage: MemoryUsage, context: BrokerContext) -> Queue:
     """Return a queue."""
-    is_ring = policy.queue.ring_size > 0
-    queue = RingQueue(destination, policy, usage, context) if is_ring else Queue(destination, policy, usage, context)
+    queue: Queue
+    if key_property(policy.queue):
+        queue = LastValueQueue(destination, policy, usage, context)
+    elif policy.queue.ring_size > 0:
+        queue = RingQueue(destination, policy, usage, context)
+    else:
+        queue = Queue(destination, policy, usage, context)
     advisories = _advisories_for(policy, context)
     if advisories is not None:
         queue.observer = QueueAdvisories(advisories, queue, destination, ArrivalObserver(queue.arrivals, context))

@@ -31,6 +31,7 @@ SENT_NOWHERE: Final = 6
 DUPLICATE: Final = 7
 SECOND_COPY: Final = 8  # a copy that came over a second route
 PUSHED_OUT: Final = 10  # of a ring, by newer messages
+REPLACED: Final = 11  # in a last-value queue, by a newer message of its key
 DUPLICATE_ID: Final = 9  # its property _AMQ_DUPL_ID was accepted before
 
 KINDS: Final = {
@@ -44,6 +45,7 @@ KINDS: Final = {
     SECOND_COPY: "duplicate",
     DUPLICATE_ID: "duplicate",
     PUSHED_OUT: "pushed-out",
+    REPLACED: "replaced",
 }
 
 

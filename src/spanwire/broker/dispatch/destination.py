@@ -31,6 +31,7 @@ class BrokerDestination(MessageHolder):
         self.refused_uncommitted = 0  # messages beyond the limit of open transactions
         self.duplicates = 0  # messages dropped because their duplicate id was accepted before
         self.pushed_out = 0  # messages that newer ones pushed out of a ring
+        self.replaced = 0  # messages that newer ones of their key replaced
         self.visits = 0  # consumers and producers attached so far
         self.resets = 0  # resets of the counters by operators
         self.visitors = 0  # browsers attached now
@@ -153,6 +154,10 @@ class QueueBase(BrokerDestination, Job, StoreReader, Alarm):
         """Count one more message in flight."""
         self.dispatched += 1
         self.in_flight += 1
+
+    def defers(self, job: Job) -> bool:
+        """Return True if ``job`` must not show the pending messages yet; the queue schedules it again then."""
+        return False
 
     @property
     def leaves_dead_letters(self) -> bool:

@@ -22,6 +22,7 @@ SENTENCES: Final = {
     departures.DUPLICATE: "it was sent again to {name} and dropped at {at}: the broker had taken its id before",
     departures.SECOND_COPY: "a copy that came to {name} over a second route was dropped at {at}",
     departures.PUSHED_OUT: "newer messages pushed it out of {name} at {at}: the queue keeps the latest ones",
+    departures.REPLACED: "a newer message with its key replaced it in {name} at {at}: the queue keeps the last value",
     departures.DUPLICATE_ID: "it was dropped at {at}: {name} had accepted its _AMQ_DUPL_ID before",
 }
 SEE_LETTER: Final = "see its dead letter: spanwire browse {target}; spanwire queue retry {target} sends it back"
@@ -36,9 +37,14 @@ ADVICE: Final = {
     departures.DUPLICATE: "nothing, if a client repeated its send; else give each message an id of its own",
     departures.SECOND_COPY: "nothing: each subscriber gets the message once",
     departures.PUSHED_OUT: "nothing, or raise ringSize in the <policyEntry> of the queue",
+    departures.REPLACED: "nothing: give messages that must all be read different keys, or none",
     departures.DUPLICATE_ID: "nothing, if it was sent again; else give each message an _AMQ_DUPL_ID of its own",
 }
-SWEPT: Final = {departures.EXPIRED: "expired", departures.PUSHED_OUT: "pushed out of a ring"}
+SWEPT: Final = {
+    departures.EXPIRED: "expired",
+    departures.PUSHED_OUT: "pushed out of a ring",
+    departures.REPLACED: "replaced by newer ones of their keys",
+}
 MAX_SWEEPS_SHOWN: Final = 10  # removals of unread messages named in one answer
 
 

@@ -30,7 +30,7 @@ from spanwire.broker.explanation.locations import (
     WantedId,
     Withheld,
 )
-from spanwire.broker.queue.page import NOT_STORED, REMOVED, Page
+from spanwire.broker.queue.page import NOT_STORED, Page
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.scheduler.schedule import SCHEDULED_MESSAGES, Job
 from spanwire.model.destination import Destination
@@ -268,7 +268,7 @@ class MessageSearch:
             for index, number in enumerate(paged_out.numbers):
                 if number == NOT_STORED:
                     self._compare(queue, paged_out.in_memory[index], ahead + len(sequences))
-                elif number != REMOVED:
+                elif number > 0:
                     sequences.append(number)
             if len(sequences) > 0 and self._concerns(queue.name):
                 self._unread.append(Unread(queue.name, sequences, ahead, queue))

@@ -106,7 +106,9 @@ class QueuePolicy:
     first consumer (one second if only the number is set). With ``lazy_dispatch`` the queue reads from the disk only for
     consumers with room. From ``look_together_from`` consumers on, some with selectors, the queue finds messages by an
     index of the selectors. ``bridges`` are conditions for the messages of bridges. A queue with a ``ring_size`` above 0
-    keeps so many pending messages, the latest ones (`spanwire.broker.queue.ring_queue`).
+    keeps so many pending messages, the latest ones (`spanwire.broker.queue.ring_queue`). A queue with a
+    ``last_value_key`` or with ``last_value`` keeps the last message of each key
+    (`spanwire.broker.queue.last_value_queue`).
     """
 
     prioritized_messages: bool = False
@@ -117,6 +119,8 @@ class QueuePolicy:
     consumers_before_dispatch_starts: int = 0
     lazy_dispatch: bool = False
     ring_size: int = -1
+    last_value: bool = False
+    last_value_key: str = ""
     look_together_from: int = TOGETHER_FROM
     groups: GroupMap = field(default_factory=GroupMap)
     bridges: BridgePolicy | None = None

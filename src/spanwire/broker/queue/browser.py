@@ -12,7 +12,7 @@ from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.jobs import Job, StoreReader
 from spanwire.broker.dispatch.message_reference import MessageHolder, MessageReference
 from spanwire.broker.dispatch.subscription import Subscription
-from spanwire.broker.queue.page import NOT_STORED, REMOVED, SLICE_MESSAGES, Page
+from spanwire.broker.queue.page import GONE, NOT_STORED, REMOVED, SLICE_MESSAGES, Page
 from spanwire.broker.queue.pending_list import PendingList
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.queue.queue_tasks import ListScan
@@ -221,6 +221,8 @@ class Browse(BrowserDestination):
         subscription = self._subscription
         if self._is_complete or self._request > 0 or subscription.removed or not subscription.started:
             return
+        if self._queue.defers(self):
+            return
         if self._queue.dispatched != self._dispatched_before or self._queue.resets != self._resets_before:
             self._note_dispatches()
         budget = SLICE_MESSAGES
@@ -343,7 +345,7 @@ class Browse(BrowserDestination):
         for index in range(scan.position.offset, end):
             number = paged_out.numbers[index]
             reference = paged_out.in_memory[index] if number == NOT_STORED else None
-            if number == REMOVED:
+            if number == REMOVED or number == GONE:
                 continue
             order = 0 if reference is None else reference.order
             sequence = number if reference is None else reference.sequence

@@ -17,12 +17,13 @@ MAX_PAGED_OUT_MESSAGES: Final = 4_096  # messages of a paged-out page; a read ta
 NEVER_LOADED: Final = 1 << 62  # order of a message not read since the start of the broker: behind all others
 REMOVED: Final = 0  # number that replaces a removed message
 NOT_STORED: Final = -1  # number of a message that the store does not have
+GONE: Final = -2  # number that replaces a message removed while the store reads it
 
 
 class PagedOut:
     """The messages of a page whose bodies are in the store only.
 
-    ``numbers`` has the sequence of each message, `REMOVED`, or `NOT_STORED` for a message that only memory has.
+    ``numbers`` has the sequence of each message, `REMOVED`, `GONE`, or `NOT_STORED` for a message that only memory has.
     ``in_memory`` has the messages in memory by index. ``orders`` is empty unless the messages had a dispatch order
     before. ``dues`` is empty unless some messages expire. Otherwise ``dues`` has wall milliseconds, 0 for never, and
     ``earliest`` the smallest due time (0: no message expires).
@@ -77,7 +78,7 @@ class PagedOut:
     def lowest(self) -> int:
         """Return the order of the first remaining message, or of the first removed message if none remains."""
         for index, number in enumerate(self.numbers):
-            if number != REMOVED:
+            if number != REMOVED and number != GONE:
                 return self.orders[index]
         return self.orders[0]
 
@@ -91,7 +92,7 @@ class PagedOut:
 
     def live(self) -> int:
         """Return the number of remaining messages."""
-        return len(self.numbers) - self.numbers.count(REMOVED)
+        return len(self.numbers) - self.numbers.count(REMOVED) - self.numbers.count(GONE)
 
 
 def recovered(numbers: array[int], expiring: array[int], dues: array[int]) -> PagedOut:

@@ -13,6 +13,7 @@ from typing import Final
 
 from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.queue.page import (
+    GONE,
     MAX_PAGE_MESSAGES,
     MAX_PAGED_OUT_MESSAGES,
     NEVER_LOADED,
@@ -270,6 +271,20 @@ class PendingList:
         if page.live == 0 and page is self._pages[0]:
             self._drop_empty_head()
         return number
+
+    def remove_unread(self, page: Page, index: int) -> int:
+        """Remove a stored message of a paged-out page, also while the store reads it. Return its number."""
+        number = self.remove_paged_out(page, index)
+        if page.reading and page.paged_out is not None:
+            page.paged_out.numbers[index] = GONE
+        return number
+
+    def take_returned(self, page: Page, index: int) -> None:
+        """Remove a message that has returned to a page being read."""
+        del page.returned[index]
+        page.live -= 1
+        self.count -= 1
+        self.loaded -= 1
 
     def _drop_empty_head(self) -> None:
         """Drop empty pages at the front, so that the oldest message is in the first page."""

@@ -13,7 +13,7 @@ from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.destination import QueueBase
 from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.persistence.recovered import RecoveredDestination
-from spanwire.broker.queue.page import MAX_PAGE_MESSAGES, NOT_STORED, REMOVED, Page, PagedOut, ScanPosition
+from spanwire.broker.queue.page import GONE, MAX_PAGE_MESSAGES, NOT_STORED, REMOVED, Page, PagedOut, ScanPosition
 from spanwire.broker.queue.pending_list import PendingList
 from spanwire.broker.queue.sequence_ranges import SequenceRanges
 from spanwire.model.destination import QUEUE, SUBSCRIPTION
@@ -329,6 +329,8 @@ class PendingMessages:
             if number == NOT_STORED:
                 resident = paged_out.in_memory[index]
                 reference = MessageReference(queue, resident.message, 0, order, resident.redelivery_count)
+            elif number == GONE:
+                read_count += 1
             elif number != REMOVED:
                 message = messages[read_count]
                 read_count += 1
@@ -441,7 +443,7 @@ def _paged_out_view(paged_out: PagedOut) -> list[tuple[int, Message | None]]:
     for index, number in enumerate(paged_out.numbers):
         if number == NOT_STORED:
             messages.append((0, paged_out.in_memory[index].message))
-        elif number != REMOVED:
+        elif number > 0:
             messages.append((number, None))
     return messages
 

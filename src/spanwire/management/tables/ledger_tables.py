@@ -7,7 +7,9 @@ from typing import Final
 from spanwire.management.tables.attributes import LIST, NO_METRIC, Attribute, ViewTable, flag, messages, text
 
 CAME: Final = ("found", "sent", "arrived", "moved_in", "dead_letters")  # the left side of the equation
-WENT: Final = ("acknowledged", "forwarded", "expired", "dead_lettered", "discarded", "purged", "moved_out", "pending")
+WENT: Final = (
+    "acknowledged", "forwarded", "expired", "dead_lettered", "discarded", "purged", "moved_out", "replaced", "pending",
+)  # fmt: skip
 LEDGER: Final = ViewTable(
     "ledger",
     "what came to each queue and durable subscription, what left it, and whether that adds up",
@@ -28,6 +30,7 @@ LEDGER: Final = ViewTable(
         messages("discarded", "that died here, and no policy wanted a dead letter", "", NO_METRIC),
         messages("purged", "removed by operators, or with the destination", "", NO_METRIC),
         messages("moved_out", "that operators moved away", "", NO_METRIC),
+        messages("replaced", "that newer ones of their keys replaced in a last-value queue", "", NO_METRIC),
         messages("pending", "waiting or out at consumers", "", NO_METRIC),
         messages("difference", "that came and neither left nor wait; 0 if it adds up", "", NO_METRIC),
         flag("adds_up", "the difference is 0"),

@@ -293,6 +293,7 @@ DESTINATION_ATTRIBUTES: Final = (
            "MaxUncommittedExceededCount", MESSAGES),
     detail("duplicates", INTEGER, "messages dropped because their `_AMQ_DUPL_ID` was accepted before", "", MESSAGES),
     detail("pushed_out", INTEGER, "messages that newer ones pushed out of a ring queue", "", MESSAGES),
+    detail("replaced", INTEGER, "messages that newer ones of their keys replaced in a last-value queue", "", MESSAGES),
     detail("slow_consumer_strategy", TEXT, "policy entry with the strategy for slow consumers", "", "", True),
     detail("last_in_id", TEXT, "id of the last message that came, measured", "EnqueuedMessageId", "", True),
     detail("last_in_sent_ms", INTEGER, "its time of the send, since 1970", "EnqueuedMessageTimestamp", MILLISECONDS,

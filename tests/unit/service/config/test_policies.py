@@ -19,6 +19,7 @@ from spanwire.broker.policy.topic_policy import (
     RecoveryPolicy,
     TopicPolicy,
 )
+from spanwire.broker.queue.last_value_queue import key_property
 from spanwire.model.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC, Destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.service.config.model import BrokerConfiguration
@@ -65,6 +66,18 @@ def test_the_default_entry_holds_for_temporary_destinations_as_well() -> None:
     found = PolicyMap(list(configuration.policies))
     assert found.entry_for(Destination(TEMP_QUEUE, "ID:a-1:1:1")).memory_limit_bytes == 1 << 20
     assert found.entry_for(Destination(TEMP_TOPIC, "ID:a-1:1:1")).memory_limit_bytes == 3 << 20
+
+
+def test_last_values_have_a_key_and_are_no_ring() -> None:
+    configuration = policies(
+        '<policyEntry queue="A" lastValueKey=" code "/><policyEntry queue="B" lastValue="true" nonDestructive="false"/>'
+    )
+    keys = {entry.destination.name: key_property(entry.queue) for entry in configuration.policies}
+    assert keys == {"A": "code", "B": "_AMQ_LVQ_NAME"}
+    with pytest.raises(ConfigurationError, match="ringSize and lastValue are two kinds of queues: remove one of them"):
+        policies('<policyEntry queue="A" lastValue="true" ringSize="3"/>')
+    with pytest.raises(ConfigurationError, match="queues whose consumers remove nothing"):
+        policies('<policyEntry queue="A" lastValue="true" nonDestructive="true"/>')
 
 
 @pytest.mark.parametrize("names", ["tempQueue='false'", "tempQueue='true' tempTopic='true'", "queue='A' tempQueue='1'"])

@@ -7,6 +7,7 @@ from typing import Final
 
 from spanwire.broker.policy.dead_letter_strategy import DEFAULT_DEAD_LETTER_QUEUE, DeadLetterStrategy, IndividualNames
 from spanwire.broker.policy.policy_entry import AdvisoryPolicy, BridgePolicy, PolicyEntry, QueuePolicy
+from spanwire.broker.queue.last_value_queue import key_property
 from spanwire.broker.reserved_destinations import is_control
 from spanwire.documents.element import Element
 from spanwire.model.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC, Destination
@@ -63,12 +64,15 @@ class PolicyInterpreter:
     def _entry(self, element: Element, destination: Destination) -> PolicyEntry:
         settings = Settings(element, self.findings)
         topics = TopicPolicyInterpreter(self.findings, self.inner)
+        queue = QueuePolicy(
+            bridges=bridge_policy(element, self.inner, self.findings), **attributes.QUEUE.values(settings)
+        )
+        if queue.ring_size > 0 and key_property(queue):
+            settings.error("ringSize and lastValue are two kinds of queues: remove one of them")
         return PolicyEntry(
             destination,
             dead_letter=self._dead_letter_strategy(element),
-            queue=QueuePolicy(
-                bridges=bridge_policy(element, self.inner, self.findings), **attributes.QUEUE.values(settings)
-            ),
+            queue=queue,
             advisories=AdvisoryPolicy(**attributes.ADVISORIES.values(settings)),
             topic=topics.topic_policy(element),
             slow_consumers=topics.slow_consumers(element),

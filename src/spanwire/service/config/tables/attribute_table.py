@@ -198,6 +198,10 @@ POLICY_ENTRY: Final = Words(
         "persistJMSRedelivered": Rule(NO_EFFECT, ("true", "false"), "the journal always records deliveries"),
         **all_of(only("false", "dead letters of duplicates"), "sendDuplicateFromStoreToDLQ"),
         **all_of(
+            only("false", "queues whose consumers remove nothing", "browse the queue, or use a topic with lastImage"),
+            "nonDestructive",
+        ),
+        **all_of(
             Rule(NO_EFFECT, note="failoverProducersAuditDepth and maxFailoverProducersToTrack of the store apply"),
             "maxAuditDepth maxProducersToAudit maxQueueAuditDepth",
         ),

@@ -115,6 +115,8 @@ QUEUE: Final = AttributeTable(
     ),
     Attribute("lazyDispatch", FLAG, "lazy_dispatch"),
     Attribute("ringSize", number("messages", -1, MAX_INT), "ring_size", "no ring"),  # ring-size of Artemis
+    Attribute("lastValue", FLAG, "last_value"),  # last-value of Artemis
+    Attribute("lastValueKey", STRIPPED, "last_value_key", "`_AMQ_LVQ_NAME` with `lastValue`"),
     Attribute("messageGroupMapFactoryType", GROUP_MAP, "groups", f"`cached?cacheSize={DEFAULT_GROUPS}`"),
 )
 TOPIC: Final = AttributeTable(

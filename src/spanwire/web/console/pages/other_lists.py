@@ -38,6 +38,7 @@ LEDGER_WORDS: Final = {
     "discarded": "discarded",
     "purged": "purged",
     "moved_out": "moved away",
+    "replaced": "replaced by newer values",
 }
 NO_CLIENTS: Final = "No client is connected. The connectors on the overview have the addresses for clients."
 
