@@ -42,14 +42,35 @@ The value is a bool, int, float, str, bytes, dict, list or None; CHAR is a one-l
 """
 
 
+class CommandTree:
+    """A command of the broker, as the text of an advisory has it.
+
+    ``class_name`` is empty unless the field ``name`` may have several classes. A field is a text, a number, a flag,
+    bytes, a tree, a list of trees, or None for Java's null.
+    """
+
+    __slots__ = ("class_name", "fields", "name")
+
+    def __init__(self, name: str, class_name: str, fields: list[tuple[str, TreeValue]]) -> None:
+        self.name: Final[str] = name
+        self.class_name: Final[str] = class_name
+        self.fields: Final[list[tuple[str, TreeValue]]] = fields
+
+
+TreeValue = str | int | bool | bytes | CommandTree | list[CommandTree] | None
+
+
 class MessageView:
     """A message in neutral form: all headers, properties and the body.
+
+    ``command`` is what an advisory is about.
 
     Views are mutable: a copy is changed and then encoded.
     """
 
     __slots__ = (
         "body",
+        "command",
         "correlation_id",
         "destination",
         "expiration_ms",
@@ -88,3 +109,4 @@ class MessageView:
         self.redelivery_count = 0
         self.properties: dict[str, PropertyValue] = {}
         self.body: bytes | None = None
+        self.command: CommandTree | None = None

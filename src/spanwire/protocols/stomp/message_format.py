@@ -15,6 +15,7 @@ from spanwire.model.ids import MessageId, ProducerId
 from spanwire.model.message import DEFAULT_PRIORITY, FORMAT_STOMP, Message
 from spanwire.model.message_view import BYTES, MAP, STRING_VALUE, TEXT, MessageView, PropertyValue
 from spanwire.protocols.primitive_map import encode_map
+from spanwire.protocols.stomp.bodies.advisories import ADVISORY_JSON, ADVISORY_TRANSFORMATIONS, advisory_text
 from spanwire.protocols.stomp.bodies.map_body import read_map
 from spanwire.protocols.stomp.bodies.properties import property_text, typed_property
 from spanwire.protocols.stomp.bodies.transformation import (
@@ -168,13 +169,18 @@ class StompMessageFormat(MessageFormat):
     def encode_from_view(self, view: MessageView) -> Message:
         """Create the MESSAGE of a message from another protocol.
 
-        Text and bytes keep their body. A map is written as text if its property `transformation` names a form. A stream
-        or an object has no body. A property without a form in STOMP (bytes, a text with a NUL) is left out.
+        Text and bytes keep their body. A map is written as text if its property `transformation` names a form. An
+        advisory has its command as text, JSON unless that property says XML. A stream or an object has no body. A
+        property without a form in STOMP (bytes, a text with a NUL) is left out.
         """
         body = view.body if view.body is not None and view.kind in (TEXT, BYTES) else b""
         if view.kind == MAP and view.body is not None:
             body = self._map_text(view, view.body)
         properties = sendable_properties(view)
+        if view.command is not None:
+            form = ADVISORY_TRANSFORMATIONS.get(properties.get(TRANSFORMATION, ADVISORY_JSON), ADVISORY_JSON)
+            properties[TRANSFORMATION] = form
+            body = advisory_text(view.command, form)
         headers: list[tuple[str, str]] = [
             ("message-id", str(view.message_id)),
             ("timestamp", properties.pop("timestamp", str(view.timestamp_ms))),

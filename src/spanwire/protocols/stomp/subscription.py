@@ -23,9 +23,11 @@ from spanwire.model.destination import Destination
 from spanwire.model.errors import JmsError, MessageFormatError
 from spanwire.model.message import FORMAT_STOMP, Message
 from spanwire.model.message_view import MAP, PLAIN, STRING_VALUE, TEXT, MessageView
+from spanwire.protocols.stomp.bodies.advisories import ADVISORY_TRANSFORMATIONS
 from spanwire.protocols.stomp.bodies.map_body import read_map
 from spanwire.protocols.stomp.bodies.transformation import (
     MAP_TRANSFORMATIONS,
+    MAPS_AS,
     TRANSFORMATION,
     check_asked,
     map_text,
@@ -135,14 +137,17 @@ class StompSubscription(MessageConsumer):
         if options.id is not None:
             headers.append(("subscription", options.id))
         asked = options.transformation
-        self._map_form: Final[str | None] = None if asked is None else MAP_TRANSFORMATIONS.get(asked)
+        self._map_form: Final[str | None] = None if asked is None else MAPS_AS.get(asked)
+        self._advisory_form: Final[str | None] = None if asked is None else ADVISORY_TRANSFORMATIONS.get(asked)
+        plain = headers.copy()
         for_maps = headers.copy()
         if asked is not None:
             headers.append(("transformation", asked))
-            for_maps.append(("transformation", self._map_form if self._map_form is not None else asked))
+            for_maps.append(("transformation", MAP_TRANSFORMATIONS.get(asked, asked)))
         self._prefix: Final[bytes] = b"MESSAGE\n" + encode_headers(headers, version)
         self._redelivered_prefix: Final[bytes] = self._prefix + REDELIVERED
         self._map_prefix: Final[bytes] = b"MESSAGE\n" + encode_headers(for_maps, version)
+        self._plain_prefix: Final[bytes] = b"MESSAGE\n" + encode_headers(plain, version)
         self._gives_ack_ids: Final[bool] = version == V1_2 and options.ack_mode != AUTO
         self._ack_start = b""
         self._hundreds: i64 = -1  # in the numbers of the dispatches to which ``_ack_start`` belongs
@@ -157,7 +162,11 @@ class StompSubscription(MessageConsumer):
                 message = as_text
                 prefix = self._map_prefix if redelivery_count == 0 else self._map_prefix + REDELIVERED
         if message.format_id != FORMAT_STOMP:
-            message = self._converted(message)
+            if self._advisory_form is not None and message.destination.is_advisory:
+                prefix = self._plain_prefix if redelivery_count == 0 else self._plain_prefix + REDELIVERED
+                message = self._advisory(message, self._advisory_form)
+            else:
+                message = self._converted(message)
         chunks = self._chunks
         raw = message.raw
         head = message.head
@@ -249,6 +258,15 @@ class StompSubscription(MessageConsumer):
         view.kind = TEXT
         view.properties.pop(TRANSFORMATION, None)
         return self._formats.format(FORMAT_STOMP).encode_from_view(view)
+
+    def _advisory(self, message: Message, form: str) -> Message:
+        """Return an advisory with its command in a form that the client has asked for."""
+        try:
+            view = self._formats.view(message)
+            view.properties[TRANSFORMATION] = (STRING_VALUE, form)
+            return self._formats.format(FORMAT_STOMP).encode_from_view(view)
+        except MessageFormatError:
+            return self._converted(message)
 
     def _converted(self, message: Message) -> Message:
         """Convert a message of another protocol.

@@ -318,7 +318,30 @@ def test_java_objects_are_refused_where_they_are_asked_for(transformation: str) 
     assert not peer.closed
 
 
-@pytest.mark.parametrize("name", ["jms-byte", "jms-advisory-json", "jms-advisory-xml", "nosuch"])
+@pytest.mark.parametrize("name", ["jms-byte", "jms-advisory-json", "jms-advisory-xml"])
+def test_a_subscription_may_ask_for_what_changes_no_text(name: str) -> None:
+    peer = Stage().peer("1.1")
+    peer.sends(f"SUBSCRIBE\nid:1\ndestination:/queue/Q\ntransformation:{name}\n\n\0")
+    peer.sends("SEND\ndestination:/queue/Q\n\nx\0")
+    (message,) = peer.receives()
+    assert (message.command, message.headers["transformation"], message.body) == ("MESSAGE", name, b"x")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("jms-byte", b"<map>"), ("jms-advisory-xml", b"<map>"), ("jms-advisory-json", b'{"map":{"entry":')],
+)
+def test_a_map_becomes_xml_unless_json_is_asked_for_as_in_activemq(name: str, text: bytes) -> None:
+    stage = Stage()
+    peer = stage.peer("1.1")
+    peer.sends(f"SUBSCRIBE\nid:1\ndestination:/queue/Q\ntransformation:{name}\n\n\0")
+    peer.sends(f"SEND\ndestination:/queue/Q\ntransformation:jms-map-json\n\n{SENT}\0")
+    (message,) = peer.receives()
+    assert message.headers["transformation"] == name
+    assert message.body.startswith(text)
+
+
+@pytest.mark.parametrize("name", ["jms-bytes", "nosuch"])
 def test_a_subscription_that_asks_for_what_nobody_does_is_refused_by_name(name: str) -> None:
     peer = Stage().peer("1.1")
     peer.sends(f"SUBSCRIBE\nid:1\ndestination:/queue/Q\ntransformation:{name}\n\n\0")

@@ -33,6 +33,7 @@ from spanwire.protocols.openwire.codec.codec import StructureDecoder, decode_mes
 from spanwire.protocols.openwire.codec.errors import OpenWireProtocolError
 from spanwire.protocols.openwire.codec.loose import LooseWriter
 from spanwire.protocols.openwire.codec.wire_format import WireFormat
+from spanwire.protocols.openwire.messages.command_tree import command_tree
 from spanwire.protocols.openwire.messages.destination_octets import DestinationOctets
 from spanwire.protocols.openwire.messages.identities import (
     NO_PRODUCER,
@@ -437,6 +438,12 @@ def view_of(structure: wire.Message, message: Message) -> MessageView:
     properties = structure.marshalled_properties
     view.properties = {} if properties is None else decode_map(properties)
     view.body = neutral_body(kind, structure.content, structure.compressed)
+    command = structure.data_structure
+    if command is not None:
+        try:
+            view.command = command_tree(command)
+        except ProtocolError as error:
+            raise MessageFormatError(f"an advisory cannot be read: {error}") from None
     return view
 
 

@@ -66,7 +66,7 @@ def _map_lines(lines: list[str], entries: dict[str, PropertyValue], level: int) 
     lines.append(f"{indent}<map>")
     for name, value in entries.items():
         lines.append(f"{inner}<entry>")
-        lines.append(f"{inner}{INDENT}<string>{_escaped(name)}</string>")
+        lines.append(f"{inner}{INDENT}<string>{escaped(name)}</string>")
         _value_lines(lines, value, level + 2)
         lines.append(f"{inner}</entry>")
     lines.append(f"{indent}</map>")
@@ -90,7 +90,7 @@ def _value_lines(lines: list[str], value: PropertyValue, level: int) -> None:
     name = _name(value)
     text = _text(value)
     if text or name == "string":
-        lines.append(f"{indent}<{name}>{_escaped(text)}</{name}>")
+        lines.append(f"{indent}<{name}>{escaped(text)}</{name}>")
     else:
         lines.append(f"{indent}<{name}/>")
 
@@ -117,7 +117,8 @@ def _text(value: PropertyValue) -> str:
     return property_text(value) or ""
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
+    """Return a text as XML, with the references that ActiveMQ writes."""
     if text.isalnum():
         return text
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

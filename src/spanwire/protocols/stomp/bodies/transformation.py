@@ -33,6 +33,7 @@ from spanwire.model.message_view import (
     SHORT_VALUE,
     PropertyValue,
 )
+from spanwire.protocols.stomp.bodies.advisories import ADVISORY_JSON, ADVISORY_XML
 from spanwire.protocols.stomp.bodies.map_text import NAMES, json_of_map, xml_of_map
 from spanwire.protocols.stomp.bodies.markup import MAX_DEPTH, Element, parse_element
 from spanwire.protocols.stomp.bodies.properties import FLOAT32
@@ -49,10 +50,13 @@ MAP_TRANSFORMATIONS: Final[dict[str, str]] = {
     "jms-xml": XML,
     "jms-json": JSON,
 }
-"""What a subscription may ask for, and what it means for a map."""
+"""What a SEND may name, and what it means for a map."""
 
 BYTE: Final = "jms-byte"
 """A SEND with it is what it would be without: a text, or with a content-length bytes."""
+
+MAPS_AS: Final[dict[str, str]] = {**MAP_TRANSFORMATIONS, BYTE: XML, ADVISORY_XML: XML, ADVISORY_JSON: JSON}
+"""What a subscription may ask for, and what it gets of a map: XML for whatever is not called JSON, as in ActiveMQ."""
 
 OBJECT_TRANSFORMATIONS: Final = frozenset({"jms-object-xml", "jms-object-json"})
 MAX_SHOWN: Final = 40  # characters of a name that an error quotes
@@ -66,14 +70,14 @@ BOUNDS: Final[dict[int, int]] = {BYTE_VALUE: 2**7, SHORT_VALUE: 2**15, INT_VALUE
 
 def check_asked(transformation: str | None) -> None:
     """Raise `StompRequestError` for a transformation of a subscription that is not supported."""
-    if transformation is None or transformation in MAP_TRANSFORMATIONS:
+    if transformation is None or transformation in MAPS_AS:
         return
     name = transformation[:MAX_SHOWN]
     if transformation in OBJECT_TRANSFORMATIONS:
         raise StompRequestError(f"the transformation {name} is refused: {NO_OBJECTS}")
     raise StompRequestError(
-        f"the transformation {name} is refused: there are {', '.join(MAP_TRANSFORMATIONS)}, which are for maps; the "
-        "bodies of advisories are for OpenWire clients"
+        f"the transformation {name} is refused: there are {', '.join(MAP_TRANSFORMATIONS)} for maps, "
+        f"{ADVISORY_XML} and {ADVISORY_JSON} for advisories, and {BYTE}"
     )
 
 
