@@ -5,13 +5,17 @@ from __future__ import annotations
 import re
 import textwrap
 import time
+import urllib.error
+import urllib.parse
+import urllib.request
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from tests.service.started import Started, StompClient, spanwire
+from tests.service.started import TIMEOUT_S, Started, StompClient, spanwire
+from tests.service.test_console_browser import served
 from tests.support import directory_entries as entries
 from tests.support.canary import CANARY
 from tests.support.certificates import Authority
@@ -201,3 +205,81 @@ def test_links_of_brokers_log_in_at_the_directory_at_both_ends(
             assert answer.startswith("CONNECTED")
             assert send(here, "Q").startswith("RECEIPT")
             assert "\n\nx" in there.receive()
+
+
+def at_console(base: str, user: str, password: str, path: str = "/admin/queues") -> tuple[int, str]:
+    """The status of the login by the form, and the text of a page that is read afterwards."""
+    opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+    form = urllib.parse.urlencode({"user": user, "password": password}).encode()
+    request = urllib.request.Request(f"{base}/admin/login", form, {"Origin": base})
+    try:
+        with opener.open(request, timeout=TIMEOUT_S) as answer:
+            assert answer.url == f"{base}/admin"
+        with opener.open(f"{base}{path}", timeout=TIMEOUT_S) as answer:
+            return 200, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+def test_the_web_console_takes_users_and_roles_of_the_directory(tmp_path: Path) -> None:
+    with DirectoryServer(
+        tmp_path / "ldap",
+        *entries.UNITS,
+        entries.user("anna"),
+        entries.user("vera", "v-4711"),
+        entries.user("otto", "o-4711"),
+        entries.user("nina"),
+        entries.group("admins", entries.member("anna"), entries.member("nina")),
+        entries.group("viewers", entries.member("vera")),
+        entries.group("clerks", entries.member("otto")),
+    ) as server:
+        modules = entries.module(f"ldap://127.0.0.1:{server.port}")
+        with WithModules(tmp_path / "broker", modules) as broker, served(broker, tmp_path) as base:
+            client, answer = log_in(broker)
+            assert answer.startswith("CONNECTED")
+            assert send(client, "ORDERS").startswith("RECEIPT")
+            status, page = at_console(base, "anna", CANARY)
+            assert status == 200
+            assert "ORDERS" in page
+            assert at_console(base, "vera", "v-4711", "/admin/queue?name=queue://ORDERS")[0] == 200
+            for user, password in (("anna", "wrong"), ("anna", ""), ("nobody", CANARY), ("*", CANARY)):
+                assert at_console(base, user, password)[0] in (401, 403), user
+            assert at_console(base, "otto", "o-4711")[0] == 403, "no group with a role"
+            client.close()
+            server.stop()
+            status, page = at_console(base, "nina", CANARY)  # the login of anna counts for a minute
+            assert status >= 400
+            assert "Traceback" not in page
+        assert CANARY not in "\n".join([*broker.output, *broker.errors])
+
+
+def test_a_reload_takes_other_users_from_the_directory(tmp_path: Path) -> None:
+    other = f"ou=Partners,{entries.GROUPS.partition(',')[2]}"
+    with DirectoryServer(
+        tmp_path / "ldap",
+        *entries.UNITS,
+        entries.unit(other),
+        entries.user("anna"),
+        entries.user("paul", CANARY, name=f"uid=paul,{other}"),
+    ) as server:
+        url = f"ldap://127.0.0.1:{server.port}"
+        with WithModules(tmp_path / "broker", entries.module(url)) as broker:
+            client, answer = log_in(broker)
+            assert answer.startswith("CONNECTED")
+            assert "password is invalid" in log_in(broker, "paul")[1]
+            configuration = broker.directory / "login.config"
+            before = configuration.read_text("utf-8")
+            configuration.write_text(before.replace(entries.USERS, other), "utf-8")
+            done = spanwire("reload", "--data-directory", str(broker.data))
+            assert (done.returncode, done.stdout) == (0, "users: changed, applies to new logins\n"), done.stderr
+            assert log_in(broker, "paul")[1].startswith("CONNECTED")
+            assert "password is invalid" in log_in(broker)[1]
+            assert send(client, "ORDERS").startswith("RECEIPT"), "who is logged in stays"
+            mixed = before.replace(url, f"ldaps://ldap.invalid ldap://ldap.invalid {url}")
+            configuration.write_text(mixed, "utf-8")
+            done = spanwire("reload", "--data-directory", str(broker.data))
+            assert done.returncode != 0
+            assert "the URLs of a directory mix ldaps: and ldap:" in done.stderr
+            assert log_in(broker, "paul")[1].startswith("CONNECTED"), "an error changes nothing"
+            client.close()

@@ -63,6 +63,24 @@ class Logins:
         """Drop the login of ``asker``, which has ended."""
         self._waiting.take(asker)
 
+    def check_delay(self, user: str | None, remote_address: str, protocol: str, now: float) -> None:
+        """Refuse an attempt that comes too soon after failures, before any work for it.
+
+        Args:
+            user: name that wants to log in.
+            remote_address: address of the client.
+            protocol: name of the protocol for the audit log.
+            now: monotonic seconds.
+
+        Raises:
+            AuthenticationError: too many credentials were wrong before.
+        """
+        host = host_of(remote_address)
+        wait = self._failed.wait(network_of(host), user, now)
+        if wait > 0:
+            self._audit.refused(user, remote_address, protocol, f"log in for another {ceil(wait)} s")
+            raise AuthenticationError(f"Too many failed logins from {host}: try again in {ceil(wait)} s.")
+
     def log_in(self, info: ConnectionInfo, asker: object, authenticator: Authenticator | None = None) -> Principal:
         """Return the principal of a new connection. ``authenticator`` decides in place of the broker's own.
 
@@ -74,14 +92,8 @@ class Logins:
         """
         attempt = self._waiting.take(asker)
         now = self._context.monotonic
-        host = host_of(info.remote_address)
-        network = network_of(host)
-        wait = self._failed.wait(network, info.user_name, now)
-        if wait > 0:
-            self._audit.refused(
-                info.user_name, info.remote_address, info.protocol, f"log in for another {ceil(wait)} s"
-            )
-            raise AuthenticationError(f"Too many failed logins from {host}: try again in {ceil(wait)} s.")
+        self.check_delay(info.user_name, info.remote_address, info.protocol, now)
+        network = network_of(host_of(info.remote_address))
         try:
             if attempt is not None:
                 principal = attempt.principal()

@@ -312,8 +312,7 @@ class XmppBrokerConnection(ClientConnection, ProtocolConnection):
             self._state = State.BINDING
             self._write(client_features())
             return
-        authenticator = self._broker.assembly.logins.authenticator
-        login = SaslLogin(self._settings, authenticator, self._broker.environment)
+        login = SaslLogin(self._settings, self._broker.assembly.logins, self._broker.environment)
         if not login.mechanisms and not self._settings.offers_tls:
             raise XmppProtocolError("policy-violation", "passwords in clear are refused, and TLS is not configured")
         self._login = login
@@ -349,7 +348,7 @@ class XmppBrokerConnection(ClientConnection, ProtocolConnection):
             if step.name == "auth":
                 answer = login.begin(step.attributes.get("mechanism", ""), step.text.strip())
             elif step.name == "response":
-                answer = login.respond(step.text.strip())
+                answer = login.respond(step.text.strip(), now.monotonic)
             else:
                 raise StanzaError("auth", "aborted", "the client has given the login up")
             credentials = answer.credentials

@@ -11,10 +11,10 @@ import base64
 import binascii
 from typing import Final
 
-from spanwire.broker.ports import Authenticator
 from spanwire.broker.security.audit_log import host_of
 from spanwire.broker.security.authorization import OpenAuthenticator
 from spanwire.broker.security.held_passwords import held_passwords
+from spanwire.broker.security.login import Logins
 from spanwire.model.environment import Environment
 from spanwire.model.errors import AuthenticationError, JmsError
 from spanwire.model.info import ConnectionInfo
@@ -80,8 +80,11 @@ class SaslStep:
 class SaslLogin:
     """The logins of one connection, one at a time."""
 
-    def __init__(self, settings: ConnectionSettings, authenticator: Authenticator, environment: Environment) -> None:
+    def __init__(self, settings: ConnectionSettings, logins: Logins, environment: Environment) -> None:
         self.failures = 0
+        self._logins: Final[Logins] = logins
+        self._address: Final[str] = settings.remote_address
+        authenticator = logins.authenticator
         self._passwords = held_passwords(authenticator, encrypted=settings.encrypted)
         self._environment: Final[Environment] = environment
         self._mechanism = ""
@@ -118,12 +121,20 @@ class SaslLogin:
             return SaslStep(b"", None)
         return self._next(decoded(text))
 
-    def respond(self, text: str) -> SaslStep:
-        """Answer a ``response`` element with its text.
+    def respond(self, text: str, now: float) -> SaslStep:
+        """Answer a ``response`` element with its text at ``now``, in monotonic seconds.
 
         Raises:
+            AuthenticationError: too many logins have failed before; the proof of the client is not computed then.
             StanzaError: no login has begun, or the step is malformed.
         """
+        exchange = self._exchange
+        if exchange is not None and exchange.user:
+            try:
+                self._logins.check_delay(exchange.user, self._address, PROTOCOL, now)
+            except AuthenticationError:
+                self._exchange = None
+                raise
         return self._next(decoded(text))
 
     def _next(self, step: bytes) -> SaslStep:

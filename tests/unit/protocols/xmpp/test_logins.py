@@ -25,6 +25,7 @@ from spanwire.broker.security.authentication import (
     simple_authenticator,
 )
 from spanwire.broker.security.held_passwords import held_passwords
+from spanwire.broker.security.login_throttle import FREE_FAILURES
 from spanwire.model.errors import JmsError
 from spanwire.model.secret import Secret
 from spanwire.protocols.base import LOGIN_DEADLINE, ConnectionSettings
@@ -99,6 +100,32 @@ def test_scram_proves_both_sides(mechanism: str, user: str, password: str, flag:
     peer.opens()
     peer.sends(BIND)
     assert "".join(peer.receives()[0].itertext()).startswith(f"{user}@example.org/")
+
+
+def test_no_proof_is_computed_for_a_login_that_must_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = guarded()
+
+    def fails() -> str:
+        peer = XmppPeer(stage, ConnectionSettings(FAR))
+        peer.opens()
+        challenge = base64.b64decode(sends_step(peer, "n,,n=alice,r=abc", SCRAMS[0]).text or "").decode()
+        return "".join(sends_step(peer, client_final("alice", "wrong", challenge, "sha256")[0]).itertext())
+
+    derive = hashlib.pbkdf2_hmac
+    derived: list[str] = []
+
+    def counted(name: str, password: bytes, salt: bytes, rounds: int) -> bytes:
+        derived.append(name)
+        return derive(name, password, salt, rounds)
+
+    for _ in range(FREE_FAILURES):
+        assert "is invalid" in fails()
+    monkeypatch.setattr(hashlib, "pbkdf2_hmac", counted)
+    assert "Too many failed logins" in fails()
+    assert len(derived) == 1  # that of the client in this test
+    stage.environment.monotonic += 60
+    assert "is invalid" in fails()
+    assert len(derived) == 3
 
 
 @pytest.mark.parametrize(("user", "password"), [("alice", "wrong"), ("nobody", CANARY), ("nobody", "")])

@@ -96,6 +96,7 @@ def test_roles_are_left_out_without_the_name_of_their_attribute(tmp_path: Path) 
     [
         ({"connectionURL": ""}, "LDAPLoginModule has no connectionURL"),
         ({"connectionURL": "http://h"}, "'http://h' is no URL of a directory"),
+        ({"connectionURL": "ldaps://a ldap://b"}, "the URLs of a directory mix ldaps: and ldap:"),
         ({"connectionUsername": ""}, "LDAPLoginModule has no connectionUsername"),
         ({"connectionPassword": ""}, "has no connectionPassword, and never asks anonymously"),
         ({"connectionProtocol": "tls13"}, "connectionProtocol 'tls13' is none; write ldaps://"),
@@ -123,6 +124,9 @@ def test_what_cannot_be_honoured_is_refused_with_file_and_line(
     [
         ({"connectionURL": "ldaps://h"}, True, False),
         ({"connectionProtocol": "ssl"}, True, False),
+        ({"connectionURL": "ldaps://a ldap://b", "connectionProtocol": "ssl"}, True, False),
+        ({"connectionURL": "ldaps://a ldap://b", "connectionProtocol": "starttls"}, True, True),
+        ({"connectionURL": "ldaps://a ldap://127.0.0.1"}, True, False),
         ({"connectionProtocol": "starttls"}, False, True),
         ({"connectionProtocol": ""}, False, False),
     ],

@@ -124,7 +124,8 @@ def directory_access(
     """Return the addresses and the login of a directory.
 
     Raises:
-        ConfigurationError: an address, the protocol or the kind of login is not supported.
+        ConfigurationError: an address, the protocol or the kind of login is not supported, or only some addresses
+            are encrypted.
     """
     addresses = parse_ldap_urls(urls)
     if authentication.lower() not in ("", "simple"):
@@ -139,6 +140,11 @@ def directory_access(
             f"connectionProtocol {protocol[:MAX_WORD]!r} is none; write ldaps:// in the URL, or ssl or starttls"
         )
     if kind != START_TLS and any(not url.is_secure and not _is_loopback(url.host) for url in addresses):
+        if any(url.is_secure for url in addresses):
+            raise ConfigurationError(
+                "the URLs of a directory mix ldaps: and ldap:, so that passwords would cross the network unencrypted "
+                "while the first one is away: write ldaps:// in each, or connectionProtocol starttls"
+            )
         warn("passwords go to the directory unencrypted: write ldaps:// or connectionProtocol starttls")
     return DirectoryAccess(addresses, name, password, kind == START_TLS)
 
