@@ -12,7 +12,7 @@ import pytest
 ROOT: Final = Path(__file__).parents[2]
 DOCS: Final = ROOT / "docs"
 PAGE: Final = (DOCS / "features.md").read_text("utf-8")
-STATUSES: Final = ("works", "differs", "no effect", "refused", "open")
+STATUSES: Final = ("works", "differs", "no effect", "refused", "untried", "open")
 DEVIATIONS: Final = "reference/deviations.md#"
 TEST: Final = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
 LINK: Final = re.compile(r"\[[^\]]+\]\(([^)]+)\)")

@@ -15,12 +15,30 @@ from pathlib import Path
 from typing import Final, NoReturn, cast
 
 from spanwire import registry
+from spanwire._build import version_text
 from spanwire.documents.spelling import suggestion
 
 USAGE_ERROR: Final = 2
+VERSION: Final = "--version"
 CONFIGURATION_VARIABLE: Final = "SPANWIRE_CONFIGURATION"
 LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 LOG_FORMATS: Final = ("text", "json")
+
+NO_JMX: Final = "there is no JMX; name the broker by its name, file or data directory, or ask its HTTP API"
+BY_NAME: Final = "name the broker by its name, file or data directory"
+NO_CLASS: Final = "no Java class is loaded; write --user and --password, or a URL with jms.userName"
+SEVERAL: Final = "use spanwire connector stop, spanwire drain and then spanwire stop"
+FOREIGN: Final = {
+    **dict.fromkeys(("jmxurl", "jmxuser", "jmxpassword", "jmxlocal"), NO_JMX),
+    **dict.fromkeys(("pid", "localprocessid"), BY_NAME),
+    **dict.fromkeys(("factory", "passwordfactory"), NO_CLASS),
+    **dict.fromkeys(("connectorname", "queuename", "pollinterval"), SEVERAL),
+    "xmsgsel": "write --msgsel 'NOT (…)'",
+    "objname": "use spanwire query --objname",
+    "view": "use spanwire query --view",
+    "extdir": "there are no extension directories; Python packages are installed with pip",
+}
+"""Options of ActiveMQ's script that a command does not have, with what stands for them."""
 
 Command = Callable[[Sequence[str]], int]  # takes the arguments behind its name and returns the exit status
 
@@ -69,7 +87,10 @@ class Parser(argparse.ArgumentParser):
         if registry.COMPLETING in os.environ:
             complete = cast("Callable[[argparse.ArgumentParser, int], None]", registry.load(registry.COMPLETE))
             complete(self, len(self.prog.split()) - 1)
-        options, unknown = self.parse_known_args(list(arguments))
+        if VERSION in arguments and VERSION not in self._option_string_actions:
+            sys.stdout.write(f"{version_text()}\n")
+            raise SystemExit(0)
+        options, unknown = self.parse_known_args(["--help" if word == "-?" else word for word in arguments])
         if unknown:
             self.error(self._unknown(unknown[0]))
         return options
@@ -112,6 +133,9 @@ class Parser(argparse.ArgumentParser):
         name = word.partition("=")[0]
         if not name.startswith("-"):
             return f"{_redacted(name)[:60]!r} is one argument too many"
+        reason = FOREIGN.get(_words(name.lstrip("-"), "").replace("-", ""))
+        if reason is not None:
+            return f"{name[:60]} of ActiveMQ's script is refused: {reason}"
         known = {option for action in self._actions for option in action.option_strings}
         return f"unknown option {name[:60]}{suggestion(name, known, ', ', 0)}"
 

@@ -29,8 +29,8 @@ from spanwire.protocols.openwire.xstream._fields import (
     STRING,
     THROWABLE,
 )
-from spanwire.protocols.openwire.xstream.reader import MAGIC_OCTETS
 
+MAGIC_OCTETS: Final = 8  # of a WireFormatInfo
 NUMBERS: Final = (BYTE, SHORT, INT, LONG)
 _CONNECTION_INFO: Final = 3
 _CONSUMER_INFO: Final = 5
