@@ -61,6 +61,9 @@ def test_a_map_has_the_brokers_and_links_behind_the_linked_one(tmp_path: Path) -
                 assert isinstance(links, list)
                 assert [(link["name"], link["remote"], link["state"]) for link in links] == [("from-c", "d", "running")]
                 assert "br-4711" not in str(rows)
+                own = told(d)["d"]["links"]  # d cannot ask c, which has opened the link between them
+                assert isinstance(own, list)
+                assert [(link["remote"], link["state"], link["incoming"]) for link in own] == [("c", "running", True)]
                 d.kill()
                 deadline = time.monotonic() + TIMEOUT_S
                 while True:

@@ -93,7 +93,7 @@ class Networking:
         self._broker = broker
         self._reports = NetworkReports(
             broker, self.views, self._peers, broker.environment, _ask,
-            lambda: [asdict(row) for row in broker.overview.ledger_links()],
+            lambda: [asdict(row) for row in broker.overview.ledger_links()], broker.overview.brokers_linked_here,
         )  # fmt: skip
         broker.assembly.control.reporter = self._reports
         questions = Questions(broker, broker.environment, read_stored, self)

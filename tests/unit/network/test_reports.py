@@ -115,6 +115,23 @@ async def test_a_look_shows_brokers_behind_the_linked_ones() -> None:
 
 
 @in_a_loop
+async def test_brokers_that_have_opened_a_link_are_told_unless_a_link_to_them_is_known() -> None:
+    watching = Watching()
+    watching.reports = NetworkReports(
+        FakeBroker(), lambda: [VIEW], lambda: [], watching.clock, watching.ask, guests=lambda: ["b", "tax"]
+    )
+    [own] = await watching.look()
+    watching.reports.stop()
+    links = own["links"]
+    assert isinstance(links, list)
+    assert [(link["remote"], link["state"], link.get("incoming", False)) for link in links] == [
+        ("b", "running", False), ("tax", "running", True),
+    ]  # fmt: skip
+    [read] = read_rows(json.dumps({"brokers": [own]}))
+    assert isinstance(read["links"], list) and read["links"][1]["incoming"] is True
+
+
+@in_a_loop
 async def test_nobody_is_asked_when_nobody_looks_and_watches_get_shorter() -> None:
     watching = Watching(row("b"))
     watching.reports.report(0)

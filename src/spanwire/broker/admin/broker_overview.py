@@ -101,6 +101,13 @@ class Overview:
         """Return all connections by id, for work in slices."""
         return sorted(self._connections.all(), key=_connection_id)
 
+    def brokers_linked_here(self) -> list[str]:
+        """Return the names of brokers that have opened a link to this one, as far as the ledger numbers them."""
+        names = self._context.links.names()
+        return sorted(
+            {names[state.link] for state in self._connections.all() if state.forwards and state.link in names}
+        )
+
     def connection_views(self) -> list[ConnectionView]:
         """Return all connections."""
         return [connection_view(state, self._context.wall_ms) for state in self._connections.all()]

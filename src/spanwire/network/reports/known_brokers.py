@@ -28,6 +28,7 @@ FORGET_S: Final = 60.0  # seconds after which a broker of whom nobody has told i
 LATE_S: Final = 15.0  # seconds after which a report is shown as old; a watched broker reports every few seconds
 SILENT: Final = "tells nothing: it has no <statisticsBrokerPlugin>"
 SPANWIRE: Final = "spanwire"
+RUNNING: Final = "running"  # the state of a link
 ACTIVEMQ: Final = "activemq"  # a broker that answers by the statistics plug-in alone
 
 Row = dict[str, object]

@@ -15,6 +15,7 @@ from spanwire.network.reports.known_brokers import (
     MAX_DESTINATIONS,
     MAX_LINKS,
     MAX_TEXT,
+    RUNNING,
     SILENT,
     SPANWIRE,
     KnownBrokers,
@@ -66,12 +67,15 @@ class NetworkReports:
         clock: Clock,
         ask: Ask,
         ledger: Callable[[], Sequence[Mapping[str, object]]] = tuple,
+        guests: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         """Take the sources.
 
         ``links`` returns the views of all links, ``peers`` the addresses of those that run and were opened here,
-        ``ledger`` what crossed the links to and from each broker.
+        ``ledger`` what crossed the links to and from each broker, ``guests`` the names of brokers that have opened a
+        link to this one. They cannot be asked, as this broker has no login there.
         """
+        self._guests: Final = guests
         self._ledger: Final = ledger
         self._broker: Final = broker
         self._links: Final = links
@@ -176,13 +180,19 @@ class NetworkReports:
 
     def _rows(self) -> list[Row]:
         now = self._now()
+        links = [self._link(view, now) for view in list(self._links())[:MAX_LINKS]]
+        known = {link["remote"] for link in links}
+        guests = [name[:MAX_TEXT] for name in self._guests() if name not in known]
+        links += [
+            {"name": "", "remote": name, "state": RUNNING, "incoming": True, "destinations": []} for name in guests
+        ]
         own: Row = {
             "name": self._broker.name,
             "id": self._broker.broker_id,
             "kind": SPANWIRE,
             "silence": "",
             "age_s": 0.0,
-            "links": [self._link(view, now) for view in list(self._links())[:MAX_LINKS]],
+            "links": links[:MAX_LINKS],
             "ledger": [dict(row) for row in list(self._ledger())[:MAX_LINKS]],
         }
         return [own, *self._known.rows(now)]

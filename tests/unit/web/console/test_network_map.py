@@ -95,6 +95,17 @@ def test_a_broker_that_tells_nothing_is_named_with_the_reason() -> None:
     assert 'class="broker silent"' in text
 
 
+def test_a_broker_that_has_opened_its_link_is_drawn_and_said_to_be_out_of_reach() -> None:
+    incoming = {"name": "", "remote": "tax", "state": "running", "incoming": True}
+    accepted = link_to("shop", accepted=True)
+    text = page_of(told("orders", incoming, accepted))
+    assert '<th scope="row">tax</th><td data-label="To">orders</td>' in text
+    assert "tax, shop have opened the link to this broker. This broker has no login there" in text
+    assert text.count("cannot be asked</text>") == 2
+    text = page_of(told("orders", incoming, link_to("billing")), told("billing", link_to("tax")), told("tax"))
+    assert "no login there" not in text
+
+
 def test_a_broker_alone_says_how_it_is_linked() -> None:
     text = page_of(told("orders"))
     assert "This broker is linked to no other one" in text

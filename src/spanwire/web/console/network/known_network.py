@@ -22,12 +22,16 @@ Row = Mapping[str, object]
 
 @dataclass(slots=True)
 class KnownBroker:
-    """A broker of the map; ``silence`` is the reason if it tells nothing, ``age_s`` the age of what it told."""
+    """A broker of the map; ``silence`` is the reason if it tells nothing, ``age_s`` the age of what it told.
+
+    A guest has opened its link to the own broker itself, and nobody else has asked it.
+    """
 
     name: str
     kind: str = REPORTED
     silence: str = ""
     age_s: float = 0.0
+    is_guest: bool = False
 
 
 @dataclass(slots=True)
@@ -95,12 +99,22 @@ def known_network(rows: Sequence[Row], status_links: Sequence[Row] = ()) -> Know
         for link in _rows(row.get("links")):
             for direction in _directions(str(row.get("name")), link):
                 _link(network, direction)
+    if rows:
+        _mark_guests(network, _rows(rows[0].get("links")))
     for link in status_links:
         for way in _ways(link):
             for near, far in pairwise([own, *(names.get(broker, broker) for broker in way)]):
                 if not network.links_between(near, far):
                     _link(network, KnownLink(near, far, is_known=False))
     return network
+
+
+def _mark_guests(network: KnownNetwork, links: Sequence[Row]) -> None:
+    """Mark the brokers that only their own links to the own broker tell of."""
+    for link in links:
+        guest = network.brokers.get(str(link.get("remote")))
+        if guest is not None and guest.kind == REPORTED and (link.get("incoming") or link.get("accepted")):
+            guest.is_guest = True
 
 
 def _add(network: KnownNetwork, broker: KnownBroker) -> bool:
@@ -138,7 +152,7 @@ def _directions(teller: str, row: Row) -> Iterator[KnownLink]:
     destinations = tuple(str(one) for one in listed) if isinstance(listed, (list, tuple)) else ()
     uri, is_duplex = str(row.get("uri") or ""), row.get("duplex") is True or row.get("accepted") is True
     if row.get("incoming"):
-        yield KnownLink(other, teller, name, is_direct=False)
+        yield KnownLink(other, teller, name, state, is_direct=False)
         return
     yield KnownLink(
         teller, other, name, state, reason, _number(row.get("demand")), _number(row.get("waiting")),

@@ -249,7 +249,6 @@ LINK_LIST: Final = ListPage(
         Column("in_flight", "In flight"),
         Column("dequeued", "Forwarded"),
         Column("received", "Received"),
-        Column("failed", "Refused"),
         Column("reconnects", "Reconnects"),
     ),
     "remote",
