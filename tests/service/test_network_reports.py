@@ -59,7 +59,11 @@ def test_a_map_has_the_brokers_and_links_behind_the_linked_one(tmp_path: Path) -
                 rows = until(a, "a", "b", "c", "d")
                 links = rows["c"]["links"]
                 assert isinstance(links, list)
-                assert [(link["name"], link["remote"], link["state"]) for link in links] == [("from-c", "d", "running")]
+                assert [(link["name"], link["remote"], link["incoming"]) for link in links] == [
+                    ("from-c", "d", False),
+                    ("", "b", True),
+                ]
+                assert links[0]["state"] == "running"
                 assert "br-4711" not in str(rows)
                 own = told(d)["d"]["links"]  # d cannot ask c, which has opened the link between them
                 assert isinstance(own, list)

@@ -102,8 +102,11 @@ def test_a_broker_that_has_opened_its_link_is_drawn_and_said_to_be_out_of_reach(
     assert '<th scope="row">tax</th><td data-label="To">orders</td>' in text
     assert "tax, shop have opened the link to this broker. This broker has no login there" in text
     assert text.count("cannot be asked</text>") == 2
-    text = page_of(told("orders", incoming, link_to("billing")), told("billing", link_to("tax")), told("tax"))
+    text = page_of(
+        told("orders", incoming, link_to("billing")), told("billing", link_to("tax")), told("tax", link_to("orders"))
+    )
     assert "no login there" not in text
+    assert text.count('<th scope="row">tax</th><td data-label="To">orders</td>') == 1 and "to-orders" in text
 
 
 def test_a_broker_alone_says_how_it_is_linked() -> None:

@@ -101,12 +101,20 @@ def known_network(rows: Sequence[Row], status_links: Sequence[Row] = ()) -> Know
                 _link(network, direction)
     if rows:
         _mark_guests(network, _rows(rows[0].get("links")))
+    _drop_nameless(network)
     for link in status_links:
         for way in _ways(link):
             for near, far in pairwise([own, *(names.get(broker, broker) for broker in way)]):
                 if not network.links_between(near, far):
                     _link(network, KnownLink(near, far, is_known=False))
     return network
+
+
+def _drop_nameless(network: KnownNetwork) -> None:
+    """Drop what far ends tell of links without a name, where the near end has told more."""
+    named = {(link.near, link.far) for link in network.links.values() if link.name}
+    for key in [key for key in network.links if not key[2] and key[:2] in named]:
+        del network.links[key]
 
 
 def _mark_guests(network: KnownNetwork, links: Sequence[Row]) -> None:
