@@ -6,6 +6,7 @@ import re
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from urllib.parse import quote
 
@@ -42,8 +43,8 @@ class Guarded(Started):
 
 
 @pytest.fixture(scope="module")
-def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a console whose broker has two queues."""
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+    """A broker with two queues."""
     require_browser()
     with Guarded(tmp_path_factory.mktemp("console")) as started:
         with StompClient(started.ports["stomp"], login=False) as client:
@@ -51,8 +52,14 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             assert client.receive().startswith("CONNECTED")
             for name in ("ORDERS", STRANGE):
                 client.transact(f"SEND\ndestination:/queue/{name}\npersistent:true\nreceipt:1\n\n{STRANGE}", "1")
-        with served(started, tmp_path_factory.mktemp("log")) as base:
-            yield base
+        yield started
+
+
+@pytest.fixture(scope="module")
+def console(started: Guarded, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of its console."""
+    with served(started, tmp_path_factory.mktemp("log")) as base:
+        yield base
 
 
 @contextmanager
@@ -108,6 +115,34 @@ def test_an_operator_sends_a_message_and_purges_and_an_open_page_follows(
     window.find_element(By.CSS_SELECTOR, "button.danger").click()
     await_notice(window, "Removed 2 messages.")
     assert complaints(window) == []
+
+
+def test_a_change_is_one_line_of_the_audit_with_user_and_address(
+    window: webdriver.Chrome, console: str, started: Guarded
+) -> None:
+    window.get(f"{console}/admin/queue?name=queue://ORDERS")
+    window.find_element(By.XPATH, "//button[.='Pause']").click()
+    await_notice(window, "The dispatch is paused.")
+    window.find_element(By.XPATH, "//button[.='Resume']").click()
+    await_notice(window, "The dispatch goes on.")
+    started.awaits('resume {"destinations": ["queue://ORDERS"]} done')
+    lines = [line for line in started.errors if "spanwire.audit" in line and '["queue://ORDERS"]} done' in line]
+    assert [(" for user anna at " in line, "127.0.0.1" in line) for line in lines] == [(True, True)] * len(lines)
+    assert sum(' pause {"destinations"' in line for line in lines) == 1
+    assert sum(' resume {"destinations"' in line for line in lines) == 1
+
+
+def test_times_are_in_the_zone_of_the_viewer_with_utc_on_hover(window: webdriver.Chrome, console: str) -> None:
+    window.execute_cdp_cmd("Emulation.setTimezoneOverride", {"timezoneId": "Asia/Kolkata"})
+    window.get(f"{console}/admin/connections")
+    moment = window.find_element(By.CSS_SELECTOR, "#made time")
+    shown, utc = moment.text, str(moment.get_attribute("title"))
+    assert utc.endswith(" UTC")
+    kolkata = timezone(timedelta(hours=5, minutes=30))
+    at = datetime.fromisoformat(str(moment.get_attribute("datetime"))).astimezone(kolkata)
+    assert f"{at:%I:%M:%S}".lstrip("0") in shown
+    assert "Asia/" in window.find_element(By.ID, "zone").text
+    window.execute_cdp_cmd("Emulation.setTimezoneOverride", {"timezoneId": ""})
 
 
 def test_s21_markup_of_clients_runs_nothing_in_a_browser(window: webdriver.Chrome, console: str) -> None:
