@@ -36,12 +36,14 @@ ONE: Final = ("browse", "send")  # commands for one destination; others take a l
 async def list_view(view: ViewTable, call: Call) -> Response:
     """Answer with a page of a view."""
     listing = read_listing(view, call.request.query_params.multi_items())
-    rows = await _listed(view, call) if view in (QUEUES, TOPICS) else await view_rows_of(view, call.view)
+    rows = await listed(view, call)
     return JSONResponse(listing.select(rows))
 
 
-async def _listed(view: ViewTable, call: Call) -> list[dict[str, object]]:
-    """Return the rows of queues or topics as the mirror keeps them; nobody changes them."""
+async def listed(view: ViewTable, call: Call) -> list[dict[str, object]]:
+    """Return the rows of a view. Those of queues and topics are the ones that the mirror keeps: nobody changes them."""
+    if view is not QUEUES and view is not TOPICS:
+        return await view_rows(view, call.view)
     answer = await call.view(view.command)
     return listed_rows(view, answer) if isinstance(answer, list) else []
 

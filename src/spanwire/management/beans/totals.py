@@ -7,7 +7,7 @@ from typing import Final
 
 from spanwire.management.control_client import ControlError
 from spanwire.management.tables.attributes import ViewTable
-from spanwire.management.tables.view_table import BROKER, QUEUES, SUBSCRIPTIONS, SUMMED, TOPICS, broker_row, rows_of
+from spanwire.management.tables.view_table import BROKER, QUEUES, SUBSCRIPTIONS, SUMMED, broker_row, rows_of
 
 WILDCARDS: Final = "*>"  # of durable subscriptions to several topics; no topic counts their messages
 
@@ -23,11 +23,11 @@ async def broker_with_totals(read: Reader) -> dict[str, object]:
     Raises:
         ControlError: the broker does not answer, or in another form
     """
-    destinations = [*await view_rows_of(QUEUES, read), *await view_rows_of(TOPICS, read)]
+    answer = await read(QUEUES.command)  # of all destinations; copies of ten thousand rows take a tenth of a second
+    destinations = [row for row in answer if isinstance(row, dict)] if isinstance(answer, list) else []
+    known = {attribute.name for attribute in BROKER.attributes}
     totals: dict[str, object] = {
-        name: sum(count(row.get(name)) for row in destinations)
-        for name in SUMMED
-        if name in {attribute.name for attribute in BROKER.attributes}
+        name: sum(count(row.get(name)) for row in destinations) for name in SUMMED if name in known
     }
     wild = [row for row in await view_rows_of(SUBSCRIPTIONS, read) if set(str(row["topic"])) & set(WILDCARDS)]
     totals["pending"] = count(totals["pending"]) + sum(count(row.get("pending")) for row in wild)

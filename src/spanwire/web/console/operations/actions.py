@@ -17,7 +17,7 @@ from starlette.responses import RedirectResponse, Response
 from spanwire.management.tables.attributes import BOOLEAN, INTEGER, LIST, OBJECT
 from spanwire.management.tables.operation_table import DRY_RUN, OPERATIONS, SELECTOR, Argument, Operation
 from spanwire.management.tables.view_table import QUEUES
-from spanwire.web.api import ONE, run, subject, view_rows
+from spanwire.web.api import ONE, listed, run, subject
 from spanwire.web.arguments import MAX_ITEMS, check_arguments
 from spanwire.web.calls import Call
 from spanwire.web.console.formats import link
@@ -145,7 +145,7 @@ def _selector(words: Form) -> str:
 async def _count(operation: Operation, names: Sequence[str], selector: str, call: Call) -> tuple[int, bool]:
     """Return the number of messages, and True if there may be more."""
     if not selector:
-        rows = await view_rows(QUEUES, call.view)
+        rows = await listed(QUEUES, call)
         pending = [row.get("pending") for row in rows if row.get("destination") in names]
         flights = [row.get("in_flight") for row in rows if row.get("destination") in names]
         count = sum(one for one in pending if isinstance(one, int)) - sum(

@@ -17,7 +17,7 @@ from typing import Final
 from starlette.responses import Response
 
 from spanwire.management.tables.view_table import QUEUES
-from spanwire.web.api import view_rows
+from spanwire.web.api import listed
 from spanwire.web.calls import Call
 from spanwire.web.console.forms import read_words
 from spanwire.web.console.rendering import page
@@ -83,7 +83,7 @@ async def show_dead_letters(call: Call) -> Response:
     by = words.text("by") if words.text("by") in GROUPINGS else BY_CAUSE
     only = words.text("queue")
     skip = min(int(words.text("skip")), MAX_SKIPPED) if only and NUMBER.fullmatch(words.text("skip")) else 0
-    rows = [row for row in await view_rows(QUEUES, call.view) if is_dead_letter_queue(row)]
+    rows = [row for row in await listed(QUEUES, call) if is_dead_letter_queue(row)]
     if only:
         rows = [row for row in rows if row.get("destination") == only]
     filled = sorted((row for row in rows if _pending(row) > 0), key=_pending, reverse=True)

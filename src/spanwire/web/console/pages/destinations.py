@@ -12,7 +12,7 @@ from spanwire.management.tables.attributes import ViewTable
 from spanwire.management.tables.network_tables import LINKS
 from spanwire.management.tables.operation_table import Role
 from spanwire.management.tables.view_table import CONNECTIONS, CONSUMERS, PRODUCERS, QUEUES, TOPICS
-from spanwire.web.api import details, view_rows
+from spanwire.web.api import details, listed, view_rows
 from spanwire.web.calls import Call
 from spanwire.web.console.figures.charts import DAY, charts_of, link_charts
 from spanwire.web.console.figures.recorder import link_name
@@ -116,7 +116,7 @@ async def show_destination(view: ViewTable, call: Call) -> Response:
 
 async def find_destination(view: ViewTable, name: str, call: Call) -> dict[str, object]:
     """Return the row of a destination. Raises `ProblemError` if there is none."""
-    for row in await view_rows(view, call.view):
+    for row in await listed(view, call):
         if row.get("destination") == name:
             return row
     raise ProblemError(HTTPStatus.NOT_FOUND, f"there is no {name[:200] or 'destination without a name'}")

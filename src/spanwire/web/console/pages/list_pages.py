@@ -21,7 +21,7 @@ from spanwire.management.tables.attributes import (
 )
 from spanwire.management.tables.listing import PAGING, read_listing
 from spanwire.management.tables.operation_table import Role
-from spanwire.web.api import view_rows
+from spanwire.web.api import listed as rows_listed
 from spanwire.web.calls import Call
 from spanwire.web.console import formats
 from spanwire.web.console.forms import read_words
@@ -145,7 +145,7 @@ async def show_list(listed: ListPage, call: Call) -> Response:
     asked.setdefault("sort", listed.order)
     asked.setdefault("size", str(SIZES[1]))
     listing = read_listing(listed.view, [*_without(pairs, PAGING), *((n, asked[n]) for n in PAGING if n in asked)])
-    rows: Sequence[Row] = await view_rows(listed.view, call.view)
+    rows: Sequence[Row] = await rows_listed(listed.view, call)
     if listed.hidden is not None and not shows_hidden:
         rows = [row for row in rows if not listed.hidden(row)]
     selected = listing.select(rows)

@@ -12,7 +12,7 @@ from spanwire.management.health import Level, broker_checks
 from spanwire.management.tables.network_tables import LINKS
 from spanwire.management.tables.view_table import CONNECTORS, QUEUES, TOPICS, rows_of
 from spanwire.management.tables.work_tables import TASKS
-from spanwire.web.api import view_rows
+from spanwire.web.api import listed, view_rows
 from spanwire.web.calls import Call
 from spanwire.web.console.figures.charts import DAY, charts_of
 from spanwire.web.console.figures.history import BROKER
@@ -32,8 +32,7 @@ async def overview(call: Call) -> Response:
     """Show the broker."""
     is_day = read_words(call).text("span") == DAY
     status = await call.status()
-    queues = await view_rows(QUEUES, call.view)
-    topics = await view_rows(TOPICS, call.view)
+    queues, topics = await listed(QUEUES, call), await listed(TOPICS, call)
     deepest = sorted((row for row in queues if _pending(row) > 0), key=_pending, reverse=True)[:DEEPEST]
     return page(
         call,
