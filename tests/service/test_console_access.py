@@ -204,4 +204,9 @@ def test_every_page_fits_its_window(console: str, width: int) -> None:
             if shown > width:
                 wide[path] = shown
         assert wide == {}
+        window.get(f"{console}/admin/ledger?all=1")
+        ends = window.execute_script(
+            "return [...document.querySelectorAll('td .state')].map((one) => one.getBoundingClientRect().right)"
+        )
+        assert ends and max(ends) <= width  # the verdict is behind no scroll bar
         assert [one for one in complaints(window) if "404" not in one] == []
