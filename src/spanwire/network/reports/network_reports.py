@@ -181,7 +181,7 @@ class NetworkReports:
     def _rows(self) -> list[Row]:
         now = self._now()
         links = [self._link(view, now) for view in list(self._links())[:MAX_LINKS]]
-        known = {link["remote"] for link in links}
+        known = {link["remote"] for link in links if link["state"] == RUNNING}
         guests = [name[:MAX_TEXT] for name in self._guests() if name not in known]
         links += [
             {"name": "", "remote": name, "state": RUNNING, "incoming": True, "destinations": []} for name in guests

@@ -112,7 +112,7 @@ def known_network(rows: Sequence[Row], status_links: Sequence[Row] = ()) -> Know
 
 def _drop_nameless(network: KnownNetwork) -> None:
     """Drop what far ends tell of links without a name, where the near end has told more."""
-    named = {(link.near, link.far) for link in network.links.values() if link.name}
+    named = {(link.near, link.far) for link in network.links.values() if link.name and link.is_direct}
     for key in [key for key in network.links if not key[2] and key[:2] in named]:
         del network.links[key]
 
