@@ -150,7 +150,8 @@ ATTACKS: Final[dict[str, Attack]] = {
     ),
     "s36": Attack("a client that pretends to be a broker", "Commands of brokers need the right of bridges."),
     "s37": Attack(
-        "a connection out of the broker to a place of the attacker", "Links come from the configuration alone."
+        "a connection out of the broker to a place of the attacker",
+        "Links come from the configuration alone. Those of gossip stay within its networks and number.",
     ),
     "s38": Attack(
         "credentials for whoever answers a discovery",

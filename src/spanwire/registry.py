@@ -136,6 +136,7 @@ READ_LISTENER: Final = "spanwire.service.config.interpretation.runtime_connector
 # bridges or plug-ins.
 NETWORK_CONNECTOR: Final = "spanwire.network.connector.network_connector:NetworkConnector"
 NETWORK_QUESTION: Final = "spanwire.network.reports.questions:ask"
+GOSSIP_QUESTION: Final = "spanwire.network.reports.questions:ask_gossip"
 MESSAGE_QUESTION: Final = "spanwire.network.reports.questions:ask_why"
 BROKERS_QUESTION: Final = "spanwire.network.reports.questions:ask_brokers"
 ACCEPTED_VIEW: Final = "spanwire.network.connector.link:accepted_view"

@@ -6,14 +6,12 @@ Tests pass duck-typed fakes. The composition root (``service/service.py``) conne
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final, Protocol
 
 from spanwire.broker.metadata import MetadataRecord
 from spanwire.broker.persistence.store_unit import StoreUnit, Transfer
 from spanwire.broker.persistence.stored_sums import StoreLedger
 from spanwire.model.destination import Destination
-from spanwire.model.environment import Time
 from spanwire.model.errors import JmsError, SpanwireError
 from spanwire.model.info import ConnectionInfo
 from spanwire.model.ledger import ACKNOWLEDGED
@@ -395,42 +393,6 @@ class StatisticsFormat(Protocol):
         wall_ms: int,
     ) -> Message:
         """Return a map message with ``entries`` for ``destination``. ``number`` makes the message id unique."""
-        ...
-
-
-class NetworkReporter(Protocol):
-    """Tells other brokers of the network about the links of this one."""
-
-    def report(self, seconds: int, may_read: Callable[[str], bool] | None = None) -> str:
-        """Return what is known of links as JSON; the asking broker is watched for so many seconds more.
-
-        ``may_read`` tells which destinations are told; None for all.
-        """
-        ...
-
-
-class LateAnswer(Protocol):
-    """Takes the answer to a request that was not answered at once."""
-
-    def give(self, text: str, now: Time) -> None:
-        """Answer with ``text``."""
-        ...
-
-
-class NetworkQuestions(Protocol):
-    """Answers other brokers of the network about messages."""
-
-    def answer_later(self, action: str, text: str, asked: str, seconds: int, question: str, answer: LateAnswer) -> bool:
-        """Give an answer within so many seconds, as JSON; return False if too many questions are being answered.
-
-        Args:
-            action: the kind of the question, such as why.
-            text: the id of the message, or a question as JSON.
-            asked: names of brokers that are asked already, a line each.
-            seconds: the time for this broker and those behind it.
-            question: the id of the question, which may come over several links.
-            answer: takes the answer.
-        """
         ...
 
 

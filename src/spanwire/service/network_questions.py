@@ -7,7 +7,7 @@ from typing import Final, cast
 
 from spanwire import registry
 from spanwire.broker.broker import Broker
-from spanwire.broker.ports import LateAnswer
+from spanwire.broker.network_ports import LateAnswer
 from spanwire.management.questions import Questions, TraceCommands
 from spanwire.network.reports import trace_rows
 from spanwire.network.reports.known_brokers import Peer, Row

@@ -23,6 +23,7 @@ from spanwire.network.reports.message_questions import MessageQuestions
 from spanwire.network.reports.network_reports import Ask, NetworkReports
 from spanwire.service.administration.client_spread import ClientSpread
 from spanwire.service.administration.connector_views import accepted_settings_view, connector_view
+from spanwire.service.gossiping import make_gossip
 from spanwire.service.network_questions import BrokerQuestions, questions_of_brokers
 from spanwire.service.published_addresses import announced_uri
 from spanwire.transports.connector import TransportConnector
@@ -100,7 +101,11 @@ class Networking:
         traces = self.traces(broker, turn.wake)
         self._asked = questions_of_brokers(broker, self._peers, turn.wake, questions, traces)
         broker.assembly.control.questions = BrokerQuestions(self._asked)
-        self._make = lambda settings: _connector_class()(settings, broker, broker_url, turn, self._routes)
+        gossip = make_gossip(broker, listening, self._accepted_names)
+        broker.assembly.control.gossip = gossip
+        self._make = lambda settings: _connector_class()(
+            settings, broker, broker_url, turn, self._routes, lambda: gossip
+        )
         host_name = broker.environment.host_name
         self._own = [connector.uri for connector in listening] + [
             announced_uri(listener, host_name) for listener in listening
@@ -358,6 +363,10 @@ class Networking:
     async def network(self, arguments: Mapping[str, object]) -> dict[str, object]:
         """Return the brokers of the network and their links, as far as they are known (`NetworkReports.network`)."""
         return {"brokers": []} if self._reports is None else await self._reports.network(arguments)
+
+    def _accepted_names(self) -> list[str]:
+        """Return the names of the brokers that have opened a duplex link to this one."""
+        return [] if self._acceptor is None else [bridge.remote.name for bridge in self._acceptor.bridges.values()]
 
     def _peers(self) -> list[Peer]:
         return [peer for connector in self._connectors.values() for peer in connector.peers()]

@@ -219,7 +219,7 @@ def test_claims_of_other_brokers_are_cut_and_checked() -> None:
 
 
 class Waiting:
-    """Duck-typed to `spanwire.broker.ports.NetworkQuestions`."""
+    """Duck-typed to `spanwire.broker.network_ports.NetworkQuestions`."""
 
     def __init__(self) -> None:
         self.questions: list[tuple[str, str, int, str]] = []

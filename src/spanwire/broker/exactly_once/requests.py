@@ -30,8 +30,8 @@ from spanwire.broker.exactly_once.request_values import begun, committed, held, 
 from spanwire.broker.exactly_once.sink import PartKey, Sink
 from spanwire.broker.exactly_once.sink_commit import CommitFollower, Committed, SinkCommit
 from spanwire.broker.exactly_once.sinks import Sinks
+from spanwire.broker.network_ports import LateAnswer, NetworkGossip, NetworkQuestions, NetworkReporter
 from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes
-from spanwire.broker.ports import LateAnswer, NetworkQuestions, NetworkReporter
 from spanwire.broker.request_errors import (
     LIMIT,
     MALFORMED,
@@ -67,7 +67,7 @@ MAX_ID: Final = 1_000  # characters of a message id in a question
 MAX_QUESTION_ID: Final = 64  # characters of the id of a question
 QUESTIONS: Final = ("why", "trace", "route")  # about messages; the network answers them
 MAX_QUESTION: Final = 64 * 1024  # bytes of a question of another kind than why
-QUIET: Final = ("cursors", "sinks", "publish", "pipelines", "stop", "network", *QUESTIONS)  # actions without a write
+QUIET: Final = ("cursors", "sinks", "publish", "pipelines", "stop", "network", "gossip", *QUESTIONS)  # no writes
 
 Answer = dict[str, PropertyValue]
 
@@ -209,6 +209,7 @@ class Control(ControlTaker, CommitFollower, RemovalFollower):
         self._postponed.control = self
         self.reporter: NetworkReporter | None = None  # set by a service that knows links
         self.questions: NetworkQuestions | None = None  # likewise
+        self.gossip: NetworkGossip | None = None  # likewise
         self._connection_id = ""
         self._last_sequence = 0
         self._commits: Final[dict[SinkCommit, Request]] = {}  # under way
@@ -282,7 +283,7 @@ class Control(ControlTaker, CommitFollower, RemovalFollower):
             return self._about_sink(request, action)
         if action in ("publish", "pipelines", "stop"):
             return self._about_pipeline(request, action)
-        if action == "network" or action in QUESTIONS:
+        if action in ("network", "gossip") or action in QUESTIONS:
             return self._about_network(request, action)
         if action == "stage":
             raise refusal(MALFORMED, "stage belongs into the transaction whose messages are to be staged")
@@ -376,13 +377,21 @@ class Control(ControlTaker, CommitFollower, RemovalFollower):
                 raise refusal(UNAUTHORIZED, "only brokers of the network, and administrators, may ask about messages")
             body = (request.view.body or b"")[:MAX_QUESTION].decode("utf-8", "replace")
             text = request.text("message")[:MAX_ID] if action == "why" else body
-            details = request.text("asked"), seconds, request.text("question")[:MAX_QUESTION_ID]
-            if self.questions is None or not self.questions.answer_later(
-                action, text, *details, LaterAnswer(self, request)
-            ):
+            details = (
+                request.text("asked"),
+                seconds,
+                request.text("question")[:MAX_QUESTION_ID],
+                LaterAnswer(self, request),
+            )
+            if self.questions is None or not self.questions.answer_later(action, text, *details):
                 raise refusal(UNAVAILABLE, "too many questions are being answered: ask again later")
             return None
-        if is_broker:
+        if action == "gossip":
+            if not is_broker or self.gossip is None:
+                raise refusal(UNAUTHORIZED, "only brokers of the network, and administrators, may gossip")
+            host = state.info.remote_address.rpartition(":")[0]
+            request.body = self.gossip.exchange(request.view.body or b"", host).encode("ascii")
+        elif is_broker:
             request.body = self.reporter.report(seconds, None).encode("ascii")
         else:
             names = ReadableNames(self._access, state.principal)

@@ -7,21 +7,27 @@ await connector.start(own_uris); …; connector.stop()
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
 
 from spanwire.broker.broker import Broker
 from spanwire.broker.explanation.links import LinkDescription
 from spanwire.discovery.agents.agent_factory import DiscoveryAgent, make_agent
+from spanwire.discovery.groups.gossip_settings import GossipSettings
+from spanwire.model.errors import ConfigurationError
 from spanwire.network.bridge.bridge_statistics import LinkCounts, LinkFailures
 from spanwire.network.connector.discovered_links import DiscoveredLinks
 from spanwire.network.connector.link import STOPPED, Link, LinkView, NetworkConnectorSettings
 from spanwire.network.demand.duplicate_suppression import NetworkRoutes
+from spanwire.network.gossip.gossip import Gossip
+from spanwire.network.gossip.gossip_agent import GossipAgent
+from spanwire.network.gossip.seed_link import SeedLink
 from spanwire.network.reports.known_brokers import Peer
 from spanwire.transports.loop.turn import Turn
 
 logger = logging.getLogger(__name__)
+MakeGossip = Callable[[], Gossip]
 
 
 class NetworkConnector:
@@ -31,21 +37,47 @@ class NetworkConnector:
     """
 
     def __init__(
-        self, settings: NetworkConnectorSettings, broker: Broker, broker_url: str, turn: Turn, routes: NetworkRoutes
+        self,
+        settings: NetworkConnectorSettings,
+        broker: Broker,
+        broker_url: str,
+        turn: Turn,
+        routes: NetworkRoutes,
+        gossip: MakeGossip | None = None,
     ) -> None:
+        """``gossip`` returns the broker's gossip, for a connector that needs it."""
         self.settings: Final = settings
         self.is_started = False
         self.started_ms = 0  # wall milliseconds; 0 before
         self.stopped_ms = 0
         self._broker: Final = broker
-        self._links: Final = [Link(settings, remote, broker, broker_url, turn, routes) for remote in settings.remotes]
         self._discovered: DiscoveredLinks | None = None
         self._agent: DiscoveryAgent | None = None
+        self._seeds: list[SeedLink] = []
         discovery = settings.discovery
         if discovery is not None:
             self._discovered = DiscoveredLinks(settings, discovery, broker, broker_url, turn, routes)
-            self._agent = make_agent(discovery.agent, self._discovered, settings.reconnect)
+            if isinstance(discovery.agent, GossipSettings):
+                if gossip is None:
+                    raise ConfigurationError("gossip: links brokers of a network; this one has none")
+                agent = self._agent = GossipAgent(
+                    discovery.agent,
+                    settings.bridge.duplex,
+                    settings.reconnect,
+                    gossip(),
+                    self._discovered,
+                    lambda: self._seeds,
+                )
+                self._seeds = [
+                    SeedLink(settings, remote, broker, broker_url, turn, routes, agent.is_served)
+                    for remote in settings.remotes
+                ]
+            else:
+                self._agent = make_agent(discovery.agent, self._discovered, settings.reconnect)
             self._discovered.set_agent(self._agent)
+        self._links: Final[list[Link]] = [*self._seeds] or [
+            Link(settings, remote, broker, broker_url, turn, routes) for remote in settings.remotes
+        ]
 
     async def start(self, own_uris: Iterable[str] = ()) -> None:
         """Begin to connect, without waiting for the remote brokers.
@@ -100,8 +132,10 @@ class NetworkConnector:
         return failures
 
     def links(self) -> list[Link]:
-        """Return the links."""
-        return [*self._links, *([] if self._discovered is None else self._discovered.links.values())]
+        """Return the links, without a seed that is this broker itself."""
+        itself = {id(seed) for seed in self._seeds if seed.leads_to_itself}
+        listed = [link for link in self._links if id(link) not in itself]
+        return [*listed, *([] if self._discovered is None else self._discovered.links.values())]
 
     def counts(self) -> list[tuple[LinkView, LinkCounts]]:
         """Return view and counts by destination of each link."""
@@ -114,12 +148,12 @@ class NetworkConnector:
 
     def descriptions(self) -> list[LinkDescription]:
         """Return what explains why messages do or do not cross each link."""
-        discovered = [] if self._discovered is None else list(self._discovered.links.values())
-        descriptions = [link.description() for link in [*self._links, *discovered]]
+        descriptions = [link.description() for link in self.links()]
         return descriptions if self.is_started else [replace(one, state=STOPPED, reason="") for one in descriptions]
 
     def views(self) -> list[LinkView]:
         """Return a view per link."""
-        discovered = [] if self._discovered is None else self._discovered.views()
-        views = [link.view() for link in self._links] + discovered
+        views = [link.view() for link in self.links()]
+        if not views and self._discovered is not None:
+            views = self._discovered.views()
         return views if self.is_started else [replace(view, state=STOPPED, reason="") for view in views]

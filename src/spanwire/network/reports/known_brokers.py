@@ -83,9 +83,9 @@ class _Share:
         self.size += sign * heard.size
         self.links += sign * heard.links
 
-    def part(self) -> float:
+    def part(self, max_bytes: int) -> float:
         """Return the part of the limits that is used, by the limit that is nearest."""
-        return max(self.brokers / MAX_BROKERS, self.size / MAX_KNOWN_BYTES, self.links / MAX_ALL_LINKS)
+        return max(self.brokers / MAX_BROKERS, self.size / max_bytes, self.links / MAX_ALL_LINKS)
 
 
 class KnownBrokers:
@@ -95,8 +95,10 @@ class KnownBrokers:
     who tells most loses its oldest row, so none can push out the brokers of another one.
     """
 
-    def __init__(self, own_name: str) -> None:
+    def __init__(self, own_name: str, max_bytes: int = MAX_KNOWN_BYTES) -> None:
+        """``max_bytes`` bounds all rows together, as JSON."""
         self._own_name: Final = own_name
+        self._max_bytes: Final = max_bytes
         self._heard: Final[dict[str, _Heard]] = {}
         self._all: Final = _Share()
         self._shares: Final[dict[str, _Share]] = {}  # by teller, without what it tells of itself
@@ -130,7 +132,7 @@ class KnownBrokers:
         is_direct = heard.row["name"] == heard.teller
         while (
             self._all.brokers >= MAX_BROKERS
-            or self._all.size + heard.size > MAX_KNOWN_BYTES
+            or self._all.size + heard.size > self._max_bytes
             or self._all.links + heard.links > MAX_ALL_LINKS
         ):
             own = _Share()
@@ -138,8 +140,8 @@ class KnownBrokers:
                 kept = self._shares.get(heard.teller, own)
                 own = _Share(kept.brokers, kept.size, kept.links)
                 own.change(heard, 1)
-            most = max(self._shares, key=lambda teller: self._shares[teller].part(), default=None)
-            if most is None or self._shares[most].part() <= own.part():
+            most = max(self._shares, key=lambda teller: self._shares[teller].part(self._max_bytes), default=None)
+            if most is None or self._shares[most].part(self._max_bytes) <= own.part(self._max_bytes):
                 return False
             names = [name for name, one in self._heard.items() if one.teller == most and name != most]
             self._remove(min(names, key=lambda name: self._heard[name].made_at))

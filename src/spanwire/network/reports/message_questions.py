@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from spanwire.broker.ports import LateAnswer
+from spanwire.broker.network_ports import LateAnswer
 from spanwire.model.errors import SpanwireError
 from spanwire.network.reports.known_brokers import Peer
 from spanwire.transports.base import Clock

@@ -30,6 +30,7 @@ from spanwire.protocols.openwire.codec.wire_format import PROVIDER_NAME
 
 CONTROL: Final = "queue://ActiveMQ.Spanwire.Control"
 ACTION: Final = "network"
+GOSSIP: Final = "gossip"
 PATIENCE_S: Final = 3.0  # seconds for all answers to a question, after the login
 CONNECT_MS: Final = 3_000
 QUESTION_MS: Final = 5_000  # a question that no plug-in takes expires, and fills no queue
@@ -49,11 +50,8 @@ async def ask(peer: Peer, watch_s: int) -> list[Row]:
         peer: the broker at the other end of a link.
         watch_s: seconds for which the broker is to ask others in turn.
     """
-    mark = "&" if "?" in peer.uri else "?"
-    url = f"{peer.uri}{mark}connectionTimeout={CONNECT_MS}&jms.closeTimeout={CLOSE_MS}"
-    password = None if peer.password is None else peer.password.reveal()
     try:
-        async with aio.connect(url, peer.user_name, password, None, peer.tls) as connection:
+        async with _connected(peer) as connection:
             link = connection.shared.core.correlator.link
             if link is not None and link.wire_format.provider_name == PROVIDER_NAME:
                 return await _control(connection, peer, watch_s)
@@ -101,10 +99,7 @@ async def ask_brokers(peer: Peer, action: str, text: str, asked: Sequence[str], 
 async def _asked(
     peer: Peer, action: str, text: str, more: dict[str, str], asked: Sequence[str], seconds: float, question: str
 ) -> str:
-    mark = "&" if "?" in peer.uri else "?"
-    url = f"{peer.uri}{mark}connectionTimeout={CONNECT_MS}&jms.closeTimeout={CLOSE_MS}"
-    password = None if peer.password is None else peer.password.reveal()
-    async with aio.connect(url, peer.user_name, password, None, peer.tls) as connection:
+    async with _connected(peer) as connection:
         link = connection.shared.core.correlator.link
         if link is None or link.wire_format.provider_name != PROVIDER_NAME:
             raise JmsError("is no Spanwire, and tells nothing of single messages: browse its queues")
@@ -118,6 +113,37 @@ async def _asked(
         if answer.properties.get("status") != "ok":
             raise JmsError(f"tells nothing: {answer.properties.get('reason')}")
         return str(answer.body or "")
+
+
+async def ask_gossip(peer: Peer, text: str) -> str:
+    """Tell a broker the members that are known here; return those that it knows.
+
+    Args:
+        peer: the broker at the other end of a link.
+        text: the members as JSON.
+
+    Raises:
+        SpanwireError: the broker cannot be asked, refuses, or is of another kind.
+        OSError: it cannot be reached.
+    """
+    async with _connected(peer) as connection:
+        link = connection.shared.core.correlator.link
+        if link is None or link.wire_format.provider_name != PROVIDER_NAME:
+            raise JmsError("is no Spanwire, and knows no members")
+        answer = await connection.session().request(CONTROL, text, {"action": GOSSIP}, timeout=PATIENCE_S)
+        if answer is None:
+            raise JmsError("does not answer")
+        if answer.properties.get("status") != "ok":
+            raise JmsError(f"tells no members: {answer.properties.get('reason')}")
+        return str(answer.body or "")
+
+
+def _connected(peer: Peer) -> aio.Connecting:
+    """Return a connection to a broker by the address and login of its link, to be entered."""
+    mark = "&" if "?" in peer.uri else "?"
+    url = f"{peer.uri}{mark}connectionTimeout={CONNECT_MS}&jms.closeTimeout={CLOSE_MS}"
+    password = None if peer.password is None else peer.password.reveal()
+    return aio.connect(url, peer.user_name, password, None, peer.tls)
 
 
 async def _control(connection: aio.Connection, peer: Peer, watch_s: int) -> list[Row]:

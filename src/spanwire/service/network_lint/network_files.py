@@ -9,6 +9,7 @@ from typing import Final
 
 from spanwire.broker.policy.policy_map import PolicyMap
 from spanwire.discovery.groups.agent_settings import AgentSettings, parse_agent
+from spanwire.discovery.groups.gossip_settings import GossipSettings
 from spanwire.model.errors import ConfigurationError
 from spanwire.network.connector.link import NetworkConnectorSettings, RemoteAddress
 from spanwire.service.config.loading import load_configuration
@@ -94,7 +95,11 @@ def _links(
 ) -> list[PlannedLink]:
     links: list[PlannedLink] = []
     location = location_of(near, connector)
-    announced = [] if connector.discovery is None else _announced_brokers(connector.discovery.agent, near, brokers)
+    agent = None if connector.discovery is None else connector.discovery.agent
+    if isinstance(agent, GossipSettings):
+        announced = _gossiping_brokers(near, brokers)
+    else:
+        announced = [] if agent is None else _announced_brokers(agent, near, brokers)
     ends = [one.broker_name for one in announced]
     for remote in connector.remotes:
         known = [one for one in (_listening_broker(address, brokers) for address in (remote, *remote.others)) if one]
@@ -102,6 +107,8 @@ def _links(
             strangers.append(f"{location}: {remote.uri} of connector {connector.bridge.name} is none of these brokers")
             unknown[remote.uri] = PlannedBroker(remote.uri, remote.uri)
         ends.append(known[0].broker_name if known else remote.uri)
+    if isinstance(agent, GossipSettings):  # one link to each, also to those that are seeds, and none to itself
+        ends = [end for end in dict.fromkeys(ends) if end != near.broker_name]
     for far in ends:
         links.append(PlannedLink(near.broker_name, far, connector.bridge, location))
         if connector.bridge.duplex:
@@ -120,6 +127,19 @@ def _announced_brokers(
         if broker is not near and group.description in groups:
             announced.append(broker)
     return announced
+
+
+def _gossiping_brokers(near: BrokerConfiguration, brokers: Sequence[BrokerConfiguration]) -> list[BrokerConfiguration]:
+    """Return the other brokers with a gossip connector; a full mesh, as small networks are."""
+    return [
+        broker
+        for broker in brokers
+        if broker is not near
+        and any(
+            one.discovery is not None and isinstance(one.discovery.agent, GossipSettings)
+            for one in broker.network_connectors
+        )
+    ]
 
 
 def _listening_broker(remote: RemoteAddress, brokers: Sequence[BrokerConfiguration]) -> BrokerConfiguration | None:

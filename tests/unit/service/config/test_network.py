@@ -9,6 +9,7 @@ import pytest
 
 from spanwire.discovery.addresses.reconnect import ReconnectSettings
 from spanwire.discovery.groups.agent_settings import FabricSettings, ZeroconfSettings
+from spanwire.discovery.groups.gossip_settings import GossipSettings
 from spanwire.discovery.groups.group import MulticastSettings
 from spanwire.discovery.groups.sightings import FAILED_SIGHTING
 from spanwire.model.destination import parse_destination
@@ -105,6 +106,32 @@ def test_every_setting_is_read(tmp_path: Path) -> None:
     assert "p" not in repr(found.bridge.password)
 
 
+def test_gossip_has_its_seeds_its_bounds_and_the_settings_of_the_connector(tmp_path: Path) -> None:
+    uri = "gossip:(tcp://10.1.2.3:1,ssl://b.mesh.org:2)?max=7&amp;maxReconnectDelay=50&amp;networkTTL=2"
+    found = connector(tmp_path, f'<networkConnector uri="{uri}" duplex="true"/>')
+    assert [remote.uri for remote in found.remotes] == ["tcp://10.1.2.3:1", "ssl://b.mesh.org:2"]
+    assert found.discovery is not None
+    assert found.discovery.agent == GossipSettings(("10.1.2.0/24", "*.mesh.org"), 7)
+    assert found.discovery.uri == "gossip:(tcp://10.1.2.3:1,ssl://b.mesh.org:2)"
+    assert (found.bridge.duplex, found.bridge.message_ttl, found.reconnect.max_delay_ms) == (True, 2, 50)
+
+
+@pytest.mark.parametrize(
+    ("uri", "reason"),
+    [
+        ("gossip:(tcp://broker1:1)", "gossip: needs networks=…"),
+        ("gossip:(stomp://10.0.0.1:1)", "unknown transport of a network connector 'stomp'"),
+        ("gossip:(static:(tcp://10.0.0.1:1))", "static: is no address of one broker"),
+        ("static:(gossip:(tcp://10.0.0.1:1))", "gossip: is no address of one broker"),
+        ("gossip:(tcp://10.0.0.1:1)?maxDelay=3", "gossip: has no option 'maxDelay'"),
+    ],
+)  # fmt: skip
+def test_gossip_is_refused(tmp_path: Path, uri: str, reason: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        load(tmp_path, f'<networkConnector uri="{uri}"/>')
+    assert reason in str(refused.value)
+
+
 def test_toml_has_the_same_words(tmp_path: Path) -> None:
     path = tmp_path / "spanwire.toml"
     path.write_text(
@@ -150,7 +177,7 @@ def test_every_obstacle_is_told_at_once(tmp_path: Path) -> None:
         [
             "the static: uri names no broker; write static:(tcp://host:port)",
             '<networkConnector> has no uri; write uri="static:(tcp://host:port)"',
-            "unknown discovery agent 'tcp'; there are discovery, fabric, http, https, masterslave, multicast, "
+            "unknown discovery agent 'tcp'; there are discovery, fabric, gossip, http, https, masterslave, multicast, "
             "rendezvous, simple, static, zeroconf",
             "fanout: of <networkConnector> is not supported (it asks for one link to several brokers); "
             "write static:(uri,uri), a link to each or start with --skip-unsupported",
@@ -486,7 +513,7 @@ def test_what_activemq_has_anyway_is_written_without_a_word(tmp_path: Path) -> N
         ("multicast://default?initialReconnectDelay=x", "initialReconnectDelay of multicast: must be a whole number"),
         (
             "discovery:(tcp://a:1)",
-            "unknown discovery agent 'tcp'; there are discovery, fabric, http, https, masterslave, multicast, "
+            "unknown discovery agent 'tcp'; there are discovery, fabric, gossip, http, https, masterslave, multicast, "
             "rendezvous, simple, static, zeroconf",
         ),
         ("discovery:(multicast://default", "parentheses of the discovery: uri do not match"),

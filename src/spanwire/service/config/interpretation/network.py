@@ -7,12 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from spanwire.discovery.addresses.allowed_hosts import networks_of
 from spanwire.discovery.addresses.composite import MAX_DEPTH, parse_composite
 from spanwire.discovery.addresses.reconnect import OPTIONS as RECONNECT_OPTIONS
 from spanwire.discovery.addresses.reconnect import ReconnectSettings
 from spanwire.discovery.addresses.static import MASTER_SLAVE, SCHEMES, parse_list, parse_static
 from spanwire.discovery.groups.agent_names import AGENTS
 from spanwire.discovery.groups.agent_settings import parse_agent
+from spanwire.discovery.groups.gossip_settings import GOSSIP, GossipSettings, parse_gossip
 from spanwire.discovery.groups.sightings import FAILED_SIGHTING
 from spanwire.documents.element import Element
 from spanwire.model.destination import QUEUE, TOPIC, Destination
@@ -151,6 +153,8 @@ class NetworkInterpreter:
                 return self._discovering(element, bridge, text, stores)
             if scheme in SCHEMES:
                 return self._listing(element, bridge, text, stores)
+            if scheme == GOSSIP:
+                return self._gossiping(element, bridge, text, stores)
         except ConfigurationError as error:
             self.findings.error(uri.line, str(error))
             return None
@@ -164,7 +168,7 @@ class NetworkInterpreter:
         elif scheme == FANOUT:
             self._refuse_fanout(line)
         else:
-            self.findings.unknown(line, "discovery agent", scheme, [*SCHEMES, *AGENTS, DISCOVERY], spelt=True)
+            self.findings.unknown(line, "discovery agent", scheme, [*SCHEMES, *AGENTS, DISCOVERY, GOSSIP], spelt=True)
 
     def _refuse_fanout(self, line: int) -> None:
         self.findings.not_yet(
@@ -199,12 +203,7 @@ class NetworkInterpreter:
         """Return a connector with a link to each discovered broker. Raises `ConfigurationError`."""
         line = element.attributes["uri"].line
         agent = parse_agent(text)
-        sends_login = Settings(element, self.findings).flag("sendLoginToDiscovered", False)
-        if sends_login:
-            self.findings.warn(
-                element.attributes["sendLoginToDiscovered"].line,
-                "sendLoginToDiscovered of <networkConnector>: any host in reach of the group can request the login",
-            )
+        sends_login = self._sends_login(element, "any host in reach of the group can request the login")
         address, _, query = text.partition("?")
         pairs = [pair for pair in query.split("&") if pair.partition("=")[0] in RECONNECT_OPTIONS]
         discovery = DiscoverySettings(
@@ -212,6 +211,34 @@ class NetworkInterpreter:
         )
         reconnect = self._reconnect("&".join(pairs), line, text.partition(":")[0].lower(), FAILED_SIGHTING)
         return NetworkConnectorSettings(bridge, (), reconnect, element.line, discovery)
+
+    def _sends_login(self, element: Element, danger: str) -> bool:
+        """Return True if the login goes to brokers that were found, which is warned of."""
+        sends_login = Settings(element, self.findings).flag("sendLoginToDiscovered", False)
+        if sends_login:
+            line = element.attributes["sendLoginToDiscovered"].line
+            self.findings.warn(line, f"sendLoginToDiscovered of <networkConnector>: {danger}")
+        return sends_login
+
+    def _gossiping(
+        self, element: Element, bridge: BridgeSettings, text: str, stores: Stores
+    ) -> NetworkConnectorSettings | None:
+        """Return a connector with links to seeds, and to brokers that they know. Raises `ConfigurationError`."""
+        line = element.attributes["uri"].line
+        gossip = parse_gossip(text)
+        reconnect = self._reconnect(gossip.reconnect, line, GOSSIP, ReconnectSettings())
+        seeds = [remote for remote in (self._remote(uri, line, stores) for uri in gossip.seeds) if remote is not None]
+        if len(seeds) < len(gossip.seeds):
+            return None
+        networks = gossip.networks or networks_of([seed.host for seed in seeds])
+        sends_login = self._sends_login(element, "a broker of the network can request the login for any allowed host")
+        discovery = DiscoverySettings(
+            GossipSettings(networks, gossip.max_links),
+            f"{GOSSIP}:({','.join(seed.uri for seed in seeds)})",
+            ClientTlsSettings(stores.trust_store, stores.key_store),
+            sends_login,
+        )
+        return NetworkConnectorSettings(bridge, tuple(seeds), reconnect, element.line, discovery)
 
     def _listing(
         self, element: Element, bridge: BridgeSettings, text: str, stores: Stores
@@ -338,7 +365,7 @@ class NetworkInterpreter:
         if inner == FANOUT:
             self._refuse_fanout(line)
             return None
-        if inner in (*SCHEMES, *AGENTS, FAILOVER, DISCOVERY, *CLIENTS) and inner not in TRANSPORTS:
+        if inner in (*SCHEMES, *AGENTS, FAILOVER, DISCOVERY, GOSSIP, *CLIENTS) and inner not in TRANSPORTS:
             self.findings.error(line, f"{inner}: is no address of one broker, as is wanted here; write tcp://host:port")
             return None
         uri = parse_uri(text, lambda reason: self.findings.error(line, reason))
