@@ -10,7 +10,7 @@ from random import Random
 
 from spanwire.discovery.addresses.reconnect import Reconnect, ReconnectSettings
 from spanwire.discovery.groups.gossip_settings import GossipSettings
-from spanwire.network.gossip.gossip import NEWS_S, ROUND_S, choose
+from spanwire.network.gossip.gossip import CHANGE_S, ROUND_S, choose
 from spanwire.network.gossip.link_plan import LinkPlan, Seen
 from spanwire.network.gossip.members import Members
 
@@ -98,7 +98,7 @@ class SimulatedBroker:
 
     def _ask(self, now: float) -> None:
         names = sorted(set(self.linked()))
-        if not names or (now - self.members.changed_at >= NEWS_S and now - self.asked_at < ROUND_S):
+        if not names or (now - self.members.changed_at >= CHANGE_S and now - self.asked_at < ROUND_S):
             return
         self.asked_at = now
         for name in choose(names, self.turn):

@@ -33,7 +33,7 @@ from tests.support.ports import free_port
 from tests.support.stomp_socket import StompSocket
 from tests.support.total_queue import Ledger, check
 
-LEASE_MS: Final = 3000  # with 1000 a master on a machine with twenty programs for two cores was taken for one that hangs
+LEASE_MS: Final = 3000  # with 1000 a standby takes a master that waits for a processor for one that hangs
 RENEWAL_MS: Final = 500
 DISK_BYTES: Final = 48 * 1024 * 1024
 FULL_S: Final = 1.0  # with a full disk before the master is hurt

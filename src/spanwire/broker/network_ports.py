@@ -47,6 +47,6 @@ class NetworkQuestions(Protocol):
 class NetworkGossip(Protocol):
     """Takes what other brokers tell of the members of the network, and tells them."""
 
-    def exchange(self, told: bytes, teller: str) -> str:
+    def exchange(self, content: bytes, teller: str) -> str:
         """Return the known members as JSON, and take those that ``teller``, a host, has told in this form."""
         ...

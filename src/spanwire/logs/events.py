@@ -229,6 +229,12 @@ EVENTS: Final[dict[str, dict[str, str]]] = {
         "brokerName of its own":
             "remote-broker-unnamed",
     },
+    "network.gossip.gossip": {
+        "gossip: unexpected error; the next look is in %g s": "unexpected-error",
+    },
+    "network.gossip.link_plan": {
+        "gossip: the broker at %s is called %s, and not %s: it is not linked there": "discovered-broker-unusable",
+    },
     "network.reports.message_questions": {
         "the question about message %r failed": "message-not-explained",
     },

@@ -1,6 +1,6 @@
 """Gossip of one broker: asks linked brokers for members, answers those that ask, and drives the connectors.
 
-    gossip.exchange(told, teller)        an answer to another broker
+    gossip.exchange(content, teller)       an answer to another broker
     gossip.join(connector); gossip.leave(connector)
 
 Members are asked for over the addresses of links, as reports are. A question carries what the asker knows, so both
@@ -22,7 +22,7 @@ from spanwire.transports.base import Clock
 
 TICK_S: Final = 1.0  # seconds between two looks at links and members
 ROUND_S: Final = 5.0  # seconds between two rounds of questions; a member is forgotten after twelve
-NEWS_S: Final = 10.0  # seconds after news in which each tick has a round
+CHANGE_S: Final = 10.0  # seconds after a change in which each tick has a round
 FAN_OUT: Final = 3  # brokers asked in one round; others have their turn in the next
 QUESTION_S: Final = 5.0  # seconds for one question with its login
 SILENCE_S: Final = 600.0  # seconds until a broker that knows no gossip is asked again
@@ -71,11 +71,11 @@ class Gossip(NetworkGossip):
         self._asked_at = 0.0
         self._task: asyncio.Task[None] | None = None
 
-    def exchange(self, told: bytes, teller: str) -> str:
+    def exchange(self, content: bytes, teller: str) -> str:
         """Return the known members, and take those that ``teller`` has told."""
         now = self.now()
         self._take_addresses()
-        self.members.add(told, teller, now)
+        self.members.add(content, teller, now)
         return self.members.tell(now)
 
     def join(self, connector: GossipConnector) -> None:
@@ -114,9 +114,9 @@ class Gossip(NetworkGossip):
         members, accepted = self.members.members(now), frozenset(self._accepted())
         for connector in list(self._connectors):
             connector.tick(now, members, accepted)
-        has_news = now - self.members.changed_at < NEWS_S
+        has_changed = now - self.members.changed_at < CHANGE_S
         peers = self._due(now)
-        if peers and (has_news or now - self._asked_at >= ROUND_S):
+        if peers and (has_changed or now - self._asked_at >= ROUND_S):
             self._asked_at = now
             await asyncio.gather(*(self._question(peer) for peer in peers))
 

@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What runs now: remote names of this connector's learned links by URI, of its seeds, and of accepted links."""
+    """The links that run: remote names of this connector's learned links by URI, of its seeds, of accepted links."""
 
     links: Mapping[str, str] = field(default_factory=dict)
     seeds: frozenset[str] = frozenset()

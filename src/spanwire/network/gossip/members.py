@@ -25,7 +25,7 @@ class Members:
     def __init__(self, name: str, broker_id: str) -> None:
         self.name: Final = name
         self.addresses: tuple[str, ...] = ()  # of this broker
-        self.changed_at = -math.inf  # monotonic seconds of the last news
+        self.changed_at = -math.inf  # monotonic seconds of the last change
         self._broker_id: Final = broker_id
         self._known: Final = KnownBrokers(name, MAX_GOSSIP_BYTES)
 
@@ -49,14 +49,14 @@ class Members:
         """Return this broker and the members as JSON, the ones lately heard first, within `MAX_GOSSIP_BYTES`."""
         own: Row = {"name": self.name, "id": self._broker_id, "age_s": 0.0, "addresses": self.addresses}
         others = sorted(self._known.rows(now), key=lambda row: (row["age_s"], row["name"]))
-        told, size = [], len('{"brokers": []}')
+        rows, size = [], len('{"brokers": []}')
         for row in [own, *others][:MAX_BROKERS]:
             shown = json.dumps({key: row[key] for key in ("name", "id", "age_s", "addresses")})
             size += len(shown) + 2
             if size > MAX_GOSSIP_BYTES:
                 break
-            told.append(shown)
-        return f'{{"brokers": [{", ".join(told)}]}}'
+            rows.append(shown)
+        return f'{{"brokers": [{", ".join(rows)}]}}'
 
 
 def read_members(text: str | bytes) -> list[Row]:

@@ -10,7 +10,7 @@ import pytest
 from spanwire.model.environment import Time
 from spanwire.model.errors import JmsError
 from spanwire.network.gossip import gossip as rounds
-from spanwire.network.gossip.gossip import FAN_OUT, NEWS_S, Gossip, choose
+from spanwire.network.gossip.gossip import CHANGE_S, FAN_OUT, Gossip, choose
 from spanwire.network.gossip.members import Members
 from spanwire.network.reports.known_brokers import Peer
 from tests.support.control_dialogue import Program, Refused
@@ -84,7 +84,7 @@ def test_without_news_a_round_is_asked_every_five_seconds_and_with_news_every_se
     assert len(Scene(told(), "b", "c").ticks(100, 101, 102, 105, 106)) == 4  # at 100 and 105
     asked = Scene(told(row("d")), "b").ticks(100, 101, 102, 103)
     assert len(asked) == 4  # news at 100
-    assert len(Scene(told(row("d")), "b").ticks(100, 100 + NEWS_S, 101 + NEWS_S)) == 2
+    assert len(Scene(told(row("d")), "b").ticks(100, 100 + CHANGE_S, 101 + CHANGE_S)) == 2
 
 
 def test_a_round_asks_a_few() -> None:

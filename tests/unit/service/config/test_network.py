@@ -283,6 +283,7 @@ def test_a_connector_that_discovers_has_an_agent_and_no_list(tmp_path: Path) -> 
 def test_options_of_discovery_are_those_of_its_agent(tmp_path: Path, uri: str) -> None:
     found = connector(tmp_path, f'<networkConnector uri="{uri}"/>')
     assert found.discovery is not None
+    assert not isinstance(found.discovery.agent, GossipSettings)
     assert (found.discovery.agent.group, found.reconnect.initial_delay_ms) == ("a", 7)
 
 
