@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
 from spanwire import registry
+from spanwire.discovery.groups.gossip_settings import GossipSettings
 from spanwire.model.errors import ConfigurationError, SpanwireError
 from spanwire.service.config.loading import Inspection
 from spanwire.service.config.model import NO_CODE, BrokerConfiguration, CodeDirectories
@@ -158,7 +159,9 @@ def _check_store(context: str, settings: object) -> None:
 def _missing_extras(configuration: BrokerConfiguration) -> Iterable[str]:
     """Yield a line for each discovery agent without an installed extra."""
     agents: list[AgentSettings | str] = [
-        link.discovery.agent for link in configuration.network_connectors if link.discovery is not None
+        link.discovery.agent
+        for link in configuration.network_connectors
+        if link.discovery is not None and not isinstance(link.discovery.agent, GossipSettings)
     ]
     agents += [connector.discovery_uri for connector in configuration.connectors if connector.discovery_uri]
     yield from _unusable_tunnels(configuration)

@@ -18,7 +18,6 @@ from spanwire.discovery.groups.agent_settings import (
     HttpRegistrySettings,
     ZeroconfSettings,
 )
-from spanwire.discovery.groups.gossip_settings import GOSSIP, GossipSettings
 from spanwire.discovery.groups.group import MulticastSettings
 from spanwire.discovery.groups.sightings import FAILED_SIGHTING, DiscoveryListener
 from spanwire.extras import install_command
@@ -76,8 +75,6 @@ def twin_settings(settings: AgentSettings) -> AgentSettings | None:
 
 def name_of(settings: AgentSettings) -> str:
     """Return the scheme of an agent."""
-    if isinstance(settings, GossipSettings):
-        return GOSSIP
     if isinstance(settings, ZeroconfSettings):
         return "zeroconf"
     if isinstance(settings, HttpRegistrySettings):

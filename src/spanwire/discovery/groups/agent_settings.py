@@ -14,7 +14,6 @@ from spanwire.discovery.addresses.composite import parse_options
 from spanwire.discovery.addresses.reconnect import OPTIONS as RECONNECT_OPTIONS
 from spanwire.discovery.groups.agent_names import AGENTS, FABRIC, HTTP, MULTICAST
 from spanwire.discovery.groups.beacon import DEFAULT_GROUP, check_group
-from spanwire.discovery.groups.gossip_settings import GossipSettings
 from spanwire.discovery.groups.group import MulticastSettings, parse_multicast
 from spanwire.model.errors import ConfigurationError
 
@@ -87,7 +86,7 @@ class HttpRegistrySettings:
         return f"the registry {self.url}"
 
 
-AgentSettings = MulticastSettings | ZeroconfSettings | FabricSettings | HttpRegistrySettings | GossipSettings
+AgentSettings = MulticastSettings | ZeroconfSettings | FabricSettings | HttpRegistrySettings
 
 
 def parse_agent(text: str) -> AgentSettings:

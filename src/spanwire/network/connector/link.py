@@ -20,6 +20,7 @@ from spanwire.broker.explanation.links import LinkDescription
 from spanwire.broker.ports import Principal
 from spanwire.discovery.addresses.reconnect import Reconnect, ReconnectSettings
 from spanwire.discovery.groups.agent_settings import AgentSettings
+from spanwire.discovery.groups.gossip_settings import GossipSettings
 from spanwire.model.environment import Time
 from spanwire.model.errors import ConfigurationError, JmsError
 from spanwire.network.bridge.bridge import NetworkBridge, State
@@ -88,7 +89,7 @@ class DiscoverySettings:
     A login is sent only to brokers verified by TLS with ``tls.trust_store``, or to all if ``sends_login``.
     """
 
-    agent: AgentSettings
+    agent: AgentSettings | GossipSettings
     uri: str = ""
     tls: ClientTlsSettings = field(default_factory=ClientTlsSettings)
     sends_login: bool = False
