@@ -19,7 +19,7 @@ import tarfile
 import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from spanwire.cli.process import start
 from spanwire.client import blocking
@@ -45,8 +45,8 @@ Texts = dict[str, list[str]]
 def serve(configuration_path: str) -> int:
     """The broker process: as ``spanwire start``, with small segments."""
 
-    def small(source: str | None, definitions: dict[str, str], skip_unsupported: bool) -> BrokerConfiguration:
-        configuration = load_configuration(source, definitions, skip_unsupported=skip_unsupported)
+    def small(source: str | None, definitions: dict[str, str], **options: Any) -> BrokerConfiguration:
+        configuration = load_configuration(source, definitions, **options)
         persistence = replace(configuration.persistence, segment_bytes=SEGMENT_BYTES)
         return replace(configuration, persistence=persistence)
 
