@@ -179,6 +179,7 @@ TRACED_BLOCKING: Final = "spanwire.client.blocking.traced:TracedConnection"
 
 # Loaded only by `spanwire web` and `spanwire metrics`; they need the extra `web`.
 WEB_SERVER: Final = "spanwire.web.serving.server:serve"
+STANDBY_SERVER: Final = "spanwire.web.serving.standby_server:serve_standby"
 WEB_METRICS: Final = "spanwire.web.metrics:exposition"
 MAP_POSITIONS: Final = "spanwire.web.console.network.placement:positions"
 MAP_COMMUNITIES: Final = "spanwire.web.console.network.placement:communities"

@@ -42,7 +42,7 @@ from spanwire.service.administration.connector_operations import ConnectorOperat
 from spanwire.service.administration.stored_reads import StoredReads
 from spanwire.service.administration.usage import usage_limits
 from spanwire.service.children.loading import bridge_child
-from spanwire.service.children.web_process import WebProcess
+from spanwire.service.children.web_process import WebProcess, shown_wait
 from spanwire.service.config.model import NO_CODE, BrokerConfiguration, CodeDirectories
 from spanwire.service.connection_factories import connection_factories, connection_factory
 from spanwire.service.machine.environment import RealEnvironment
@@ -101,8 +101,7 @@ class BrokerService:
         ``polling`` lets the loop poll for input; without it the loop sleeps whenever there is none.
         ``on_wait`` gets the directory for whose lock the start waits.
         ``code`` has the directories with message convertors and jars of bridges, ``deploy`` is the one with routes.
-        ``operations`` are those of the process around the service, such as its restart. Each reload runs inside of
-        ``reloading()``.
+        ``operations`` are those of the process around it, such as its restart. A reload runs inside of ``reloading()``.
         """
         self.configuration: Final = configuration
         self.directory: Final = directory
@@ -122,7 +121,8 @@ class BrokerService:
         self._security: Final = Security(configuration, self.wake)
         self._probe: Final = LoopProbe()
         self._persistence: Final = Persistence(directory, configuration.persistence, configuration.broker_name)
-        self._standby: Final = Standby(self._persistence, configuration.persistence.lock, on_wait, self._lock_lost)
+        waits = shown_wait(on_wait, self._web, configuration.broker_name)
+        self._standby: Final = Standby(self._persistence, configuration.persistence.lock, waits, self._lock_lost)
         self._networking: Final = Networking(configuration.network_connectors, configuration.stores)
         self._broker: Broker | None = None
         self._turn: Turn | None = None

@@ -51,6 +51,7 @@ def web(arguments: Sequence[str]) -> int:
     parser.option("mounts", MOUNTS_HELP, "", "LIST")
     log_options(parser)
     parser.flag("endsWithParent", "end when standard input ends, for a process that starts this command")
+    parser.option("standby", "show only that the broker of this name waits for the data directory's lock", "", "NAME")
     options = parser.parse(arguments)
     if options.port > MAX_PORT:
         parser.error(f"{options.port} is no port: the highest is {MAX_PORT}")
@@ -58,8 +59,11 @@ def web(arguments: Sequence[str]) -> int:
         mounts = read_mounts(str(options.mounts))
     except ValueError as error:
         parser.error(str(error))
-    serve = cast(Serve, _loaded(registry.WEB_SERVER))
+    serve = cast(Serve, _loaded(registry.STANDBY_SERVER if options.standby else registry.WEB_SERVER))
     reopen_log = begin_log(str(options.log_level), str(options.log_format), options.log_file)
+    if options.standby:
+        serve(str(options.standby), directory_of(options), str(options.host), int(options.port))
+        return 0
     serve(
         directory_of(options),
         str(options.host),

@@ -10,6 +10,7 @@ import importlib.util
 import logging
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
@@ -69,7 +70,18 @@ class WebProcess:
         elif self._directory is None:
             logger.warning("nothing is served over HTTP: this broker has no data directory, so no control socket")
         else:
-            self._task = asyncio.get_running_loop().create_task(Supervision("the web process", self._run).supervise())
+            self._task = asyncio.get_running_loop().create_task(self._serve(self._task))
+
+    def wait(self, directory: Path, name: str) -> None:
+        """Show until `start` that the broker ``name`` waits for the lock of ``directory``.
+
+        The keys of HTTPS come over the control socket, which a standby does not have. So it shows nothing then.
+        """
+        if self._tls is not None or any(importlib.util.find_spec(needed) is None for needed in self._needed):
+            return
+        command = [*self._command, "--data-directory", str(directory), "--standby", name]
+        run = partial(self._run, command)
+        self._task = asyncio.get_running_loop().create_task(Supervision("the standby's web process", run).supervise())
 
     def check_keys(self) -> None:
         """Read the key store as the child will. Blocks. Raises `ConfigurationError`."""
@@ -92,11 +104,19 @@ class WebProcess:
         await asyncio.gather(task, return_exceptions=True)
         await end_process(self._process, STOP_S)
 
-    async def _run(self) -> str:
+    async def _serve(self, waiting: asyncio.Task[None] | None) -> None:
+        """Run the child again and again, after the one of the standby has freed the port."""
+        if waiting is not None:
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+            await end_process(self._process, STOP_S)
+        await Supervision("the web process", partial(self._run, self._command)).supervise()
+
+    async def _run(self, command: Sequence[str]) -> str:
         """Run the child to the end. Returns the child's last words, or the exit status."""
         try:
             process = await asyncio.create_subprocess_exec(
-                *self._command,
+                *command,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
@@ -139,3 +159,14 @@ class WebProcess:
             if not chunk:
                 return last
             await asyncio.sleep(RELAY_PAUSE_S)
+
+
+def shown_wait(on_wait: Callable[[Path], None], web: WebProcess | None, name: str) -> Callable[[Path], None]:
+    """Return ``on_wait`` of a standby, followed by the page that shows the wait, if ``web`` serves one."""
+
+    def waits(directory: Path) -> None:
+        on_wait(directory)
+        if web is not None:
+            web.wait(directory, name)
+
+    return waits

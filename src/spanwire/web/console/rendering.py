@@ -111,6 +111,14 @@ def login_page(request: Request, target: str, fault: str = "", status: int = HTT
     return _response(request, "login.html", "Log in", status, {"caller": NOBODY, "target": target, "fault": fault})
 
 
+def standby_page(
+    request: Request, *, name: str, waits_for: str, directory: str, since_ms: int, waited_s: float
+) -> Response:
+    """Return the page of a broker that waits for the lock of a store; ``directory`` "" shows no place."""
+    values = {"name": name, "waits_for": waits_for, "directory": directory, "since_ms": since_ms, "waited_s": waited_s}
+    return _response(request, "standby.html", f"Standby {name}", HTTPStatus.OK, {"caller": NOBODY, **values})
+
+
 def _response(request: Request, name: str, title: str, status: int, values: dict[str, object]) -> Response:
     values = {"notice": "", "views": "", "destination": "", "now": time.time() * 1_000, **values}
     template = environment().get_template(name)
