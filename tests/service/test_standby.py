@@ -10,8 +10,12 @@ from pathlib import Path
 from threading import Thread
 from typing import Self
 
+import httpx
+
 from spanwire.client import aio
 from tests.service.started import TIMEOUT_S, Started, spanwire
+from tests.service.test_networks import eventually
+from tests.support.ports import free_port
 
 SEND = "SEND\ndestination:/queue/A\npersistent:true\nreceipt:1\n\nx"
 
@@ -71,6 +75,26 @@ def test_a_standby_says_so_and_takes_over_from_a_killed_master(tmp_path: Path) -
             client.send("SUBSCRIBE\ndestination:/queue/A\nid:1\n\n")
             assert client.receive().endswith("\n\nx")
         assert f"pid: {standby.pid}\n" in commanded("status", master).stdout
+        assert standby.stop() == 0
+
+
+def test_the_web_port_of_a_standby_shows_the_wait_and_after_the_take_over_the_broker(tmp_path: Path) -> None:
+    port = free_port()
+
+    def answers(path: str, status: int, text: str) -> bool:
+        try:
+            found = httpx.get(f"http://127.0.0.1:{port}{path}")
+        except httpx.TransportError:
+            return False  # nobody listens
+        return found.status_code == status and text in found.text
+
+    with Started(tmp_path / "a") as master, Waiting(tmp_path / "b", master, inside=f'<web port="{port}"/>') as standby:
+        assert eventually(lambda: answers("/", 200, f"process {master.pid}"))
+        assert answers("/health/ready", 503, '"role":"standby"')
+        assert answers("/health/live", 200, '"role":"standby"')
+        master.kill()
+        standby.takes_over()
+        assert eventually(lambda: answers("/health/ready", 200, '"store"'))
         assert standby.stop() == 0
 
 

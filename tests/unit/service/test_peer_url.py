@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from spanwire.discovery.groups.group import MulticastSettings
 from spanwire.model.errors import JmsError
 from spanwire.service.embedding.vm_url import parse_vm_url
 
@@ -16,7 +17,8 @@ def test_a_peer_announces_a_connector_in_its_group_and_looks_for_others() -> Non
     assert (connector.scheme, connector.host, connector.port) == ("tcp", "127.0.0.1", 0)
     assert connector.discovery_uri == "multicast://default?group=sales"
     (network,) = found.network_connectors
-    assert network.discovery is not None and network.discovery.agent.group == "sales"
+    assert network.discovery is not None
+    assert network.discovery.agent == MulticastSettings(group="sales")
     assert not found.persistence.persistent
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from spanwire.discovery.groups.group import MulticastSettings
 from spanwire.model.errors import ConfigurationError
 from spanwire.service.config.loading import load_configuration
 
@@ -40,7 +41,8 @@ def test_what_stands_behind_network_becomes_a_network_connector() -> None:
     assert len(found.connectors) == 1
     listed, looking = found.network_connectors
     assert [remote.uri for remote in listed.remotes] == ["tcp://a:1", "tcp://b:2"]
-    assert looking.discovery is not None and looking.discovery.agent.group == "g"
+    assert looking.discovery is not None
+    assert looking.discovery.agent == MulticastSettings(group="g")
     assert listed.bridge.name != looking.bridge.name
 
 
