@@ -1,4 +1,4 @@
-"""What a standby shows over HTTP: that it waits, since when, and for which broker; and that it is not ready.
+"""The pages of a standby over HTTP: its wait, the broker that it waits for, and that it is not ready.
 
 The web process of a standby has no control socket to ask: the socket in the directory belongs to the master. It reads
 who holds the lock from the lock file at each request, in a thread, because a file system that hangs may hold it up.
