@@ -377,20 +377,15 @@ class Control(ControlTaker, CommitFollower, RemovalFollower):
                 raise refusal(UNAUTHORIZED, "only brokers of the network, and administrators, may ask about messages")
             body = (request.view.body or b"")[:MAX_QUESTION].decode("utf-8", "replace")
             text = request.text("message")[:MAX_ID] if action == "why" else body
-            details = (
-                request.text("asked"),
-                seconds,
-                request.text("question")[:MAX_QUESTION_ID],
-                LaterAnswer(self, request),
-            )
-            if self.questions is None or not self.questions.answer_later(action, text, *details):
+            asked, question = request.text("asked"), request.text("question")[:MAX_QUESTION_ID]
+            later, asks = LaterAnswer(self, request), self.questions
+            if asks is None or not asks.answer_later(action, text, asked, seconds, question, later):
                 raise refusal(UNAVAILABLE, "too many questions are being answered: ask again later")
             return None
         if action == "gossip":
             if not is_broker or self.gossip is None:
                 raise refusal(UNAUTHORIZED, "only brokers of the network, and administrators, may gossip")
-            host = state.info.remote_address.rpartition(":")[0]
-            request.body = self.gossip.exchange(request.view.body or b"", host).encode("ascii")
+            request.body = self.gossip.exchange(request.view.body or b"", state.info.remote_address).encode("ascii")
         elif is_broker:
             request.body = self.reporter.report(seconds, None).encode("ascii")
         else:

@@ -72,10 +72,10 @@ class Gossip(NetworkGossip):
         self._task: asyncio.Task[None] | None = None
 
     def exchange(self, content: bytes, teller: str) -> str:
-        """Return the known members, and take those that ``teller`` has told."""
+        """Return the known members, and take those that ``teller``, the address of a client, has told."""
         now = self.now()
         self._take_addresses()
-        self.members.add(content, teller, now)
+        self.members.add(content, teller.rpartition(":")[0], now)  # one host has one share of what is kept
         return self.members.tell(now)
 
     def join(self, connector: GossipConnector) -> None:
