@@ -48,5 +48,5 @@ class NetworkGossip(Protocol):
     """Takes what other brokers tell of the members of the network, and tells them."""
 
     def exchange(self, content: bytes, teller: str) -> str:
-        """Return the known members as JSON, and take those that ``teller``, an address of a client, tells in this form."""
+        """Return the known members as JSON, and take those that a client at ``teller`` tells."""
         ...

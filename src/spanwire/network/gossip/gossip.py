@@ -14,7 +14,6 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Final, Protocol
 
-from spanwire.broker.network_ports import NetworkGossip
 from spanwire.model.errors import SpanwireError
 from spanwire.network.gossip.members import Members
 from spanwire.network.reports.known_brokers import Peer
@@ -44,8 +43,8 @@ class GossipConnector(Protocol):
         ...
 
 
-class Gossip(NetworkGossip):
-    """The gossip of one broker, shared by its connectors."""
+class Gossip:
+    """The gossip of one broker, shared by its connectors; `spanwire.broker.network_ports.NetworkGossip` for others."""
 
     def __init__(
         self,
