@@ -164,6 +164,7 @@ TOP: Final = "spanwire.cli.top.app:TopApp"
 
 # Loaded by the first trace of messages.
 TRACES: Final = "spanwire.management.traces:Traces"
+ROUTE_PROBE: Final = "spanwire.management.route_probe:RouteProbe"
 
 # Loaded by the first question why.
 WHY: Final = "spanwire.management.why:WhyQuestions"

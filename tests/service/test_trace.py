@@ -114,3 +114,40 @@ def test_a_message_is_followed_over_two_links_with_the_offsets_of_clocks(tmp_pat
             assert ended["ended"]
             with pytest.raises(ControlError, match="no trace"):
                 read(b, trace)
+
+
+def hops(broker: Started, **arguments: object) -> tuple[list[Row], bool]:
+    """The hops of a dry run, and whether it is delivered."""
+    answer = ControlClient(broker.data, TIMEOUT_S).ask("trace-dry-run", destination=FAR, **arguments)
+    assert isinstance(answer, dict)
+    return answer["hops"], answer["delivered"]
+
+
+def test_a_dry_run_asks_each_hop_and_delivers_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Member(tmp_path / "c", "c", None) as c, Member(tmp_path / "b", "b", c.ports["tcp"]) as b:
+        with Member(tmp_path / "a", "a", b.ports["tcp"]) as a:
+            until(a, "a", "b", "c")
+            with connect(c.broker_url, "bridge", "br-4711") as far, far.session() as session:
+                consumer = session.create_consumer(FAR, selector="n > 5")
+                deadline = time.monotonic() + TIMEOUT_S
+                while not (found := hops(a, properties='{"n": 6}'))[1]:
+                    assert time.monotonic() < deadline, found
+                    time.sleep(0.2)
+                assert [(one["broker"], one["end"]) for one in found[0]] == [("a", ""), ("b", ""), ("c", "delivered")]
+                refused, is_delivered = hops(a, properties='{"n": 5}')  # a conduit looks at no selector
+                assert not is_delivered
+                assert [(one["broker"], one["end"]) for one in refused] == [("a", ""), ("b", ""), ("c", "held")]
+                assert "n > 5" in str(refused[-1]["answers"])
+                assert [one["broker"] for one in hops(a, **{"from": "b"}, properties='{"n": 6}')[0]] == ["b", "c"]
+                unknown, _ = hops(b, **{"from": "a"})
+                assert [(one["broker"], one["end"]) for one in unknown] == [("a", "unknown")]
+                words = ["trace", "FAR", "--dry-run", "--property", "n=6", "--data-directory", str(a.data)]
+                assert main(words) == 0
+                lines = capsys.readouterr().out.splitlines()
+                assert lines[0] == "a"
+                assert lines[1].startswith("  to broker b: bridge ")
+                assert "a -> b -> c" in lines
+                assert consumer.receive(0.2) is None
+                counts = ControlClient(a.data, TIMEOUT_S).ask("destination", destination=FAR)
+                assert isinstance(counts, dict)
+                assert counts["enqueued"] == 0

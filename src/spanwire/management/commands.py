@@ -74,6 +74,7 @@ def broker_operations(
         "trace": traces.start,
         "trace-end": traces.end,
         "observations": traces.observations,
+        "trace-dry-run": traces.dry_run,
         "why": Questions(broker, clock, read_stored, network).why,
     }
 

@@ -47,6 +47,7 @@ NOT_NOTED: Final = (
     "network",
     "why",
     "observations",
+    "trace-dry-run",
 )  # a login a minute and user, and reading, are not audited
 HIDDEN: Final = "********"
 SECRET_NAME: Final = re.compile("password|passphrase|secret|token", re.IGNORECASE)

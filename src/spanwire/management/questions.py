@@ -13,6 +13,7 @@ from spanwire.transports.base import Clock
 
 if TYPE_CHECKING:
     from spanwire.broker.explanation.links import LinkDescription
+    from spanwire.management.route_probe import RouteProbe
     from spanwire.management.traces import Traces
     from spanwire.management.why import WhyQuestions
 
@@ -82,6 +83,7 @@ class TraceCommands:
         self._wake: Final = wake
         self._network: Final = network
         self._made: Traces | None = None
+        self._probe: RouteProbe | None = None
 
     @property
     def _traces(self) -> Traces:
@@ -105,3 +107,18 @@ class TraceCommands:
     async def own(self, text: str) -> list[View]:
         """Return what this broker observed for another one. Raises `ConfigurationError`."""
         return await self._traces.own(text)
+
+    @property
+    def _routes(self) -> RouteProbe:
+        if self._probe is None:
+            make = cast("type[RouteProbe]", registry.load(registry.ROUTE_PROBE))
+            self._probe = make(self._broker, self._clock, self._network)
+        return self._probe
+
+    async def dry_run(self, arguments: Mapping[str, object]) -> View:
+        """Return what brokers would do with a message that nobody sends. Raises `ConfigurationError`."""
+        return await self._routes.dry_run(arguments)
+
+    async def own_route(self, text: str) -> list[View]:
+        """Return what this broker would do with such a message. Raises `ConfigurationError`."""
+        return await self._routes.own(text)

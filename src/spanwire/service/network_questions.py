@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Final, cast
 
 from spanwire import registry
 from spanwire.broker.broker import Broker
 from spanwire.broker.network_ports import LateAnswer
 from spanwire.management.questions import Questions, TraceCommands
-from spanwire.network.reports import trace_rows
+from spanwire.network.reports import route_rows, trace_rows
 from spanwire.network.reports.known_brokers import Peer, Row
 from spanwire.network.reports.message_questions import Ask, MessageQuestions, QuestionKind
 
@@ -42,7 +43,7 @@ def questions_of_brokers(
         peers: returns the brokers of the links that run and were opened here.
         wake: ends a turn of the loop soon.
         questions: explains messages of this broker.
-        traces: observes messages of this broker.
+        traces: observes messages of this broker, and answers dry runs.
     """
     clock = broker.environment
 
@@ -51,9 +52,17 @@ def questions_of_brokers(
         answer = await _ask(peer, "trace", text, asked, seconds, question)
         return trace_rows.with_offsets(trace_rows.read_answer(answer), peer.name, asked_ms, clock.now().wall_ms)
 
+    async def ask_route(peer: Peer, text: str, asked: Sequence[str], seconds: float, question: str) -> list[Row]:
+        return route_rows.read_answer(await _ask(peer, "route", text, asked, seconds, question))
+
+    route = QuestionKind(
+        route_rows.FIELD, route_rows.MAX_ROWS, route_rows.merged, route_rows.failed,
+        partial(route_rows.chosen, broker.name),
+    )  # fmt: skip
     return {
         "why": MessageQuestions(broker.name, questions.explanations, peers, _ask_why, clock, wake),
         "trace": MessageQuestions(broker.name, traces.own, peers, ask_trace, clock, wake, TRACE),
+        "route": MessageQuestions(broker.name, traces.own_route, peers, ask_route, clock, wake, route),
     }
 
 

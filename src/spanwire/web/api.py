@@ -10,7 +10,7 @@ from typing import Final
 from starlette.responses import JSONResponse, Response
 
 from spanwire.management.beans.totals import WILDCARDS, Reader, broker_with_totals, view_rows_of
-from spanwire.management.tables.attributes import INTEGER, LIST, OBJECT, TEXT, ViewTable
+from spanwire.management.tables.attributes import BOOLEAN, INTEGER, LIST, OBJECT, TEXT, ViewTable
 from spanwire.management.tables.listing import read_listing
 from spanwire.management.tables.operation_table import OPERATIONS, QUESTIONS, QUEUE, Operation, Role
 from spanwire.management.tables.view_table import (
@@ -28,6 +28,7 @@ from spanwire.web.problems import ProblemError
 PREFIX: Final = "/api/v1"
 ANSWERS: Final = {  # parts of the answers to questions, beside the name of the broker
     "why": (("kind", TEXT), ("explanations", LIST)),
+    "trace-dry-run": (("destination", TEXT), ("hops", LIST), ("delivered", BOOLEAN)),
     "observations": (("traces", LIST), ("trace", TEXT), ("observations", LIST), ("brokers", LIST), ("next", INTEGER)),
 }
 ONE: Final = ("browse", "send")  # commands for one destination; others take a list

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from spanwire.management.control_client import ControlClient, ControlError
-from spanwire.management.tables.operation_table import OPERATIONS, WHY
+from spanwire.management.tables.operation_table import OPERATIONS, TRACE_DRY_RUN, WHY
 from spanwire.web.mirror import DestinationMirror
 
 MAX_REQUESTS: Final = 8  # requests to the broker at a time, and operations; the control socket takes 32 clients
@@ -19,6 +19,7 @@ TIMEOUT_S: Final = 10.0  # seconds; a broker that does not answer for so long is
 OPERATION_S: Final = 60.0  # seconds for an operation, such as a purge of some million messages; it then goes on alone
 MAX_AGE_S: Final = 1.0  # seconds that a snapshot is served; so each view costs the broker one request a second
 DESTINATIONS: Final = "destinations"
+EXPLAINED: Final = (WHY.command, TRACE_DRY_RUN.command)  # questions that may be asked of a whole network
 OPERATING: Final = frozenset(operation.command for operation in OPERATIONS)
 EXPLAINING: Final = 2  # threads for questions why; the broker searches for one message at a time
 MAX_EXPLAINING: Final = 8  # questions why at a time; each may take some ten seconds
@@ -55,16 +56,16 @@ class ControlLink:
 
     async def ask(self, command: str, **arguments: object) -> object:
         """Return the result of a command. Raises `ControlError`."""
-        if command == WHY.command:
-            return await self._explain(arguments)
+        if command in EXPLAINED:
+            return await self._explain(command, arguments)
         client, threads = self._operating if command in OPERATING else self._reading
         return await asyncio.get_running_loop().run_in_executor(threads, partial(client.ask, command, **arguments))
 
-    async def _explain(self, arguments: dict[str, object]) -> object:
+    async def _explain(self, command: str, arguments: dict[str, object]) -> object:
         if self._questions >= MAX_EXPLAINING:
-            raise ControlError(f"{MAX_EXPLAINING} questions why are being answered: try again")
+            raise ControlError(f"{MAX_EXPLAINING} questions of this kind are being answered: try again")
         client, threads = self._explaining
-        ask = partial(client.ask, WHY.command, **arguments)
+        ask = partial(client.ask, command, **arguments)
         self._questions += 1
         try:
             return await asyncio.get_running_loop().run_in_executor(threads, ask)

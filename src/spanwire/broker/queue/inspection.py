@@ -6,6 +6,7 @@ from typing import Final
 
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.queue.message_groups import MessageGroups
+from spanwire.broker.queue.queue_consumers import QueueConsumers
 
 NOT_PAUSED: Final = -1.0  # in place of the time of a pause
 
@@ -31,12 +32,13 @@ class QueueInspection:
         purging: bool,
         returning: bool,
         starts_at: float,
-        exclusive: Subscription | None,
+        consumers: QueueConsumers,
         groups: MessageGroups | None,
     ) -> None:
         self.paused_at: Final[float] = paused_at
         self.starts_at: Final[float] = starts_at
-        self.exclusive: Final[Subscription | None] = exclusive
+        self.exclusive: Final[Subscription | None] = consumers.exclusive
+        self._consumers: Final[QueueConsumers] = consumers
         self._reserved: Final[bool] = reserved
         self._purging: Final[bool] = purging
         self._returning: Final[bool] = returning
@@ -53,6 +55,10 @@ class QueueInspection:
         if self._returning:
             return RETURNING
         return STARTING if self.starts_at > monotonic else 0
+
+    def in_turn(self) -> list[Subscription]:
+        """Return the consumers in the order in which the next message is offered to them."""
+        return [consumer.subscription for consumer in self._consumers.in_turn(self._groups is not None)]
 
     def group_owner(self, group: str) -> Subscription | None:
         """Return the owner of a message group, or None."""

@@ -495,5 +495,5 @@ class Queue(QueueBase):
         """Return what stands between the messages and the consumers now, for an operator."""
         return QueueInspection(
             self._paused_at, self._reserved, self._purge.is_under_way(), self.is_held, self._starts_at,
-            self._consumers.exclusive, self.selective.groups,
+            self._consumers, self.selective.groups,
         )  # fmt: skip

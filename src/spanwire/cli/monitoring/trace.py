@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 import time
@@ -12,7 +13,7 @@ from typing import Final
 from spanwire.cli.arguments import Parser, placement
 from spanwire.cli.running import control_client
 from spanwire.management.control_client import ControlClient, ControlError
-from spanwire.management.tables.operation_table import OBSERVATIONS, TRACE, TRACE_END
+from spanwire.management.tables.operation_table import OBSERVATIONS, TRACE, TRACE_DRY_RUN, TRACE_END
 from spanwire.model.text import escaped
 
 PATIENCE_S: Final = 60.0  # seconds for an answer; brokers of a network have 20
@@ -25,11 +26,14 @@ has run for its seconds, or Ctrl-C.
 
   spanwire trace ORDERS
   spanwire trace ORDERS --network --selector "amount > 100" --rate 0.1
+  spanwire trace ORDERS --dry-run --from brokerB --property amount=120
   spanwire trace topic://PRICES --id ID:host-41017-1795246514000-0:1:1:1:7 --json
 
-Without --selector, --id and --rate the next messages are followed. No body and no property is shown.
+Without --selector, --id and --rate the next messages are followed. No body and no property is shown. --dry-run follows
+a message that nobody sends: each broker of the network says what it would do with it now.
 
-Exit status: 0 a message was seen, 1 the broker cannot be asked or refuses, 2 wrong usage, 3 no message was seen."""
+Exit status: 0 a message was seen, or would be delivered, 1 the broker cannot be asked or refuses, 2 wrong usage, 3 no
+message was seen, or it would not be delivered."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -43,6 +47,11 @@ def run(arguments: Sequence[str]) -> int:
     parser.whole_number("messages", "messages that are followed, 1000 at most", 100, 1)
     parser.flag("network", "follow the messages at the other brokers of the network, too")
     parser.add_argument("--json", action="store_true", help="print each step as a line of JSON")
+    parser.add_argument("--dry-run", "--dryRun", action="store_true", help="ask brokers about a message nobody sends")
+    parser.add_argument("--from", dest="start", metavar="BROKER", help="where the message of --dry-run would be sent")
+    parser.add_argument(
+        "--property", action="append", default=[], metavar="NAME=VALUE", help="a property of the message of --dry-run"
+    )
     placement(parser, names_others=True)
     options = parser.parse(arguments)
     asked: dict[str, object] = {
@@ -51,6 +60,10 @@ def run(arguments: Sequence[str]) -> int:
         "network": True if options.network else None,
     }  # fmt: skip
     client = control_client(options, PATIENCE_S)
+    if options.dry_run:
+        return show_dry_run(client, options.destination, options.start, _properties(parser, options.property), options)
+    if options.start or options.property:
+        parser.error("--from and --property are for --dry-run")
     return follow(client, {key: value for key, value in asked.items() if value is not None}, as_json=options.json)
 
 
@@ -85,6 +98,64 @@ def follow(client: ControlClient, asked: Mapping[str, object], *, as_json: bool 
         for line in closing_lines(answer):
             sys.stderr.write(escaped(line) + "\n")
     return SEEN if seen else NOTHING
+
+
+def show_dry_run(
+    client: ControlClient, destination: str, start: str | None, properties: str, options: argparse.Namespace
+) -> int:
+    """Print the hops of a message that nobody sends; return the exit status."""
+    asked = {"destination": destination, "from": start, "properties": properties}
+    answer = client.ask(TRACE_DRY_RUN.command, **{key: value for key, value in asked.items() if value})
+    if not isinstance(answer, dict) or not isinstance(answer.get("hops"), list):
+        raise ControlError("the broker answers in another form than expected: it is of another version")
+    if options.json:
+        sys.stdout.write(json.dumps(answer, indent=2) + "\n")
+    else:
+        for hop in _rows(answer["hops"]):
+            sys.stdout.write("".join(f"{escaped(line)}\n" for line in hop_lines(hop)))
+    return SEEN if answer.get("delivered") else NOTHING
+
+
+def hop_lines(hop: Mapping[str, object]) -> list[str]:
+    """Return what one broker would do: who gets the message, and why the others do not."""
+    way, name = hop.get("way"), hop.get("broker")
+    before = [str(one) for one in way] if isinstance(way, list) else []
+    lines = [" -> ".join([*before, str(name)])]
+    if hop.get("silence"):
+        return [f"{lines[0]}: nobody knows what happens there: {hop['silence']}"]
+    answers = _rows(hop.get("answers"))
+    for one in answers:
+        if one.get("taken"):
+            goes = f"to broker {one.get('target')}" if one.get("target_id") else "delivered"
+            lines.append(f"  {goes}: {one.get('location')} (priority {one.get('priority')})")
+    if hop.get("held"):
+        lines.append(f"  held: {hop['held']}")
+    forwards = hop.get("forwards")
+    if isinstance(forwards, list):
+        lines += [f"  forwarded to {one}: ask for it, too" for one in forwards]
+    for one in answers:
+        if not one.get("taken"):
+            who = f"broker {one.get('target')}" if one.get("target_id") else one.get("location")
+            lines.append(f"  not {who}: {one.get('text')}")
+    lines += [f"  not {one.get('location')}: {one.get('text')}" for one in _rows(hop.get("closed"))]
+    if hop.get("untold"):
+        lines.append(f"  and {hop['untold']} further consumers that would not get it")
+    return lines
+
+
+def _properties(parser: Parser, words: Sequence[str]) -> str:
+    """Return properties as a JSON object; numbers, true and false are no texts."""
+    found: dict[str, object] = {}
+    for word in words:
+        name, mark, value = word.partition("=")
+        if not mark or not name:
+            parser.error(f"--property {word[:60]!r} is not of the form NAME=VALUE")
+        try:
+            read = json.loads(value)
+        except ValueError:
+            read = value
+        found[name] = read if isinstance(read, (int, float)) else value
+    return json.dumps(found) if found else ""
 
 
 def _one_in(parser: Parser, rate: str | None) -> int | None:

@@ -254,7 +254,13 @@ OBSERVATIONS: Final = Operation(
     (Argument("trace", TEXT, "id of the trace"),
      Argument("after", TEXT, "the next of the answer before; else all steps")),
 )  # fmt: skip
-QUESTIONS: Final = (WHY, OBSERVATIONS)
+TRACE_DRY_RUN: Final = Operation(
+    "/traces/dry_run", "trace-dry-run", Role.VIEW, "the brokers that a message would pass now, which nobody sends",
+    (Argument("destination", TEXT, "the queue, or topic://NAME", required=True),
+     Argument("from", TEXT, "name of the broker where it would be sent; else this one"),
+     Argument("properties", TEXT, "its properties as a JSON object, for selectors")),
+)  # fmt: skip
+QUESTIONS: Final = (WHY, OBSERVATIONS, TRACE_DRY_RUN)
 READING: Final = (
     "status", "summary", "destination", "changes", "ages", "network", "pipelines", "headers",
     *(question.command for question in QUESTIONS),
