@@ -20,6 +20,7 @@ from spanwire.web.console.pages import (
     other_lists,
     overview,
     pipelines,
+    trace_page,
     why_page,
 )
 from spanwire.web.console.pages.list_pages import show_list
@@ -54,6 +55,9 @@ CONSOLE_ROUTES: Final = (
     _row("GET", message_pages.BROWSE_PATH, Role.VIEW, message_pages.browse, "messages of a queue"),
     _row("GET", message_pages.MESSAGE_PATH, Role.VIEW, message_pages.show_message, "one message"),
     _row("GET", why_page.WHY_PATH, Role.VIEW, why_page.show_why, "why a message or an object does not move"),
+    _row("GET", trace_page.PATH, Role.VIEW, trace_page.show_trace, "a trace of messages, or a dry run"),
+    _row("POST", trace_page.PATH, Role.OPERATE, trace_page.start_trace, "starts a trace"),
+    _row("POST", trace_page.END_PATH, Role.OPERATE, trace_page.end_trace, "ends a trace"),
     _row("GET", dead_letters.PATH, Role.OPERATE, dead_letters.show_dead_letters, "dead letters by cause"),
     _row("GET", sending.SEND_PATH, Role.OPERATE, sending.show_form, "the form of a message"),
     _row("POST", sending.SEND_PATH, Role.OPERATE, sending.send, "sends messages"),

@@ -40,6 +40,7 @@ NAVIGATION: Final = (
     ("Pipelines", "/admin/pipelines", ("/admin/pipelines",)),
     ("Ledger", "/admin/ledger", ("/admin/ledger",)),
     ("Why", "/admin/why", ("/admin/why",)),
+    ("Trace", "/admin/trace", ("/admin/trace",)),
     ("Scheduled", "/admin/scheduled", ("/admin/scheduled", "/admin/do/jobs")),
     ("Send", "/admin/send", ("/admin/send",)),
     ("Tasks", "/admin/tasks", ("/admin/tasks", "/admin/do/tasks", "/admin/branches")),
