@@ -20,7 +20,8 @@ from spanwire.model.errors import JmsError, SpanwireError
 from spanwire.model.ids import ConsumerId, ProducerId, SessionId
 from spanwire.model.info import ConnectionInfo, ConsumerInfo, ProducerInfo
 from spanwire.model.message import Message
-from spanwire.network.bridge.bridge import NetworkBridge, State
+from spanwire.network.bridge.bridge import NetworkBridge
+from spanwire.network.bridge.bridge_states import State
 from spanwire.network.bridge.duplex_bridge import DuplexAcceptor
 from spanwire.network.demand.bridge_settings import BridgeSettings
 from spanwire.network.demand.duplicate_suppression import NetworkRoutes

@@ -32,7 +32,8 @@ from spanwire.model.ids import ConsumerId, MessageId, ProducerId, SessionId
 from spanwire.model.info import ConnectionInfo, ConsumerInfo
 from spanwire.model.message import FORMAT_OPENWIRE_10, Message
 from spanwire.model.message_view import INT_VALUE, TEXT, MessageView
-from spanwire.network.bridge.bridge import NetworkBridge, State
+from spanwire.network.bridge.bridge import NetworkBridge
+from spanwire.network.bridge.bridge_states import State
 from spanwire.network.bridge.duplex_bridge import DuplexAcceptor
 from spanwire.network.demand.bridge_settings import BridgeSettings
 from spanwire.network.demand.duplicate_suppression import NetworkRoutes

@@ -16,7 +16,8 @@ from spanwire.model.errors import AuthenticationError, AuthorizationError
 from spanwire.model.info import ConnectionInfo
 from spanwire.model.message import FORMAT_STOMP
 from spanwire.model.secret import Secret
-from spanwire.network.bridge.bridge import START_DEADLINE, NetworkBridge, State
+from spanwire.network.bridge.bridge import START_DEADLINE, NetworkBridge
+from spanwire.network.bridge.bridge_states import State
 from spanwire.network.demand.bridge_settings import BridgeSettings
 from spanwire.protocols.openwire.codec.wire_format import WireFormatPreferences
 from tests.support.network_dialogue import Inbox, Link, Network, Site

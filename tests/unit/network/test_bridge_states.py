@@ -10,7 +10,8 @@ import pytest
 from spanwire.model.errors import JmsError
 from spanwire.model.ids import SessionId
 from spanwire.model.info import ConnectionInfo
-from spanwire.network.bridge.bridge import CLOSING_EVENTS, OPEN_STATES, START_DEADLINE, TRANSITIONS, Event, State
+from spanwire.network.bridge.bridge import START_DEADLINE
+from spanwire.network.bridge.bridge_states import CLOSING_EVENTS, OPEN_STATES, TRANSITIONS, Event, State
 from spanwire.network.demand.bridge_settings import BridgeSettings
 from spanwire.protocols.openwire.codec import _marshallers as wire
 from spanwire.protocols.openwire.codec.codec import FrameEncoder

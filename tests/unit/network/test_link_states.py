@@ -15,7 +15,8 @@ from spanwire.discovery.addresses.reconnect import ReconnectSettings
 from spanwire.model.environment import Time
 from spanwire.model.errors import AuthenticationError, JmsError
 from spanwire.model.info import ConnectionInfo
-from spanwire.network.bridge.bridge import ADVISORY_DEADLINE, OPEN_STATES, NetworkBridge, State
+from spanwire.network.bridge.bridge import ADVISORY_DEADLINE, NetworkBridge
+from spanwire.network.bridge.bridge_states import OPEN_STATES, State
 from spanwire.network.connector.link import (
     Link,
     LinkView,

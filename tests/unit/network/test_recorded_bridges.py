@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from spanwire.network.bridge.bridge import NetworkBridge, State
+from spanwire.network.bridge.bridge import NetworkBridge
+from spanwire.network.bridge.bridge_states import State
 from spanwire.network.demand.bridge_settings import BridgeSettings
 from spanwire.protocols.openwire.codec import _marshallers as wire
 from spanwire.protocols.openwire.codec.codec import FrameDecoder, FrameEncoder

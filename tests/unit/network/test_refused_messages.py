@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spanwire.broker.ports import WRITE
-from spanwire.network.bridge.bridge import State
+from spanwire.network.bridge.bridge_states import State
 from spanwire.network.bridge.forward_retries import FIRST_PAUSE, MAX_TRIES, NO_ROOM, pause_after
 from spanwire.network.demand.bridge_settings import BridgeSettings
 from spanwire.protocols.openwire.codec import _marshallers as wire

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.network.bridge.bridge import State
+from spanwire.network.bridge.bridge_states import State
 from spanwire.network.demand.bridge_settings import BridgeSettings
 from spanwire.protocols.openwire.codec import _marshallers as wire
 from spanwire.protocols.openwire.codec.schema import DataStructure

@@ -10,7 +10,8 @@ from spanwire.model.errors import AuthorizationError
 from spanwire.model.message import FORMAT_OPENWIRE_10, FORMAT_STOMP
 from spanwire.model.routing import MAX_PATH
 from spanwire.model.secret import Secret
-from spanwire.network.bridge.bridge import NetworkBridge, State
+from spanwire.network.bridge.bridge import NetworkBridge
+from spanwire.network.bridge.bridge_states import State
 from spanwire.network.bridge.remote_broker import RemoteBroker
 from spanwire.network.demand import demand
 from spanwire.network.demand.bridge_settings import BridgeSettings

@@ -6,19 +6,12 @@ dispatched message is sent to the remote broker, and acknowledged locally after 
 remote broker's pace limits the local window. When the link breaks, the local broker dispatches messages without an
 answer again, marked as redelivered.
 
-    NEGOTIATING  both brokers send a WireFormatInfo
-    IDENTIFYING  waits for the BrokerInfo of the remote broker
-    STARTING     both connections are open; login and subscription wait for their answers
-    RUNNING      demand and messages
-    CLOSED       ``reason`` has the cause
-
-`TRANSITIONS` has all changes of the state. A closed bridge stays closed; the connector makes the next one.
+The states are in `bridge_states`.
 """
 
 from __future__ import annotations
 
 import logging
-from enum import Enum
 from typing import Final
 
 from spanwire.broker.broker import Broker
@@ -34,6 +27,7 @@ from spanwire.model.errors import (
 )
 from spanwire.model.routing import UNNAMED
 from spanwire.model.text import printable
+from spanwire.network.bridge.bridge_states import TRANSITIONS, Event, State
 from spanwire.network.bridge.bridge_statistics import BridgeStatistics, LinkCounts
 from spanwire.network.bridge.duplex_bridge import advisory_in
 from spanwire.network.bridge.forwarder import Forwarder
@@ -56,56 +50,6 @@ START_DEADLINE: Final = 15.0  # seconds from connect to RUNNING; ActiveMQ waits 
 ADVISORY_DEADLINE: Final = 60.0  # seconds; a broker with consumers has announced them by then
 
 logger = logging.getLogger(__name__)
-
-
-class State(Enum):
-    """The state of a bridge."""
-
-    NEGOTIATING = 0
-    IDENTIFYING = 1
-    STARTING = 2
-    RUNNING = 3
-    CLOSED = 4
-
-
-class Event(Enum):
-    """The events of a bridge; the values are the words of the documentation."""
-
-    NEGOTIATED = "its WireFormatInfo"
-    BROKER_INFO_RECEIVED = "its BrokerInfo"
-    LOGIN_ACCEPTED = "login answered"
-    SUBSCRIBED = "subscription answered"
-    DISCONNECTED = "connection closed"
-    INACTIVE = "silence"
-    PROTOCOL_ERROR = "protocol broken"
-    REFUSED = "refusal"
-    DUPLICATE_ID = "our own id"
-    REMOTE_STOPPED = "it stops"
-    STOPPED = "we stop"
-    LOCAL_ERROR = "failure here"
-
-
-OPEN_STATES: Final = (State.NEGOTIATING, State.IDENTIFYING, State.STARTING, State.RUNNING)
-CLOSING_EVENTS: Final = (
-    Event.DISCONNECTED,
-    Event.INACTIVE,
-    Event.PROTOCOL_ERROR,
-    Event.REFUSED,
-    Event.DUPLICATE_ID,
-    Event.REMOTE_STOPPED,
-    Event.STOPPED,
-    Event.LOCAL_ERROR,
-)
-# An event without an entry for an open state is a protocol error.
-TRANSITIONS: Final[dict[tuple[State, Event], State]] = {
-    (State.NEGOTIATING, Event.NEGOTIATED): State.IDENTIFYING,
-    (State.IDENTIFYING, Event.BROKER_INFO_RECEIVED): State.STARTING,
-    (State.STARTING, Event.BROKER_INFO_RECEIVED): State.STARTING,  # brokers repeat it when their cluster changes
-    (State.STARTING, Event.LOGIN_ACCEPTED): State.STARTING,
-    (State.STARTING, Event.SUBSCRIBED): State.RUNNING,
-    (State.RUNNING, Event.BROKER_INFO_RECEIVED): State.RUNNING,
-    **{(state, event): State.CLOSED for state in OPEN_STATES for event in CLOSING_EVENTS},
-}
 
 
 class NetworkBridge(ClientConnection, ProtocolConnection):

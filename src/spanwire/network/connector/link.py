@@ -23,7 +23,8 @@ from spanwire.discovery.groups.agent_settings import AgentSettings
 from spanwire.discovery.groups.gossip_settings import GossipSettings
 from spanwire.model.environment import Time
 from spanwire.model.errors import ConfigurationError, JmsError
-from spanwire.network.bridge.bridge import NetworkBridge, State
+from spanwire.network.bridge.bridge import NetworkBridge
+from spanwire.network.bridge.bridge_states import State
 from spanwire.network.bridge.bridge_statistics import BridgeStatistics, LinkCounts, LinkFailures
 from spanwire.network.bridge.duplex_bridge import AcceptedLink
 from spanwire.network.bridge.link_description import link_description
