@@ -16,6 +16,7 @@ from spanwire.transports.http.requests import END, H11Reader, Head, NeedsData, R
 from spanwire.web.serving.deadline import DeadlineProtocol
 from spanwire.web.serving.quick import QuickProtocol
 from tests.fuzz.fuzz_requests import Connection
+from tests.support.seeds import share
 
 HIDDEN = b"POST /hidden HTTP/1.1\r\nHost: h\r\nclientID: victim\r\nContent-Length: 2\r\n\r\nxx"
 CONNECTIONS = ("Upgrade", "upgrade, HTTP2-Settings", "close", "close, Upgrade", "keep-alive", "keep-alive, upgrade")
@@ -146,7 +147,7 @@ TUNNEL = head("CONNECT", f"Content-Length: {len(HIDDEN)}") + HIDDEN
 
 
 @pytest.mark.large
-@settings(max_examples=400)
+@settings(max_examples=share(400))
 @given(connections())
 @example([OFFER, OFFER])
 @example([TUNNEL])
@@ -154,7 +155,7 @@ def test_s24_both_readers_of_the_tunnel_read_the_same_requests(pieces: list[byte
     check(read(QuickReader(), pieces), read(H11Reader(), pieces))
 
 
-@settings(max_examples=100)
+@settings(max_examples=share(100))
 @given(connections())
 @example([OFFER, OFFER])
 @example([TUNNEL])

@@ -9,10 +9,10 @@ import os
 
 import pytest
 
-from spanwire._build import COMPILED
 from tests.simulation.exactly_once_world import ExactlyOnceWorld
+from tests.support.seeds import SHORT
 
-SEEDS = int(os.environ.get("SPANWIRE_EXACTLY_ONCE_SEEDS", "15" if COMPILED else "5"))
+SEEDS = int(os.environ.get("SPANWIRE_EXACTLY_ONCE_SEEDS", "5" if SHORT else "15"))
 
 
 def doubles(came: list[str]) -> list[str]:

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spanwire._build import COMPILED
 from spanwire.broker.policy.policy_entry import GroupMap, PolicyEntry, QueuePolicy
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.queue.selection.group_rescan import MAX_SAVED_SCANS, SCANS_PER_MESSAGE
 from tests.support.dialogue.broker_dialogue import Listener, Peer, Stage, destination
 from tests.support.dialogue.text_format import is_first
+from tests.support.seeds import share
 from tests.unit.broker.test_group_dialogues import owners
 
 QUEUE = "queue://Q"
@@ -206,7 +206,7 @@ def test_a_paused_queue_forgets_who_closed_a_group() -> None:
     assert two.out == ["x", "g0"]
 
 
-@settings(max_examples=40 if COMPILED else 20)
+@settings(max_examples=share(40))
 @given(
     st.integers(1, 60),
     st.integers(1, 6),

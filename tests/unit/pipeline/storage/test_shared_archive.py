@@ -21,6 +21,7 @@ from spanwire.pipeline.routes.query import AVAILABLE_NOW
 from spanwire.pipeline.routes.route_state import state_directory
 from spanwire.pipeline.routes.supervisor import RouteEvent
 from tests.support.pipeline_messages import id_of
+from tests.support.seeds import share
 from tests.support.shared_files import KilledError, SharedDisk, StepBroker, Stop
 
 MESSAGES = 5
@@ -67,7 +68,7 @@ def test_an_archive_killed_at_any_call_has_every_message_once(step: int, stop: S
     assert (archived(disk), broker.waiting) == (ALL, [])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=share(200), deadline=None)
 @given(st.dictionaries(st.integers(0, 3 * len(STEPS)), st.sampled_from(Stop), max_size=8))
 def test_an_archive_killed_again_and_again_has_every_message_once(stops: dict[int, Stop]) -> None:
     disk, broker = SharedDisk(), StepBroker(MESSAGES)

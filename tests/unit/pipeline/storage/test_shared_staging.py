@@ -21,6 +21,7 @@ from spanwire.pipeline.storage.ownership import MAX_LOOKS, stem_of_index, view_b
 from spanwire.pipeline.storage.shared_files import SharedStorageError
 from spanwire.pipeline.storage.shared_staging import SharedStaging, index_names, stored_rows, stored_segment
 from tests.support.pipeline_messages import id_of
+from tests.support.seeds import share
 from tests.support.shared_files import FakeFiles, KilledError, SharedDisk, StepBroker, Stop
 
 SOURCE = {"destination": "queue://ORDERS", "selector": ""}
@@ -114,7 +115,7 @@ def test_a_kill_at_any_call_loses_nothing_and_doubles_nothing(step: int, stop: S
     assert (checkpoint.ids(), broker.waiting) == (ALL, [])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=share(300), deadline=None)
 @given(st.dictionaries(st.integers(0, 3 * len(STEPS)), st.sampled_from(Stop), max_size=8))
 def test_any_kills_one_after_the_other_lose_nothing_and_double_nothing(stops: dict[int, Stop]) -> None:
     disk, broker, checkpoint = SharedDisk(), StepBroker(MESSAGES), Checkpoint()

@@ -14,7 +14,6 @@ from typing import Final, cast
 
 import pytest
 
-from spanwire._build import COMPILED
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.model.destination import QUEUE, SUBSCRIPTION, Destination
 from spanwire.model.errors import StoreError
@@ -45,8 +44,9 @@ from tests.simulation.damage import Damage, Sample, foreign_files
 from tests.simulation.disk import PowerCutError, SimulatedDisk
 from tests.support.journal_driver import JournalDriver, State, recovered_state
 from tests.support.plain_format import plain_formats, plain_message
+from tests.support.seeds import SHORT
 
-DAMAGED: Final = int(os.environ.get("SPANWIRE_DAMAGED", "600" if COMPILED else "300"))
+DAMAGED: Final = int(os.environ.get("SPANWIRE_DAMAGED", "300" if SHORT else "600"))
 FIRST: Final = int(os.environ.get("SPANWIRE_FIRST_DAMAGED", "0"))
 SAMPLES: Final = 12
 REPLAY: Final = (
