@@ -1,1 +1,1 @@
-"""The load generator of ``spanwire bench``: producers and consumers in processes of their own, latencies and counts."""
+"""The load generator of ``spanwire bench``: processes of producers and of consumers, latencies and counts."""

@@ -97,7 +97,7 @@ def _parser() -> Parser:
 
 
 def _check(options: argparse.Namespace) -> None:
-    """Refuse a plan that cannot be run. Raises `ConfigurationError`."""
+    """Refuse an impossible plan. Raises `ConfigurationError`."""
     if not options.producers:
         raise ConfigurationError("--producers is at least 1: without messages there is nothing to measure")
     for name, most in (
@@ -117,7 +117,7 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def _destination(options: argparse.Namespace) -> tuple[bool, str]:
-    """Return whether the run has a topic, and the destination's name; "" for one of its own."""
+    """Return True for a run over a topic, and the name of the destination, "" for a new name."""
     if options.destination is None:
         return bool(options.topic), ""
     named: Destination = written_destination(str(options.destination))

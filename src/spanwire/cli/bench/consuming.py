@@ -1,4 +1,4 @@
-"""The process of the consumers: counts what arrives, and the times since the schedule of each message."""
+"""The process of the consumers: counts arrivals, and the times since the schedule of each message."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ NS: Final = 1_000_000_000
 
 
 class Arrivals:
-    """Messages that the consumers of a run have received.
+    """Messages received by the consumers of a run.
 
-    A topic's consumers have marks of their own, a queue's share them.
+    Each consumer of a topic has own marks; the consumers of a queue share the marks.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -56,20 +56,20 @@ class Arrivals:
 
     @property
     def received(self) -> int:
-        """The messages that have arrived, each once for a consumer."""
+        """The arrived messages, each once for a consumer."""
         return sum(marks.received for marks in self.marks)
 
     @property
     def duplicates(self) -> int:
-        """The messages that have arrived before."""
+        """The repeated messages."""
         return sum(marks.duplicates for marks in self.marks)
 
     def lost(self, sent: dict[int, int]) -> int:
-        """Return the messages that have not arrived."""
+        """Return the missing messages."""
         return sum(marks.lost(sent) for marks in self.marks)
 
     def row(self, second: int) -> tuple[object, ...]:
-        """Return the figures since the last row, which begins anew."""
+        """Return the figures since the last row, and begin a new row."""
         pairs, longest = self.interval.pairs(), self.interval.longest_us
         row = ("row", second, self.interval_count, pairs, longest)
         self.interval.clear()
@@ -77,15 +77,15 @@ class Arrivals:
         return row
 
     def check_size(self) -> None:
-        """Raise `SpanwireError` if there are more messages than can be marked."""
+        """Raise `SpanwireError` for more messages than marks."""
         if sum(marks.size for marks in self.marks) > MAX_MARK_BYTES:
             raise SpanwireError(f"the run has more messages than {MAX_MARK_BYTES >> 20} MiB of marks: make it shorter")
 
 
 def consume(plan: Plan, pipe: Pipe, publish: Callable[[int], None]) -> None:
-    """Run the consumers, and tell ``pipe`` what arrives: the main function of a process.
+    """Run the consumers, and write arrivals to ``pipe``: the main function of a process.
 
-    ``publish`` gets the number of messages that have arrived, for the window of the producers.
+    ``publish`` gets the number of arrivals, for the window of the producers.
     """
     arrivals = Arrivals(plan)
     sent: dict[int, int] = {}

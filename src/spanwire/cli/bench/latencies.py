@@ -1,6 +1,6 @@
-"""Times in buckets that grow with the time: every percentile within 1 %, in memory that has a bound.
+"""Times in buckets of growing size: every percentile within 1 %, in bounded memory.
 
-The layout is that of HdrHistogram (Gil Tene): each power of two is cut into equal parts.
+Layout of HdrHistogram (Gil Tene): each power of two is cut into equal parts.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ BUCKETS: Final = PARTS * (SHIFTS + 1)
 
 
 class Latencies:
-    """Counts of times in microseconds, with the smallest and the largest one."""
+    """Counts of times in microseconds, with the smallest and the largest time."""
 
     def __init__(self) -> None:
         self.counts: Final[list[int]] = [0] * BUCKETS
@@ -24,7 +24,7 @@ class Latencies:
         self.longest_us = 0
 
     def add(self, time_us: int) -> None:
-        """Count a time; one below 0, of clocks that differ, counts as 0."""
+        """Count a time; a time below 0, from different clocks, counts as 0."""
         time_us = 0 if time_us < 0 else MAX_US if time_us > MAX_US else time_us
         shift = time_us.bit_length() - PART_BITS
         index = time_us if shift <= 0 else shift * PARTS + (time_us >> shift)
@@ -34,7 +34,7 @@ class Latencies:
             self.longest_us = time_us
 
     def percentile(self, percent: float) -> int:
-        """Return the time in microseconds that ``percent`` of all times do not exceed; 0 without times."""
+        """Return the upper limit in microseconds of ``percent`` of all times; 0 without times."""
         if percent >= 100:
             return self.longest_us
         wanted = max(1, -(-self.total * percent // 100))
@@ -46,14 +46,14 @@ class Latencies:
         return self.longest_us
 
     def merge(self, other: Iterable[tuple[int, int]], longest_us: int) -> None:
-        """Add the times of another one, as `pairs` returns them."""
+        """Add the times of another object, in the form of `pairs`."""
         for index, count in other:
             self.counts[index] += count
             self.total += count
         self.longest_us = max(self.longest_us, longest_us)
 
     def pairs(self) -> list[tuple[int, int]]:
-        """Return the buckets with times, each with its number of times."""
+        """Return the buckets with times, each with the number of times."""
         return [(index, count) for index, count in enumerate(self.counts) if count]
 
     def clear(self) -> None:

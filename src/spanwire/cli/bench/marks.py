@@ -1,4 +1,4 @@
-"""Marks of the messages that have arrived: finds lost ones and those that come twice, one bit for each message."""
+"""Marks of arrived messages: finds lost and repeated messages, with one bit for each message."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ GROWTH: Final = 4096  # bytes by which the marks of a producer grow
 
 
 class Marks:
-    """The messages of some producers that one subscriber, or all consumers of a queue, have received."""
+    """The messages of some producers, received by one subscriber or by all consumers of a queue."""
 
     def __init__(self) -> None:
         self._marks: Final[dict[int, bytearray]] = {}
@@ -16,7 +16,7 @@ class Marks:
         self.duplicates = 0
 
     def take(self, producer: int, sequence: int) -> None:
-        """Mark a message, or count it if it has a mark."""
+        """Mark a message, or count a marked message."""
         marks = self._marks.get(producer)
         if marks is None:
             marks = self._marks[producer] = bytearray(GROWTH)

@@ -1,4 +1,4 @@
-"""The plan of a run: what is sent, how fast, by whom, and the bytes of each message."""
+"""The plan of a run: messages, rate, producers, and the bytes of each message."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ MAX_BODY: Final = 100 * 1024 * 1024  # maxFrameSize of a connector, into which a
 class Plan:
     """One run.
 
-    ``rate`` is that of all producers together in messages a second; 0 sends as fast as the broker takes. ``messages``
-    0 means a run of ``seconds``. ``window`` bounds the messages on their way with ``rate`` 0, 0 for no bound.
-    Latencies count after ``warm_up_s``. With ``waits`` a producer waits for each answer; None leaves that to the
-    client: it waits for persistent messages.
+    ``rate`` counts the messages of all producers together in a second; 0 sends as fast as the broker takes.
+    ``messages`` 0 means a run of ``seconds``. ``window`` bounds the messages on the way with ``rate`` 0; 0 is no bound.
+    Latencies count after ``warm_up_s``. With ``waits`` a producer waits for each answer; None waits for answers to
+    persistent messages, the default of the client.
     """
 
     run_id: bytes
@@ -52,7 +52,7 @@ class Plan:
         return self.consumers if self.is_topic else 1
 
     def body(self, producer: int, sequence: int, due_ns: int) -> bytes:
-        """Return the body of a message; it is never shorter than its stamp."""
+        """Return the body of a message, never shorter than the stamp."""
         stamp = STAMP.pack(self.run_id, producer, sequence, due_ns)
         return stamp + bytes(max(0, self.size - len(stamp)))
 

@@ -1,7 +1,7 @@
 """The process of the producers: sends by a schedule, or as fast as the broker takes.
 
-With a rate, each message has its time. A producer that is late sends at once, and the time that counts is that of the
-schedule: a broker that stops for a second is charged with all messages of that second, not with the one that waited.
+With a rate, each message has a scheduled time. A late producer sends at once, and the latency counts from the scheduled
+time: a broker with a pause of a second is charged with all messages of the second, not with one.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ class Sender(Protocol):
 
 @dataclass(slots=True)
 class Sent:
-    """The counts of the producers so far; ``answers`` are the times of sends that waited for an answer."""
+    """The counts of the producers so far; ``answers`` are the times of sends with an answer."""
 
     by_producer: dict[int, int] = field(default_factory=dict)
     answers: Latencies = field(default_factory=Latencies)
 
 
 def produce(plan: Plan, pipe: Pipe, received: Callable[[], int]) -> None:
-    """Run the producers, and tell ``pipe`` what they do: the main function of a process.
+    """Run the producers, and write the counts to ``pipe``: the main function of a process.
 
-    ``received`` returns the number of messages that have arrived, for the window.
+    ``received`` returns the number of arrivals, for the window.
     """
     sent = Sent()
     try:
@@ -109,7 +109,7 @@ async def send_all(
 
 
 async def _by_schedule(due_ns: int, sequence: int) -> int:
-    """Wait until a message is due; a late one is not held up. Returns ``due_ns``."""
+    """Wait until a message is due; send a late message at once. Returns ``due_ns``."""
     early_ns = due_ns - time.monotonic_ns()
     if early_ns > 0:
         await asyncio.sleep(early_ns / NS)
@@ -119,7 +119,7 @@ async def _by_schedule(due_ns: int, sequence: int) -> int:
 
 
 async def _room(plan: Plan, sent: Sent, received: Callable[[], int]) -> None:
-    """Wait while too many messages are on their way, for the time without a message after which a run ends at most."""
+    """Wait while too many messages are on the way, at most for the silence at the end of a run."""
     await asyncio.sleep(0)
     if not plan.window or not plan.consumers:
         return

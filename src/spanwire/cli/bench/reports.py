@@ -51,7 +51,7 @@ def figures(result: Result) -> dict[str, object]:
 
 
 def table(results: Sequence[Result]) -> str:
-    """Return the figures of runs beside each other, one column for each broker."""
+    """Return the figures of runs side by side, one column for each broker."""
     lines: list[list[str]] = [["", *(result.url for result in results)]]
 
     def line(name: str, value: Callable[[Result], str]) -> None:
@@ -82,7 +82,7 @@ def table(results: Sequence[Result]) -> str:
 
 
 def remarks(result: Result) -> list[str]:
-    """Return lines about what makes the figures of a run less than they seem."""
+    """Return remarks about the doubtful figures of a run."""
     lines = []
     for name, cpu_s in (("producers", result.producer_cpu_s), ("consumers", result.consumer_cpu_s)):
         if _percent(cpu_s, result.seconds) >= BUSY:

@@ -1,4 +1,4 @@
-"""One run: starts both processes at the same time, gathers what they say, and returns the result."""
+"""One run: starts both processes at the same time, gathers the counts, and returns the result."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Result:
 
     @property
     def rate(self) -> float:
-        """The messages that arrived in a second; without consumers those sent."""
+        """The arrivals of a second; the sent messages without consumers."""
         count = self.received or self.sent
         return count / self.seconds if self.seconds > 0 else 0.0
 
@@ -134,7 +134,7 @@ class _Gathering:
         return result
 
     def _next(self, pipes: list[tuple[str, Pipe]], seconds: float) -> tuple[str, Any]:
-        """Return the next word of a process, and its name. Raises `SpanwireError` if a process ends without one."""
+        """Return the next word of a process, and the name of the process. Raises `SpanwireError` at a silent end."""
         ready = wait([pipe for _, pipe in pipes], seconds)
         for name, pipe in pipes:
             if pipe in ready:

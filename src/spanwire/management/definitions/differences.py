@@ -10,7 +10,7 @@ from spanwire.management.definitions.kinds import KINDS, LEFT_OUT, LIMITS, SETTI
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One object that differs. ``before`` or ``after`` is None if it is in one document alone."""
+    """One different object. ``before`` or ``after`` is None for an object of one document alone."""
 
     kind: Kind
     key: Key
@@ -19,13 +19,13 @@ class Difference:
 
     @property
     def changed(self) -> list[str]:
-        """The names of the fields that differ, of an object in both documents."""
+        """The names of the different fields of an object in both documents."""
         if self.before is None or self.after is None:
             return []
         return _changed(self.kind, self.before, self.after)
 
     def lines(self) -> list[str]:
-        """Return lines for people: ``+`` and ``-`` for objects of one document, ``~`` for each field that differs."""
+        """Return lines for people: ``+`` and ``-`` for objects of one document, ``~`` for each different field."""
         title = self.kind.title(self.key)
         if self.before is None or self.after is None:
             return [f"{'+' if self.before is None else '-'} {title}"]
@@ -35,7 +35,7 @@ class Difference:
 def differences(before: Document, after: Document) -> list[Difference]:
     """Return the differences of two documents, in the order in which objects are made.
 
-    Secrets are never compared. Of the limits those are compared that both documents say.
+    Secrets are never compared; limits are compared where both documents have them.
     """
     found = []
     for kind in KINDS.values():
@@ -51,7 +51,7 @@ def differences(before: Document, after: Document) -> list[Difference]:
 
 
 def public_settings(values: Values) -> dict[str, str]:
-    """Return the settings without secrets, which somebody may have filled in."""
+    """Return the settings without secrets, because a user may have filled them in."""
     settings = values.get(SETTINGS, {})
     assert isinstance(settings, dict)
     return {name: value for name, value in settings.items() if "password" not in name.lower()}

@@ -33,7 +33,7 @@ Item = tuple[str, Key]  # name of the kind, and what tells the object from other
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """Definitions of the broker ``broker``: the values of each object, all fields but for those of the limits."""
+    """Definitions of the broker ``broker``: the values of all fields of each object; limits may lack some."""
 
     broker: str
     items: dict[Item, Values]
@@ -44,7 +44,7 @@ class Document:
 
 
 def from_rows(broker: str, rows: Iterable[Mapping[str, object]]) -> Document:
-    """Return the document of a broker's rows; what this version does not know is left out."""
+    """Return the document of a broker's rows without fields unknown to this version."""
     items: dict[Item, Values] = {}
     for row in rows:
         kind = KINDS.get(str(row.get("kind")))
@@ -64,7 +64,7 @@ def from_toml(content: bytes, source: str) -> Document:
     """Return the document in ``content``.
 
     Raises:
-        ConfigurationError: it is no such document; the text names ``source``, the table and the entry.
+        ConfigurationError: ``content`` is no document; the text names ``source``, the table and the entry.
     """
     tables = _tables(content, source)
     items: dict[Item, Values] = {}
@@ -100,12 +100,12 @@ def _tables(content: bytes, source: str) -> dict[str, object]:
 
 
 def _emptied(found: re.Match[bytes]) -> bytes:
-    """Return an empty text for a text, nothing for a comment."""
+    """Return an empty text for a text, and no text for a comment."""
     return b"" if found[0].startswith(b"#") else b"''"
 
 
 def to_toml(document: Document) -> str:
-    """Return the document as TOML: objects by kind and name, without the values that are defaults."""
+    """Return the document as TOML: objects by kind and name, without default values."""
     lines = [
         f"# Definitions of broker {_one_line(document.broker)}, without messages. Secrets are left out and named.",
         f'format = "{FORMAT}"',
@@ -156,7 +156,7 @@ def _item(kind: Kind, row: Mapping[str, object]) -> Item:
 
 
 def _complete(kind: Kind, known: Mapping[str, object]) -> Values:
-    """Return the values of all fields in their order; of the limits those that are there."""
+    """Return the values of all fields in order; limits may lack some."""
     return {
         name: known.get(name, default)  # type: ignore[misc]  # of the default's type, as checked
         for name, default in kind.defaults.items()
@@ -196,7 +196,7 @@ def _pairs(table: Mapping[str, str]) -> Iterator[str]:
 
 
 def _text(text: str) -> str:
-    """Return a basic string of TOML, whose escapes are those of JSON; an unpaired surrogate becomes U+FFFD."""
+    """Return a basic string of TOML with the escapes of JSON; an unpaired surrogate becomes U+FFFD."""
     return UNPAIRED.sub(
         lambda found: "\\u007F" if found[0] == "\x7f" else "\\uFFFD", json.dumps(text, ensure_ascii=False)
     )

@@ -1,4 +1,4 @@
-"""Kinds of definitions: the names that tell one object from another, and the other fields with their defaults."""
+"""Kinds of definitions: the fields with the name of an object, and the other fields with defaults."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WARNING_MS: Final = 30_000  # blockedProducerWarningInterval of a destination wi
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind. ``keys`` are texts; a field that a document leaves out has its default."""
+    """One kind. ``keys`` are texts; a field without a value in a document has the default."""
 
     name: str
     plural: str

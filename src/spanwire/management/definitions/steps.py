@@ -1,7 +1,7 @@
-"""Steps that make a broker what a document says: requests of the control socket, in their order.
+"""Steps from a broker to a document: requests of the control socket, in order.
 
-Nothing is taken away: what the broker has beyond the document stays. A step that could lose messages, or that a running
-broker cannot take, has an obstacle in place of requests.
+No object is removed: objects of the broker beyond the document stay. A step with a danger for messages, or impossible
+on a running broker, has an obstacle in place of requests.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CONFIGURED_ONLY: Final = ("sslContext", "publishedAddressPolicy")  # elements, w
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One object, with the requests that make it so, or the obstacle in their way."""
+    """One object with the requests for the change, or with the obstacle to the change."""
 
     text: str
     requests: tuple[Request, ...] = ()
@@ -48,7 +48,8 @@ def steps(differences: list[Difference], login: Mapping[str, str], *, replaces: 
     Args:
         differences: ``before`` is the broker's, ``after`` the document's.
         login: ``user`` and ``password`` for new durable subscriptions, where the broker asks for them.
-        replaces: remove connectors whose address or settings differ, with their connections, and add them anew.
+        replaces: remove connectors with another address or other settings, close the connections, add the connectors
+            anew.
     """
     found = []
     for difference in differences:
@@ -63,7 +64,7 @@ def steps(differences: list[Difference], login: Mapping[str, str], *, replaces: 
 
 
 def _requests(difference: Difference, login: Mapping[str, str], replaces: bool) -> tuple[list[Request], str]:
-    """Return the requests for one object, and what stands in the way."""
+    """Return the requests for one object, and the obstacle."""
     kind, before, after = difference.kind, difference.before, difference.after
     assert after is not None
     if kind is LIMITS:
@@ -140,7 +141,7 @@ def _connector(difference: Difference, after: Values, replaces: bool) -> tuple[l
 
 
 def _missing(after: Values) -> str:
-    """Return what to do about secrets that the document has left out, "" if it has all."""
+    """Return the advice about secrets missing from the document, "" if the document has all."""
     left_out, settings = after[LEFT_OUT], after[SETTINGS]
     assert isinstance(left_out, list) and isinstance(settings, dict)
     missing = [name for name in left_out if name not in settings]

@@ -1,7 +1,7 @@
-"""A document of definitions as ``activemq.xml``, as far as its words go.
+"""A document of definitions as ``activemq.xml``, as far as XML can say them.
 
-What XML says, a broker has from its start on. Durable subscriptions, paused queues, levels of loggers, message
-statistics and stopped connectors are states that no configuration has: they are returned by name.
+A broker has the objects of the XML from the start on. Durable subscriptions, paused queues, levels of loggers, message
+statistics and stopped connectors are states outside of a configuration: their names are returned.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ NOT_SAID: Final = (SUBSCRIPTION, STRATEGY, BRIDGE, LOGGER)
 
 
 def to_xml(document: Document) -> tuple[str, list[str]]:
-    """Return the document as a ``<broker>``, and one line for each thing that XML cannot say."""
+    """Return the document as a ``<broker>``, and one line for each object or value without an equivalent in XML."""
     limits = document.items.get((LIMITS.name, ()), {})
     uncommitted = limits.get("maximum_uncommitted")
     count = "" if uncommitted is None else f" maxUncommittedCount={_quoted(uncommitted)}"
@@ -124,7 +124,7 @@ def _list(name: str, destinations: object) -> Iterator[str]:
 
 
 def _unwritable(document: Document) -> Iterator[str]:
-    """Yield a line for each object whose name is another one in the XML."""
+    """Yield a line for each object with another name in the XML."""
     for kind in (QUEUE, TOPIC, CONNECTOR, NETWORK_CONNECTOR):
         for key, _ in document.of(kind):
             if UNWRITABLE.search(key[0]):
@@ -132,7 +132,7 @@ def _unwritable(document: Document) -> Iterator[str]:
 
 
 def _unsaid(document: Document) -> Iterator[str]:
-    """Yield a line for each thing that is not in the XML."""
+    """Yield a line for each object or value missing from the XML."""
     for kind in NOT_SAID:
         count = len(document.of(kind))
         if count:

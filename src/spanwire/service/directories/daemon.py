@@ -1,4 +1,4 @@
-"""A thread that nobody waits for: a directory that hangs must not delay the end of the process."""
+"""A daemon thread: a hanging directory must not delay the end of the process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def in_daemon(work: Callable[[], T], name: str) -> asyncio.Future[T]:
-    """Run ``work`` in a thread of its own, and return the future of its result in the running loop.
+    """Run ``work`` in a new thread, and return the future of the result in the running loop.
 
     The future raises `ResourceAllocationError` if no thread can be started.
     """

@@ -1,4 +1,4 @@
-"""Connects the login modules and the authorization map of a configuration with their directories."""
+"""Connects login modules and the authorization map of a configuration with directories."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def refreshed_rights(
 
 
 def _trusting(access: DirectoryAccess, configuration: BrokerConfiguration) -> DirectoryAccess:
-    """Return the access with the trust store of the broker's ``sslContext``, without one with the system's."""
+    """Return the access with the trust store of the broker's ``sslContext``, or of the system."""
     stores = configuration.stores
     return replace(access, tls=ClientTlsSettings(trust_store=None if stores is None else stores.trust_store))
 

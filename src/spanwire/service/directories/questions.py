@@ -1,4 +1,4 @@
-"""Asks a directory about logins in threads of its own, a limited number at a time.
+"""Asks a directory about logins in threads, a limited number at a time.
 
 All methods but the check itself run in the broker's thread.
 """
@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 
 class _Question:
-    """A question of a login, its deadline, and whether it has been answered."""
+    """A question of a login with a deadline and the state of the answer."""
 
     def __init__(self, info: ConnectionInfo, asker: DirectoryAsker) -> None:
         self.info: Final = info
@@ -39,11 +39,11 @@ class _Question:
 
 
 class DirectoryQuestions:
-    """Answers logins by ``check``, which blocks its thread and returns the groups of a user.
+    """Answers logins by ``check``: a blocking call with the groups of a user as result.
 
     Has the shape of `spanwire.broker.ports.Directory`; an interpreted class cannot inherit from a compiled port.
 
-    ``where`` names the directory in the log; ``wake`` ends the turn of the broker, which has got an answer.
+    ``where`` names the directory in the log; ``wake`` ends the turn of the broker after an answer.
     """
 
     def __init__(self, where: str, check: Check, wake: Callable[[], None], threads: int = THREADS) -> None:
@@ -75,13 +75,13 @@ class DirectoryQuestions:
         self._start_next()
 
     def close(self) -> None:
-        """Answer what waits, and ask no more. Threads that have begun end by their own deadline."""
+        """Answer all waiting questions, and ask no more. Running threads end at the deadline."""
         self._is_closed = True
         while self._waiting:
             self._answer(self._waiting.popleft(), None, is_available=False)
 
     def _drop_unwanted(self) -> None:
-        """Remove the questions of connections that have ended."""
+        """Remove the questions of closed connections."""
         for question in [one for one in self._waiting if one.asker.is_dropped]:
             self._waiting.remove(question)
             self._answer(question, None, is_available=False)

@@ -1,6 +1,6 @@
 """The authorization map of a directory: read before clients come, and again from time to time.
 
-A map that cannot be read leaves the rights as they were; before the first one nobody has any.
+An unreadable map changes no rights; before the first map no user has rights.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 
 class RefreshedRights:
-    """Reads rights in a thread and hands a new map to the broker when they have changed."""
+    """Reads rights in a thread and hands a changed map to the broker."""
 
     def __init__(self, read: Read, use: Use, refresh_s: float) -> None:
         """``refresh_s`` are the seconds between two reads; with 0 the rights are read once."""
@@ -39,7 +39,7 @@ class RefreshedRights:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Begin to read; return with the first map, or without one after some seconds."""
+        """Begin to read; return with the first map, or after some seconds without a map."""
         first = asyncio.Event()
         self._task = asyncio.get_running_loop().create_task(self._run(first))
         try:
@@ -62,7 +62,7 @@ class RefreshedRights:
             await asyncio.sleep(self._refresh_s if is_read else min(self._refresh_s or RETRY_S, RETRY_S))
 
     async def refresh(self) -> bool:
-        """Read the rights, and apply changed ones. Return False if they cannot be read."""
+        """Read the rights, and apply changed ones. Return False after a failed read."""
         try:
             rights = await in_daemon(self._read, "spanwire-rights")
         except SpanwireError as error:
@@ -91,7 +91,7 @@ class RefreshedRights:
         return self._rights is not None
 
     def _fail(self, reason: str) -> None:
-        """Log once why the rights cannot be read."""
+        """Log the reason of a failed read once."""
         if reason == self._failure:
             return
         self._failure = reason
@@ -102,12 +102,12 @@ class RefreshedRights:
 
 
 def no_rights() -> AuthorizationMap:
-    """Return the map before the first one is read: nobody may do anything."""
+    """Return the map before the first read: without any right."""
     return AuthorizationMap([], AccessList())
 
 
 def map_of(rights: Rights, unusable: list[str]) -> AuthorizationMap:
-    """Return the map of ``rights``; a line is added to ``unusable`` for each name that is none of a destination."""
+    """Return the map of ``rights``; ``unusable`` gets a line for each name without a destination."""
     lists: dict[tuple[str, str], dict[str, frozenset[str]]] = {}
     for right in rights.rights:
         of_one = lists.setdefault((right.kind, right.name), {})

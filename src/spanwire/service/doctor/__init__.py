@@ -1,4 +1,4 @@
 """Diagnosis of a machine for a configuration, before the first start.
 
-`gathering` asks the machine for `facts`; `diagnosis` judges them without a look at the machine.
+`gathering` asks the machine for `facts`; `diagnosis` judges the facts without a look at the machine.
 """

@@ -1,4 +1,4 @@
-"""Judges the facts about a machine: one finding for each thing that would go wrong, and one where all is well.
+"""Judges the facts about a machine: one finding for each expected fault, or one without fault.
 
 Pure: facts in, findings out.
 """
@@ -37,7 +37,7 @@ RIGHTS: Final = {  # level, what, what to do with it
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One result: the ``subject``, ``where`` it was seen, what is the matter, and what to do (`""` for nothing)."""
+    """One result: subject, place (``where``), fault (``text``) and remedy (``advice``, "" for none)."""
 
     subject: str
     level: Level

@@ -1,4 +1,4 @@
-"""Facts about a machine and the demands of a configuration, as `gathering` finds and `diagnosis` judges them."""
+"""Facts about a machine and the demands of a configuration, from `gathering` for `diagnosis`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 class Demands:
     """Demands of a configuration on its machine.
 
-    ``connections`` are those of all connectors together. The limits of store and temporary usage are in bytes, or in
+    ``connections`` is the limit of all connectors together. The limits of store and temporary usage are in bytes, or in
     percent of the file system; 0 means the whole disk.
     """
 
@@ -24,7 +24,7 @@ class Demands:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """The running Python: its version, its build, and the highest number of open files (None without a limit)."""
+    """The running Python: version, build, and the highest number of open files (None without a limit)."""
 
     python: tuple[int, int, int]
     is_compiled: bool
@@ -34,7 +34,7 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """The bytes of memory of the machine, and those that its cgroup allows (None without a limit or a cgroup)."""
+    """The bytes of memory of the machine, and the limit of the cgroup (None without a limit or a cgroup)."""
 
     total_bytes: int | None
     cgroup_bytes: int | None = None
@@ -43,10 +43,10 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A directory of the broker, or the existing directory in which it would be made.
+    """A directory of the broker, or the existing directory above a missing one.
 
-    ``path`` is the directory itself and ``seen`` the one that exists. ``used_bytes`` is the size of its files.
-    ``sync_ms`` has the times of some syncs, in milliseconds; ``sync_error`` tells why there are none.
+    ``path`` is the directory itself and ``seen`` the existing directory. ``used_bytes`` is the size of all files.
+    ``sync_ms`` has the times of some syncs, in milliseconds; ``sync_error`` is the reason for an empty ``sync_ms``.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """The kernel's view of the wall clock; ``max_error_us`` is its bound of the error in microseconds.
+    """The kernel's view of the wall clock; ``max_error_us`` is the bound of the error in microseconds.
 
     ``leap`` is 1 if a second is added at the end of the day, -1 if one is left out. ``is_known`` is False where the
     kernel cannot be asked.
@@ -95,7 +95,7 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """A usable certificate of a connector, and the mode of the file with its key."""
+    """A usable certificate of a connector, and the mode of the file with the key."""
 
     connector: str
     path: Path
@@ -106,7 +106,7 @@ class Certificate:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """All facts; ``missing`` has one line for each missing extra, ``obstacles`` and ``warnings`` are of the file.
+    """All facts; ``missing`` has one line for each missing extra, ``obstacles`` and ``warnings`` belong to the file.
 
     ``user`` is the number of the user, ``now_s`` the wall clock in seconds since 1970. ``running`` is the process
     of a broker that already uses the data directory, 0 for none.

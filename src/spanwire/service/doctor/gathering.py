@@ -1,7 +1,7 @@
-"""Asks this machine for the facts that `diagnosis` judges.
+"""Asks this machine for the facts of a diagnosis.
 
-Ports are bound and closed at once. The only thing written is a file of a few kilobytes for the syncs, in the directory
-of the journal, or where that would be made; it is removed again.
+Ports are bound and closed at once. The syncs write a file of a few kilobytes in the directory of the
+journal, or in the existing directory above, and remove the file again.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def gather(
     override: Path | None,
     environment: Mapping[str, str],
 ) -> Facts:
-    """Return the facts; of a refused configuration (None) those of the machine alone.
+    """Return the facts; for a refused configuration (None) only the facts of the machine.
 
     ``obstacles`` and ``warnings`` are those of `spanwire config check`, ``override`` is the data directory of the
     command line. Blocks for at most some seconds, for the syncs and the names of hosts.
@@ -136,7 +136,7 @@ def _place(name: str, path: Path, *, syncs: bool) -> Place:
 
 
 def _sync_times(directory: Path) -> Iterator[float]:
-    """Yield the milliseconds of some syncs of a file that is removed afterwards. Raises `OSError`."""
+    """Yield the milliseconds of some syncs of a temporary file. Raises `OSError`."""
     begin = time.monotonic()
     with tempfile.NamedTemporaryFile(prefix=".spanwire-doctor-", dir=directory) as file:
         for _ in range(SYNCS):
@@ -150,7 +150,7 @@ def _sync_times(directory: Path) -> Iterator[float]:
 
 
 def _used(directory: Path) -> int:
-    """Return the bytes of the files of a data directory and its subdirectories, as far as they can be read."""
+    """Return the bytes of the readable files of a data directory and the subdirectories."""
     total = seen = 0
     for path, _, names in os.walk(directory):
         for name in names:
@@ -165,7 +165,7 @@ def _used(directory: Path) -> int:
 
 
 def _listening(configuration: BrokerConfiguration) -> list[ConnectorSettings]:
-    """Return the connectors that open with the broker, and the port of its web process."""
+    """Return the connectors to open with the broker, and the port of the web process."""
     connectors = [connector for connector in configuration.connectors if connector.auto_start]
     web = configuration.web
     if web is not None:
@@ -177,7 +177,7 @@ def _listening(configuration: BrokerConfiguration) -> list[ConnectorSettings]:
 
 
 async def _ports(connectors: Iterable[ConnectorSettings], own: set[str]) -> list[Port]:
-    """Try the ports of connectors; ``own`` are the addresses of the broker that runs in the data directory."""
+    """Try the ports of connectors; ``own`` are the addresses of a running broker of the data directory."""
     ports = []
     for settings in connectors:
         fault, reaches_others = "", False
@@ -214,7 +214,7 @@ def _certificates(connectors: Iterable[ConnectorSettings]) -> Iterator[Certifica
 
 
 def _missing(configuration: BrokerConfiguration) -> Iterator[str]:
-    """Yield a line for each extra that the configuration needs, and that `spanwire config check` does not name."""
+    """Yield a line for each needed extra outside of the report of `spanwire config check`."""
     if configuration.web is not None and not _installed(*WEB_NEEDED):
         yield f"<web> needs the extra {WEB_EXTRA}; run: {install_command(WEB_EXTRA)}"
     if configuration.tracing is not None and not _installed("opentelemetry"):

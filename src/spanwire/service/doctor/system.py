@@ -1,4 +1,4 @@
-"""Reads what the kernel says of memory, clock and file systems: on Linux; elsewhere it is not known."""
+"""Reads memory, clock and file systems from the kernel of Linux; other systems give unknown values."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Timex(ctypes.Structure):
 
 
 def clock() -> Clock:
-    """Return the state of the wall clock; reading it needs no rights."""
+    """Return the state of the wall clock. Needs no rights."""
     try:
         adjtimex = ctypes.CDLL(None, use_errno=True).adjtimex
     except (OSError, AttributeError):
@@ -61,7 +61,7 @@ def memory(proc: Path = PROC, cgroups: Path = CGROUPS) -> Memory:
 
 
 def _cgroup_limits(proc: Path, cgroups: Path) -> list[tuple[int, Path]]:
-    """Return the limits of the process's cgroup and of those around it, with the files that have them."""
+    """Return the limits of the process's cgroup and of the cgroups around, with the files of the limits."""
     limits = []
     for line in _text(proc / "self" / "cgroup").splitlines():
         _, _, rest = line.partition(":")
@@ -79,7 +79,7 @@ def _cgroup_limits(proc: Path, cgroups: Path) -> list[tuple[int, Path]]:
 
 
 def file_system(path: Path, proc: Path = PROC) -> str:
-    """Return the type of the file system of ``path``, such as ``ext4``; "" where it is not known.
+    """Return the type of the file system of ``path``, such as ``ext4``; "" for an unknown type.
 
     Of mounts one upon another the last one counts, as in the kernel.
     """
