@@ -197,6 +197,8 @@ def test_durable_subscriptions_are_shown_everywhere_and_can_be_removed(broker: S
         assert any("invoices" in line for line in told(broker, *words)), words
     lines = told(broker, "query", "-QDurableSubscription=billing:*", "--view", "PendingQueueSize,Active")
     assert lines == ["type = DurableSubscription", "Name = billing:invoices", "Active = False", "PendingQueueSize = 1"]
+    (message,) = map(json.loads, told(broker, "subscription", "browse", "billing", "invoices"))
+    assert (message["destination"], message["body"]) == ("topic://EO", "x")
     assert told(broker, "subscription", "remove", "billing", "invoices", "--yes") == [
         "billing: name invoices, removed 1"
     ]

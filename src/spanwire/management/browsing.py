@@ -1,4 +1,4 @@
-"""Browsing a queue over the control socket: shows pending messages and leaves them in the queue."""
+"""Browsing a queue or durable subscription over the control socket: shows pending messages and leaves them there."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.evaluation_context import MessageEvaluationContext
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.queue.queue import Queue
+from spanwire.broker.topic.durable_subscription import DurableSubscription
 from spanwire.model.destination import QUEUE, Destination, parse_destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.message import Message
@@ -38,6 +39,10 @@ class BrowsedBroker(Protocol):
 
     def find_destination(self, destination: Destination) -> BrokerDestination | None:
         """Return the queue object of a destination."""
+        ...
+
+    def durable_subscriptions(self) -> list[DurableSubscription]:
+        """Return all durable subscriptions."""
         ...
 
 
@@ -115,13 +120,34 @@ class QueueBrowsing:
             ConfigurationError: an argument is invalid, or there is no such queue
             JmsError: the selector is invalid
         """
-        name, limit, selector = arguments.get("destination"), arguments.get("limit"), arguments.get("selector")
+        name = arguments.get("destination")
         destination = parse_destination(str(name), QUEUE) if isinstance(name, str) and name else None
         if destination is None or not destination.is_queue:
             raise ConfigurationError("only queues can be browsed: name one")
         queue = self._broker.find_destination(destination)
         if not isinstance(queue, Queue):
             raise ConfigurationError(f"there is no queue {destination.name[:80]}; spanwire dstat queues lists them")
+        return await self._browse(queue, arguments)
+
+    async def browse_subscription(self, arguments: Mapping[str, object]) -> View:
+        """Return messages of the durable subscription ``name`` of ``client_id``, else as `browse` does.
+
+        Raises:
+            ConfigurationError: there is no such durable subscription
+            JmsError: the selector is invalid
+        """
+        client_id, name = arguments.get("client_id"), arguments.get("name")
+        found = self._broker.durable_subscriptions()
+        durable = next((one for one in found if (one.terms.client_id, one.terms.name) == (client_id, name)), None)
+        if durable is None:
+            raise ConfigurationError(
+                f"client {str(client_id)[:80]} has no durable subscription {str(name)[:80]}; "
+                "spanwire subscription list shows those that are there"
+            )
+        return await self._browse(durable.queue, arguments)
+
+    async def _browse(self, queue: Queue, arguments: Mapping[str, object]) -> View:
+        limit, selector = arguments.get("limit"), arguments.get("selector")
         parsed = parse_selector(selector) if isinstance(selector, str) and selector.strip() else None
         at_most = min(limit, MAX_SHOWN) if isinstance(limit, int) and limit > 0 else MAX_SHOWN
         asked = arguments.get("skip")

@@ -42,6 +42,7 @@ def broker_operations(
     return {
         "ages": QueueAges(broker.overview, read_stored).ages,
         "browse": browsing.browse,
+        "browse-subscription": browsing.browse_subscription,
         "headers": browsing.headers,
         "purge": tasks.startable("purge", queues.purge),
         "retry": moves.startable("retry", queues.retry),

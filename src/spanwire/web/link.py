@@ -23,7 +23,7 @@ EXPLAINED: Final = (WHY.command, TRACE_DRY_RUN.command)  # questions that may be
 OPERATING: Final = frozenset(operation.command for operation in OPERATIONS)
 EXPLAINING: Final = 2  # threads for questions why; the broker searches for one message at a time
 MAX_EXPLAINING: Final = 8  # questions why at a time; each may take some ten seconds
-CHANGING: Final = OPERATING - {"browse"}  # operations after which views are made again
+CHANGING: Final = OPERATING - {"browse", "browse-subscription"}  # operations after which views are made again
 
 
 class Link(Protocol):

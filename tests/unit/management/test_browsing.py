@@ -69,6 +69,26 @@ def test_a_queue_is_browsed_page_by_page_beyond_the_most_of_one_answer() -> None
     assert numbers(look.shows(selector="n > 950", skip=900, limit=1)) == [951]
 
 
+def test_the_backlog_of_a_durable_subscription_is_shown_and_stays() -> None:
+    look = Look(0)
+    subscriber = look.stage.peer("c", client_id="billing")
+    subscriber.consumes("topic://T", durable="invoices", prefetch=1)
+    subscriber.leaves()
+    producer = look.stage.peer("sender")
+    for number in range(3):
+        producer.sends("topic://T", f"m{number}", properties={"n": number})
+
+    def shows(**arguments: object) -> dict[str, object]:
+        return asyncio.run(look.browsing.browse_subscription({"client_id": "billing", "name": "invoices", **arguments}))
+
+    assert numbers(shows()) == [0, 1, 2]
+    assert numbers(shows(selector="n > 0", limit=1)) == [1]
+    assert (shows()["waiting"], shows()["in_flight"]) == (3, 0)
+    for arguments in ({"client_id": "other"}, {"name": "other"}, {"name": None}, {"client_id": 7}):
+        with pytest.raises(ConfigurationError, match="has no durable subscription"):
+            shows(**arguments)
+
+
 @pytest.mark.parametrize("returned", [0, 3])
 def test_messages_are_skipped_without_a_list_of_them(returned: int) -> None:
     look = Look(1_000)

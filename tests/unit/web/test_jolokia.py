@@ -208,6 +208,8 @@ SOON, LATER = (time.strftime(DATE, time.localtime(seconds)) for seconds in (9, 9
         (JMS, "pause", [], "bridge-pause", {"bridges": ["j"]}),
         (JMS, "resume", [], "bridge-resume", {"bridges": ["j"]}),
         (JMS, "restart", [], "bridge-restart", {"bridges": ["j"]}),
+        (AWAY, "browse", [], "browse-subscription", {"client_id": "c", "name": "away"}),
+        (AWAY, "browseAsTable", [], "browse-subscription", {"client_id": "c", "name": "away"}),
         (AWAY, "destroy", [], "remove-subscription", {"client_id": "c", "name": "away"}),
         (BRANCH, "heuristicCommit", [], "commit-branch", {"xid": "XID:1"}),
         (BRANCH, "heuristicRollback", [], "roll-back-branch", {"xid": "XID:1"}),

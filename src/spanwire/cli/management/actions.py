@@ -205,10 +205,13 @@ def _is_wanted(effect: str) -> bool:
 
 
 def _shown(word: str, action: str, values: dict[str, object], answer: object) -> str:
-    """Return a line for each object of an answer: what it is, then the other values."""
+    """Return a line for each object of an answer: what it is, then the other values; messages are JSON."""
     if isinstance(answer, list):
         return "".join(_line(row) for row in answer if isinstance(row, dict)) or f"{action}: no {word} was affected\n"
     if isinstance(answer, dict):
+        messages = answer.get("messages")
+        if isinstance(messages, list):
+            return "".join(f"{json.dumps(one)}\n" for one in messages)
         is_named = next(iter(values.values()), None) in answer.values()
         return _line(answer if is_named else {**_named(word, values), **answer})
     return f"{action}: done\n"

@@ -68,6 +68,9 @@ RESET: Final = Execution("reset-statistics", queue_of)
 SEND: Final = Execution("send", text_message, "message_id")
 SEND_WITH_HEADERS: Final = Execution("send", text_message, "message_id", takes_objects=True)
 BROWSE: Final = Execution("browse", browsed, shown=lambda answer, broker, words: composites(answer))
+BROWSE_SUBSCRIPTION: Final = Execution(
+    "browse-subscription", keys_of("client_id", "name"), shown=lambda answer, broker, words: composites(answer)
+)
 CONSUMER_RESET: Final = Execution("reset-consumer", keys_of("consumer_id"))
 # Operations by the kind of a bean, by name and number of arguments.
 EXECUTABLE: Final[dict[str, dict[tuple[str, int], Execution]]] = {
@@ -152,6 +155,8 @@ EXECUTABLE: Final[dict[str, dict[tuple[str, int], Execution]]] = {
         ("restart", 0): Execution("bridge-restart", subject_of),
     },
     kinds.SUBSCRIPTION: {
+        ("browse", 0): BROWSE_SUBSCRIPTION,
+        ("browseAsTable", 0): BROWSE_SUBSCRIPTION,
         ("destroy", 0): Execution("remove-subscription", keys_of("client_id", "name")),
         ("resetStatistics", 0): CONSUMER_RESET,
     },

@@ -104,10 +104,14 @@ MESSAGE: Final = (
     Argument("group", TEXT, "message group"),
     Argument("reply_to", TEXT, "queue or topic for answers"),
 )
+BROWSED: Final = (
+    SELECTOR,
+    Argument("limit", INTEGER, "most messages, 400 at most", least=1),
+    Argument("skip", INTEGER, "messages at the front that are left out", least=0, most=100_000),
+)
 MANAGING: Final = (
     Operation("/queues/{name}/browse", "browse", Role.OPERATE, "show pending messages and leave them in the queue",
-              (SELECTOR, Argument("limit", INTEGER, "most messages, 400 at most", least=1),
-               Argument("skip", INTEGER, "messages at the front that are left out", least=0, most=100_000)), QUEUE),
+              BROWSED, QUEUE),
     Operation("/queues/{name}/purge", "purge", Role.OPERATE, "remove pending messages", (SELECTOR, MOST, LATER), QUEUE),
     Operation("/queues/{name}/move", "move", Role.OPERATE, "move pending messages to another queue or topic",
               (TARGET, SELECTOR, MOST, *SAFELY), QUEUE),
@@ -171,6 +175,10 @@ MANAGING: Final = (
     Operation("/queues/{name}/delete", "delete", Role.ADMIN, "remove an empty queue that is not in use",
               subject=QUEUE),
     Operation("/topics/{name}/delete", "delete", Role.ADMIN, "remove a topic that is not in use", subject=TOPIC),
+    Operation("/subscriptions/browse", "browse-subscription", Role.OPERATE,
+              "show pending messages of a durable subscription and leave them there",
+              (Argument("client_id", TEXT, "its client id", required=True),
+               Argument("name", TEXT, "its name", required=True), *BROWSED)),
     Operation("/subscriptions/remove", "remove-subscription", Role.ADMIN,
               "remove a durable subscription without a subscriber, and its messages",
               (Argument("client_id", TEXT, "its client id", required=True),
