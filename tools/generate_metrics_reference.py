@@ -51,7 +51,7 @@ SECTIONS: Final = (
         "Destinations",
         "Labels are `type` and `destination`. Series exist for the 100 destinations with the highest sum of enqueued, "
         "dequeued and pending messages, without advisory topics. `/metrics?destinations=all`, or another number, and "
-        "`spanwire metrics --all` show more.",
+        "`spanwire metrics --all` show more; `/metrics?series=pending,enqueued` leaves out their other figures.",
         QUEUES,
         QUEUES.metrics(),
     ),

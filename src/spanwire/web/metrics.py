@@ -35,6 +35,7 @@ from spanwire.management.tables.view_table import (
 )
 
 BUSIEST: Final = 100  # destinations with separate series; a scrape of 1,000 series is small
+SERIES_NAMES: Final = frozenset(attribute.name for attribute in QUEUES.metrics())
 OPEN_METRICS: Final = "application/openmetrics-text; version=1.0.0"
 
 Row = Mapping[str, object]
@@ -42,7 +43,11 @@ Labels = tuple[str, ...]
 
 
 def exposition(
-    status: Row, destinations: Sequence[Row], accept: str, busiest: int | None = BUSIEST
+    status: Row,
+    destinations: Sequence[Row],
+    accept: str,
+    busiest: int | None = BUSIEST,
+    series: frozenset[str] = SERIES_NAMES,
 ) -> tuple[bytes, str]:
     """Return the metrics of a broker and the content type.
 
@@ -51,9 +56,10 @@ def exposition(
         destinations: the answer to ``destinations``.
         accept: the ``Accept`` header, which chooses the format.
         busiest: the number of destinations with separate series; None for all.
+        series: attributes of these destinations that are shown.
     """
     registry = CollectorRegistry()
-    registry.register(BrokerCollector(status, destinations, busiest))
+    registry.register(BrokerCollector(status, destinations, busiest, series))
     pid = status.get("pid")
     if isinstance(pid, int):
         ProcessCollector(namespace="spanwire_broker", pid=lambda: pid, registry=registry)
@@ -64,10 +70,13 @@ def exposition(
 class BrokerCollector(Collector):
     """Makes the metrics of one scrape."""
 
-    def __init__(self, status: Row, destinations: Sequence[Row], busiest: int | None) -> None:
+    def __init__(
+        self, status: Row, destinations: Sequence[Row], busiest: int | None, series: frozenset[str] = SERIES_NAMES
+    ) -> None:
         self._status: Final = status
         self._destinations: Final = destinations
         self._busiest: Final = busiest
+        self._series: Final = series
 
     def collect(self) -> Iterable[Metric]:
         """Yield all metrics."""
@@ -81,7 +90,7 @@ class BrokerCollector(Collector):
         yield from _of_rows(CONNECTORS, rows_of(CONNECTORS, status))
         yield from _of_rows(LINKS, rows_of(LINKS, status))
         yield from _of_rows(BRIDGES, rows_of(BRIDGES, status))
-        yield from _of_rows(QUEUES, self._chosen())
+        yield from _of_rows(QUEUES, self._chosen(), self._series)
         yield from _histograms(status)
         levels = GaugeMetricFamily(SERIES, "Level of a check: 0 good, 1 warning, 2 critical.", labels=["check"])
         for check in broker_checks(status):
@@ -126,11 +135,13 @@ def _histograms(status: Row) -> Iterable[Metric]:
             yield family
 
 
-def _of_rows(view: ViewTable, rows: Sequence[Row]) -> Iterable[Metric]:
-    """Yield the metrics of the rows of a view; rows with equal labels count once."""
+def _of_rows(view: ViewTable, rows: Sequence[Row], names: frozenset[str] | None = None) -> Iterable[Metric]:
+    """Yield the metrics of the rows of a view, or those with some names; rows with equal labels count once."""
     labels = [label for label, _ in view.labels]
     distinct = {tuple(_text(row.get(key)) for _, key in view.labels): row for row in rows}
     for attribute in view.metrics():
+        if names is not None and attribute.name not in names:
+            continue
         family = _family(view, attribute, f"{attribute.meaning[0].upper()}{attribute.meaning[1:]}.", labels)
         for values, row in distinct.items():
             if row.get(attribute.name) is not None:

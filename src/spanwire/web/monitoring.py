@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse, Response
 from spanwire.management.control_client import ControlError
 from spanwire.management.health import Level, broker_checks, worst
 from spanwire.web.calls import Call
-from spanwire.web.metrics import BUSIEST, exposition
+from spanwire.web.metrics import BUSIEST, SERIES_NAMES, exposition
 from spanwire.web.problems import ProblemError
 
 HEALTH_TYPE: Final = "application/health+json"
@@ -22,16 +22,24 @@ MAX_DIGITS: Final = 9  # of the number of destinations with series of their own
 
 
 async def metrics(call: Call) -> Response:
-    """Answer a scrape; ``?destinations=all`` or a number replaces the 100 busiest destinations."""
+    """Answer a scrape; ``?destinations=all`` or a number replaces the 100 busiest destinations.
+
+    ``series=pending,enqueued`` leaves out other figures of theirs.
+    """
     asked = call.request.query_params.get("destinations", str(BUSIEST))
     if asked != ALL and not (asked.isascii() and asked.isdigit() and len(asked) <= MAX_DIGITS):
         raise ProblemError(HTTPStatus.BAD_REQUEST, "destinations is a number or all")
+    chosen = call.request.query_params.get("series")
+    series = SERIES_NAMES if chosen is None else frozenset(chosen.split(","))
+    if not series <= SERIES_NAMES:
+        raise ProblemError(HTTPStatus.BAD_REQUEST, f"series has some of these names: {','.join(sorted(SERIES_NAMES))}")
     destinations = await call.view("destinations")
     text, content_type = exposition(
         await call.status(),
         [row for row in destinations if isinstance(row, dict)] if isinstance(destinations, list) else [],
         call.request.headers.get("accept", ""),
         None if asked == ALL else int(asked),
+        series,
     )
     return Response(text, media_type=content_type)
 

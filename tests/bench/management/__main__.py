@@ -1,6 +1,7 @@
 """Measures what management costs a broker: open pages and scrapes beside load, long lists, slow sockets.
 
     python -m tests.bench.management [--seconds 3] [--rounds 6] [--queues 10000] [--sockets 2000] [--listeners 500]
+                                     [--part load|listeners|queues] [--json FILE]
 
 Rounds with and without what is measured alternate, and medians are compared. CPU is that of the broker's process alone,
 because the web process is another one. Prints a line for each figure, with its aim and the verdict, and the same as
@@ -24,7 +25,7 @@ from spanwire._build import version_text
 from tests.bench.management.figures import Figure, compared
 from tests.bench.management.load import fetched, full_load, pages, requests, sends, share
 from tests.bench.management.watching import slow_sockets, watchers
-from tests.bench.management.web_broker import WithWebPort, cpu_s
+from tests.bench.management.web_broker import WithWebPort, cpu_s, web_pid
 
 PAGES: Final = 50
 MOST_PACED: Final = 2_000.0  # sends a second; the client waits for each receipt
@@ -76,12 +77,16 @@ def of_many_queues(broker: WithWebPort, port: int, options: argparse.Namespace) 
     names = [f"LONG.{number}" for number in range(options.queues)]
     broker.create_queues(names)
     time.sleep(OLD_S)
+    web = web_pid(broker.pid)
+    busy = cpu_s(web)
     found = pages(port, options.queues, LISTED)
-    rounds = f"p50 {share(found, 0.5):.3g}, most {share(found, 1.0):.3g}"
+    each = (cpu_s(web) - busy) / LISTED * 1000
+    rounds = f"p50 {share(found, 0.5):.3g}, most {share(found, 1.0):.3g}; CPU {each:.3g} ms each"
     yield Figure(f"a page of 100 of {options.queues} queues: p99", share(found, 0.99), 50.0, "ms", rounds)
-    path = "/metrics?destinations=all"
+    path = "/metrics?destinations=all&series=pending,enqueued,dequeued,consumers"
     for changed in (0, options.queues // 10, options.queues):
         times, costs = [], []
+        busy = cpu_s(web)
         for _ in range(SCRAPES):
             _send_to(broker, names[:changed])
             time.sleep(OLD_S)
@@ -90,7 +95,7 @@ def of_many_queues(broker: WithWebPort, port: int, options: argparse.Namespace) 
             times.append(time.monotonic() - began)
             costs.append((cpu_s(broker.pid) - before) * 1000)
         name = f"a scrape of all {options.queues} queues, {changed} changed"
-        rounds = " ".join(f"{one:.3g}" for one in times)
+        rounds = f"{' '.join(f'{one:.3g}' for one in times)}; CPU {(cpu_s(web) - busy) / SCRAPES:.3g} s each"
         yield Figure(name, statistics.median(times), 1.0, "s", rounds)
         rounds = " ".join(f"{one:.3g}" for one in costs)
         yield Figure(f"{name}: CPU of the broker", statistics.median(costs), 10.0, "ms", rounds)
@@ -105,6 +110,9 @@ def _send_to(broker: WithWebPort, names: list[str]) -> None:
             client.receive()
 
 
+PARTS: Final = {"load": beside_load, "listeners": of_listeners, "queues": of_many_queues}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="What management costs a broker.")
     parser.add_argument("--seconds", type=float, default=3.0, help="of one round")
@@ -112,6 +120,7 @@ def main() -> int:
     parser.add_argument("--queues", type=int, default=10_000)
     parser.add_argument("--sockets", type=int, default=2_000)
     parser.add_argument("--listeners", type=int, default=500)
+    parser.add_argument("--part", choices=sorted(PARTS), help="measure this part alone")
     parser.add_argument("--json", type=Path, help="file for the figures, a line of JSON each")
     options = parser.parse_args()
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
@@ -120,7 +129,7 @@ def main() -> int:
     found: list[Figure] = []
     with tempfile.TemporaryDirectory() as folder, WithWebPort(Path(folder)) as broker:
         port = broker.web_port()
-        for part in (beside_load, of_listeners, of_many_queues):
+        for part in PARTS.values() if options.part is None else [PARTS[options.part]]:
             for figure in part(broker, port, options):
                 found.append(figure)
                 print(figure.line(), flush=True)

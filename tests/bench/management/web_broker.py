@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from pathlib import Path
 from typing import Final
 
 from spanwire.management.control_client import ControlClient
@@ -34,3 +35,9 @@ class WithWebPort(Started):
 def cpu_s(pid: int) -> float:
     """Processor time of a process in seconds, to the nanosecond: its clock of Linux, see clock_getcpuclockid(3)."""
     return time.clock_gettime((~pid << 3) | 2)
+
+
+def web_pid(pid: int) -> int:
+    """The web process of a broker, its only child."""
+    (child,) = Path(f"/proc/{pid}/task/{pid}/children").read_text("ascii").split()
+    return int(child)

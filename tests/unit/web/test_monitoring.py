@@ -88,6 +88,19 @@ def test_the_busiest_destinations_have_series_and_sums_cover_all() -> None:
     assert series(client.get("/metrics?destinations=7", auth=VERA).text, name) == 7
 
 
+def test_a_scrape_may_name_the_figures_of_destinations_that_it_is_for() -> None:
+    link = FakeBrokerLink()
+    link.answers["destinations"] = [destination("queue://A", 1, 7)]
+    client = client_of(link)
+    text = client.get("/metrics?series=pending,enqueued", auth=VERA).text
+    shown = {line.partition("{")[0] for line in text.splitlines() if line.startswith("spanwire_destination_")}
+    assert shown == {"spanwire_destination_pending_messages", "spanwire_destination_enqueued_messages_total"}
+    assert "spanwire_broker_dequeued_messages_total" in text
+    for unknown in ("", "pending,", "name", "pending,x"):
+        answer = client.get("/metrics", params={"series": unknown}, auth=VERA)
+        assert (answer.status_code, "memory_bytes" in answer.json()["detail"]) == (400, True)
+
+
 def test_advisory_topics_are_counted_by_themselves() -> None:
     rows = [destination("topic://ActiveMQ.Advisory.Connection", 0, 9), destination("topic://T", 0, 1)]
     text = exposition(SUMMARY, rows, OPEN_METRICS["Accept"])[0].decode()
