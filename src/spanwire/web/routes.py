@@ -43,6 +43,7 @@ from spanwire.web.rest.mounts import message_paths, mounted_rows
 from spanwire.web.rest.queue_browse import BROWSE_ROUTES
 from spanwire.web.rest.servlet import MESSAGE_ROUTES, MOUNTS, SUBJECT
 from spanwire.web.serving.guard import Guard
+from spanwire.web.servlet_router import FAULT, Methods, ServletRouter
 
 
 async def described(call: Call) -> Response:
@@ -99,12 +100,18 @@ def application(
         exception_handlers={HTTPException: _http_fault, Exception: _failure},
     )
     starlette.router.redirect_slashes = False
+    servlets = (*MOUNTS, *message_paths(mounts))
     return Guard(
-        starlette,
+        ServletRouter(starlette, [(mount, _methods_at(mount, ordered, shared)) for mount in servlets]),
         is_loopback=is_loopback,
-        message_paths=(*MOUNTS, *message_paths(mounts), PREFIX, SEND_PATH),
+        message_paths=(*servlets, PREFIX, SEND_PATH),
         page_paths=(HOME,),
     )
+
+
+def _methods_at(mount: str, rows: Sequence[RouteRow], shared: Shared) -> Methods:
+    """Return the answers of a servlet by method."""
+    return {row.method: Endpoint(row, shared).answer for row in rows if row.path == mount}
 
 
 def _search_order(row: RouteRow) -> int:
@@ -133,4 +140,4 @@ def _methods(request: Request) -> list[str]:
 
 async def _failure(request: Request, error: Exception) -> Response:
     """Answer for a fault of ours; the server logs the traceback."""
-    return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "the web process failed; its log says why")
+    return problem(HTTPStatus.INTERNAL_SERVER_ERROR, FAULT)

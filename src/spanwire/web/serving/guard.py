@@ -42,6 +42,37 @@ HEADERS: Final = (
 Fault = tuple[HTTPStatus, str]
 
 
+class _Head:
+    """What the guard looks at in the head of a request."""
+
+    __slots__ = ("count", "hosts", "is_json", "is_open_ended", "lengths", "origins", "sites", "size")
+
+    def __init__(self, scope: Scope) -> None:
+        headers: list[tuple[bytes, bytes]] = scope["headers"]
+        self.count = len(headers)
+        self.size = len(scope.get("raw_path") or b"")
+        self.hosts: list[bytes] = []
+        self.origins: list[bytes] = []
+        self.sites: list[bytes] = []
+        self.lengths: list[bytes] = []
+        self.is_open_ended = False  # a body in chunks
+        self.is_json = False
+        for name, value in headers:
+            self.size += len(name) + len(value)
+            if name == b"host":
+                self.hosts.append(value)
+            elif name == b"origin":
+                self.origins.append(value)
+            elif name == b"sec-fetch-site":
+                self.sites.append(value)
+            elif name == b"content-length":
+                self.lengths.append(value)
+            elif name == b"transfer-encoding":
+                self.is_open_ended = True
+            elif name == b"content-type" and value.lower().startswith(JSON_TYPE):
+                self.is_json = True
+
+
 class Guard:
     """Wraps the application."""
 
@@ -62,8 +93,8 @@ class Guard:
         self._app: Final = app
         self._is_loopback: Final = is_loopback
         self._body_s: Final = body_s
-        self._message_paths: Final = message_paths
-        self._page_paths: Final = page_paths
+        self._message_paths: Final = _Paths(message_paths)
+        self._page_paths: Final = _Paths(page_paths)
         self._bodies_bytes = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -78,16 +109,16 @@ class Guard:
                 message["headers"] = [*own, *(header for header in HEADERS if header[0] not in names)]
             await send(message)
 
-        most = MAX_BODY_BYTES
-        if _is_below(scope, self._message_paths):
-            most = MAX_MESSAGE_BYTES
-        fault = _fault(scope, self._is_loopback, most)
-        if fault is None and not (_is_below(scope, self._page_paths) and _is_link(scope)):
-            fault = _site_fault(scope)
+        path: str = scope.get("path", "")
+        most = MAX_MESSAGE_BYTES if self._message_paths.contain(path) else MAX_BODY_BYTES
+        head = _Head(scope)
+        fault = _fault(head, self._is_loopback, most)
+        if fault is None and head.sites and not (self._page_paths.contain(path) and _is_link(scope)):
+            fault = _site_fault(head)
         body = bytearray()
         try:
             if fault is None:
-                fault = await self._read(receive, body, most) or _body_fault(scope, len(body))
+                fault = await self._read(receive, body, most) or _body_fault(head, len(body))
             if fault is not None:
                 await problem(*fault)(scope, receive, send_with_headers)
                 return
@@ -123,51 +154,45 @@ def deadline(began: float, body_s: float, received: int) -> float:
     return began + body_s + received / LEAST_RATE
 
 
-def _fault(scope: Scope, is_loopback: bool, most: int) -> Fault | None:
+def _fault(head: _Head, is_loopback: bool, most: int) -> Fault | None:
     """Return the reason against the head of a request, or None."""
-    headers: list[tuple[bytes, bytes]] = scope["headers"]
-    path: bytes = scope.get("raw_path") or b""
-    size = len(path) + sum(len(name) + len(value) for name, value in headers)
-    if size > MAX_HEAD_BYTES or len(headers) > MAX_HEADERS:
+    if head.size > MAX_HEAD_BYTES or head.count > MAX_HEADERS:
         return (
             HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
             f"the head is larger than {MAX_HEAD_BYTES} bytes or {MAX_HEADERS} headers",
         )
-    hosts = [value.decode("latin-1") for name, value in headers if name == b"host"]
-    match = HOST.fullmatch(hosts[0]) if len(hosts) == 1 else None
+    host = head.hosts[0].decode("latin-1") if len(head.hosts) == 1 else ""
+    match = HOST.fullmatch(host)
     if match is None:
         return HTTPStatus.BAD_REQUEST, "a request has one Host header with a host and a port"
     if is_loopback and match.group(1).lower() not in LOOPBACK_HOSTS:
         return HTTPStatus.MISDIRECTED_REQUEST, "this port serves localhost alone"
-    origins = [value.decode("latin-1") for name, value in headers if name == b"origin"]
-    if any(_netloc(origin) != hosts[0].lower() for origin in origins):
-        return HTTPStatus.FORBIDDEN, "requests from pages of other hosts are refused"
-    lengths = [value for name, value in headers if name == b"content-length"]
-    if any(not length.isdigit() or int(length[:20]) > most for length in lengths):
-        return HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body is larger than {most} bytes"
+    for origin in head.origins:
+        if _netloc(origin.decode("latin-1")) != host.lower():
+            return HTTPStatus.FORBIDDEN, "requests from pages of other hosts are refused"
+    for length in head.lengths:
+        if not length.isdigit() or int(length[:20]) > most:
+            return HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body is larger than {most} bytes"
     return None
 
 
-def _body_fault(scope: Scope, size: int) -> Fault | None:
+def _body_fault(head: _Head, size: int) -> Fault | None:
     """Return the reason against a body of ``size`` bytes, or None.
 
     An operation without a body has no arguments: a purge that has lost its selector would remove all messages. So this
     trusts no reader of HTTP that the announced body has come.
     """
-    headers: list[tuple[bytes, bytes]] = scope["headers"]
-    if any(name == b"content-length" and (value.lstrip(b"0") or b"0") != b"%d" % size for name, value in headers):
-        return HTTPStatus.BAD_REQUEST, "the body is not as long as its Content-Length"
-    names = {name for name, _ in headers}
-    is_json = any(name == b"content-type" and value.lower().startswith(JSON_TYPE) for name, value in headers)
-    if not size and is_json and b"transfer-encoding" in names:
+    for length in head.lengths:
+        if (length.lstrip(b"0") or b"0") != b"%d" % size:
+            return HTTPStatus.BAD_REQUEST, "the body is not as long as its Content-Length"
+    if not size and head.is_json and head.is_open_ended:
         return HTTPStatus.BAD_REQUEST, "the body is announced as JSON, and is empty"
     return None
 
 
-def _site_fault(scope: Scope) -> Fault | None:
+def _site_fault(head: _Head) -> Fault | None:
     """Return the reason against a request that a page of another site has made, or None."""
-    sites = {value for name, value in scope["headers"] if name == b"sec-fetch-site"}
-    if sites - {b"same-origin", b"none"}:
+    if not {b"same-origin", b"none"}.issuperset(head.sites):
         return HTTPStatus.FORBIDDEN, "requests from pages of other sites are refused"
     return None
 
@@ -179,8 +204,16 @@ def _is_link(scope: Scope) -> bool:
     return shown and scope["method"] == "GET"
 
 
-def _is_below(scope: Scope, paths: tuple[str, ...]) -> bool:
-    return any(scope["path"] == path or scope["path"].startswith(f"{path}/") for path in paths)
+class _Paths:
+    """Paths with all that is below them."""
+
+    def __init__(self, paths: tuple[str, ...]) -> None:
+        self._paths: Final = frozenset(paths)
+        self._prefixes: Final = tuple(f"{path}/" for path in paths)
+
+    def contain(self, path: str) -> bool:
+        """Return True for one of the paths, or one below."""
+        return path.startswith(self._prefixes) or path in self._paths
 
 
 def _netloc(origin: str) -> str:
