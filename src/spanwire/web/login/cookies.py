@@ -31,8 +31,8 @@ def credentials(request: Request, sessions: Sessions, *, is_use: bool = True) ->
         ProblemError: the request comes from a session and proves no origin
     """
     authorization: str | None = request.headers.get("authorization")
-    token = token_of(request)
-    if authorization is not None or token is None:
+    token = None if authorization is not None else token_of(request)
+    if token is None:
         return authorization
     session = sessions.find(token, is_use=is_use)
     if session is None:
@@ -55,7 +55,9 @@ def proves_origin(method: str, headers: Mapping[str, str]) -> bool:
 
 def token_of(request: Request) -> str | None:
     """Return the token in the cookie of a request."""
-    token: str | None = request.cookies.get(_name(request))
+    if "cookie" not in request.headers:
+        return None
+    token: str | None = request.cookies.get(cookie_name(request, NAME))
     return token
 
 
@@ -77,15 +79,18 @@ def clear_token(request: Request, response: Response) -> None:
 
 
 def _set(request: Request, response: Response, token: str, seconds: int) -> None:
+    name = cookie_name(request, NAME)
     response.set_cookie(
-        _name(request), token, max_age=seconds, path="/", secure=_has_tls(request), httponly=True, samesite="strict"
+        name, token, max_age=seconds, path="/", secure=has_tls(request), httponly=True, samesite="strict"
     )
 
 
-def _name(request: Request) -> str:
+def cookie_name(request: Request, name: str) -> str:
+    """Return the name of a cookie at the port of a request."""
     server = request.scope.get("server") or ("", 0)
-    return f"{SECURE_PREFIX if _has_tls(request) else ''}{NAME}{server[1]}"
+    return f"{SECURE_PREFIX if has_tls(request) else ''}{name}{server[1]}"
 
 
-def _has_tls(request: Request) -> bool:
+def has_tls(request: Request) -> bool:
+    """Return True if a request came over TLS."""
     return bool(request.scope["scheme"] == "https")

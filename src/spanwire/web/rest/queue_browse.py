@@ -23,7 +23,7 @@ from spanwire.web.rest import feeds
 from spanwire.web.rest.logins import Login
 from spanwire.web.rest.message_xml import attribute, message_xml
 from spanwire.web.rest.requests import BadRequestError, Parameters, destination_of
-from spanwire.web.rest.servlet import SUBJECT, not_allowed, with_login
+from spanwire.web.rest.servlet import SUBJECT, not_allowed, query_fields, with_login
 
 MOUNTS: Final = ("/admin/queueBrowse", "/demo/queueBrowse", "/api/queueBrowse")
 VIEWS: Final = ("simple", "xml", "rss")
@@ -48,7 +48,7 @@ async def browse(call: Call) -> Response:
 
 
 async def _browsed(request: Request, login: Login) -> Response:
-    parameters = Parameters(request.query_params.multi_items())
+    parameters = Parameters(query_fields(request))
     queue = _queue(request, parameters)
     view = parameters.text("view") or VIEWS[0]
     if view not in VIEWS:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 from typing import Final
+from urllib.parse import parse_qsl
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -27,6 +28,7 @@ from spanwire.web.access import read_credentials
 from spanwire.web.calls import Call, RouteRow
 from spanwire.web.login.cookies import credentials
 from spanwire.web.problems import ProblemError, problem
+from spanwire.web.rest import reader_cookies
 from spanwire.web.rest.answers import Answer, answer_of
 from spanwire.web.rest.leases import FullLeasesError, NoLeaseError
 from spanwire.web.rest.logins import Login, TooManyError
@@ -94,9 +96,9 @@ async def post(call: Call) -> Response:
     path = str(request.path_params.get("name", ""))
     try:
         fields = form_fields(content_type, body)
-        parameters = Parameters([*request.query_params.multi_items(), *(fields or ())])
+        parameters = Parameters([*query_fields(request), *(fields or ())])
         if (parameters.text("action") or "").lower() == UNSUBSCRIBE:
-            return await with_login(call, partial(_unsubscribe, path, parameters))
+            return await with_login(call, partial(_unsubscribe, request, path, parameters))
         posted = posted_message(
             path, parameters, content_type, body, is_form=fields is not None, now_ms=int(time.time() * 1000)
         )
@@ -109,11 +111,19 @@ async def post(call: Call) -> Response:
     return await with_login(call, send)
 
 
-async def _unsubscribe(path: str, parameters: Parameters, login: Login) -> Response:
+def query_fields(request: Request) -> list[tuple[str, str]]:
+    """Return the parameters of the URL, without the tables that Starlette makes of them."""
+    return parse_qsl(request.scope["query_string"].decode("latin-1"), keep_blank_values=True)
+
+
+async def _unsubscribe(request: Request, path: str, parameters: Parameters, login: Login) -> Response:
     destination = destination_of(path, parameters)
     client_id = _client_id(parameters)
+    token = reader_cookies.token_of(request)
+    if client_id is None and token is not None:
+        client_id = reader_cookies.reader_name(token)
     if client_id is None:
-        raise BadRequestError("action=unsubscribe needs the clientId of the session")
+        raise BadRequestError("action=unsubscribe needs the clientId of the session, or its cookie")
     if not await login.sessions.end(client_id, destination):
         raise ProblemError(HTTPStatus.NOT_FOUND, f"no session {client_id[:60]} reads from {destination}")
     return PlainTextResponse("Unsubscribed")
@@ -129,22 +139,29 @@ async def consume(call: Call) -> Response:
 
 
 async def _consumed(request: Request, login: Login) -> Response:
-    parameters = Parameters(request.query_params.multi_items())
+    parameters = Parameters(query_fields(request))
     destination = destination_of(str(request.path_params.get("name", "")), parameters)
     selector = parameters.text("selector") or request.headers.get("selector")
     client_id = _client_id(parameters)
+    new_token: str | None = None
+    if client_id is None and not destination.is_queue:
+        token = reader_cookies.token_of(request)
+        if token is None and not login.sessions.is_full and not parameters.flag("oneShot"):
+            token = new_token = reader_cookies.new_token()
+        client_id = None if token is None else reader_cookies.reader_name(token)
     if client_id is None:
         reader = await login.reader(destination, selector)
         give_back = partial(login.give_back, reader, is_queue=destination.is_queue)
     else:
-        reader = await login.sessions.reader(client_id, destination, selector)
+        is_new = new_token is not None
+        reader = await login.sessions.reader(client_id, destination, selector, is_unconfirmed=is_new)
         give_back = partial(login.sessions.give_back, client_id, destination, reader, ends=parameters.flag("oneShot"))
     message: Message | None = None
     answer: Answer | None = None
     try:
         message = await reader.read(wait_ms(parameters) / 1000, request.receive)
         if message is None:
-            return Response(status_code=HTTPStatus.NO_CONTENT)
+            return _with_cookie(request, Response(status_code=HTTPStatus.NO_CONTENT), new_token)
         answer = answer_of(message, as_json=parameters.flag("json"), as_xml=parameters.flag("xml"))
     except MessageFormatError as error:
         await reader.put_back()
@@ -155,7 +172,14 @@ async def _consumed(request: Request, login: Login) -> Response:
         if answer is None:
             await give_back()
 
-    return Delivery(answer, reader, message, give_back)
+    return _with_cookie(request, Delivery(answer, reader, message, give_back), new_token)
+
+
+def _with_cookie(request: Request, response: Response, new_token: str | None) -> Response:
+    """Return a response, with the cookie of a session that has begun."""
+    if new_token is not None:
+        reader_cookies.set_token(request, response, new_token)
+    return response
 
 
 class Delivery(Response):

@@ -1,6 +1,8 @@
-"""Sessions of readers: a consumer that stays between the requests with one ``clientId``.
+"""Sessions of readers: a consumer that stays between the requests with one ``clientId``, or with one cookie.
 
-A topic keeps the messages that arrive in between for such a consumer. Classic's servlet does the same.
+A topic keeps the messages that arrive in between for such a consumer. Classic's servlet does the same. A session by
+cookie begins with a request of any client, also of one that keeps no cookies; until the cookie has come back it is
+*unconfirmed*: it ends early, and gives its place to others.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ from spanwire.web.rest.reads import Reader, open_reader
 
 MAX_READERS: Final = 100  # consumers of one user in all of the user's sessions
 MAX_CLIENT_ID: Final = 256  # characters; a host name with a number
+MAX_UNCONFIRMED: Final = 20  # of them whose cookie has not come back; the oldest ends when there are more
+UNCONFIRMED_S: Final = 60.0  # seconds that such a consumer stays; a script asks again sooner
 IDLE_S: Final = 1_800.0  # seconds; Classic's servlet container ends a session after 30 minutes
 
 
@@ -33,6 +37,7 @@ class ReadSessions:
         self._connection: Final = connection
         self._now: Final = now
         self._readers: Final[dict[tuple[str, str], Reader]] = {}
+        self._unconfirmed: Final[dict[tuple[str, str], Reader]] = {}  # the oldest first
         self._opening = 0
 
     @property
@@ -40,8 +45,21 @@ class ReadSessions:
         """Number of consumers."""
         return len(self._readers)
 
-    async def reader(self, client_id: str, destination: Destination, selector: str | None) -> Reader:
+    @property
+    def is_full(self) -> bool:
+        """True if the user has `MAX_READERS` consumers, each with a name or with a cookie that has come back."""
+        return len(self._readers) + self._opening - len(self._unconfirmed) >= MAX_READERS
+
+    async def reader(
+        self, client_id: str, destination: Destination, selector: str | None, *, is_unconfirmed: bool = False
+    ) -> Reader:
         """Return the consumer of a session for a request, with the selector of the first request.
+
+        Args:
+            client_id: the name of the session.
+            destination: a queue or topic.
+            selector: a selector, or None.
+            is_unconfirmed: whether the client gets the cookie of the session by the answer to this request.
 
         Raises:
             BusyReaderError: another request reads with the consumer.
@@ -50,7 +68,10 @@ class ReadSessions:
         """
         key = client_id, str(destination)
         reader = self._readers.get(key)
+        self._unconfirmed.pop(key, None)
         if reader is None:
+            if (is_unconfirmed and len(self._unconfirmed) >= MAX_UNCONFIRMED) or len(self._readers) >= MAX_READERS:
+                await self._end_unconfirmed()
             if len(self._readers) + self._opening >= MAX_READERS:
                 raise FullSessionsError(
                     f"a user has at most {MAX_READERS} consumers in sessions: end one with oneShot=true, or with POST "
@@ -64,6 +85,8 @@ class ReadSessions:
             reader = self._readers.setdefault(key, opened)
             if reader is not opened:
                 await opened.close()
+            elif is_unconfirmed:
+                self._unconfirmed[key] = reader
         if reader.is_busy:
             raise BusyReaderError(f"another request with the clientId {client_id[:60]} reads from {destination}")
         reader.is_busy = True
@@ -78,7 +101,11 @@ class ReadSessions:
 
     async def end(self, client_id: str, destination: Destination) -> bool:
         """Close the consumer of a session. Returns False if there is none."""
-        reader = self._readers.pop((client_id, str(destination)), None)
+        return await self._end((client_id, str(destination)))
+
+    async def _end(self, key: tuple[str, str]) -> bool:
+        self._unconfirmed.pop(key, None)
+        reader = self._readers.pop(key, None)
         if reader is None:
             return False
         try:
@@ -87,12 +114,16 @@ class ReadSessions:
             return True  # the connection has closed the consumer
         return True
 
+    async def _end_unconfirmed(self) -> None:
+        """End the oldest session whose cookie has not come back, and which no request uses."""
+        key = next((key for key, reader in self._unconfirmed.items() if not reader.is_busy), None)
+        if key is not None:
+            await self._end(key)
+
     async def sweep(self) -> None:
-        """Close the consumers that no request has used for `IDLE_S` seconds."""
+        """Close the consumers that no request has used for `IDLE_S` seconds, or `UNCONFIRMED_S`."""
         now = self._now()
         for key, reader in list(self._readers.items()):
-            if not reader.is_busy and now - reader.used_at >= IDLE_S and self._readers.pop(key, None) is not None:
-                try:
-                    await reader.close()
-                except JmsError:
-                    continue
+            limit = UNCONFIRMED_S if key in self._unconfirmed else IDLE_S
+            if not reader.is_busy and now - reader.used_at >= limit:
+                await self._end(key)
