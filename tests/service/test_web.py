@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -183,7 +184,11 @@ def test_jolokia_shows_the_count_of_the_tutorial(port: int) -> None:
 
 
 def test_s24_clients_that_send_half_a_head_delay_nobody(port: int) -> None:
-    slow = [socket.create_connection(("127.0.0.1", port), TIMEOUT_S) for _ in range(200)]
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    slow = [
+        socket.create_connection(("127.0.0.1", port), TIMEOUT_S) for _ in range(1_100)
+    ]  # more than there are places
     for client in slow:
         client.sendall(b"GET /health/live HTTP/1.1\r\nHost: ")
     assert fetched(port, "/health/live")[0] == 200

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import resource
 import signal
 import sys
 import time
@@ -26,6 +25,7 @@ from spanwire.service.config.reference import configuration_file
 from spanwire.service.data_directory import data_directory
 from spanwire.service.machine.allocator import keep_freed_memory
 from spanwire.service.machine.event_loop import loop_factory
+from spanwire.service.machine.file_limit import raise_file_limit
 from spanwire.service.machine.interpreter import settle_interpreter
 from spanwire.service.machine.processors import machine_polling
 from spanwire.service.machine.service_manager import ServiceManager, take_service_manager
@@ -42,7 +42,6 @@ PURE: Final = (
     "pure Python, 1.3 to 12 times the processor time of the compiled build; a compiled wheel, or "
     "SPANWIRE_COMPILE=1 pip install . in the sources, changes that (docs/operations/install.md)"
 )
-FILE_LIMIT: Final = 16_384  # open files; enough for 10,000 connections and the journal's segments
 
 
 def start_parser() -> Parser:
@@ -90,7 +89,7 @@ def run(arguments: Sequence[str]) -> int:
     for line in (*configuration.warnings, *configuration.skipped, *unusual):
         logger.warning("%s", line)
     directory = data_directory(configuration, options.data_directory, os.environ)
-    _raise_file_limit()
+    raise_file_limit()
     keep_freed_memory()
     waiting = WaitingStandby(configuration.broker_name, directory, reference, manager)
     restart = Restart(read_for_start, manager)
@@ -282,15 +281,3 @@ def _announce(service: BrokerService) -> None:
     lines.append(f"Spanwire (broker {service.broker.name}, id {service.broker.broker_id}) started")
     for line in lines:
         logging.getLogger(START).info("%s", line)
-
-
-def _raise_file_limit() -> None:
-    """Raise the limit of open files as far as the system allows, up to the needs of a full broker."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = FILE_LIMIT if hard == resource.RLIM_INFINITY else min(FILE_LIMIT, hard)
-    if soft == resource.RLIM_INFINITY or soft >= wanted:
-        return
-    try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-    except (OSError, ValueError):
-        logger.info("at most %d files can be open, which limits the connections", soft)

@@ -1,6 +1,7 @@
 """HTTP connections with deadlines against clients that send the head of a request, or read an answer, too slowly.
 
-Connections without a request make room for new ones, so that clients that open many and ask nothing keep nobody out.
+Connections without a complete request make room for new ones, so that clients that open many and ask nothing, or send
+bodies that never end, keep nobody out.
 
 A body that breaks the rules of HTTP gets one answer, and no traceback in the log. `DeadlineProtocol` has h11 read HTTP;
 `spanwire.web.serving.quick` does the same with httptools.
@@ -18,7 +19,7 @@ from uvicorn.server import ServerState
 
 HEAD_S: Final = 10.0  # seconds for the head of a request; a link that needs more is of no use for management
 STALL_S: Final = 30.0  # seconds in which a client takes the 64 KiB of an answer that wait for it
-MAX_IDLE: Final = 400  # connections without a request; with 500 streams of events that leaves 100 of 1,000 for requests
+MAX_IDLE: Final = 400  # connections without a whole request; 500 streams of events leave 100 of 1,000 for requests
 
 _idle: Final[WeakKeyDictionary[ServerState, dict[Deadlines, None]]] = WeakKeyDictionary()  # the longest idle one first
 
@@ -48,7 +49,8 @@ class Deadlines(asyncio.Protocol):
         super().data_received(data)
         if self._is_busy():
             self._cancel()
-            self._end_idling()
+            if not self.cycle.more_body:
+                self._end_idling()
         elif self._deadline is None:
             self._deadline = self.loop.call_later(HEAD_S, self._close_slow)
 

@@ -24,6 +24,7 @@ from spanwire.management.control_client import ControlClient
 from spanwire.model.errors import ConfigurationError
 from spanwire.service.config.web_mounts import WebMount
 from spanwire.service.machine.event_loop import loop_factory
+from spanwire.service.machine.file_limit import raise_file_limit
 from spanwire.web.console.figures.recorder import Recorder
 from spanwire.web.events.changes import Changes
 from spanwire.web.link import ControlLink, Snapshots
@@ -33,7 +34,7 @@ from spanwire.web.serving.guard import MAX_HEAD_BYTES
 from spanwire.web.serving.keys import web_context
 from spanwire.web.serving.listening import WebServer, listening_socket
 
-MAX_CONNECTIONS: Final = 1_000  # connections; more are answered with 503
+MAX_CONNECTIONS: Final = 1_000  # connections with a request; more are answered with 503
 KEEP_ALIVE_S: Final = 5  # seconds that a connection stays open between two requests
 STOP_S: Final = 3  # seconds for open requests at the end
 QUICK_PROTOCOL: Final = "spanwire.web.serving.quick:QuickProtocol"
@@ -60,6 +61,7 @@ def serve(
         ConfigurationError: the port cannot be opened, or would be open to others without users
         ControlError: no broker runs in the directory
     """
+    raise_file_limit()
     listener = listening_socket(host, port)
     with listener:
         address = listener.getsockname()

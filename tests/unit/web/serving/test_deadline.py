@@ -134,6 +134,19 @@ def test_s24_a_connection_without_a_request_makes_room_for_a_new_one(kind: type[
     assert not busy_transport.closed
 
 
+def test_s24_a_body_that_does_not_end_is_no_request_and_makes_room(kind: type[Protocol]) -> None:
+    state = ServerState()
+    slow, _, slow_transport = connected(kind, state)
+    slow.data_received(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n")
+    whole, _, whole_transport = connected(kind, state)
+    whole.data_received(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n123456789")
+    whole.data_received(b"0")
+    for _ in range(MAX_IDLE):
+        slow.data_received(b"")
+        connected(kind, state)
+    assert (slow_transport.closed, whole_transport.closed) == (True, False)
+
+
 def test_s24_a_connection_that_was_answered_or_has_ended_counts_as_what_it_is(kind: type[Protocol]) -> None:
     state = ServerState()
     answered, _, answered_transport = connected(kind, state)
