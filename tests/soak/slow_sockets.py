@@ -1,16 +1,17 @@
 """Slowloris: thousands of sockets that say nothing, or one byte at a time, beside one healthy client.
 
-    python -m tests.soak.slow_sockets --count 2000 --seconds 15 --rounds 3 [--kinds http,web,ws]
+    python -m tests.soak.slow_sockets --count 2000 --seconds 15 --rounds 3 [--kinds http,web,ws] [--healthy web]
 
-The healthy client sends with a receipt at a fixed rate, first alone, then beside the slow ones; the attacker is a
-process of its own and opens anew what the broker closes. Prints one line of JSON; status 1 when the p99 beside them is
-more than twice that alone.
+The healthy client sends over STOMP with a receipt, over STOMP in a WebSocket, or by POST to the web process, at a
+fixed rate, first alone, then beside the slow ones. The attacker is a process of its own and opens anew what the broker
+closes. Prints one line of JSON; status 1 when the p99 beside them is more than twice that alone.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import http.client
 import json
 import os
 import re
@@ -21,16 +22,19 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
 from spanwire._build import version_text
 from spanwire.protocols.openwire.codec.codec import FrameEncoder
 from spanwire.protocols.openwire.codec.wire_format import WireFormatPreferences, wire_format_info
+from tests.bench.http_ports import StompEnd
 from tests.service.started import Started, StompClient
 from tests.soak.idle_connections import HOST, Broker, resident_bytes
 
-RATE: Final = 500  # sends per second of the healthy client
+RATES: Final = {"stomp": 500, "ws": 500, "web": 100}  # sends per second of the healthy client
+BODY: Final = b"x" * 1024
 ALLOWED: Final = 2.0
 SPREAD: Final = 5  # sockets that send in one burst
 PRIORITY: Final = -15  # of the broker and the healthy client, where the system lets us
@@ -117,16 +121,54 @@ def attack(count: int, ports: dict[str, int], kinds: list[str]) -> None:
                 time.sleep(max(0.0, started + (number + 1) / count - time.monotonic()))
 
 
-def latencies(client: StompClient, seconds: float) -> list[float]:
-    """Round trips of sends with a receipt at `RATE`, in seconds; a late one does not make the next one late."""
+Send = Callable[[int], None]  # one message with a number, up to the broker's answer
+
+
+@contextlib.contextmanager
+def healthy(kind: str, broker: Started) -> Iterator[Send]:
+    """A client that sends one message after the other."""
+    if kind == "stomp":
+        with broker.stomp() as client:
+            yield lambda number: _receipted(client, number)
+    elif kind == "ws":
+        end = StompEnd(broker.ports["ws"], is_websocket=True)
+
+        def send(number: int) -> None:
+            head = f"SEND\ndestination:/topic/HEALTHY\nreceipt:{number}\n\n".encode()
+            end.socket.sendall(end.wire(head + BODY + b"\0"))
+            end.until(b"RECEIPT")
+
+        yield send
+        end.socket.close()
+    else:
+        connection = http.client.HTTPConnection(HOST, broker.ports["web"], timeout=30)
+
+        def post(number: int) -> None:
+            headers = {"Content-Type": "text/plain"}
+            connection.request("POST", f"/api/message/HEALTHY?type=topic&n={number}", BODY, headers)
+            answer = connection.getresponse()
+            if answer.status != 200:
+                raise ConnectionError(f"{answer.status} {answer.read(200)!r}")
+            answer.read()
+
+        yield post
+        connection.close()
+
+
+def _receipted(client: StompClient, number: int) -> None:
+    client.transact(f"SEND\ndestination:/topic/HEALTHY\nreceipt:{number}\n\n{BODY.decode()}", str(number))
+
+
+def latencies(send: Send, seconds: float, rate: int) -> list[float]:
+    """Round trips at a rate, in seconds; a late one does not make the next one late."""
     found = []
     started = time.monotonic()
-    for number in range(int(seconds * RATE)):
-        due = started + number / RATE
+    for number in range(int(seconds * rate)):
+        due = started + number / rate
         wait = due - time.monotonic()
         if wait > 0:
             time.sleep(wait)
-        client.transact(f"SEND\ndestination:/topic/HEALTHY\nreceipt:{number}\n\n{'x' * 1024}", str(number))
+        send(number)
         found.append(time.monotonic() - due)
     return sorted(found)
 
@@ -135,30 +177,35 @@ def quantile_ms(sorted_values: list[float], share: float) -> float:
     return round(sorted_values[min(len(sorted_values) - 1, int(len(sorted_values) * share))] * 1000, 3)
 
 
-def beside_slow_ones(broker: Started, client: StompClient, count: int, seconds: float, kinds: list[str]) -> list[float]:
+def beside_slow_ones(
+    broker: Started, send: Send, count: int, seconds: float, rate: int, kinds: list[str]
+) -> list[float]:
     """Round trips while ``count`` slow sockets are open."""
     command = [sys.executable, "-m", "tests.soak.slow_sockets", "--attack", json.dumps(broker.ports)]
     attacker = subprocess.Popen([*command, "--count", str(count), "--kinds", ",".join(kinds)], stdout=subprocess.PIPE)
     assert attacker.stdout is not None
     try:
         attacker.stdout.readline()
-        return latencies(client, seconds)
+        return latencies(send, seconds, rate)
     finally:
         attacker.kill()
         attacker.wait()
         attacker.stdout.close()
 
 
-def measure(broker: Started, count: int, seconds: float, rounds: int, kinds: list[str]) -> dict[str, object]:
+def measure(
+    broker: Started, count: int, seconds: float, rounds: int, kinds: list[str], client: str
+) -> dict[str, object]:
     """Alone and beside the attacker by turns; of each figure the median."""
     alone: list[list[float]] = []
     beside: list[list[float]] = []
-    with broker.stomp() as client:
-        latencies(client, 3)
+    rate = RATES[client]
+    with healthy(client, broker) as send:
+        latencies(send, 3, rate)
         before = resident_bytes(broker.pid)
         for _ in range(rounds):
-            alone.append(latencies(client, seconds))
-            beside.append(beside_slow_ones(broker, client, count, seconds, kinds))
+            alone.append(latencies(send, seconds, rate))
+            beside.append(beside_slow_ones(broker, send, count, seconds, rate, kinds))
         grown = resident_bytes(broker.pid) - before
 
     def median_ms(runs: list[list[float]], share: float) -> float:
@@ -168,6 +215,7 @@ def measure(broker: Started, count: int, seconds: float, rounds: int, kinds: lis
         "build": version_text(),
         "sockets": count,
         "kinds": kinds,
+        "healthy": client,
         "p50_alone_ms": median_ms(alone, 0.5),
         "p99_alone_ms": median_ms(alone, 0.99),
         "p50_beside_ms": median_ms(beside, 0.5),
@@ -186,6 +234,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=15.0)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--kinds", default=",".join(KINDS), help="kinds of slow sockets, separated by commas")
+    parser.add_argument("--healthy", default="stomp", choices=sorted(RATES), help="kind of the healthy client")
     parser.add_argument("--attack", metavar="PORTS", help=argparse.SUPPRESS)
     options = parser.parse_args()
     kinds = options.kinds.split(",")
@@ -198,7 +247,7 @@ def main() -> int:
     with contextlib.suppress(OSError):  # other programs of this machine should not be what is measured
         os.setpriority(os.PRIO_PROCESS, 0, PRIORITY)
     with tempfile.TemporaryDirectory() as folder, WebBroker(Path(folder)) as broker:
-        found = measure(broker, options.count, options.seconds, options.rounds, kinds)
+        found = measure(broker, options.count, options.seconds, options.rounds, kinds, options.healthy)
     sys.stdout.write(json.dumps(found) + "\n")
     return 0 if float(str(found["ratio_p99"])) <= ALLOWED else 1
 
