@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import http.client
+import json
 import re
 import shlex
 import shutil
@@ -42,13 +43,15 @@ USER = "mia:m-4711"
 FORM = "application/x-www-form-urlencoded"
 MOUNTS = "demo=/activemq-web-demo,api=/svc,api=/,admin=/console"
 LARGE = 5_000_000  # bytes; Classic's servlet cuts a body silently at 100,000
+MOST = 6_000_000  # bytes of a frame
 
 
 class Guarded(Started):
-    """A broker with users and rights."""
+    """A broker with users, rights and a limit of frames."""
 
     def text(self) -> str:
-        head, end, tail = super().text().partition("</broker>")
+        text = super().text().replace("{openwire}", f"{{openwire}}?wireFormat.maxFrameSize={MOST}")
+        head, end, tail = text.partition("</broker>")
         return head + USERS.replace("{", "{{") + end + tail
 
 
@@ -160,6 +163,16 @@ def test_a_large_body_is_never_cut(servlet: Servlet) -> None:
     body = b"x" * LARGE
     servlet.post("LARGE?type=queue", body)
     assert servlet.get("LARGE?type=queue&timeout=5000").text == body.decode()
+
+
+def test_a_body_above_the_broker_s_limit_is_refused_and_not_cut(servlet: Servlet) -> None:
+    answer = servlet.ask("POST", "/api/message/LARGER?type=queue", b"x" * (MOST + 1), Content_Type="text/plain")
+    assert (answer.status, f"limit of {MOST}" in answer.text) == (413, True)
+    published = {"messages": [{"body": "x" * (MOST + 1)}]}
+    path = "/api/v1/destinations/LARGER/messages"
+    answer = servlet.ask("POST", path, json.dumps(published).encode(), Content_Type="application/json")
+    assert answer.status == 413, answer.text
+    assert servlet.get("LARGER?type=queue&timeout=1").status == 204
 
 
 def test_a_selector_chooses_messages(servlet: Servlet) -> None:

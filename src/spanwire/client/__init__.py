@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from spanwire.model.errors import InvalidSelectorError as InvalidSelectorError
     from spanwire.model.errors import JmsError as JmsError
     from spanwire.model.errors import MessageFormatError as MessageFormatError
+    from spanwire.model.errors import MessageTooLargeError as MessageTooLargeError
     from spanwire.model.errors import ResourceAllocationError as ResourceAllocationError
     from spanwire.model.errors import SpanwireError as SpanwireError
     from spanwire.model.errors import TransactionError as TransactionError
@@ -67,8 +68,8 @@ EXPORTS: Final[dict[str, str]] = {
         (
             "AuthenticationError", "AuthorizationError", "ConfigurationError", "DestinationDoesNotExistError",
             "IllegalStateError", "InvalidClientIdError", "InvalidDestinationError", "InvalidSelectorError", "JmsError",
-            "MessageFormatError", "ResourceAllocationError", "SpanwireError", "TransactionError",
-            "TransactionRolledBackError", "XaError",
+            "MessageFormatError", "MessageTooLargeError", "ResourceAllocationError", "SpanwireError",
+            "TransactionError", "TransactionRolledBackError", "XaError",
         ),
         "spanwire.model.errors",
     ),

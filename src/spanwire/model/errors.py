@@ -95,6 +95,10 @@ class ResourceAllocationError(JmsError):
     """A limit is reached (javax.jms.ResourceAllocationException)."""
 
 
+class MessageTooLargeError(ResourceAllocationError):
+    """A message is larger than the broker takes."""
+
+
 class TransactionError(JmsError):
     """The transaction does not exist, or its state does not allow the request."""
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from spanwire.cli.main import main
-from spanwire.cli.process.start import FILE_LIMIT
+from spanwire.service.machine.file_limit import FILE_LIMIT
 from spanwire.service.machine.service_manager import RECOVERY_S
 from tests.support.peers import require
 

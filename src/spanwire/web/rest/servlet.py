@@ -23,6 +23,7 @@ from spanwire.model.errors import (
     InvalidSelectorError,
     JmsError,
     MessageFormatError,
+    MessageTooLargeError,
 )
 from spanwire.web.access import read_credentials
 from spanwire.web.calls import Call, RouteRow
@@ -51,6 +52,7 @@ CONSUMED: Final = "consumes a message of a queue or topic"
 STATUS_OF_ERROR: Final = (
     (BadRequestError, HTTPStatus.BAD_REQUEST),
     (MessageFormatError, HTTPStatus.BAD_REQUEST),
+    (MessageTooLargeError, HTTPStatus.REQUEST_ENTITY_TOO_LARGE),
     (InvalidDestinationError, HTTPStatus.BAD_REQUEST),
     (InvalidSelectorError, HTTPStatus.BAD_REQUEST),
     (AuthenticationError, HTTPStatus.UNAUTHORIZED),

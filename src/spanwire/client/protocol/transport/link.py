@@ -14,7 +14,7 @@ from librt.strings import BytesWriter, read_i32_be, write_i32_be
 from mypy_extensions import i64
 
 from spanwire.client.protocol.transport.other_protocol import check_first
-from spanwire.model.errors import MessageFormatError, ProtocolError, ResourceAllocationError
+from spanwire.model.errors import MessageFormatError, MessageTooLargeError, ProtocolError
 from spanwire.protocols.base import MAX_OPENWIRE_FRAME_BEFORE_LOGIN
 from spanwire.protocols.openwire.codec import _marshallers as wire
 from spanwire.protocols.openwire.codec.codec import FrameEncoder, StructureDecoder, decode_message
@@ -81,11 +81,11 @@ class Link:
     def send_message(self, raw: bytes) -> None:
         """Append an encoded message of the link's version.
 
-        Raises `ResourceAllocationError` for a message above the broker's frame limit.
+        Raises `MessageTooLargeError` for a message above the broker's frame limit.
         """
         limit = self.wire_format.max_frame_size
         if limit > 0 and len(raw) > limit:
-            raise ResourceAllocationError(f"a message of {len(raw)} bytes is larger than the broker's limit of {limit}")
+            raise MessageTooLargeError(f"a message of {len(raw)} bytes is larger than the broker's limit of {limit}")
         if self.passes_messages:
             output = self.output
             write_i32_be(output, len(raw))
