@@ -50,7 +50,7 @@ HANDSHAKE: Final = (
 LENGTH: Final = re.compile(rb"(?i)content-length: *(\d+)")
 COOKIE: Final = re.compile(rb"(?i)set-cookie: *([^;\r]+)")
 LAST_CHUNK: Final = b"0\r\n\r\n"
-REFUSED: Final = b"Concurrent access to consumer is not supported"  # by Classic, of the next read of a session
+MAX_REFUSALS: Final = 10_000  # of Classic for one connection; more mean that it refuses for another reason
 LOGIN: Final = b"CONNECT\naccept-version:1.2\nhost:x\n\n\0"
 CLASSIC_XML: Final = """\
 <beans xmlns="http://www.springframework.org/schema/beans" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"
@@ -160,6 +160,7 @@ class Asker:
         self._port: Final = port
         self._request = request
         self._left = count
+        self._refusals = 0
         self._received = b""
         self.go_on()
 
@@ -181,12 +182,13 @@ class Asker:
         answer = _complete(self._received)
         if answer is None:
             return True
-        head, body = answer
+        head = answer[0]
         self._received = b""
         cookie = COOKIE.search(head)
         if cookie:
             self._request = self._request.replace(b"\r\n", b"\r\nCookie: " + cookie[1] + b"\r\n", 1)
-        if head.startswith(b"HTTP/1.1 500") and REFUSED in body:
+        if head.startswith(b"HTTP/1.1 500") and self._refusals < MAX_REFUSALS:
+            self._refusals += 1
             self._left += 1
             self.socket.close()
             self.socket = _connected(self._port)

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from spanwire.web.problems import problem
+from spanwire.web.serving.begun import Begun
 
 MAX_BODY_BYTES: Final = 16 * 1024  # bytes; the control socket takes requests of this size
 MAX_MESSAGE_BYTES: Final = 100 * 1024 * 1024  # bytes; the largest frame of the broker's connectors by default
@@ -128,14 +129,17 @@ class Guard:
 
     async def _read(self, receive: Receive, body: bytearray, most: int) -> Fault | None:
         """Read the whole body into ``body``, or return the reason against it."""
-        loop = asyncio.get_running_loop()
-        began = loop.time()
+        began = asyncio.get_running_loop().time()
         while True:
-            try:
-                async with asyncio.timeout_at(deadline(began, self._body_s, len(body))):
-                    message = await receive()
-            except TimeoutError:
-                return HTTPStatus.REQUEST_TIMEOUT, f"the body did not arrive within {self._body_s:g} s"
+            reading = Begun(receive())
+            if reading.is_over:
+                message = reading.result
+            else:
+                try:
+                    async with asyncio.timeout_at(deadline(began, self._body_s, len(body))):
+                        message = await reading
+                except TimeoutError:
+                    return HTTPStatus.REQUEST_TIMEOUT, f"the body did not arrive within {self._body_s:g} s"
             if message["type"] != "http.request":
                 return HTTPStatus.BAD_REQUEST, "the client has gone"
             piece = message.get("body", b"")
