@@ -44,4 +44,5 @@ class Begun(Generic[Result]):
                 waits_for = step()
             except StopIteration as end:
                 self.is_over = True
-                return end.value
+                self.result = end.value
+                return self.result
