@@ -143,10 +143,17 @@ def healthy(kind: str, broker: Started) -> Iterator[Send]:
     else:
         connection = http.client.HTTPConnection(HOST, broker.ports["web"], timeout=30)
 
-        def post(number: int) -> None:
+        def asked(number: int) -> http.client.HTTPResponse:
             headers = {"Content-Type": "text/plain"}
             connection.request("POST", f"/api/message/HEALTHY?type=topic&n={number}", BODY, headers)
-            answer = connection.getresponse()
+            return connection.getresponse()
+
+        def post(number: int) -> None:
+            try:
+                answer = asked(number)
+            except (ConnectionError, http.client.RemoteDisconnected):  # a connection between requests may be closed
+                connection.close()
+                answer = asked(number)
             if answer.status != 200:
                 raise ConnectionError(f"{answer.status} {answer.read(200)!r}")
             answer.read()
