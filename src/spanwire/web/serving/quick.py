@@ -28,6 +28,7 @@ class QuickProtocol(Deadlines, HttpToolsProtocol):
     _barren_bytes = 0  # received since the last head, content or end of a request
     _is_head = True  # a head is being read; otherwise a body, or the trailers behind it
     _is_refused = False
+    _answering: Any = None  # the request that is being answered; `cycle` is the newest one
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start with a parser that reads the body of a request which offers another protocol."""
@@ -42,6 +43,18 @@ class QuickProtocol(Deadlines, HttpToolsProtocol):
         super().data_received(data)
         if self._barren_bytes > MAX_HEAD_BYTES and not self._is_refused:
             self.send_400_response(f"a head has more than {MAX_HEAD_BYTES} bytes")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell all requests that the client has gone; uvicorn tells the newest one alone."""
+        for cycle in (self._answering, *(waiting for waiting, _ in self.pipeline)):
+            if cycle is not None and not cycle.response_complete:
+                cycle.disconnected = True
+                cycle.message_event.set()
+        super().connection_lost(exc)
+
+    def _start_asgi_task(self, cycle: Any, app: Any) -> None:
+        self._answering = cycle
+        super()._start_asgi_task(cycle, app)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Keep a header. Trailers are none: the guard has seen the head without them."""

@@ -10,6 +10,7 @@ import pytest
 from tests.fuzz.fuzz_requests import ADMINISTRATOR, PROTOCOLS, Faults, Protocol, World, loop
 
 HEAD = b"POST /api/v1/queues/A/purge HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Basic " + ADMINISTRATOR + b"\r\n"
+WAIT_S = 10.0  # for what ends at once
 CHUNKED = b"Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
@@ -60,6 +61,20 @@ def test_s24_a_request_that_two_servers_may_read_differently_smuggles_no_other(p
 
 def test_requests_that_arrive_together_are_answered_one_after_the_other(protocol: Protocol) -> None:
     assert statuses(protocol, (VIEW + b"\r\n") * 3) == [200, 200, 200]
+
+
+@pytest.mark.parametrize("behind", [0, 1, 3])
+def test_s24_an_answer_without_end_ends_with_its_client_whatever_is_sent_behind_the_request(
+    protocol: Protocol, behind: int
+) -> None:
+    stream = VIEW.replace(b"/api/v1/queues", b"/api/v1/events?views=queues")
+
+    async def test() -> list[int]:
+        world = World(Faults(), protocol)
+        async with asyncio.timeout(WAIT_S):
+            return await world.converse([(stream + b"\r\n") + (VIEW + b"\r\n") * behind])
+
+    assert asyncio.run(test()) == [200]
 
 
 def test_a_request_in_front_of_a_malformed_one_gets_its_answer(protocol: Protocol) -> None:
