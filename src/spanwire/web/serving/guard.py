@@ -44,7 +44,7 @@ Fault = tuple[HTTPStatus, str]
 
 
 class _Head:
-    """What the guard looks at in the head of a request."""
+    """The part of a request's head that the guard looks at."""
 
     __slots__ = ("count", "hosts", "is_json", "is_open_ended", "lengths", "origins", "sites", "size")
 
