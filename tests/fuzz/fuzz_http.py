@@ -27,12 +27,13 @@ USERS: Final = (
 LISTENING: Final = re.compile(r"Listening for web requests at: (\S+)")
 EXAMPLES: Final = "100"
 SEED: Final = "1"
-ENDLESS: Final = "events|stream"
+# A stream has no end, and a limit of some bytes for the whole broker makes the answers to others 503, as it should.
+LEFT_OUT: Final = "events|stream|broker/limits"
 # A random text is no selector, and a pattern no name of a destination, which no schema says.
 # Jolokia answers 200 with the status in its answer.
 SETTINGS: Final = """
 [[operations]]
-include-path-regex = "messages|browse|copy|move|purge|retry|create"
+include-path-regex = "messages|browse|copy|move|purge|retry|(queues|topics)/"
 checks.positive_data_acceptance.enabled = false
 
 [[operations]]
@@ -60,7 +61,7 @@ def main(program: str, examples: str = EXAMPLES, seed: str = SEED) -> int:
         command = [
             str(Path(program).absolute()), "--config-file", str(settings), "run", f"{url}/api/v1/openapi.json",
             "--auth", USER,
-            "--exclude-path-regex", ENDLESS, "--exclude-checks", UNCHECKED, "--phases", "coverage,fuzzing",
+            "--exclude-path-regex", LEFT_OUT, "--exclude-checks", UNCHECKED, "--phases", "coverage,fuzzing",
             "--max-examples", examples, "--seed", seed, "--request-timeout", str(TIMEOUT_S), "--no-color",
         ]  # fmt: skip
         status = subprocess.run(command, check=False, cwd=directory).returncode
