@@ -229,6 +229,40 @@ def test_a_slice_of_a_move_waits_for_the_disk() -> None:
     assert move.processed == 2 * SLICE_MESSAGES
 
 
+def test_the_next_slice_begins_when_the_disk_has_the_last_one_and_not_some_time_later() -> None:
+    stage = filled(5 * SLICE_MESSAGES)
+    move = starts(stage)
+    stage.runs()
+    for slices in (2, 3, 4):
+        stage.syncs()
+        stage.runs()
+        assert move.processed == slices * SLICE_MESSAGES
+
+
+def test_one_read_of_the_disk_serves_several_slices() -> None:
+    stage = filled(3 * SLICE_MESSAGES).restarts()
+    move = starts(stage)
+    stage.runs()
+    assert [len(read.sequences) for read in stage.store.reads] == [3 * SLICE_MESSAGES]
+    stage.reads()
+    for slices in (1, 2, 3):
+        stage.runs()
+        assert (move.processed, stage.store.reads) == (slices * SLICE_MESSAGES, [])
+        stage.syncs()
+    assert texts(stage, TARGET) == [str(number) for number in range(3 * SLICE_MESSAGES)]
+
+
+def test_a_move_that_waits_for_a_sync_ends_when_it_is_cancelled() -> None:
+    stage = filled(3 * SLICE_MESSAGES)
+    move = starts(stage)
+    stage.runs()
+    stage.broker.moves.cancel(move.id, stage.now)
+    stage.runs()
+    assert (move.state, move.processed) == (CANCELLED, SLICE_MESSAGES)
+    stage.settle()
+    assert stage.view(SOURCE).pending == 2 * SLICE_MESSAGES
+
+
 def test_a_move_waits_for_the_disk_and_says_so() -> None:
     stage = filled()
     stage.has_room(False)

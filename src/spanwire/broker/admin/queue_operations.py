@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.broker.admin.selective_walk import (
-    PAGE_MESSAGES,
     READ_POLL_SECONDS,
     REMOVAL_BYTES,
     Disposal,
@@ -52,19 +51,6 @@ class Discarding(Disposal):
         """False: messages go."""
         return False
 
-    @property
-    def must_wait(self) -> bool:
-        """False: a removal needs no room."""
-        return False
-
-    def wants(self, sequence: int) -> bool:
-        """Return True: all messages are looked at."""
-        return True
-
-    def is_done(self, message: Message) -> bool:
-        """Return False: a message is looked at once."""
-        return False
-
     def prepare(self, message: Message, sequence: int) -> Message | None:
         """Return the message."""
         return message
@@ -83,10 +69,6 @@ class Discarding(Disposal):
     def rest_seconds(self) -> float:
         """Return a pause if removals use half of the unsynced bytes; the other half is for sends."""
         return READ_POLL_SECONDS if self._unsynced.is_half_full() else 0.0
-
-    def most(self) -> int:
-        """Return the messages of one read."""
-        return PAGE_MESSAGES
 
 
 class Operations:

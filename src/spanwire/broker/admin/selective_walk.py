@@ -6,7 +6,10 @@ stay.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Final, Protocol
+
+from mypy_extensions import trait
 
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.departures import REMOVED as REMOVED_BY_OPERATOR
@@ -40,50 +43,57 @@ class OperationObserver(Protocol):
         ...
 
 
-class Disposal(Protocol):
-    """Action on selected messages. A blind action needs no knowledge of the message."""
+@trait
+class Disposal:
+    """Action on selected messages. A blind action needs no knowledge of the message.
+
+    What an action does not override suits one that is for all messages, needs no room, and writes nothing.
+    """
 
     @property
+    @abstractmethod
     def is_blind(self) -> bool:
         """True if the action is the same for every message, read or unread."""
-        ...
 
     @property
+    @abstractmethod
     def keeps(self) -> bool:
         """True if the messages stay in their queue."""
-        ...
 
-    @property
-    def must_wait(self) -> bool:
-        """True if the last call of `prepare` found no room, and the message should be asked about again."""
-        ...
-
-    def wants(self, sequence: int) -> bool:
-        """Return False if the message of this sequence, 0 if it is not stored, stays unread in any case."""
-        ...
-
-    def is_done(self, message: Message) -> bool:
-        """Return True if the action was done to ``message`` before; it is then not counted again."""
-        ...
-
+    @abstractmethod
     def prepare(self, message: Message, sequence: int) -> Message | None:
         """Return the message in the form for `dispose`, None if the message must stay."""
-        ...
 
+    @abstractmethod
     def dispose(self, queue: Queue, references: list[MessageReference], prepared: list[Message]) -> None:
         """Act on ``references`` after their removal from the pending list of ``queue``, unless the action `keeps` them.
 
         ``prepared`` has the form of each.
         """
-        ...
+
+    def must_wait(self) -> bool:
+        """Return True if the last call of `prepare` found no room, and the message should be asked about again."""
+        return False
+
+    def wants(self, sequence: int) -> bool:
+        """Return False if the message of this sequence, 0 if it is not stored, stays unread in any case."""
+        return True
+
+    def is_done(self, message: Message) -> bool:
+        """Return True if the action was done to ``message`` before; it is then not counted again."""
+        return False
+
+    def waits(self, alarm: Alarm) -> bool:
+        """Return True if the disk does not have the last slice yet; ``alarm`` wakes when it has."""
+        return False
 
     def rest_seconds(self) -> float:
         """Return the seconds until the next slice may begin, 0 for now."""
-        ...
+        return 0.0
 
     def most(self) -> int:
         """Return the most messages of the next slice."""
-        ...
+        return PAGE_MESSAGES
 
 
 class SelectiveWalk(Job, StoreReader, Alarm):
@@ -117,6 +127,9 @@ class SelectiveWalk(Job, StoreReader, Alarm):
         self._read_indexes: list[int] = []  # indexes into the page being read
         self._expected: list[int] = []  # the numbers at these indexes
         self._page_end = 0
+        self._messages: list[Message | None] = []  # at these indexes: read, None if gone or outside of the store
+        self._next = 0  # the first of them that was not looked at
+        self._resume_at = -1  # index into the page of what was not looked at
         self._count = 0
         self._passed = 0
         self._done = False
@@ -126,11 +139,7 @@ class SelectiveWalk(Job, StoreReader, Alarm):
 
     def work(self) -> bool:
         """Run one slice. Return True while more can be done now."""
-        if not self._observer.may_go_on(self._count):
-            self._left = 0
-        rest = self._disposal.rest_seconds() if self._left > 0 else 0.0
-        if rest > 0 and not self._queue.removed:
-            self._context.wake_at(self, self._context.monotonic + min(rest, MAX_REST_SECONDS))
+        if self._done or self._rests():
             return False
         budget = SLICE_MESSAGES
         self._slice_left = self._disposal.most()
@@ -149,6 +158,8 @@ class SelectiveWalk(Job, StoreReader, Alarm):
                 budget -= self._in_memory(scan, page, budget)
             elif self._selector is None and self._disposal.is_blind:
                 budget -= self._unread(scan, page, page.paged_out, budget)
+            elif self._has_read(scan, page):
+                budget -= self._show(scan, page, page.paged_out)
             elif self._ask(scan, page, page.paged_out):
                 return False
             else:
@@ -156,6 +167,19 @@ class SelectiveWalk(Job, StoreReader, Alarm):
         if budget > 0 and self._may_choose():
             self._finish()
         return not self._done
+
+    def _rests(self) -> bool:
+        """Return True if the next slice must wait, and see to it that the walk is woken."""
+        if not self._observer.may_go_on(self._count):
+            self._left = 0
+        if self._left <= 0 or self._queue.removed:
+            return False
+        if self._disposal.waits(self):
+            return True
+        rest = self._disposal.rest_seconds()
+        if rest > 0:
+            self._context.wake_at(self, self._context.monotonic + min(rest, MAX_REST_SECONDS))
+        return rest > 0
 
     def _may_choose(self) -> bool:
         """Return True unless the slice has chosen enough, or has met a message without room."""
@@ -235,12 +259,15 @@ class SelectiveWalk(Job, StoreReader, Alarm):
         return end - start
 
     def _ask(self, scan: ListScan, page: Page, paged_out: PagedOut) -> bool:
-        """Read the next messages of a page. Return False without messages on the disk."""
+        """Read the next messages of a page, those of some slices. Return False without messages on the disk."""
         start = scan.position.offset
-        most = PAGE_MESSAGES if self._selector is not None else min(PAGE_MESSAGES, self._slice_left)
+        most = PAGE_MESSAGES if self._selector is not None else min(PAGE_MESSAGES, self._left)
         end = self._queue.pending.extent(paged_out, start, scan.end(page, most)).end
         self._read_indexes = [index for index in range(start, end) if self._is_wanted(paged_out.numbers[index])]
         self._expected = [paged_out.numbers[paged_index] for paged_index in self._read_indexes]
+        self._messages = []
+        self._next = 0
+        self._resume_at = start
         self._page_end = end
         self._page_read = page
         self._paged_out = paged_out
@@ -248,57 +275,80 @@ class SelectiveWalk(Job, StoreReader, Alarm):
         if sequences:
             self._context.fetch(self, self._queue.name, sequences)
             return True
-        self._show([])
+        self._messages = [None] * len(self._expected)
+        self._show(scan, page, paged_out)
         return False
 
     def _is_wanted(self, number: int) -> bool:
         return number != REMOVED and self._disposal.wants(0 if number == NOT_STORED else number)
 
     def on_fetched(self, request: int, messages: list[Message | None]) -> None:
-        """Take messages from the store."""
+        """Take messages from the store. A page changed during the read is read again."""
         self._queue.pending.note_read(messages)
         if not self._queue.removed and self._scans:
-            self._show(messages)
+            read = iter(messages)
+            self._messages = [next(read) if number > 0 else None for number in self._expected]
+            scan = self._scans[0]
+            page = scan.page()
+            if page is not None and page.paged_out is not None and self._has_read(scan, page):
+                self._show(scan, page, page.paged_out)
         self._context.schedule(self)
 
-    def _show(self, messages: list[Message | None]) -> None:
-        """Select among the read messages. A page changed during the read is read again."""
-        scan = self._scans[0]
-        page = self._page_read
-        paged_out = self._paged_out
+    def _has_read(self, scan: ListScan, page: Page) -> bool:
+        """Return True if the next messages of the scan were read, and their page is as it was."""
+        if len(self._messages) == 0:
+            return False
+        is_same = (
+            page is self._page_read
+            and page.paged_out is self._paged_out
+            and not page.reading
+            and scan.position.offset == self._resume_at
+        )
+        if not is_same:
+            self._drop_read()
+        return is_same
+
+    def _drop_read(self) -> None:
+        self._messages = []
         self._page_read = None
         self._paged_out = None
-        assert page is not None and paged_out is not None
-        if scan.page() is not page or page.paged_out is not paged_out or page.reading:
-            return
+
+    def _show(self, scan: ListScan, page: Page, paged_out: PagedOut) -> int:
+        """Select among the read messages, as many as the slice takes. Return the number of those looked at."""
         references: list[MessageReference] = []
         prepared: list[Message] = []
-        read = 0
+        start = scan.position.offset
         end = min(self._page_end, len(page))
-        for index, paged_index in enumerate(self._read_indexes):
-            number = self._expected[index]
-            message: Message | None = None
-            if number > 0:
-                message = messages[read]
-                read += 1
-            if paged_index >= len(paged_out.numbers) or paged_out.numbers[paged_index] != number or self._left <= 0:
-                continue
-            pending = self._waiting(paged_out, paged_index, message)
-            made = None
-            if pending is not None and self._may_choose():
-                made = self._choose(pending.message, pending.redelivery_count, pending.sequence)
-            if made is None and not self._may_choose():
-                end = paged_index
+        index = self._next
+        while index < len(self._read_indexes):
+            paged_index = self._read_indexes[index]
+            if not self._may_choose() or paged_index >= end:
+                end = min(end, paged_index)
                 break
-            if pending is not None and made is not None:
-                if not self._disposal.keeps:
-                    self._take(scan, page, paged_out, paged_index, pending)
-                references.append(pending)
-                prepared.append(made)
-        self.looks += end - scan.position.offset
+            number = self._expected[index]
+            if paged_out.numbers[paged_index] == number and self._left > 0:
+                pending = self._waiting(paged_out, paged_index, self._messages[index])
+                made = None
+                if pending is not None:
+                    made = self._choose(pending.message, pending.redelivery_count, pending.sequence)
+                    if made is None and not self._may_choose():
+                        end = paged_index
+                        break
+                if pending is not None and made is not None:
+                    if not self._disposal.keeps:
+                        self._take(scan, page, paged_out, paged_index, pending)
+                    references.append(pending)
+                    prepared.append(made)
+            index += 1
+        self._next = index
+        self._resume_at = end
+        self.looks += end - start
         scan.position.offset = end
+        if end >= min(self._page_end, len(page)):
+            self._drop_read()
         if references:
             self._disposal.dispose(self._queue, references, prepared)
+        return end - start
 
     def _waiting(self, paged_out: PagedOut, paged_index: int, message: Message | None) -> MessageReference | None:
         """Return the message at ``paged_index``: an unsynced message, or ``message`` from the store."""
@@ -326,7 +376,7 @@ class SelectiveWalk(Job, StoreReader, Alarm):
             return None
         made = self._disposal.prepare(message, sequence)
         if made is None:
-            if self._disposal.must_wait:
+            if self._disposal.must_wait():
                 self._slice_left = 0
             else:
                 self._passed += 1

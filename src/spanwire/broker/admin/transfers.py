@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
-from spanwire.broker.admin.selective_walk import PAGE_MESSAGES, READ_POLL_SECONDS, SLICE_BYTES
+from spanwire.broker.admin.selective_walk import PAGE_MESSAGES, READ_POLL_SECONDS, SLICE_BYTES, Disposal
 from spanwire.broker.destinations.destination_map import check_physical
 from spanwire.broker.destinations.destinations import Destinations
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.departures import MOVED, REMOVED
 from spanwire.broker.dispatch.destination import BrokerDestination
+from spanwire.broker.dispatch.jobs import Alarm
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.metadata import MetadataRecord
@@ -62,6 +63,10 @@ class SliceJournal(Protocol):
 
 class Restraint(Protocol):
     """Holds a transfer back: a rate, and the room at the receiver."""
+
+    def waits(self, alarm: Alarm) -> bool:
+        """Return True if the disk does not have the last slice yet; ``alarm`` wakes when it has."""
+        ...
 
     def rest_seconds(self) -> float:
         """Return the seconds until the next slice may begin, 0 for now."""
@@ -213,7 +218,7 @@ class Deliveries:
         return sequences
 
 
-class Delivering:
+class Delivering(Disposal):
     """Stores selected messages elsewhere; unless copied, they leave their queue in the same unit of the store.
 
     Without a ``restraint`` messages without room stay; with one the transfer waits for room.
@@ -235,9 +240,8 @@ class Delivering:
         """False: messages go."""
         return False
 
-    @property
     def must_wait(self) -> bool:
-        """True if the last message has no room yet."""
+        """Return True if the last message has no room yet."""
         return self._must_wait
 
     def wants(self, sequence: int) -> bool:
@@ -276,6 +280,10 @@ class Delivering:
         self._deliveries.deliver(prepared, queue, references, self.keeps, self._journal)
         if self._restraint is not None:
             self._restraint.note(len(prepared))
+
+    def waits(self, alarm: Alarm) -> bool:
+        """Return True if the restraint waits for the disk."""
+        return self._restraint is not None and self._restraint.waits(alarm)
 
     def rest_seconds(self) -> float:
         """Return a pause if the unsynced bytes are full, or the restraint wants one."""

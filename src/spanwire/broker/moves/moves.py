@@ -166,6 +166,8 @@ class Moves:
         if not move.is_running:
             raise IllegalStateError(f"the task {move.id} is {move.state}")
         move.is_cancelled = True
+        if move.walk is not None:
+            self._context.schedule(move.walk)  # which may wait for a disk without room
         return move
 
     def resume(self, move_id: str, now: Time) -> Move:

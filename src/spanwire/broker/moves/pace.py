@@ -12,13 +12,13 @@ from spanwire.broker.admin.transfers import Restraint
 from spanwire.broker.destinations.destination_map import DestinationMap
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.destination import BrokerDestination
+from spanwire.broker.dispatch.jobs import Alarm
 from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes
 from spanwire.broker.routing.flow_control import BEHIND, DISK, MEMORY, ROOM, STORE, TOO_LARGE, FlowControl
 from spanwire.model.errors import ResourceAllocationError
 from spanwire.model.message import Message
 
 ROOM_POLL_SECONDS: Final = 0.05  # seconds between two looks at a full receiver
-SYNC_POLL_SECONDS: Final = 0.002  # seconds between two looks whether the disk has the last slice
 WHOLE: Final = 100  # percent of a memory limit
 BURSTS: Final = 10  # slices in a second of a move with a rate, so that it runs evenly
 AHEAD: Final = 1_000  # messages that wait at a target whose consumers a move follows; the usual window of a client
@@ -74,14 +74,16 @@ class Pace(Restraint):
         self._gathered: Final[dict[BrokerDestination, Gathered]] = {}
         self.waits_for = ""
 
+    def waits(self, alarm: Alarm) -> bool:
+        """Return True if the disk does not have the last slice yet; ``alarm`` wakes when it has."""
+        return self._unsynced.wake(alarm, self._position)
+
     def rest_seconds(self) -> float:
         """Return the seconds until the next slice may begin."""
         if self._is_blocked:
             self._is_blocked = False
             self._flow.refresh()
             return ROOM_POLL_SECONDS
-        if self._unsynced.position < self._position:
-            return SYNC_POLL_SECONDS
         return max(0.0, self._due - self._context.monotonic) if self._rate > 0 else 0.0
 
     def most(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.broker.admin.selective_walk import PAGE_MESSAGES, Disposal
+from spanwire.broker.admin.selective_walk import Disposal
 from spanwire.broker.admin.transfers import Delivering
 from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.queue.queue import Queue
@@ -43,19 +43,6 @@ class Previewing(Disposal):
         """True: all messages stay."""
         return True
 
-    @property
-    def must_wait(self) -> bool:
-        """False: nothing needs room."""
-        return False
-
-    def wants(self, sequence: int) -> bool:
-        """Return True: all messages are looked at."""
-        return True
-
-    def is_done(self, message: Message) -> bool:
-        """Return False: a message is looked at once."""
-        return False
-
     def prepare(self, message: Message, sequence: int) -> Message | None:
         """Return the message as it would be delivered."""
         try:
@@ -68,11 +55,3 @@ class Previewing(Disposal):
 
     def dispose(self, queue: Queue, references: list[MessageReference], prepared: list[Message]) -> None:
         """Leave the messages."""
-
-    def rest_seconds(self) -> float:
-        """Return 0: nothing is written."""
-        return 0.0
-
-    def most(self) -> int:
-        """Return the messages of one read."""
-        return PAGE_MESSAGES

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
+from spanwire.broker.dispatch.jobs import Alarm
 from spanwire.broker.dispatch.memory_usage import UsageLimits
 from spanwire.broker.ports import MessageStore
 
@@ -33,6 +34,16 @@ class SyncListener(Protocol):
         ...
 
 
+class AwaitedPosition:
+    """An alarm that waits until the store reaches ``position``."""
+
+    __slots__ = ("alarm", "position")
+
+    def __init__(self, position: int, alarm: Alarm) -> None:
+        self.position: Final[int] = position
+        self.alarm: Final[Alarm] = alarm
+
+
 class UnsyncedBytes:
     """Counts, in steps, the bytes of messages taken by the store and not yet reported as safe."""
 
@@ -41,6 +52,7 @@ class UnsyncedBytes:
         self.limit_bytes: Final[int] = limit_bytes
         self._step_bytes: Final[int] = limit_bytes // UNSYNCED_STEPS
         self._steps: Final[list[UnsyncedStep]] = []
+        self._awaited: list[AwaitedPosition] = []  # one of each running move
         self.position = 0  # the last one that is safe
         self.listener: SyncListener | None = None
         self._bytes = 0
@@ -75,6 +87,18 @@ class UnsyncedBytes:
             self._bytes -= self._steps.pop(0).size
         if self.listener is not None:
             self.listener.stored(position)
+        if self._awaited:
+            due = [awaited for awaited in self._awaited if awaited.position <= position]
+            self._awaited = [awaited for awaited in self._awaited if awaited.position > position]
+            for awaited in due:
+                awaited.alarm.wake()
+
+    def wake(self, alarm: Alarm, position: int) -> bool:
+        """Wake ``alarm`` when ``position`` is safe. Return False if it is so now."""
+        if position <= self.position:
+            return False
+        self._awaited.append(AwaitedPosition(position, alarm))
+        return True
 
 
 def unsynced_limit(limits: UsageLimits) -> int:
