@@ -174,7 +174,11 @@ def test_an_operator_adds_and_removes_a_network_connector(tmp_path: Path) -> Non
     with Started(tmp_path / "far") as far, Near(tmp_path / "near") as near:
         here = ("--data-directory", str(near.data))
         uri = f"static:(tcp://127.0.0.1:{far.ports['tcp']})"
-        added = spanwire("network", "add", uri, "--link", "toFar", "--set", "remotePassword=canary", *here)
+        words = ("network", "add", uri, "--link", "toFar", "--set")
+        shown = spanwire(*words, "remotePassword=canary", *here)
+        assert (shown.returncode, "canary" in shown.stderr) == (2, False)
+        secret = {"SPANWIRE_LINK_PASSWORD": "canary"}
+        added = spanwire(*words, "remoteUserName=far", *here, environment=secret)
         assert (added.returncode, added.stderr) == (0, "")
         assert added.stdout.startswith(f"network connector toFar: tcp://127.0.0.1:{far.ports['tcp']} ")
         assert eventually(lambda: [link["state"] for link in links(near)] == ["running"])

@@ -25,6 +25,7 @@ MOVES: Final = 10  # move and part → its order, its state, or places of moved 
 REMOTE_SUBSCRIBERS: Final = 8  # a bridge's durable subscription and a durable subscription of another broker behind it
 ACCEPTED_IDS: Final = 9  # duplicate ids of messages; not kept, the copies of PRODUCER_AUDIT contain them
 LEDGER_LINKS: Final = 11  # number of a link in the ledger → name of the broker at its other end
+DRAINS: Final = 12  # number of a drain → its order and state
 
 MAX_KEY_BYTES: Final = 1024  # bytes; the longest name of a destination fits
 MAX_VALUE_BYTES: Final = 1024 * 1024  # bytes; a start holds all metadata records in memory

@@ -43,10 +43,9 @@ class MoveTasks:
     ) -> None:
         self._moves: Final = moves
         self._queues: Final = queues
-        self._tasks: Final = tasks
         self._clock: Final = clock
         self._wake: Final = wake
-        tasks.others = self.views
+        tasks.kept["M"] = self
 
     def startable(self, verb: str, operation: Operation) -> Operation:
         """Return ``operation`` in a form that becomes a move if `AS_TASK` is true, and a count if `DRY_RUN` is."""
@@ -105,15 +104,12 @@ class MoveTasks:
         return rows
 
     async def cancel(self, arguments: Mapping[str, object]) -> View:
-        """End the task ``id`` after its next slice; what it has done stays.
+        """End the move ``id`` after its next slice; what it has done stays.
 
         Raises:
-            ConfigurationError, JmsError: there is no such task, or it has ended
+            JmsError: there is no such move, or it has ended
         """
-        task_id = str(arguments.get("id"))
-        if not task_id.startswith("M"):
-            return await self._tasks.cancel(arguments)
-        move = self._moves.cancel(task_id, self._clock.now())
+        move = self._moves.cancel(str(arguments.get("id")), self._clock.now())
         self._wake()
         return self._view(move)
 

@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from typing import Final
+from typing import Final, Protocol
 
 from spanwire.broker.security.audit_log import printable
 from spanwire.management.handles import OPERATOR, Operator
@@ -81,15 +81,35 @@ class Task:
         }
 
 
+class KeptTasks(Protocol):
+    """Tasks of one kind that the store keeps, such as moves. Their ids begin with a letter."""
+
+    def views(self) -> Iterator[View]:
+        """Yield the tasks as rows, the oldest first."""
+        ...
+
+    async def cancel(self, arguments: Mapping[str, object]) -> View:
+        """End the task ``id`` soon. Raises `SpanwireError`."""
+        ...
+
+    async def resume(self, arguments: Mapping[str, object]) -> View:
+        """Go on with the cancelled or failed task ``id``. Raises `SpanwireError`."""
+        ...
+
+    async def undo(self, arguments: Mapping[str, object]) -> View:
+        """Begin to take back what the task ``id`` has done. Raises `SpanwireError`."""
+        ...
+
+
 class Tasks:
-    """The tasks of one broker."""
+    """The tasks of one broker; ``kept`` has those that the store keeps, by the first letter of their ids."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock: Final = clock
         self._tasks: Final[dict[str, Task]] = {}
         self._running: Final[set[asyncio.Task[None]]] = set()
         self._last = 0
-        self.others: Callable[[], Iterator[View]] | None = None  # tasks that the broker keeps itself
+        self.kept: Final[dict[str, KeptTasks]] = {}
 
     def startable(self, name: str, operation: Operation) -> Operation:
         """Return ``operation`` in a form that becomes a task if its argument `AS_TASK` is true."""
@@ -146,13 +166,13 @@ class Tasks:
         )  # fmt: skip
 
     def views(self) -> Iterator[View]:
-        """Yield the tasks, the oldest first, then those that the broker keeps itself."""
+        """Yield the tasks, the oldest first, then those that the store keeps."""
         now = self._clock.now().monotonic
         for task in list(self._tasks.values()):
             if task.state == RUNNING or task.ends > now:
                 yield task.view()
-        if self.others is not None:
-            yield from self.others()
+        for kept in self.kept.values():
+            yield from kept.views()
 
     async def cancel(self, arguments: Mapping[str, object]) -> View:
         """End the task ``id`` after its next slice; what it has done stays.
@@ -160,10 +180,40 @@ class Tasks:
         Raises:
             ConfigurationError: there is no such task, or it has ended
         """
-        task = self._tasks.get(str(arguments.get("id")))
-        if task is None:
-            raise ConfigurationError(f"there is no task {str(arguments.get('id'))[:40]}")
+        kept = self.kept.get(str(arguments.get("id"))[:1])
+        if kept is not None:
+            return await kept.cancel(arguments)
+        task = self._found(arguments)
         if task.state != RUNNING:
             raise ConfigurationError(f"the task {task.id} is {task.state}")
         task.progress.is_cancelled = True
         return task.view()
+
+    async def resume(self, arguments: Mapping[str, object]) -> View:
+        """Go on with the cancelled or failed task ``id``, if the store keeps it.
+
+        Raises:
+            SpanwireError: there is no such task, it runs or is done, or it cannot go on
+        """
+        return await self._kept(arguments, "resume").resume(arguments)
+
+    async def undo(self, arguments: Mapping[str, object]) -> View:
+        """Begin to take back what the task ``id`` has done, as a task of its own.
+
+        Raises:
+            SpanwireError: there is no such task, it runs, or it has no undo
+        """
+        return await self._kept(arguments, "undo").undo(arguments)
+
+    def _found(self, arguments: Mapping[str, object]) -> Task:
+        task = self._tasks.get(str(arguments.get("id")))
+        if task is None:
+            raise ConfigurationError(f"there is no task {str(arguments.get('id'))[:40]}")
+        return task
+
+    def _kept(self, arguments: Mapping[str, object], wish: str) -> KeptTasks:
+        kept = self.kept.get(str(arguments.get("id"))[:1])
+        if kept is None:
+            task = self._found(arguments)
+            raise ConfigurationError(f"the task {task.id} is a {task.operation}, which has no {wish}")
+        return kept

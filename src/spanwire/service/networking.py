@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from types import NoneType
 from typing import TYPE_CHECKING, Final, cast
@@ -14,6 +14,8 @@ from spanwire import registry
 from spanwire.broker.broker import Broker
 from spanwire.management.control import Operation
 from spanwire.management.questions import Questions, ReadStored, TraceCommands, nothing_stored
+from spanwire.management.tasks import KeptTasks
+from spanwire.model.environment import Environment
 from spanwire.model.errors import ConfigurationError
 from spanwire.network.bridge.duplex_bridge import AcceptedLink, DuplexAcceptor
 from spanwire.network.demand.bridge_settings import BridgeSettings
@@ -22,7 +24,13 @@ from spanwire.network.reports.known_brokers import Peer, Row
 from spanwire.network.reports.message_questions import MessageQuestions
 from spanwire.network.reports.network_reports import Ask, NetworkReports
 from spanwire.service.administration.client_spread import ClientSpread
-from spanwire.service.administration.connector_views import accepted_settings_view, connector_view
+from spanwire.service.administration.connector_views import (
+    accepted_settings_view,
+    connector_view,
+    course_view,
+    is_setting,
+    link_counts_rows,
+)
 from spanwire.service.gossiping import make_gossip
 from spanwire.service.network_questions import BrokerQuestions, questions_of_brokers
 from spanwire.service.published_addresses import announced_uri
@@ -31,12 +39,13 @@ from spanwire.transports.loop.turn import Turn
 
 if TYPE_CHECKING:  # loaded by name, because most brokers have no network connectors
     from spanwire.broker.explanation.links import LinkDescription
-    from spanwire.network.bridge.bridge_statistics import LinkCounts
     from spanwire.network.connector.link import Link, LinkView, NetworkConnectorSettings
     from spanwire.network.connector.network_connector import NetworkConnector
+    from spanwire.service.administration.drains import Drains
     from spanwire.service.announcements import Announcements
     from spanwire.service.config.security.tls import Stores
 
+    DrainLinks = Callable[[Sequence[Link], Environment, Callable[[], None]], Awaitable[None]]
     ReadConnector = Callable[[Mapping[str, str | list[str]], Stores | None], NetworkConnectorSettings]
 
 logger = logging.getLogger(__name__)
@@ -59,6 +68,7 @@ class Networking:
         self._connectors: Final[dict[str, NetworkConnector]] = {}
         self._make: Callable[[NetworkConnectorSettings], NetworkConnector] | None = None
         self._broker: Broker | None = None
+        self._wake: Callable[[], None] = lambda: None
         self._own: list[str] = []  # addresses of this broker
         self._announcements: Announcements | None = None
         self._routes: Final = NetworkRoutes()
@@ -68,6 +78,8 @@ class Networking:
         self._acceptor: DuplexAcceptor | None = None
         self._announcing: asyncio.Task[None] | None = None
         self._spread: ClientSpread | None = None
+        self._drains: Drains | None = None
+        self._tasks: dict[str, KeptTasks] = {}  # where the drains are listed
 
     def acceptor(self, broker: Broker) -> DuplexAcceptor:
         """Return the acceptor for duplex links of other brokers, shared by all connectors."""
@@ -91,7 +103,7 @@ class Networking:
         Raises:
             ConfigurationError: a discovery group cannot be joined.
         """
-        self._broker = broker
+        self._broker, self._wake = broker, turn.wake
         self._reports = NetworkReports(
             broker, self.views, self._peers, broker.environment, _ask,
             lambda: [asdict(row) for row in broker.overview.ledger_links()], broker.overview.brokers_linked_here,
@@ -103,7 +115,7 @@ class Networking:
         broker.assembly.control.questions = BrokerQuestions(self._asked)
         gossip = make_gossip(broker, listening, self._accepted_names)
         broker.assembly.control.gossip = gossip
-        self._make = lambda settings: _connector_class()(
+        self._make = lambda settings: cast("type[NetworkConnector]", registry.load(registry.NETWORK_CONNECTOR))(
             settings, broker, broker_url, turn, self._routes, lambda: gossip
         )
         host_name = broker.environment.host_name
@@ -118,6 +130,8 @@ class Networking:
             if listener.is_started:
                 await self.announce(listener)
         self._spread = ClientSpread(listening, lambda listener: self._brokers_for(listener, host_name), turn.wake)
+        if broker.assembly.drains.values:
+            await self._kept_drains(broker).go_on()
         if any(listener.cluster.announces for listener in listening):
             announcing = self._announce_brokers(listening, host_name, turn)
             self._announcing = asyncio.get_running_loop().create_task(announcing)
@@ -153,6 +167,35 @@ class Networking:
     async def rebalance(self, arguments: Mapping[str, object]) -> list[dict[str, object]]:
         """Spread clients over the linked brokers (`ClientSpread.rebalance`). Raises `ConfigurationError`."""
         return [] if self._spread is None else await self._spread.rebalance(arguments)
+
+    async def drain(self, arguments: Mapping[str, object]) -> dict[str, object]:
+        """Begin to drain the broker (`Drains.start`). Raises `ConfigurationError`."""
+        assert self._broker is not None
+        return await self._kept_drains(self._broker).start(arguments)
+
+    def _kept_drains(self, broker: Broker) -> Drains:
+        if self._drains is None:
+            self._drains = cast("type[Drains]", registry.load(registry.DRAINS))(self, broker, self._wake)
+            self._tasks["D"] = self._drains
+        return self._drains
+
+    async def drain_links(self, arguments: Mapping[str, object]) -> list[dict[str, object]]:
+        """Stop the network connectors among the names in ``connectors`` when no message is on its way over them.
+
+        Their links take no further messages meanwhile. Returns a view of each link.
+
+        Raises:
+            ConfigurationError: a name is unknown, or messages get no answer; the links then go on.
+        """
+        connectors = self._named(arguments)
+        assert self._broker is not None
+        drain = cast("DrainLinks", registry.load(registry.DRAIN_LINKS))
+        await drain(
+            [link for connector in connectors for link in connector.links()], self._broker.environment, self._wake
+        )
+        for connector in connectors:
+            connector.end()
+        return [asdict(view) for connector in connectors for view in connector.views()]
 
     async def announce(self, listener: TransportConnector) -> None:
         """Announce an open connector to its discovery group, if it has one.
@@ -202,10 +245,9 @@ class Networking:
         return problems
 
     def stop(self) -> None:
-        """Withdraw the announcements and stop connecting; may be called twice.
-
-        Open links end with the broker's connections.
-        """
+        """Withdraw the announcements and stop connecting; may be called twice. Open links end with the connections."""
+        if self._drains is not None:
+            self._drains.stop()
         if self._reports is not None:
             self._reports.stop()
         for asked in self._asked.values():
@@ -260,7 +302,7 @@ class Networking:
         uri, name, others = arguments.get("uri"), arguments.get("name"), arguments.get("settings", {})
         if not isinstance(uri, str) or not (name is None or (isinstance(name, str) and name)):
             raise ConfigurationError("uri and name are texts")
-        if not isinstance(others, dict) or not all(map(_is_setting, others.values())):
+        if not isinstance(others, dict) or not all(map(is_setting, others.values())):
             raise ConfigurationError("settings is an object of texts, or of lists of them: attributes and inner lists")
         if len(self._connectors) >= MAX_CONNECTORS:
             raise ConfigurationError(f"there are {MAX_CONNECTORS} network connectors: remove one")
@@ -348,10 +390,15 @@ class Networking:
         """Return the links and the settings of the connectors for the broker's status."""
         return {"network_connectors": self.views(), "network_settings": self.settings_views()}
 
-    def operations(self) -> dict[str, Operation]:
-        """Return the operations on network connectors, and the one that asks for the map, by their commands."""
+    def operations(self, tasks: dict[str, KeptTasks]) -> dict[str, Operation]:
+        """Return the operations on network connectors by their commands; the drains are listed in ``tasks``."""
+        if self._drains is not None:
+            tasks["D"] = self._drains
+        self._tasks = tasks
         return {
             "connector-rebalance": self.rebalance,
+            "drain": self.drain,
+            "link-drain": self.drain_links,
             "network": self.network,
             "network-add": self.add_connector,
             "network-remove": self.remove_connectors,
@@ -378,7 +425,7 @@ class Networking:
             {
                 **connector_view(connector.settings),
                 "durableDestinations": self._durable(connector.settings.bridge),
-                **_course(connector),
+                **course_view(connector),
             }
             for connector in self._connectors.values()
         ]
@@ -453,40 +500,12 @@ class Networking:
         for connector in list(self._connectors.values()):  # one may come or go while the rows are taken
             for view, counts in connector.counts():
                 link: dict[str, object] = {"name": view.name, "uri": view.uri, "remote": view.remote, "accepted": False}
-                yield from _count_rows(link, counts, now)
+                yield from link_counts_rows(link, counts, now)
         for accepted in [] if self._acceptor is None else list(self._acceptor.links.values()):
             link = {"name": accepted.name, "uri": accepted.address, "remote": accepted.remote_name, "accepted": True}
-            yield from _count_rows(link, accepted.counts, now)
-
-
-def _is_setting(value: object) -> bool:
-    return isinstance(value, str) or (isinstance(value, list) and all(isinstance(one, str) for one in value))
-
-
-def _course(connector: NetworkConnector) -> dict[str, object]:
-    """Return the times of start and stop of a connector, and the failures of its links."""
-    failures = connector.failures()
-    return {
-        "started_ms": connector.started_ms,
-        "stopped_ms": connector.stopped_ms,
-        "attempts_failed": failures.attempts,
-        "local_failures": failures.local,
-        "remote_failures": failures.breaks + sum(view.failed for view in connector.views()),
-    }
-
-
-def _count_rows(link: dict[str, object], counts: LinkCounts, monotonic: float) -> Iterator[dict[str, object]]:
-    """Yield the counts of one link as rows."""
-    age_s = max(1.0, monotonic - counts.began)
-    for direction, destination, messages in counts.rows():
-        rate = round(messages / age_s, 3)
-        yield {**link, "direction": direction, "destination": destination, "messages": messages, "rate": rate}
+            yield from link_counts_rows(link, accepted.counts, now)
 
 
 async def _ask(peer: Peer, watch_s: int) -> list[Row]:
     """Ask a broker; the client that asks is loaded at the first question."""
     return await cast("Ask", registry.load(registry.NETWORK_QUESTION))(peer, watch_s)
-
-
-def _connector_class() -> type[NetworkConnector]:
-    return cast("type[NetworkConnector]", registry.load(registry.NETWORK_CONNECTOR))

@@ -435,7 +435,7 @@ class BrokerService:
             "connector-add": connectors.add,
             "connector-remove": connectors.remove,
             "connector-reset": connectors.reset,
-            **self._networking.operations(),
+            **self._networking.operations(tasks.kept),
             **{f"bridge-{one}": partial(self._bridge_command, one) for one in ("pause", "resume", "restart")},
             "reload": self.reload,
             "log-level": log_level,

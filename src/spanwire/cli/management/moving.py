@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from spanwire.cli.management.rows import Row
@@ -28,8 +28,14 @@ def preview_text(command: str, rows: object) -> str:
     return "".join(escaped(line) + "\n" for line in [*lines, "nothing was changed"])
 
 
-def begin(client: ControlClient, command: str, values: Mapping[str, object], background: bool) -> Row | None:
-    """Begin a move and wait for its end.
+def begin(
+    client: ControlClient,
+    command: str,
+    values: Mapping[str, object],
+    background: bool,
+    on_begun: Callable[[], None] | None = None,
+) -> Row | None:
+    """Begin a move or drain and wait for its end. ``on_begun`` is called when it has begun.
 
     Returns:
         The row of the task at its end; None if it goes on in the ``background``.
@@ -42,6 +48,8 @@ def begin(client: ControlClient, command: str, values: Mapping[str, object], bac
     if not isinstance(answer, dict) or not isinstance(answer.get("task"), str):
         raise ControlError("the broker began no task: it may be an older version")
     task_id = str(answer["task"])
+    if on_begun is not None:
+        on_begun()
     if background:
         sys.stdout.write(f"task {task_id} goes on; spanwire task show {task_id} shows its progress\n")
         return None
@@ -53,9 +61,10 @@ def begin(client: ControlClient, command: str, values: Mapping[str, object], bac
     if row["state"] == "failed":
         raise ConfigurationError(f"the task {task_id} failed: {row['error']}; spanwire task resume {task_id} goes on")
     if row["state"] == "cancelled":
+        undo = f", spanwire task undo {task_id} brings them back" if row["undoable"] else ""
         raise ConfigurationError(
             f"the task {task_id} was cancelled after {row['processed']} messages; "
-            f"spanwire task resume {task_id} goes on, spanwire task undo {task_id} brings them back"
+            f"spanwire task resume {task_id} goes on{undo}"
         )
     if row["undoable"] and sys.stderr.isatty():
         sys.stderr.write(f"spanwire task undo {task_id} brings back what nobody has consumed\n")

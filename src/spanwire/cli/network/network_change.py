@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from spanwire.cli.arguments import Parser, placement
+from spanwire.cli.network.link_settings import add_settings, settings_of
 from spanwire.cli.running import control_client
 from spanwire.model.text import escaped
 
@@ -44,21 +45,10 @@ def add(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("uri", metavar="URI", help="brokers to link to, such as 'static:(tcp://host:61616)'")
     parser.add_argument("--link", metavar="NAME", help="the name of the connector; else NC, NC-2, …")
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="ATTRIBUTE=VALUE",
-        help="an attribute of <networkConnector>, such as duplex=true; a password shows in the list of processes",
-    )
+    add_settings(parser, "duplex=true")
     placement(parser)
     options = parser.parse(arguments)
-    settings: dict[str, str] = {}
-    for pair in options.set:
-        attribute, equals, value = pair.partition("=")
-        if not equals:
-            parser.error(f"--set {pair[:100]}: write ATTRIBUTE=VALUE")
-        settings[attribute] = value
+    settings = settings_of(parser, options.set, options.password_file)
     named = {} if options.link is None else {"name": options.link}
     _print(control_client(options).ask("network-add", uri=options.uri, settings=settings, **named))
     return 0

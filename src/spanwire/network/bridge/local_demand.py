@@ -70,6 +70,7 @@ class LocalDemand:
         )
         self._reader: Final[AdvisoryReader] = AdvisoryReader()
         self._refusals_logged = 0
+        self._is_held = False
         self._has_started = False
         self._early_subscription_info: wire.BrokerSubscriptionInfo | None = None
         address = client.info.remote_address if remote.is_inbound else remote.url
@@ -277,7 +278,17 @@ class LocalDemand:
         if consumer is not None:
             self._routes.add_route(demand, consumer)
             self._note_subscriber(demand, consumer)
+        if self._is_held:
+            self._broker.set_prefetch(subscription, 0, now)
         self._broker.start_consumer(subscription, now)
+
+    def hold(self, is_held: bool, now: Time) -> None:
+        """Take no further messages for the remote broker until this is called with False."""
+        self._is_held = is_held
+        for demand in self.demand.subscriptions:
+            subscription = demand.subscription
+            if subscription is not None and not subscription.removed and not demand.is_ending:
+                self._broker.set_prefetch(subscription, 0 if is_held else demand.info.prefetch_size, now)
 
     def _recall_subscribers(self, demand: DemandSubscription) -> None:
         """Restore the known durable subscribers behind a durable subscription older than the bridge."""

@@ -214,7 +214,7 @@ class Link:
         self._reconnect: Final = Reconnect(settings.reconnect)
         self._failure_log: Final = FailureLog()
         self._connect_timeout: Final = connect_timeout(settings.reconnect)
-        self._bridge: NetworkBridge | None = None
+        self.bridge: NetworkBridge | None = None
         self._pump: SocketPump | None = None
         self._address: RemoteAddress = remote
         self._leads_to_itself = False
@@ -273,7 +273,7 @@ class Link:
 
     def view(self) -> LinkView:
         """Return state and counters, including those of earlier bridges."""
-        bridge = self._bridge
+        bridge = self.bridge
         state = self._current_state()
         statistics = self._statistics()
         connection_count = self._connection_count + (1 if bridge is not None and bridge.was_running else 0)
@@ -307,8 +307,8 @@ class Link:
         """Return the counters of all bridges since the last reset."""
         statistics = BridgeStatistics()
         statistics.add(self._earlier)
-        if self._bridge is not None:
-            statistics.add(self._bridge.statistics())
+        if self.bridge is not None:
+            statistics.add(self.bridge.statistics())
         statistics.subtract(self._before)
         return statistics
 
@@ -320,14 +320,14 @@ class Link:
 
     def description(self) -> LinkDescription:
         """Return what explains why a message does or does not cross the link."""
-        view, bridge = self.view(), self._bridge
+        view, bridge = self.view(), self.bridge
         forwarder = None if bridge is None or bridge.closed else bridge.forwarder
         settings = self._settings.bridge
         return link_description(settings, forwarder, view.remote, view.uri, view.state, view.reason, view.since_s)
 
     def peer(self) -> Peer | None:
         """Return the remote broker with the login of the link; None while the link does not run."""
-        bridge, settings = self._bridge, self._settings.bridge
+        bridge, settings = self.bridge, self._settings.bridge
         if bridge is None or self._current_state() != "running":
             return None
         user, password = settings.remote_user_name, settings.remote_password
@@ -336,7 +336,7 @@ class Link:
         return Peer(bridge.remote_name, self._address.uri, user, password, self._address.tls)
 
     def _current_state(self) -> str:
-        bridge = self._bridge
+        bridge = self.bridge
         if bridge is None or self._state == STOPPED:
             return self._state
         if bridge.closed:
@@ -363,14 +363,14 @@ class Link:
         preferences = replace(
             wire_format, max_inactivity_ms=remote.max_inactivity_ms, host=wire_format.host or remote.host
         )
-        self._bridge = NetworkBridge(
+        self.bridge = NetworkBridge(
             self._broker, self._settings.bridge, self._broker_url, preferences, now, self._routes
         )
-        self._bridge.remote.principal = self._principal
-        self._bridge.counts = self.counts
+        self.bridge.remote.principal = self._principal
+        self.bridge.counts = self.counts
         self.counts.begin(now.monotonic)
-        self._bridge.logs_no_demand = not self._logged_no_demand
-        return self._bridge
+        self.bridge.logs_no_demand = not self._logged_no_demand
+        return self.bridge
 
     def release(self, transport: StreamTransport) -> None:
         """Note that the socket is closed."""
@@ -465,7 +465,7 @@ class Link:
         except (OSError, ValueError) as error:
             return connect_reason(error)
         await self._closed.wait()
-        bridge, self._bridge = self._bridge, None
+        bridge, self.bridge = self.bridge, None
         if bridge is None:
             return "the connection was closed"
         self._remote_name = bridge.remote_name

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from spanwire.network.bridge.bridge_statistics import LinkCounts
     from spanwire.network.bridge.duplex_bridge import DuplexBridge
     from spanwire.network.connector.link import NetworkConnectorSettings, RemoteAddress
+    from spanwire.network.connector.network_connector import NetworkConnector
     from spanwire.network.demand.bridge_settings import BridgeSettings
     from spanwire.tls.settings import ClientTlsSettings
 
@@ -103,3 +106,28 @@ def _tls_view(tls: ClientTlsSettings) -> View:
         "keyStore": None if tls.key_store is None else str(tls.key_store.path),
         "verifyHostName": tls.verify_host_name,
     }
+
+
+def course_view(connector: NetworkConnector) -> dict[str, object]:
+    """Return the times of start and stop of a connector, and the failures of its links."""
+    failures = connector.failures()
+    return {
+        "started_ms": connector.started_ms,
+        "stopped_ms": connector.stopped_ms,
+        "attempts_failed": failures.attempts,
+        "local_failures": failures.local,
+        "remote_failures": failures.breaks + sum(view.failed for view in connector.views()),
+    }
+
+
+def link_counts_rows(link: dict[str, object], counts: LinkCounts, monotonic: float) -> Iterator[dict[str, object]]:
+    """Yield the counts of one link as rows."""
+    age_s = max(1.0, monotonic - counts.began)
+    for direction, destination, messages in counts.rows():
+        rate = round(messages / age_s, 3)
+        yield {**link, "direction": direction, "destination": destination, "messages": messages, "rate": rate}
+
+
+def is_setting(value: object) -> bool:
+    """Return True for a value that an operator may give an attribute or list of a connector."""
+    return isinstance(value, str) or (isinstance(value, list) and all(isinstance(one, str) for one in value))

@@ -22,6 +22,7 @@ from typing import BinaryIO, Final
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.metadata import (
     CURSORS,
+    DRAINS,
     LEDGER_LINKS,
     MOVES,
     SCHEDULES,
@@ -49,7 +50,8 @@ MAX_LINE_BYTES: Final = 256 * 1024 * 1024  # bytes; enough for the largest frame
 MAX_BACKLOG_BYTES: Final = 4 * 1024 * 1024  # bytes of one batch; bounds the memory
 MAX_SEQUENCE: Final = (1 << 62) - 1
 MAX_REDELIVERIES: Final = 0xFFFFFFFF
-OF_NEW_STORES: Final = (MOVES, LEDGER_LINKS)  # name messages or links by numbers, which others have in a used store
+# These name messages, links or tasks by numbers, which others have in a used store.
+OF_NEW_STORES: Final = (MOVES, LEDGER_LINKS, DRAINS)
 TEMPORARY_NAME: Final = "journal.importing"
 
 

@@ -29,6 +29,7 @@ TABLES: Final = {
     9: "accepted ids of messages",
     10: "moves",
     11: "links in the ledger",
+    12: "drains",
 }
 
 Progress = Callable[[str, int, int], None]

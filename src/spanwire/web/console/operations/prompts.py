@@ -172,6 +172,18 @@ PROMPTS: Final[dict[str, Prompt]] = {
     "network-stop": Prompt(
         "Stop the network connector", "Stop", "Its links end until somebody starts it.", "It is stopped."
     ),
+    "link-drain": Prompt(
+        "Drain the links of the network connector",
+        "Drain",
+        "It takes no further messages, and stops once those on their way have arrived.",
+        "It is stopped.",
+    ),
+    "drain": Prompt(
+        "Drain the broker",
+        "Drain",
+        "What waits in the queues goes to the other broker. What has gone is brought back only from there.",
+        "The drain {task} is running.",
+    ),
     "network-add": Prompt(
         "Add a network connector",
         "Add",

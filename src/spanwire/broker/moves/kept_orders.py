@@ -1,0 +1,45 @@
+"""Orders of tasks that the service runs, such as drains, kept in the store over restarts of the broker."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.broker.ports import MetadataStore
+from spanwire.model.errors import StoreError
+
+MAX_ORDERS: Final = 100  # orders of one kind, those that have ended among them; whoever adds one makes room
+
+
+class KeptOrders:
+    """Values by the number of their order, in one table of the store's metadata."""
+
+    def __init__(self, metadata: MetadataStore, table: int) -> None:
+        self._metadata: Final[MetadataStore] = metadata
+        self._table: Final[int] = table
+        self.values: Final[dict[int, bytes]] = {}
+
+    def put(self, number: int, value: bytes) -> None:
+        """Keep ``value`` in place of the last one of the order."""
+        self.values[number] = value
+        self._metadata.put_metadata(self._table, _key(number), value)
+
+    def discard(self, number: int) -> None:
+        """Forget an order."""
+        if self.values.pop(number, None) is not None:
+            self._metadata.discard_metadata(self._table, _key(number))
+
+    def recover(self, records: dict[bytes, bytes]) -> None:
+        """Restore the orders of the last run.
+
+        Raises:
+            StoreError: a key is no number.
+        """
+        for key, value in records.items():
+            digits = key.decode("ascii", "replace")
+            if not digits.isdecimal() or len(digits) > 18:
+                raise StoreError(f"the store has an order that this version cannot read: key {key!r}")
+            self.values[int(digits)] = value
+
+
+def _key(number: int) -> bytes:
+    return str(number).encode("ascii")
