@@ -8,6 +8,8 @@ from spanwire.broker.explanation import explanation as cause
 from spanwire.broker.explanation.explainer import Explainer
 from spanwire.broker.explanation.explanation import Explanation
 from spanwire.broker.explanation.links import LinkDescription
+from spanwire.broker.policy.policy_entry import BridgePolicy, PolicyEntry, QueuePolicy
+from spanwire.broker.policy.policy_map import PolicyMap
 from spanwire.model.destination import parse_destination
 from spanwire.network.bridge.forward_retries import FIRST_PAUSE
 from spanwire.network.bridge.link_description import link_description
@@ -141,6 +143,28 @@ def test_a_message_does_not_return_to_the_broker_that_it_came_from() -> None:
     here = b.client().consumes(Q)
     network.settles()
     assert here.texts == ["one"]
+
+
+def test_a_message_that_may_return_later_waits_for_its_replay() -> None:
+    replays = PolicyEntry(parse_destination("queue://>"), queue=QueuePolicy(bridges=BridgePolicy(replays=True)))
+    network = Network()
+    a, b = network.site("A"), network.site("B", policies=PolicyMap([replays]))
+    network.link(a, b, BridgeSettings(name="toB"))
+    back = network.link(b, a, BridgeSettings(name="toA"))
+    inbox = b.client().consumes(Q, manual=True)
+    network.settles()
+    producer = a.client()
+    producer.sends(Q, "one")
+    network.settles()
+    b.client().consumes(Q, selector="n = 1")  # it keeps the queue from giving the message back
+    inbox.leaves()
+    there = a.client().consumes(Q)
+    network.settles()
+    answer = why(b, id_of(producer), back)
+    assert answer.cause == cause.REPLAY
+    assert "the policy lets it return when no consumer is left here" in said(answer)
+    assert answer.advice == ["wait, or end the consumers here that want it"]
+    assert there.texts == []
 
 
 def test_a_conduit_hides_the_selectors_of_the_consumers_beyond() -> None:

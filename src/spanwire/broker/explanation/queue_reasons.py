@@ -255,6 +255,7 @@ class QueueReasons:
 
 
 ADVICE: Final = {
+    DISPATCHING: "ask again: it is offered to its consumers some messages at a time",
     SELECTOR: "start a consumer whose selector chooses the message, or move it: spanwire queue move {name} TARGET "
     "--selector \"JMSMessageID = 'ID'\"",
     NOT_STARTED: "{who} must start: call start() of its connection",

@@ -292,6 +292,62 @@ def test_a_message_behind_others_of_its_connection_waits_for_its_turn() -> None:
     assert "1 send of its connection are before it" in said(answer)
 
 
+def test_a_message_that_the_disk_does_not_have_yet_says_so() -> None:
+    stage = Stage()
+    listener = stage.peer("c").consumes(Q)
+    producer = stage.peer("p")
+    producer.begins(1)
+    producer.sends(Q, "a", transaction=1)
+    producer.commits(1)
+    answer = why(stage, id_of(producer))
+    assert answer.cause == cause.SYNC
+    assert "it is being written to the disk, before queue://Q gets it" in answer.sentence
+    stage.settle()
+    assert listener.takes() == ["a"]
+
+
+def test_a_send_that_waits_because_the_disk_is_behind_goes_on_when_it_catches_up() -> None:
+    stage = Stage(limits=UsageLimits(memory_bytes=100_000))  # a tenth may be on its way to the disk
+    producer = stage.peer("p")
+    producer.sends(Q, *(f"{number:04000}" for number in range(4)))
+    answer = why(stage, id_of(producer, 4))
+    assert answer.cause == cause.DISK_BEHIND
+    assert "the disk is behind with earlier messages" in said(answer)
+    stage.settle()
+    assert not producer.state.parked
+    assert len(stage.peer("c").consumes(Q).takes()) == 4
+
+
+def test_a_queue_waits_for_what_a_consumer_that_went_gives_back() -> None:
+    stage = Stage()
+    producer, consumer = stage.peer("p"), stage.peer("c")
+    consumer.consumes(Q, prefetch=1_500)
+    producer.sends(Q, *(str(number) for number in range(1_600)))
+    stage.settle()
+    consumer.leaves()
+    answer = why(stage, id_of(producer, 1_600))
+    assert answer.cause == cause.RETURNING
+    assert "waits for older messages that return to it" in answer.sentence
+    stage.settle()
+    listener = stage.peer("d").consumes(Q, prefetch=2_000)
+    stage.settle()
+    assert listener.takes()[:1_000] == [str(number) for number in range(1_000)]
+
+
+def test_a_queue_that_is_dispatching_says_to_whom() -> None:
+    stage = Stage()
+    producer = stage.peer("p")
+    producer.sends(Q, *(str(number) for number in range(300)), properties={"n": 1})
+    stage.settle()
+    listener = stage.peer("c").consumes(Q, selector="n = 1", prefetch=1_000)
+    answer = why(stage, id_of(producer, 300))
+    assert answer.cause == cause.DISPATCHING
+    assert "queue://Q is dispatching: " in answer.sentence
+    assert answer.advice == ["ask again: it is offered to its consumers some messages at a time"]
+    stage.settle()
+    assert len(listener.takes()) == 300
+
+
 def test_a_scheduled_message_says_when_it_is_due() -> None:
     stage = Stage(scheduler=SchedulerSettings())
     producer = stage.peer("p")
