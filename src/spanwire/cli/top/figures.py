@@ -109,8 +109,10 @@ SHEETS: Final = (
     Sheet(
         "network", "Network", "network", ("name",),
         (
-            Column("name", "broker", TEXT), Column("address", "address", TEXT), Column("state", "state", TEXT),
-            Column("link_count", "links"), Column("hops", "hops"),
+            Column("name", "broker", TEXT), Column("kind", "kind", TEXT), Column("link_count", "links"),
+            Column("running", "running"), Column("waiting", "waiting"), Column("in_flight", "in flight"),
+            Column("rate", "out/s"), Column("received_rate", "in/s"), Column("age_s", "age s"),
+            Column("silence", "silence", TEXT),
         ),
         inside="brokers",
     ),
@@ -235,8 +237,26 @@ def rows_of(sheet: Sheet, answer: object) -> list[dict[str, object]]:
         topics = [row for row in rows if "topic://" in str(row.get("destination"))]
         return [row for row in topics if not str(row["destination"]).startswith(ADVISORY_TOPICS)]
     if sheet.key == "network":
-        return [{**row, "link_count": len(links) if isinstance(links := row.get("links"), list) else 0} for row in rows]
+        return [_broker(row) for row in rows]
     return rows
+
+
+def _broker(row: dict[str, object]) -> dict[str, object]:
+    """Return a broker of the network with the sums of its links, as the map has them."""
+    told = row.get("links")
+    links = [link for link in told if isinstance(link, dict)] if isinstance(told, list) else []
+    sums: dict[str, object] = {
+        name: round(sum(value for link in links if isinstance(value := link.get(name), (int, float))))
+        for name in ("waiting", "in_flight", "rate", "received_rate")
+    }
+    age = row.get("age_s")
+    return {
+        **row,
+        **sums,
+        "link_count": len(links),
+        "running": sum(link.get("state") == "running" for link in links),
+        "age_s": round(age) if isinstance(age, (int, float)) else None,
+    }
 
 
 def cell(value: object, kind: str) -> str:

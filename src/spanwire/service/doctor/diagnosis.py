@@ -25,6 +25,7 @@ HANGING_SYNC_MS: Final = 250.0  # four such messages a second; clients and links
 INSTANT_SYNC_MS: Final = 0.005  # no disk answers within 5 µs, not even one with a battery behind its cache
 UNSYNCHRONISED_US: Final = 16_000_000  # the bound of the error from which systemd, too, calls a clock unsynchronised
 REMOTE: Final = ("nfs", "nfs4", "cifs", "smb3", "9p", "ceph", "fuse.sshfs", "fuse.glusterfs")
+LOOPBACKS: Final = frozenset(("127.0.0.1", "::1"))  # what the name localhost may stand for
 VOLATILE: Final = ("tmpfs", "ramfs")
 OVERLAYS: Final = ("overlay", "aufs")
 RIGHTS: Final = {  # level, what, what to do with it
@@ -212,15 +213,16 @@ def _syncs(place: Place, demands: Demands) -> Iterator[Finding]:
 def _ports(ports: tuple[Port, ...], running: int) -> Iterator[Finding]:
     if running:
         yield Finding("broker", Level.OK, "", f"a broker of this data directory runs, process {running}")
-    taken: dict[int, Port] = {}
+    taken: dict[int, list[Port]] = {}
     for port in ports:
         where = f"connector {port.connector}, {port.uri}"
-        other = taken.get(port.port)
-        if other is not None and port.port and _overlap(other.host, port.host):
+        others = taken.setdefault(port.port, [])
+        other = next((one for one in others if _overlap(one.host, port.host)), None)
+        if other is not None and port.port:
             text = f"has the port of connector {other.connector}"
             yield Finding("port", Level.CRITICAL, where, text, "give one of them another port")
             continue
-        taken.setdefault(port.port, port)
+        others.append(port)
         if port.is_own:
             yield Finding("port", Level.OK, where, "the running broker listens there")
         elif port.fault:
@@ -232,9 +234,16 @@ def _ports(ports: tuple[Port, ...], running: int) -> Iterator[Finding]:
 
 
 def _overlap(one: str, other: str) -> bool:
-    """Return True if both hosts may be one address."""
+    """Return True if both hosts may be one address. The name localhost is the loopback of both families."""
     everywhere = ("", "0.0.0.0", "::")
-    return one == other or one in everywhere or other in everywhere
+    if one in everywhere or other in everywhere:
+        return True
+    return not _addresses(one).isdisjoint(_addresses(other))
+
+
+def _addresses(host: str) -> frozenset[str]:
+    name = host.lower().strip("[]")
+    return LOOPBACKS if name == "localhost" else frozenset((name,))
 
 
 def _certificate(certificate: Certificate, now_s: int) -> Iterator[Finding]:

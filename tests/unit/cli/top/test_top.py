@@ -13,7 +13,7 @@ from textual.widgets import DataTable, Input, Static, TabbedContent
 from spanwire import registry
 from spanwire.cli.main import main
 from spanwire.cli.top.app import DestinationScreen, TopApp, WhyScreen
-from spanwire.cli.top.figures import SHEETS, Table, cell, headline
+from spanwire.cli.top.figures import SHEETS, Table, cell, headline, rows_of
 from spanwire.management.control_client import ControlError
 
 Row = dict[str, object]
@@ -271,6 +271,22 @@ def test_without_the_extra_one_line_names_it(
 def test_without_a_terminal_one_line_names_other_commands(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["top", "--data-directory", "/nonexistent"]) == 1
     assert "this is no terminal" in capsys.readouterr().err
+
+
+def test_the_network_has_each_broker_with_the_sums_of_its_links_as_the_map_has() -> None:
+    link = {"state": "running", "waiting": 2, "in_flight": 1, "rate": 3.4, "received_rate": 0.0}
+    down = {"state": "waiting", "waiting": 5, "in_flight": 0, "rate": 0.0, "received_rate": 0.0}
+    told = {"brokers": [
+        {"name": "a", "kind": "Spanwire", "silence": "", "age_s": 0.0, "links": [link, down], "ledger": []},
+        {"name": "b", "kind": "", "silence": "does not answer", "age_s": 4.2, "links": [], "ledger": []},
+    ]}  # fmt: skip
+    (sheet,) = [sheet for sheet in SHEETS if sheet.key == "network"]
+    rows = rows_of(sheet, told)
+    shown = [[row.get(column.key) for column in sheet.columns] for row in rows]
+    assert shown == [
+        ["a", "Spanwire", 2, 1, 7, 1, 3, 0, 0, ""],
+        ["b", "", 0, 0, 0, 0, 0, 0, 4, "does not answer"],
+    ]
 
 
 def test_rows_that_nothing_tells_apart_are_all_shown() -> None:

@@ -117,6 +117,25 @@ PLANTED: dict[str, tuple[Facts, Level, str, str]] = {
         "port",
         "connector openwire, tcp://0.0.0.0:61616: port 61616 is in use; stop what listens there",
     ),
+    "one port twice, by name and by address": (
+        replace(SOUND, ports=(replace(PORT, host="localhost"), replace(PORT, connector="stomp", host="127.0.0.1"))),
+        CRITICAL,
+        "port",
+        "has the port of connector openwire",
+    ),
+    "one port of three twice": (
+        replace(
+            SOUND,
+            ports=(
+                replace(PORT, host="::1"),
+                replace(PORT, connector="mqtt", host="127.0.0.1"),
+                replace(PORT, connector="stomp", host="LOCALHOST"),
+            ),
+        ),
+        CRITICAL,
+        "port",
+        "has the port of connector openwire",
+    ),
     "one port twice": (
         replace(SOUND, ports=(PORT, replace(PORT, connector="stomp", host="127.0.0.1"))),
         CRITICAL,
