@@ -95,6 +95,25 @@ def test_a_drain_with_a_password_fails_at_the_next_start_and_says_so(
         assert b"canary" not in kept
 
 
+def test_a_queue_is_shared_with_the_linked_brokers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Started(tmp_path / "a") as first, Other(tmp_path / "b") as second:
+        here = ["--data-directory", str(first.data)]
+        sends(first, "ORDERS", 90)
+        assert main(["rebalance", "ORDERS", "--over", second.broker_url, "--dry-run", *here]) == 0
+        assert (
+            capsys.readouterr().out == f"{second.broker_url}: 45 of 90 messages would go there\nnothing was changed\n"
+        )
+        assert main(["rebalance", "ORDERS", *here]) == 1
+        assert "name the other brokers with --over URI" in capsys.readouterr().err
+        assert main(["network", "add", f"static:({second.broker_url})", "--link", "toB", *here]) == 0
+        deadline = time.monotonic() + TIMEOUT_S
+        while first.network("network_connectors")[0]["state"] != "running" and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert main(["rebalance", "ORDERS", *here]) == 0
+        assert pending(first) <= 45 <= pending(second)
+        assert pending(first) + pending(second) == 90
+
+
 def test_a_link_that_is_drained_stops_when_nothing_is_on_its_way(tmp_path: Path) -> None:
     with Started(tmp_path / "a") as first, Other(tmp_path / "b") as second:
         here = ["--data-directory", str(first.data)]

@@ -77,6 +77,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
         "check a network's files, show its routes and links",
     ),
     "drain": ("spanwire.cli.network.drain:run", "send all messages of a broker's queues to another broker"),
+    "rebalance": ("spanwire.cli.network.rebalance:run", "share what waits in a queue with other brokers"),
     "bridge": ("spanwire.cli.bridges.bridge:run", "forward messages between destinations of any two brokers"),
     "transaction": (
         "spanwire.cli.bridges.transaction:run",
