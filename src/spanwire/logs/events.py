@@ -286,6 +286,9 @@ EVENTS: Final[dict[str, dict[str, str]]] = {
     "protocols.xmpp.session": {
         "message %s could not be put aside: %s": "dead-letter-failed",
     },
+    "service.administration.drains": {
+        "the drain %s failed": "drain-failed",
+    },
     "service.children.bridge_process": {
         "%s": "bridges-without-connector",
         "the process of the bridges: %s": "bridge-process-error",
