@@ -18,7 +18,6 @@ from spanwire.management.tasks import KeptTasks
 from spanwire.model.environment import Environment
 from spanwire.model.errors import ConfigurationError
 from spanwire.network.bridge.duplex_bridge import AcceptedLink, DuplexAcceptor
-from spanwire.network.demand.bridge_settings import BridgeSettings
 from spanwire.network.demand.duplicate_suppression import NetworkRoutes
 from spanwire.network.reports.known_brokers import Peer, Row
 from spanwire.network.reports.message_questions import MessageQuestions
@@ -28,6 +27,7 @@ from spanwire.service.administration.connector_views import (
     accepted_settings_view,
     connector_view,
     course_view,
+    durable_topics,
     is_setting,
     link_counts_rows,
 )
@@ -105,7 +105,8 @@ class Networking:
         """
         self._broker, self._wake = broker, turn.wake
         self._reports = NetworkReports(
-            broker, self.views, self._peers, broker.environment, _ask,
+            broker, self.views, self._peers, broker.environment,
+            lambda peer, seconds: cast("Ask", registry.load(registry.NETWORK_QUESTION))(peer, seconds),
             lambda: [asdict(row) for row in broker.overview.ledger_links()], broker.overview.brokers_linked_here,
         )  # fmt: skip
         broker.assembly.control.reporter = self._reports
@@ -424,7 +425,7 @@ class Networking:
         here = [
             {
                 **connector_view(connector.settings),
-                "durableDestinations": self._durable(connector.settings.bridge),
+                "durableDestinations": durable_topics(self._broker, connector.settings.bridge),
                 **course_view(connector),
             }
             for connector in self._connectors.values()
@@ -438,21 +439,6 @@ class Networking:
             define(connector.settings, is_started=connector.is_started, stores=self._stores)
             for connector in self._connectors.values()
         ]
-
-    def _durable(self, settings: BridgeSettings) -> list[str]:
-        """Return the topics of stored durable subscriptions of a connector's bridges."""
-        broker = self._broker
-        if broker is None:
-            return []
-        start = settings.name + settings.client_id_token
-        end = settings.client_id_token.join(("", "inbound", broker.name))
-        terms = broker.operations.durable_terms()
-        topics = {
-            subscription.topic.qualified_name
-            for subscription in terms
-            if subscription.client_id.startswith(start) and subscription.client_id.endswith(end)
-        }
-        return sorted(topics)
 
     def views(self) -> list[dict[str, object]]:
         """Return one view per link as plain values."""
@@ -504,8 +490,3 @@ class Networking:
         for accepted in [] if self._acceptor is None else list(self._acceptor.links.values()):
             link = {"name": accepted.name, "uri": accepted.address, "remote": accepted.remote_name, "accepted": True}
             yield from link_counts_rows(link, accepted.counts, now)
-
-
-async def _ask(peer: Peer, watch_s: int) -> list[Row]:
-    """Ask a broker; the client that asks is loaded at the first question."""
-    return await cast("Ask", registry.load(registry.NETWORK_QUESTION))(peer, watch_s)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from spanwire.broker.broker import Broker
     from spanwire.network.bridge.bridge_statistics import LinkCounts
     from spanwire.network.bridge.duplex_bridge import DuplexBridge
     from spanwire.network.connector.link import NetworkConnectorSettings, RemoteAddress
@@ -131,3 +132,17 @@ def link_counts_rows(link: dict[str, object], counts: LinkCounts, monotonic: flo
 def is_setting(value: object) -> bool:
     """Return True for a value that an operator may give an attribute or list of a connector."""
     return isinstance(value, str) or (isinstance(value, list) and all(isinstance(one, str) for one in value))
+
+
+def durable_topics(broker: Broker | None, settings: BridgeSettings) -> list[str]:
+    """Return the topics of stored durable subscriptions of a connector's bridges."""
+    if broker is None:
+        return []
+    start = settings.name + settings.client_id_token
+    end = settings.client_id_token.join(("", "inbound", broker.name))
+    topics = {
+        subscription.topic.qualified_name
+        for subscription in broker.operations.durable_terms()
+        if subscription.client_id.startswith(start) and subscription.client_id.endswith(end)
+    }
+    return sorted(topics)
