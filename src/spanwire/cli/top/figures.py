@@ -243,8 +243,8 @@ def rows_of(sheet: Sheet, answer: object) -> list[dict[str, object]]:
 
 def _broker(row: dict[str, object]) -> dict[str, object]:
     """Return a broker of the network with the sums of its links, as the map has them."""
-    told = row.get("links")
-    links = [link for link in told if isinstance(link, dict)] if isinstance(told, list) else []
+    links_part = row.get("links")
+    links = [link for link in links_part if isinstance(link, dict)] if isinstance(links_part, list) else []
     sums: dict[str, object] = {
         name: round(sum(value for link in links if isinstance(value := link.get(name), (int, float))))
         for name in ("waiting", "in_flight", "rate", "received_rate")

@@ -276,12 +276,12 @@ def test_without_a_terminal_one_line_names_other_commands(capsys: pytest.Capture
 def test_the_network_has_each_broker_with_the_sums_of_its_links_as_the_map_has() -> None:
     link = {"state": "running", "waiting": 2, "in_flight": 1, "rate": 3.4, "received_rate": 0.0}
     down = {"state": "waiting", "waiting": 5, "in_flight": 0, "rate": 0.0, "received_rate": 0.0}
-    told = {"brokers": [
+    answer = {"brokers": [
         {"name": "a", "kind": "Spanwire", "silence": "", "age_s": 0.0, "links": [link, down], "ledger": []},
         {"name": "b", "kind": "", "silence": "does not answer", "age_s": 4.2, "links": [], "ledger": []},
     ]}  # fmt: skip
     (sheet,) = [sheet for sheet in SHEETS if sheet.key == "network"]
-    rows = rows_of(sheet, told)
+    rows = rows_of(sheet, answer)
     shown = [[row.get(column.key) for column in sheet.columns] for row in rows]
     assert shown == [
         ["a", "Spanwire", 2, 1, 7, 1, 3, 0, 0, ""],
