@@ -12,7 +12,7 @@ from spanwire.testing import Broker
 from tests.support.mosquitto import PASSWORD, USER, MosquittoProcess
 from tests.support.mqtt_client import MqttClient
 
-WAIT_S: Final = 40.0
+WAIT_S: Final = 120.0  # processes start slowly beside other tests on two processors
 NEAR: Final = """\
 <beans>
   <broker xmlns="http://activemq.apache.org/schema/core" brokerName="near">

@@ -212,6 +212,7 @@ def test_a_drain_whose_link_somebody_removed_is_not_called_done() -> None:
         ({"uri": OTHER, "settings": {"userName": 1}}, "settings is an object of texts"),
         ({"uri": OTHER, "queues": []}, "queues is a list"),
         ({"uri": OTHER, "queues": ["topic://A"]}, "topic://A is not the name of one queue"),
+        ({"uri": OTHER, "queues": ["temp-queue://A"]}, "temp-queue://A is not the name of one queue"),
         ({"uri": OTHER, "queues": ["A,B"]}, "A,B is not the name of one queue"),
     ],
 )
