@@ -19,7 +19,7 @@ PARALLEL ?= 2
 OPTIMIZE ?= 3
 # Tests wait more than they compute, so more of them than there are processors run at a time. On the compiled build they
 # wait most: for foreign programs and services; on the pure one the compiler runs beside them.
-COMPILED_TESTERS ?= 7
+COMPILED_TESTERS ?= 6
 TESTERS ?= 4
 PYTEST_ARGS ?=
 PURE :=

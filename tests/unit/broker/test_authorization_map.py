@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from spanwire.broker.ports import ADMIN, READ, WRITE, Principal
@@ -147,6 +147,7 @@ NAMES = [".".join(name) for count in range(1, 6) for name in itertools.product("
 
 
 @given(ELEMENTS, ELEMENTS)
+@example(["*", ">"], [">"])
 def test_a_pattern_covers_another_when_every_name_under_that_falls_under_it(left: list[str], right: list[str]) -> None:
     outer, pattern = Destination(0, ".".join(left)), Destination(0, ".".join(right))
     if ">" in left[:-1] or ">" in right[:-1] or not pattern.is_pattern:

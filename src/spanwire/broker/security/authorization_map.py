@@ -246,6 +246,8 @@ def covers(outer: Destination, pattern: Destination) -> bool:
         return False
     left = outer.elements
     right = pattern.elements
+    if len(left) == 2 and left[0] == "*" and left[1] == ">":
+        return True  # each name has an element, so *.> stands for as many names as >
     for index, element in enumerate(left):
         if element == ">" and index == len(left) - 1:
             return True
