@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from spanwire.model.histogram import BOUNDS, Histogram
+from spanwire.model.observation.histogram import BOUNDS, Histogram
 
 STATUS_PART: Final = "histograms"
 JOURNAL_SYNC: Final = "journal_sync"

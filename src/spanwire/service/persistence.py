@@ -16,7 +16,7 @@ from spanwire.broker.persistence.producer_audit import IDENTITY_SIZE, ProducerAu
 from spanwire.broker.persistence.recovered import RecoveredDestination
 from spanwire.broker.ports import Store
 from spanwire.model.errors import StoreError
-from spanwire.model.histogram import Histogram
+from spanwire.model.observation.histogram import Histogram
 from spanwire.service.config.model import PersistenceConfiguration
 from spanwire.stores.directory import DataDirectory, DirectoryInUseError
 from spanwire.stores.driver.answers import Failed, Fetched, Schedule

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from spanwire.broker.plugins.tracing_plugin import TracingSettings
 from spanwire.model.errors import ConfigurationError
-from spanwire.model.span_records import SpanRecords
+from spanwire.model.observation.span_records import SpanRecords
 from spanwire.service.config.model import TracingConfiguration
 from spanwire.tracing.switch import is_switched_off, span_export
 

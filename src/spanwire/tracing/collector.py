@@ -9,7 +9,7 @@ from typing import Final
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.trace.export import SpanExportResult
 
-from spanwire.model.span_records import SpanRecord
+from spanwire.model.observation.span_records import SpanRecord
 from spanwire.tracing.spans import SpanMaker
 
 PATH: Final = "/v1/traces"

@@ -10,7 +10,7 @@ import logging
 import threading
 from typing import Final, Protocol
 
-from spanwire.model.span_records import SpanRecord, SpanRecords
+from spanwire.model.observation.span_records import SpanRecord, SpanRecords
 from spanwire.model.text import printable
 
 INTERVAL_S: Final = 1.0  # seconds between two looks at the notes: spans are seen soon, an idle process hardly wakes

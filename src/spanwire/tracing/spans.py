@@ -25,8 +25,8 @@ from opentelemetry.trace import (
 from opentelemetry.trace.span import TraceState
 
 from spanwire import __version__
-from spanwire.model.span_records import ACKNOWLEDGE, DISPATCH, FORWARD, PROCESS, SEND, STORE, SpanRecord
-from spanwire.model.trace_context import TraceContext
+from spanwire.model.observation.span_records import ACKNOWLEDGE, DISPATCH, FORWARD, PROCESS, SEND, STORE, SpanRecord
+from spanwire.model.observation.trace_context import TraceContext
 
 SYSTEM: Final = "activemq"  # the conventions' word for the protocols and names that all of these brokers share
 SERVICE: Final = "spanwire"

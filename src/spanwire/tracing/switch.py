@@ -11,7 +11,7 @@ from typing import Final
 
 from spanwire.extras import install_command
 from spanwire.model.errors import ConfigurationError
-from spanwire.model.span_records import SpanRecords
+from spanwire.model.observation.span_records import SpanRecords
 from spanwire.registry import TRACE_COLLECTOR, load
 from spanwire.tracing.export import SpanExport
 

@@ -22,7 +22,7 @@ from spanwire.bridges.model.route_definition import FileTarget, RouteDefinition
 from spanwire.bridges.running.tracing import MAX_TRACED, BridgeNotes, RouteNotes, bridge_traces
 from spanwire.model.environment import Time
 from spanwire.model.message_view import STRING_VALUE
-from spanwire.model.span_records import FORWARD, SpanRecords
+from spanwire.model.observation.span_records import FORWARD, SpanRecords
 from tests.support.bridge_dialogue import WALL_MS, definition, text_message
 
 TRACE: Final = "4bf92f3577b34da6a3ce929d0e0e4736"

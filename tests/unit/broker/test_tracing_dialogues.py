@@ -10,8 +10,8 @@ from spanwire.broker.plugins.plugin_settings import PluginSettings
 from spanwire.broker.plugins.tracing_plugin import MAX_ARRIVALS, MAX_UNACKNOWLEDGED, MAX_UNSYNCED, TracingSettings
 from spanwire.model.acks import DELIVERED_ACK, INDIVIDUAL_ACK, POISON_ACK, SequenceRun
 from spanwire.model.errors import JmsError
-from spanwire.model.span_records import ACKNOWLEDGE, DISPATCH, SEND, STORE, SpanRecord, SpanRecords
-from spanwire.model.trace_context import parse_traceparent
+from spanwire.model.observation.span_records import ACKNOWLEDGE, DISPATCH, SEND, STORE, SpanRecord, SpanRecords
+from spanwire.model.observation.trace_context import parse_traceparent
 from tests.support.dialogue.broker_dialogue import START_MS, Stage
 from tests.support.dialogue.text_format import properties_of
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from spanwire.model.span_records import SEND, SpanRecord, SpanRecords
-from spanwire.model.trace_context import TraceContext
+from spanwire.model.observation.span_records import SEND, SpanRecord, SpanRecords
+from spanwire.model.observation.trace_context import TraceContext
 
 
 def note(number: int) -> SpanRecord:

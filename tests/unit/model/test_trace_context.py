@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spanwire.model.message_view import BYTES_VALUE, STRING_VALUE, PropertyValue
-from spanwire.model.trace_context import (
+from spanwire.model.observation.trace_context import (
     MAX_MEMBERS,
     MAX_TRACEPARENT,
     MAX_TRACESTATE,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from spanwire.management.histograms import JOURNAL_SYNC, LOOP_LAG, buckets_of
-from spanwire.model.histogram import BOUNDS, Histogram
+from spanwire.model.observation.histogram import BOUNDS, Histogram
 from spanwire.service.machine.loop_probe import INTERVAL_S, LoopProbe
 from tests.support.virtual_loop import VirtualLoop
 

@@ -8,8 +8,8 @@ from typing import Final
 
 import pytest
 
-from spanwire.model.span_records import SEND, SpanRecord, SpanRecords
-from spanwire.model.trace_context import TraceContext
+from spanwire.model.observation.span_records import SEND, SpanRecord, SpanRecords
+from spanwire.model.observation.trace_context import TraceContext
 from spanwire.tracing.collector import OtlpCollector
 from spanwire.tracing.export import ABORT_S, MAX_BATCH, SpanExport
 from spanwire.tracing.switch import span_export

@@ -7,8 +7,8 @@ from typing import Any, Final
 import pytest
 from opentelemetry.trace import SpanKind, StatusCode
 
-from spanwire.model.span_records import ACKNOWLEDGE, DISPATCH, FORWARD, PROCESS, SEND, STORE, SpanRecord
-from spanwire.model.trace_context import TraceContext
+from spanwire.model.observation.span_records import ACKNOWLEDGE, DISPATCH, FORWARD, PROCESS, SEND, STORE, SpanRecord
+from spanwire.model.observation.trace_context import TraceContext
 from spanwire.tracing.spans import SpanMaker, span_name
 
 TRACE: Final = "4bf92f3577b34da6a3ce929d0e0e4736"

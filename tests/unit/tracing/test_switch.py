@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from spanwire.model.errors import ConfigurationError
-from spanwire.model.span_records import SpanRecords
+from spanwire.model.observation.span_records import SpanRecords
 from spanwire.tracing.endpoint import check_endpoint
 from spanwire.tracing.switch import is_switched_off, is_switched_on, span_export
 

@@ -7,7 +7,7 @@ from starlette.testclient import TestClient
 
 from spanwire.management.histograms import view_of
 from spanwire.management.tables.view_table import DESTINATION_ATTRIBUTES, QUEUES
-from spanwire.model.histogram import Histogram
+from spanwire.model.observation.histogram import Histogram
 from spanwire.web.metrics import exposition
 from spanwire.web.routes import application
 from tests.support.fake_broker_link import LINK, SUMMARY, FakeBrokerLink, destination

@@ -16,8 +16,8 @@ from spanwire.bridges.model.route_definition import Definition, RouteDefinition
 from spanwire.bridges.ports import MessageRefusedError
 from spanwire.model.environment import Time
 from spanwire.model.errors import MessageFormatError
-from spanwire.model.span_records import FORWARD, SpanRecord, SpanRecords
-from spanwire.model.trace_context import TraceContext, context_of
+from spanwire.model.observation.span_records import FORWARD, SpanRecord, SpanRecords
+from spanwire.model.observation.trace_context import TraceContext, context_of
 from spanwire.tracing.export import SpanExport
 from spanwire.tracing.switch import is_switched_off, is_switched_on, span_export
 

@@ -28,8 +28,8 @@ from spanwire.model.ids import MessageId, ProducerId
 from spanwire.model.info import ConsumerInfo
 from spanwire.model.message import Message
 from spanwire.model.message_view import STRING_VALUE
-from spanwire.model.span_records import ACKNOWLEDGE, DISPATCH, FORWARD, SEND, STORE, SpanRecord, SpanRecords
-from spanwire.model.trace_context import TRACEPARENT, TRACESTATE, TraceContext, context_of
+from spanwire.model.observation.span_records import ACKNOWLEDGE, DISPATCH, FORWARD, SEND, STORE, SpanRecord, SpanRecords
+from spanwire.model.observation.trace_context import TRACEPARENT, TRACESTATE, TraceContext, context_of
 
 MAX_ARRIVALS: Final = 10_000  # traced messages whose arrival is known; older ones show no time in the queue
 MAX_UNACKNOWLEDGED: Final = 1_000  # traced messages of one consumer whose acknowledgement will be noted

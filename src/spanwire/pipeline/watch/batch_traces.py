@@ -16,8 +16,8 @@ from typing import Final
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812
 
-from spanwire.model.span_records import PROCESS, SpanRecord, SpanRecords
-from spanwire.model.trace_context import TRACEPARENT, TraceContext, parse_traceparent
+from spanwire.model.observation.span_records import PROCESS, SpanRecord, SpanRecords
+from spanwire.model.observation.trace_context import TRACEPARENT, TraceContext, parse_traceparent
 from spanwire.pipeline.watch.progress import batch_of, duration_ms_of, rows_of
 from spanwire.tracing.switch import is_switched_on, span_export
 

@@ -9,7 +9,7 @@ import asyncio
 from typing import Final
 
 from spanwire.management.histograms import JOURNAL_SYNC, LOOP_LAG, LOOP_TURN, view_of
-from spanwire.model.histogram import Histogram
+from spanwire.model.observation.histogram import Histogram
 
 INTERVAL_S: Final = 0.1  # seconds between two samples
 

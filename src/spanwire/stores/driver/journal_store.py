@@ -28,7 +28,7 @@ from spanwire.broker.persistence.producer_audit import ProducerAudit
 from spanwire.broker.persistence.recovered import RecoveredDestination
 from spanwire.broker.ports import Store
 from spanwire.model.errors import StoreError
-from spanwire.model.histogram import Histogram
+from spanwire.model.observation.histogram import Histogram
 from spanwire.stores.directory import DataDirectory, advice
 from spanwire.stores.driver.answers import Answers, Failed, Fetched, Schedule
 from spanwire.stores.driver.disk import FileDisk, check_files

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.model.histogram import Histogram
+from spanwire.model.observation.histogram import Histogram
 from spanwire.stores.journal.batch import Batch
 
 MAX_BATCH_BYTES: Final = 64 * 1024  # bytes; a larger write takes longer than a wake-up of the thread

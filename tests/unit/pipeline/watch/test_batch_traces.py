@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import Row
 
-from spanwire.model.span_records import PROCESS, SpanRecord, SpanRecords
+from spanwire.model.observation.span_records import PROCESS, SpanRecord, SpanRecords
 from spanwire.pipeline.watch.batch_traces import METRIC, BatchTraces, links_of, tracing_batches
 from spanwire.pipeline.watch.board import StatusBoard
 from spanwire.pipeline.watch.route_watch import RouteWatch

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from spanwire.model.trace_context import TraceContext
+from spanwire.model.observation.trace_context import TraceContext
 
 # Steps, in the order in which a message takes them. The exporter has their names and attributes.
 SEND: Final = 0
