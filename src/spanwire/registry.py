@@ -165,11 +165,11 @@ NETWORK_DEFINITION: Final = "spanwire.service.administration.connector_definitio
 TOP: Final = "spanwire.cli.top.app:TopApp"
 
 # Loaded by the first trace of messages.
-TRACES: Final = "spanwire.management.traces:Traces"
-ROUTE_PROBE: Final = "spanwire.management.route_probe:RouteProbe"
+TRACES: Final = "spanwire.management.questions.traces:Traces"
+ROUTE_PROBE: Final = "spanwire.management.questions.route_probe:RouteProbe"
 
 # Loaded by the first question why.
-WHY: Final = "spanwire.management.why:WhyQuestions"
+WHY: Final = "spanwire.management.questions.why:WhyQuestions"
 
 # Loaded only by a process that traces; it needs the extra `tracing`.
 TRACE_COLLECTOR: Final = "spanwire.tracing.collector:OtlpCollector"

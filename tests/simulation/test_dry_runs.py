@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from spanwire.broker.following.probe import Probe
-from spanwire.management.route_probe import walked
+from spanwire.management.questions.route_probe import walked
 from spanwire.model.destination import parse_destination
 from spanwire.network.demand.bridge_settings import BridgeSettings
 from spanwire.service.network_lint.network_plan import NetworkPlan, PlannedBroker, PlannedLink

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from spanwire.broker.broker import Broker
-from spanwire.management.actions import BrokerActions, JobRemoval
-from spanwire.management.adjustments import BrokerAdjustments
-from spanwire.management.administration import BrokerAdministration
 from spanwire.management.browsing import QueueAges, QueueBrowsing, ReadStored
 from spanwire.management.control import Operation
-from spanwire.management.moves import MoveTasks
-from spanwire.management.operations import QueueOperations
-from spanwire.management.questions import NetworkSource, Questions, TraceCommands
+from spanwire.management.operations.actions import BrokerActions, JobRemoval
+from spanwire.management.operations.adjustments import BrokerAdjustments
+from spanwire.management.operations.administration import BrokerAdministration
+from spanwire.management.operations.moves import MoveTasks
+from spanwire.management.operations.operations import QueueOperations
+from spanwire.management.questions.questions import NetworkSource, Questions, TraceCommands
 from spanwire.management.tasks import Tasks
 from spanwire.transports.base import Clock
 

@@ -9,7 +9,7 @@ from typing import Final, cast
 from spanwire import registry
 from spanwire.broker.broker import Broker
 from spanwire.broker.network_ports import LateAnswer
-from spanwire.management.questions import Questions, TraceCommands
+from spanwire.management.questions.questions import Questions, TraceCommands
 from spanwire.network.reports import route_rows, trace_rows
 from spanwire.network.reports.known_brokers import Peer, Row
 from spanwire.network.reports.message_questions import Ask, MessageQuestions, QuestionKind

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, cast
 from spanwire import registry
 from spanwire.broker.broker import Broker
 from spanwire.management.control import Operation
-from spanwire.management.questions import Questions, ReadStored, TraceCommands, nothing_stored
+from spanwire.management.questions.questions import Questions, ReadStored, TraceCommands, nothing_stored
 from spanwire.management.tasks import KeptTasks
 from spanwire.model.environment import Environment
 from spanwire.model.errors import ConfigurationError

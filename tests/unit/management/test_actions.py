@@ -9,8 +9,8 @@ import pytest
 from spanwire.broker.admin.operator_actions import ActionObserver
 from spanwire.broker.ports import Authenticator, LoginObserver, Principal
 from spanwire.broker.scheduler.schedule import SchedulerSettings
-from spanwire.management.actions import BrokerActions, JobRemoval
 from spanwire.management.handles import OPERATOR, Operator
+from spanwire.management.operations.actions import BrokerActions, JobRemoval
 from spanwire.management.tables.operation_table import Role
 from spanwire.model.destination import Destination
 from spanwire.model.environment import Time
@@ -30,7 +30,7 @@ class Clock:
 
 
 class Broker:
-    """Duck-typed to `spanwire.management.actions.ActingBroker`. Answers at once."""
+    """Duck-typed to `spanwire.management.operations.actions.ActingBroker`. Answers at once."""
 
     connection_id = "ID:operator"
 

@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from spanwire.broker.admin.adjustments import LimitChange, SettingsChange, StrategyChange
-from spanwire.management.adjustments import AdjustedBroker, BrokerAdjustments
+from spanwire.management.operations.adjustments import AdjustedBroker, BrokerAdjustments
 from spanwire.model.environment import Time
 from spanwire.model.errors import ConfigurationError
 from spanwire.transports.base import Clock

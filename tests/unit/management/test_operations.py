@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from spanwire.broker.admin.selective_walk import OperationObserver
-from spanwire.management.operations import MAX_NAMES, NO_LIMIT, QueueOperations
+from spanwire.management.operations.operations import MAX_NAMES, NO_LIMIT, QueueOperations
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.environment import Time
 from spanwire.model.errors import ConfigurationError, InvalidDestinationError, InvalidSelectorError
@@ -19,7 +19,7 @@ class Clock:
 
 
 class Queues:
-    """Duck-typed to `spanwire.management.operations.OperatedQueues`; has the queues A.1, A.2 and B."""
+    """Duck-typed to `spanwire.management.operations.operations.OperatedQueues`; has the queues A.1, A.2 and B."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str, str | None, int]] = []

@@ -10,7 +10,7 @@ import pytest
 
 from spanwire.broker.following.probe import MAX_ANSWERS
 from spanwire.broker.policy.policy_entry import PolicyEntry
-from spanwire.management.route_probe import MAX_HOPS, RouteProbe, typed, walked
+from spanwire.management.questions.route_probe import MAX_HOPS, RouteProbe, typed, walked
 from spanwire.model.errors import ConfigurationError
 from spanwire.network.reports.known_brokers import Peer
 from spanwire.network.reports.route_rows import chosen, failed, merged, read_answer

@@ -11,8 +11,8 @@ import pytest
 
 from spanwire.broker.broker import Broker
 from spanwire.broker.explanation.links import LinkDescription
-from spanwire.management.questions import TraceCommands
-from spanwire.management.traces import MAX_KEPT_ROWS, MAX_ROWS, Trace, Traces, mark_settings
+from spanwire.management.questions.questions import TraceCommands
+from spanwire.management.questions.traces import MAX_KEPT_ROWS, MAX_ROWS, Trace, Traces, mark_settings
 from spanwire.model.destination import parse_destination
 from spanwire.model.environment import Time
 from spanwire.model.errors import ConfigurationError

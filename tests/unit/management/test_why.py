@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from spanwire.broker.queue.pending_messages import MAX_RESIDENT_MESSAGES
-from spanwire.management.why import MAX_WAITING, WhyQuestions
+from spanwire.management.questions.why import MAX_WAITING, WhyQuestions
 from spanwire.model.destination import Destination
 from spanwire.model.environment import Time
 from spanwire.model.errors import ConfigurationError

@@ -1,6 +1,6 @@
 """Answers the question why about a message or an object of one broker.
 
-The caller drives the search and reads from the store what it asks for (`spanwire.management.why`).
+The caller drives the search and reads from the store what it asks for (`spanwire.management.questions.why`).
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ from typing import Final
 
 from spanwire.broker.broker import Broker
 from spanwire.broker.following.probe import Probe
-from spanwire.management.questions import NetworkSource, View
-from spanwire.management.traces import traced_destination
+from spanwire.management.questions.questions import NetworkSource, View
+from spanwire.management.questions.traces import traced_destination
 from spanwire.model.errors import ConfigurationError, JmsError
 from spanwire.model.message_view import BOOLEAN_VALUE, DOUBLE_VALUE, LONG_VALUE, STRING_VALUE, PropertyValue
 from spanwire.model.routing import MAX_PATH

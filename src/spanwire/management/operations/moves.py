@@ -12,7 +12,7 @@ from spanwire.broker.moves.move_order import COPY, RETRY, UNDO, MoveOrder
 from spanwire.broker.moves.moves import Moves
 from spanwire.broker.security.audit_log import printable
 from spanwire.management.handles import OPERATOR, Operator
-from spanwire.management.operations import (
+from spanwire.management.operations.operations import (
     OperatedQueues,
     lifetime_of,
     limit_of,

@@ -16,7 +16,7 @@ from spanwire.broker.broker import Broker
 from spanwire.broker.following.follower import Follower
 from spanwire.broker.following.mark import MAX_IDS, MAX_MESSAGES, MAX_SECONDS, Mark, MarkSettings
 from spanwire.broker.following.observations import FORWARDED, SENT_ON
-from spanwire.management.questions import NetworkSource, View
+from spanwire.management.questions.questions import NetworkSource, View
 from spanwire.model.destination import QUEUE, Destination, parse_destination
 from spanwire.model.errors import ConfigurationError, JmsError
 from spanwire.transports.base import Clock

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
 from spanwire.broker.admin.adjustments import LimitChange, SettingsChange, StrategyChange
-from spanwire.management.administration import named_destinations
+from spanwire.management.operations.administration import named_destinations
 from spanwire.model.destination import Destination
 from spanwire.model.environment import Time
 from spanwire.model.errors import ConfigurationError

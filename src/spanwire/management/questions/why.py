@@ -17,7 +17,7 @@ from spanwire.broker.explanation.explanation import UNKNOWN, Explanation
 from spanwire.broker.explanation.links import LinkDescription
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.topic.durable_subscription import DurableSubscription
-from spanwire.management.questions import NetworkSource, ReadStored, View
+from spanwire.management.questions.questions import NetworkSource, ReadStored, View
 from spanwire.model.destination import QUEUE, Destination, parse_destination
 from spanwire.model.errors import ConfigurationError, JmsError
 from spanwire.model.message import Message

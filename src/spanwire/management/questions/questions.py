@@ -13,9 +13,9 @@ from spanwire.transports.base import Clock
 
 if TYPE_CHECKING:
     from spanwire.broker.explanation.links import LinkDescription
-    from spanwire.management.route_probe import RouteProbe
-    from spanwire.management.traces import Traces
-    from spanwire.management.why import WhyQuestions
+    from spanwire.management.questions.route_probe import RouteProbe
+    from spanwire.management.questions.traces import Traces
+    from spanwire.management.questions.why import WhyQuestions
 
 View = dict[str, object]
 ReadStored = Callable[[Destination, list[int]], Awaitable[list[Message | None]]]
@@ -47,7 +47,7 @@ async def nothing_stored(destination: Destination, sequences: list[int]) -> list
 
 
 class Questions:
-    """Answers the question ``why`` about one broker (`spanwire.management.why`)."""
+    """Answers the question ``why`` about one broker (`spanwire.management.questions.why`)."""
 
     def __init__(
         self, broker: Broker, clock: Clock, read_stored: ReadStored, network: NetworkSource | None = None
@@ -73,7 +73,7 @@ class Questions:
 
 
 class TraceCommands:
-    """Starts, reads and ends traces of messages (`spanwire.management.traces`), which are loaded with the first one."""
+    """Starts, reads and ends traces (`spanwire.management.questions.traces`), which are loaded with the first one."""
 
     def __init__(
         self, broker: Broker, clock: Clock, wake: Callable[[], None], network: NetworkSource | None = None
