@@ -21,8 +21,8 @@ from spanwire.broker.destinations.durable_subscriptions import DurableSubscripti
 from spanwire.broker.destinations.inactive_destinations import UpkeepSettings
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.connection_output import ConnectionOutput
-from spanwire.broker.dispatch.departures import MAX_DEPARTURES, Departures
 from spanwire.broker.dispatch.evaluation_context import MessageEvaluationContext
+from spanwire.broker.dispatch.history.departures import MAX_DEPARTURES, Departures
 from spanwire.broker.dispatch.memory_usage import MemoryUsage, UsageLimits
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.virtual_route import VirtualRoutes

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from spanwire.broker.dispatch.arrival_times import STEPS, Arrivals, arrivals_of
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.connection_output import ConnectionOutput
 from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.evaluation_context import MessageEvaluationContext
+from spanwire.broker.dispatch.history.arrival_times import STEPS, Arrivals, arrivals_of
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.message_reference import MessageReference

@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from spanwire.broker.advisories.message_advisories import QueueAdvisories, TopicAdvisories
-from spanwire.broker.dispatch.arrival_times import ArrivalObserver
+from spanwire.broker.dispatch.history.arrival_times import ArrivalObserver
 from spanwire.broker.policy.policy_entry import AdvisoryPolicy, BridgePolicy, PolicyEntry, QueuePolicy
 from spanwire.broker.policy.topic_policy import PendingLimit, TopicPolicy
 from spanwire.broker.queue.queue import Queue

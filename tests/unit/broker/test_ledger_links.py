@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spanwire.broker.dispatch.ledger_links import MAX_NAME, LedgerLinks
+from spanwire.broker.dispatch.history.ledger_links import MAX_NAME, LedgerLinks
 from spanwire.broker.metadata import LEDGER_LINKS
 from spanwire.model.ledger import MAX_LINKS, OTHER_LINKS
 from tests.support.late_store import LateStore

@@ -9,7 +9,7 @@ from typing import Final
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.destination import BrokerDestination, bridged
 from spanwire.broker.dispatch.destination_events import DestinationObserver
-from spanwire.broker.dispatch.message_statistics import MessageStatistics
+from spanwire.broker.dispatch.history.message_statistics import MessageStatistics
 from spanwire.broker.following.mark_observer import MarkObserver, behind_mark
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.topic.topic import Topic

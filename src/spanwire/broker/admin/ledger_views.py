@@ -12,8 +12,8 @@ from dataclasses import dataclass, fields
 from typing import Final
 
 from spanwire.broker.dispatch.broker_context import BrokerContext
-from spanwire.broker.dispatch.departures import KINDS, Departures
 from spanwire.broker.dispatch.destination import BrokerDestination
+from spanwire.broker.dispatch.history.departures import KINDS, Departures
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.topic.durable_subscription import DurableSubscription
 from spanwire.model.destination import QUEUE, SUBSCRIPTION, TEMP_QUEUE

@@ -19,8 +19,8 @@ from spanwire.broker.admin.transfers import SAME_LIFETIME, Deliveries, Retrying,
 from spanwire.broker.destinations.destination_map import DestinationMap
 from spanwire.broker.destinations.destinations import Destinations
 from spanwire.broker.dispatch.broker_context import BrokerContext
-from spanwire.broker.dispatch.departures import REMOVED as REMOVED_BY_OPERATOR
 from spanwire.broker.dispatch.evaluation_context import MessageEvaluationContext
+from spanwire.broker.dispatch.history.departures import REMOVED as REMOVED_BY_OPERATOR
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes

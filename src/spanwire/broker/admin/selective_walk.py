@@ -12,8 +12,8 @@ from typing import Final, Protocol
 from mypy_extensions import trait
 
 from spanwire.broker.dispatch.broker_context import BrokerContext
-from spanwire.broker.dispatch.departures import REMOVED as REMOVED_BY_OPERATOR
 from spanwire.broker.dispatch.evaluation_context import MessageEvaluationContext
+from spanwire.broker.dispatch.history.departures import REMOVED as REMOVED_BY_OPERATOR
 from spanwire.broker.dispatch.jobs import Alarm, Job, StoreReader
 from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes

@@ -6,7 +6,7 @@ from typing import Final
 
 from spanwire.broker.admin.destination_details import statistics_of
 from spanwire.broker.dispatch.destination import BrokerDestination
-from spanwire.broker.dispatch.message_statistics import Distribution
+from spanwire.broker.dispatch.history.message_statistics import Distribution
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.topic.durable_subscription import DurableSubscription
 

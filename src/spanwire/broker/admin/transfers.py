@@ -11,8 +11,8 @@ from spanwire.broker.admin.selective_walk import PAGE_MESSAGES, READ_POLL_SECOND
 from spanwire.broker.destinations.destination_map import check_physical
 from spanwire.broker.destinations.destinations import Destinations
 from spanwire.broker.dispatch.broker_context import BrokerContext
-from spanwire.broker.dispatch.departures import MOVED, REMOVED
 from spanwire.broker.dispatch.destination import BrokerDestination
+from spanwire.broker.dispatch.history.departures import MOVED, REMOVED
 from spanwire.broker.dispatch.jobs import Alarm
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.message_reference import MessageReference

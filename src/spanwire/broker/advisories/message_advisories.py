@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.broker.dispatch.arrival_times import ArrivalObserver
 from spanwire.broker.dispatch.destination_events import (
     CONSUMED_ADVISORY,
     CONSUMER_ID,
@@ -22,6 +21,7 @@ from spanwire.broker.dispatch.destination_events import (
     MessageAdvisories,
     publish_traffic,
 )
+from spanwire.broker.dispatch.history.arrival_times import ArrivalObserver
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.ports import MessageConsumer
 from spanwire.broker.queue.queue import Queue

@@ -7,11 +7,11 @@ topic is a plain `Topic`.
 from __future__ import annotations
 
 from spanwire.broker.advisories.message_advisories import QueueAdvisories, TopicAdvisories
-from spanwire.broker.dispatch.arrival_times import ArrivalObserver
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.destination_events import MessageAdvisories
+from spanwire.broker.dispatch.history.arrival_times import ArrivalObserver
+from spanwire.broker.dispatch.history.message_statistics import MessageStatistics
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
-from spanwire.broker.dispatch.message_statistics import MessageStatistics
 from spanwire.broker.dispatch.slow_consumer_strategy import SlowConsumerWatch
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.queue.last_value_queue import LastValueQueue, key_property

@@ -9,11 +9,11 @@ import heapq
 from itertools import islice
 from typing import Final, Protocol
 
-from spanwire.broker.dispatch.departures import Departures
 from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.destination_events import MessageAdvisories
+from spanwire.broker.dispatch.history.departures import Departures
+from spanwire.broker.dispatch.history.ledger_links import LedgerLinks
 from spanwire.broker.dispatch.jobs import Alarm, Job, StoreReader
-from spanwire.broker.dispatch.ledger_links import LedgerLinks
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.dispatch.subscription import Subscription

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.broker.dispatch import departures
-from spanwire.broker.dispatch.departures import Departure, Departures
+from spanwire.broker.dispatch.history import departures
+from spanwire.broker.dispatch.history.departures import Departure, Departures
 from spanwire.broker.explanation.explanation import UNKNOWN, Explanation, clock_text, counted, quoted
 from spanwire.broker.routing.dead_letters import EXPIRED
 from spanwire.model.environment import Time

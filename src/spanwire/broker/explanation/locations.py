@@ -6,8 +6,8 @@ from typing import Final
 
 from spanwire.broker.connections.connection_state import ConnectionState, ParkedSend
 from spanwire.broker.connections.transaction import Transaction
-from spanwire.broker.dispatch.departures import Departure
 from spanwire.broker.dispatch.destination import BrokerDestination
+from spanwire.broker.dispatch.history.departures import Departure
 from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.exactly_once.cursor import Cursor
@@ -161,7 +161,7 @@ class Withheld(Location):
 
 
 class Gone(Location):
-    """A message that left (`spanwire.broker.dispatch.departures`)."""
+    """A message that left (`spanwire.broker.dispatch.history.departures`)."""
 
     def __init__(self, departure: Departure) -> None:
         super().__init__(None)

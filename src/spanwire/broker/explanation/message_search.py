@@ -13,7 +13,7 @@ from spanwire.broker.assembly import BrokerAssembly
 from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.connections.transaction import Transaction
 from spanwire.broker.connections.xa_branch import branch_destination
-from spanwire.broker.dispatch.departures import Ring
+from spanwire.broker.dispatch.history.departures import Ring
 from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.exactly_once.cursor import Cursor

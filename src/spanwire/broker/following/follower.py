@@ -7,7 +7,9 @@ from typing import Final
 
 from spanwire.broker.assembly import BrokerAssembly
 from spanwire.broker.dispatch.broker_context import NewDestinations
-from spanwire.broker.dispatch.departures import (
+from spanwire.broker.dispatch.destination import BrokerDestination
+from spanwire.broker.dispatch.evaluation_context import MessageEvaluationContext
+from spanwire.broker.dispatch.history.departures import (
     DUPLICATE,
     DUPLICATE_ID,
     EXPIRED,
@@ -16,9 +18,7 @@ from spanwire.broker.dispatch.departures import (
     SECOND_COPY,
     DepartureListener,
 )
-from spanwire.broker.dispatch.departures import SENT_NOWHERE as NOWHERE
-from spanwire.broker.dispatch.destination import BrokerDestination
-from spanwire.broker.dispatch.evaluation_context import MessageEvaluationContext
+from spanwire.broker.dispatch.history.departures import SENT_NOWHERE as NOWHERE
 from spanwire.broker.dispatch.jobs import Alarm
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.subscription import Subscription

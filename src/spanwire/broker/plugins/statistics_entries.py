@@ -8,8 +8,8 @@ from spanwire.broker.admin.destination_details import statistics_of
 from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.destination import BrokerDestination
+from spanwire.broker.dispatch.history.message_statistics import Distribution
 from spanwire.broker.dispatch.memory_usage import MemoryUsage, UsageLimits
-from spanwire.broker.dispatch.message_statistics import Distribution
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.model.message_view import (
     BOOLEAN_VALUE,
@@ -163,7 +163,7 @@ def _add_disk(entries: Entries, kind: str, used_bytes: int, limit_bytes: int) ->
 def _add_times(entries: Entries, destinations: list[BrokerDestination]) -> None:
     """Add the times that messages were held by the destinations that measure them, and the size of these messages.
 
-    Times are 0 where nothing is measured (`spanwire.broker.dispatch.message_statistics`).
+    Times are 0 where nothing is measured (`spanwire.broker.dispatch.history.message_statistics`).
     """
     held, sizes = Distribution(), Distribution()
     for destination in destinations:

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.broker.dispatch.arrival_times import Arrivals
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.destination import QueueBase
+from spanwire.broker.dispatch.history.arrival_times import Arrivals
 from spanwire.broker.dispatch.message_reference import MessageCondition, MessageReference
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.policy.policy_entry import BridgePolicy

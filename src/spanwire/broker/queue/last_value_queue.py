@@ -20,7 +20,7 @@ from collections import OrderedDict, deque
 from typing import Final
 
 from spanwire.broker.dispatch.broker_context import BrokerContext
-from spanwire.broker.dispatch.departures import REPLACED as DEPARTED
+from spanwire.broker.dispatch.history.departures import REPLACED as DEPARTED
 from spanwire.broker.dispatch.jobs import Job
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.message_reference import MessageReference

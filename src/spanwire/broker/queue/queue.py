@@ -10,10 +10,10 @@ from __future__ import annotations
 from array import array
 from typing import Final
 
-from spanwire.broker.dispatch.arrival_times import Arrivals, arrivals_of
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.destination import QueueBase
 from spanwire.broker.dispatch.destination_events import DestinationObserver
+from spanwire.broker.dispatch.history.arrival_times import Arrivals, arrivals_of
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.dispatch.slow_consumer_strategy import SlowConsumerWatch

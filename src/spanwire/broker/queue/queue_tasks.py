@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.broker.dispatch.broker_context import BrokerContext
-from spanwire.broker.dispatch.departures import EXPIRED
-from spanwire.broker.dispatch.departures import REMOVED as DEPARTED
 from spanwire.broker.dispatch.destination import QueueBase
 from spanwire.broker.dispatch.destination_events import EXPIRED_ADVISORY
+from spanwire.broker.dispatch.history.departures import EXPIRED
+from spanwire.broker.dispatch.history.departures import REMOVED as DEPARTED
 from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.queue.page import (
     MAX_PAGE_MESSAGES,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.broker.dispatch.broker_context import BrokerContext
-from spanwire.broker.dispatch.departures import PUSHED_OUT
+from spanwire.broker.dispatch.history.departures import PUSHED_OUT
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.persistence.recovered import RecoveredDestination

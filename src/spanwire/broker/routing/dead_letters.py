@@ -7,9 +7,9 @@ from typing import Final, Protocol
 
 from spanwire.broker.destinations.destinations import Destinations
 from spanwire.broker.dispatch.broker_context import BrokerContext, DeadLetterHandler
-from spanwire.broker.dispatch.departures import DEAD_LETTERED, DISCARDED
-from spanwire.broker.dispatch.departures import EXPIRED as DEPARTED_EXPIRED
 from spanwire.broker.dispatch.destination_events import publish_dead_letter, publish_expired
+from spanwire.broker.dispatch.history.departures import DEAD_LETTERED, DISCARDED
+from spanwire.broker.dispatch.history.departures import EXPIRED as DEPARTED_EXPIRED
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.message_reference import MessageHolder, MessageReference
 from spanwire.broker.persistence.reply_queue import WithheldMessage

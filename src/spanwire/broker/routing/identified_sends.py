@@ -17,7 +17,7 @@ from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.connections.transaction import TransactedSend
 from spanwire.broker.destinations.destination_map import DestinationMap
 from spanwire.broker.dispatch.broker_context import BrokerContext
-from spanwire.broker.dispatch.departures import DUPLICATE_ID
+from spanwire.broker.dispatch.history.departures import DUPLICATE_ID
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.persistence.duplicate_ids import PROPERTY, DuplicateIds, SendIdentity, digest_of
 from spanwire.broker.policy.policy_map import PolicyMap

@@ -12,8 +12,8 @@ from spanwire.broker.connections.transaction import TransactedSend, Transaction
 from spanwire.broker.destinations.destination_map import DestinationMap
 from spanwire.broker.destinations.destinations import Destinations
 from spanwire.broker.dispatch.broker_context import BrokerContext
-from spanwire.broker.dispatch.departures import DUPLICATE, SECOND_COPY
 from spanwire.broker.dispatch.destination import BrokerDestination
+from spanwire.broker.dispatch.history.departures import DUPLICATE, SECOND_COPY
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.metadata import MetadataRecord

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.broker.dispatch.broker_context import BrokerContext
-from spanwire.broker.dispatch.departures import EXPIRED
 from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.destination_events import DestinationObserver
+from spanwire.broker.dispatch.history.departures import EXPIRED
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.dispatch.subscription import Subscription

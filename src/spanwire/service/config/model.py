@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from spanwire.broker.connections.transaction import MAX_UNCOMMITTED
 from spanwire.broker.destinations.inactive_destinations import UpkeepSettings
-from spanwire.broker.dispatch.departures import MAX_DEPARTURES
+from spanwire.broker.dispatch.history.departures import MAX_DEPARTURES
 from spanwire.broker.dispatch.memory_usage import DEFAULT_MEMORY_LIMIT_BYTES
 from spanwire.broker.persistence.producer_audit import MAX_PRODUCERS
 from spanwire.broker.persistence.sequence_window import DEFAULT_DEPTH

@@ -8,7 +8,7 @@ import pytest
 
 from spanwire.broker.assembly import BrokerSettings
 from spanwire.broker.broker import Broker
-from spanwire.broker.dispatch.departures import (
+from spanwire.broker.dispatch.history.departures import (
     DISCARDED,
     MAX_DETAIL,
     MAX_RUNS,

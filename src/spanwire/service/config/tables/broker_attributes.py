@@ -6,7 +6,7 @@ import re
 from typing import Any, Final
 
 from spanwire.broker.destinations.inactive_destinations import NEVER, UpkeepSettings
-from spanwire.broker.dispatch.departures import MAX_DEPARTURES
+from spanwire.broker.dispatch.history.departures import MAX_DEPARTURES
 from spanwire.broker.dispatch.subscription import MAX_PREFETCH
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.routing import MAX_PATH, MIN_CONSUMER_PRIORITY
