@@ -16,7 +16,7 @@ from spanwire.broker.broker import Broker
 from spanwire.model.errors import ConfigurationError, SpanwireError
 from spanwire.service.config.changes import Changes, apply_changes, changes
 from spanwire.service.config.model import BrokerConfiguration
-from spanwire.service.networking import Networking
+from spanwire.service.networking.networking import Networking
 from spanwire.service.security import Security
 
 Reread = Callable[[], BrokerConfiguration]

@@ -48,7 +48,7 @@ from spanwire.service.connection_factories import connection_factories, connecti
 from spanwire.service.machine.environment import RealEnvironment
 from spanwire.service.machine.loop_probe import LoopProbe
 from spanwire.service.message_formats import message_formats
-from spanwire.service.networking import Networking
+from spanwire.service.networking.networking import Networking
 from spanwire.service.persistence import Persistence, loop_poster
 from spanwire.service.plugins import addresses, broker_class, broker_traces, install_plugins
 from spanwire.service.published_addresses import announced_uri

@@ -14,7 +14,7 @@ from spanwire.model.errors import ConfigurationError
 from spanwire.network.bridge.bridge_statistics import LinkCounts, LinkFailures
 from spanwire.network.connector.link import NetworkConnectorSettings
 from spanwire.network.connector.network_connector import NetworkConnector
-from spanwire.service.networking import MAX_CONNECTORS, Networking
+from spanwire.service.networking.networking import MAX_CONNECTORS, Networking
 from tests.support.dialogue.broker_dialogue import Stage
 
 URI = "static:(tcp://b:61616)"

@@ -22,7 +22,7 @@ ReadStored = Callable[[Destination, list[int]], Awaitable[list[Message | None]]]
 
 
 class NetworkSource(Protocol):
-    """The part of the network connectors used here (``service/networking.py``)."""
+    """The part of the network connectors used here (``service/networking/networking.py``)."""
 
     def link_descriptions(self) -> Sequence[LinkDescription]:
         """Return what explains why messages do or do not cross each link."""

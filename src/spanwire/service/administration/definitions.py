@@ -24,7 +24,7 @@ OWN_LOGGERS: Final = ("root", "spanwire")  # those of libraries are named by nob
 
 
 class DefinedNetworking(Protocol):
-    """The part of the networking used here (`spanwire.service.networking`)."""
+    """The part of the networking used here (`spanwire.service.networking.networking`)."""
 
     def definitions(self) -> list[View]:
         """Return the definition of each network connector."""

@@ -31,8 +31,8 @@ from spanwire.service.administration.connector_views import (
     is_setting,
     link_counts_rows,
 )
-from spanwire.service.gossiping import make_gossip
-from spanwire.service.network_questions import BrokerQuestions, questions_of_brokers
+from spanwire.service.networking.gossiping import make_gossip
+from spanwire.service.networking.network_questions import BrokerQuestions, questions_of_brokers
 from spanwire.service.published_addresses import announced_uri
 from spanwire.transports.connector import TransportConnector
 from spanwire.transports.loop.turn import Turn
@@ -42,8 +42,8 @@ if TYPE_CHECKING:  # loaded by name, because most brokers have no network connec
     from spanwire.network.connector.link import Link, LinkView, NetworkConnectorSettings
     from spanwire.network.connector.network_connector import NetworkConnector
     from spanwire.service.administration.drains import Drains
-    from spanwire.service.announcements import Announcements
     from spanwire.service.config.security.tls import Stores
+    from spanwire.service.networking.announcements import Announcements
 
     DrainLinks = Callable[[Sequence[Link], Environment, Callable[[], None]], Awaitable[None]]
     ReadConnector = Callable[[Mapping[str, str | list[str]], Stores | None], NetworkConnectorSettings]
