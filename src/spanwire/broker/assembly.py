@@ -27,8 +27,8 @@ from spanwire.broker.dispatch.memory_usage import MemoryUsage, UsageLimits
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.virtual_route import VirtualRoutes
 from spanwire.broker.exactly_once.cursors import Cursors
-from spanwire.broker.exactly_once.range_reader import CursorRanges
 from spanwire.broker.exactly_once.requests import Control
+from spanwire.broker.exactly_once.reservations.range_reader import CursorRanges
 from spanwire.broker.exactly_once.sinks import Sinks
 from spanwire.broker.metadata import DRAINS
 from spanwire.broker.moves.kept_orders import KeptOrders

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.broker.exactly_once.reserved_messages import MAX_RESERVED
+from spanwire.broker.exactly_once.reservations.reserved_messages import MAX_RESERVED
 from spanwire.broker.metadata import CURSORS
 from spanwire.broker.policy.policy_entry import PolicyEntry, QueuePolicy
 from spanwire.broker.queue.queue import Queue

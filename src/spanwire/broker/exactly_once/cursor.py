@@ -11,7 +11,7 @@ import json
 from array import array
 from typing import Final
 
-from spanwire.broker.exactly_once.reserved_messages import ReservedMessages, runs_of, sequences_of
+from spanwire.broker.exactly_once.reservations.reserved_messages import ReservedMessages, runs_of, sequences_of
 from spanwire.broker.metadata import CURSORS, MetadataRecord
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.request_errors import FENCED, NOT_HELD, ControlRefusal, refusal, unreadable

@@ -17,8 +17,8 @@ from spanwire.broker.destinations.destination_map import DestinationMap
 from spanwire.broker.destinations.destinations import Destinations
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.exactly_once.cursor import Cursor, decode_cursor, with_past
-from spanwire.broker.exactly_once.reservation import Reservation, put_back
-from spanwire.broker.exactly_once.reserved_messages import MAX_RESERVED, ReservedMessages
+from spanwire.broker.exactly_once.reservations.reservation import Reservation, put_back
+from spanwire.broker.exactly_once.reservations.reserved_messages import MAX_RESERVED, ReservedMessages
 from spanwire.broker.metadata import CURSORS, MetadataRecord, check_metadata
 from spanwire.broker.persistence.recovered import Expirations, RecoveredDestination
 from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes

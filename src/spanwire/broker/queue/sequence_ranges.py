@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 
-from spanwire.broker.exactly_once.reserved_messages import runs_of
+from spanwire.broker.exactly_once.reservations.reserved_messages import runs_of
 
 
 class SequenceRanges:

@@ -10,7 +10,7 @@ from typing import Final
 
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.message_reference import MessageReference
-from spanwire.broker.exactly_once.reserved_messages import ReservedMessages
+from spanwire.broker.exactly_once.reservations.reserved_messages import ReservedMessages
 from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes
 from spanwire.broker.queue.page import MAX_PAGED_OUT_MESSAGES, NOT_STORED, REMOVED, Page, PagedOut
 from spanwire.broker.queue.queue import Queue
