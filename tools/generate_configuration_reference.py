@@ -12,7 +12,7 @@ from typing import Final
 
 from spanwire.registry import TRANSPORT_SCHEMES
 from spanwire.service.config.elements import ELEMENTS
-from spanwire.service.config.interpretation import uri
+from spanwire.service.config.interpretation.addresses import uri
 from spanwire.service.config.tables import uri_options
 from spanwire.service.config.tables.handling import COMMON, HONOURED, LATER, ONLY, Rule, Words
 from spanwire.service.config.values.diagnostics import PLANNED, snake_case

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from spanwire.documents.element import MAX_DOCUMENT_BYTES
 from spanwire.model.errors import ConfigurationError
-from spanwire.service.config.interpretation.uri import parse_uri, redacted
+from spanwire.service.config.interpretation.addresses.uri import parse_uri, redacted
 from spanwire.service.config.loading import load_configuration
 from spanwire.service.config.readers.properties import read_properties
 from spanwire.service.config.reading import read_configuration

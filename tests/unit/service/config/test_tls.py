@@ -8,7 +8,7 @@ import pytest
 
 from spanwire.model.errors import ConfigurationError
 from spanwire.protocols.base import LOGIN_DEADLINE
-from spanwire.service.config.interpretation.uri import MAX_LOGIN_TIMEOUT
+from spanwire.service.config.interpretation.addresses.uri import MAX_LOGIN_TIMEOUT
 from spanwire.service.config.model import BrokerConfiguration
 from spanwire.service.config.reading import read_configuration
 from spanwire.tls.settings import NEED_CLIENT_CERTIFICATE, NO_CLIENT_CERTIFICATE, WANT_CLIENT_CERTIFICATE

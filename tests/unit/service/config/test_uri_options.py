@@ -13,8 +13,8 @@ from spanwire.client.addressing.address import parse_url
 from spanwire.client.addressing.consumer_options import parsed
 from spanwire.model.errors import ConfigurationError, JmsError
 from spanwire.model.traffic_class import traffic_class
-from spanwire.service.config.interpretation.remote_options import RemoteOptions
-from spanwire.service.config.interpretation.uri import connector_settings, parse_uri
+from spanwire.service.config.interpretation.addresses.remote_options import RemoteOptions
+from spanwire.service.config.interpretation.addresses.uri import connector_settings, parse_uri
 from spanwire.service.config.reading import read_configuration
 from spanwire.service.config.tables import uri_options
 from spanwire.service.config.values.diagnostics import Findings, RefusedConfigurationError

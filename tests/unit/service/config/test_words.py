@@ -6,7 +6,7 @@ import pytest
 
 from spanwire.registry import TRANSPORT_SCHEMES
 from spanwire.service.config.elements import ELEMENTS
-from spanwire.service.config.interpretation.uri import LATER_SCHEMES
+from spanwire.service.config.interpretation.addresses.uri import LATER_SCHEMES
 from spanwire.service.config.tables.handling import HONOURED, LATER, NO_EFFECT, ONLY
 from spanwire.service.config.tables.uri_options import SOCKET, STOMP, WIRE_FORMAT, XMPP
 from spanwire.service.config.toml import KNOWN

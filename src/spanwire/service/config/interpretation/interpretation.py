@@ -13,11 +13,11 @@ from spanwire.broker.scheduler.schedule import DEFAULT_MAX_REPEAT, MAX_REPEAT, S
 from spanwire.documents.element import Attribute, Element
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.errors import ConfigurationError
+from spanwire.service.config.interpretation.addresses.uri import connector_settings, redacted
 from spanwire.service.config.interpretation.announcements import announcement
 from spanwire.service.config.interpretation.persistence import PersistenceInterpreter
 from spanwire.service.config.interpretation.plugins import PluginInterpreter
 from spanwire.service.config.interpretation.published import PublishedInterpreter
-from spanwire.service.config.interpretation.uri import connector_settings, redacted
 from spanwire.service.config.interpretation.usage import UsageInterpreter
 from spanwire.service.config.interpretation.virtual import VirtualInterpreter
 from spanwire.service.config.model import BrokerConfiguration, TracingConfiguration, WebConfiguration, WebTls

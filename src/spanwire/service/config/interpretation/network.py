@@ -22,10 +22,10 @@ from spanwire.model.errors import ConfigurationError
 from spanwire.model.secret import Secret
 from spanwire.network.connector.link import DiscoverySettings, NetworkConnectorSettings, RemoteAddress
 from spanwire.network.demand.bridge_settings import DEFAULT_NAME, BridgeSettings
-from spanwire.service.config.interpretation.connector_uri import take_settings
-from spanwire.service.config.interpretation.failover_options import FailoverOptions
-from spanwire.service.config.interpretation.remote_options import RemoteOptions
-from spanwire.service.config.interpretation.uri import LATER_SCHEMES, is_tls, parse_uri, redacted
+from spanwire.service.config.interpretation.addresses.connector_uri import take_settings
+from spanwire.service.config.interpretation.addresses.failover_options import FailoverOptions
+from spanwire.service.config.interpretation.addresses.remote_options import RemoteOptions
+from spanwire.service.config.interpretation.addresses.uri import LATER_SCHEMES, is_tls, parse_uri, redacted
 from spanwire.service.config.security.tls import Stores
 from spanwire.service.config.tables.attribute_table import NAMED_SETTINGS, SSL_CONTEXT
 from spanwire.service.config.tables.broker_attributes import NETWORK_CONNECTOR

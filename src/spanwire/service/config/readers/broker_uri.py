@@ -84,7 +84,7 @@ def _add(broker: Element, transports: Sequence[str], networks: Sequence[str], li
 def _link(uri: str, name: str, line: int) -> Element:
     """Return a network connector with the name in the URI, or else with ``name``.
 
-    See `spanwire.service.config.interpretation.connector_uri`.
+    See `spanwire.service.config.interpretation.addresses.connector_uri`.
     """
     link = Element("networkConnector", line, attributes={"uri": Attribute(uri, line)})
     if "?name=" not in uri and "&name=" not in uri:

@@ -13,7 +13,7 @@ from spanwire.model.traffic_class import traffic_class
 from spanwire.network.connector.socket_options import SocketOptions
 from spanwire.protocols.base import MAX_FRAME_SIZE
 from spanwire.protocols.openwire.codec.wire_format import WireFormatPreferences
-from spanwire.service.config.interpretation.uri import TransportUri, is_tls
+from spanwire.service.config.interpretation.addresses.uri import TransportUri, is_tls
 from spanwire.service.config.security.tls import Stores, client_tls
 from spanwire.service.config.tables.uri_options import FLAG, NUMBERS, TEXT
 from spanwire.service.config.values.diagnostics import Findings
