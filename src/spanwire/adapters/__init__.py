@@ -1,1 +1,4 @@
-"""Spanwire as the broker of other Python libraries; each package has an extra, and reaches the client alone."""
+"""Spanwire as the broker of other Python libraries.
+
+Each package has an extra, and reaches the client alone.
+"""

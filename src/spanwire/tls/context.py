@@ -66,7 +66,7 @@ def client_context(settings: ClientTlsSettings) -> ssl.SSLContext:
 
 
 def _test_handshake(context: ssl.SSLContext, certificate: str, settings: TlsSettings) -> int:
-    """Perform a handshake in memory with a client that trusts exactly this certificate; return its end."""
+    """Perform a handshake in memory with a client trusting only the certificate; return the expiry."""
     test_client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     test_client.check_hostname = False
     suites.apply(test_client, settings.protocols, settings.cipher_suites)

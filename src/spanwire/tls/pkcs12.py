@@ -1,6 +1,6 @@
 """PKCS#12 stores (RFC 7292), read with the package `cryptography`.
 
-Python's own library cannot read them. This module is loaded only for a configuration with such a store.
+Python's own library has no reader for such stores. The module is loaded only for a configuration with such a store.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ NO_PASSWORD: Final = Secret("")
 
 @dataclass(frozen=True, slots=True)
 class KeyStore:
-    """A private key with its certificate chain: a PEM file, two PEM files, or a PKCS#12 store.
+    """A private key with the certificate chain: a PEM file, two PEM files, or a PKCS#12 store.
 
     ``key_path`` is the PEM file of a separate key. ``key_password`` opens the key; its default is ``password``.
     """

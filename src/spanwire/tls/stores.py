@@ -1,7 +1,7 @@
 """Reads keys and certificates from the files of a configuration. Each error is one line with a remedy.
 
-The content of a file tells its format: PEM, PKCS#12, or one of Java's own formats. Java's formats are refused, with the
-command for converting them. PKCS#12 needs the package `cryptography` of the extra ``security``.
+The content of a file tells its format: PEM, PKCS#12, or one of Java's own formats. Java's formats are refused, with a
+command for the conversion. PKCS#12 needs the package `cryptography` of the extra ``security``.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ StoreReader = Callable[[bytes, Secret, Secret], StoreContent]
 
 
 def load_key(context: ssl.SSLContext, store: KeyStore) -> str:
-    """Load the key and its chain into ``context``. Raises `ConfigurationError`.
+    """Load the key and the chain into ``context``. Raises `ConfigurationError`.
 
     Returns:
         The leaf certificate in PEM.

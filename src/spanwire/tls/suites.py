@@ -42,7 +42,7 @@ SAFE_CIPHERS: Final = ":".join(["@SECLEVEL=2", *OLD_SUITES.values()])
 
 
 def apply(context: ssl.SSLContext, protocols: tuple[str, ...], cipher_suites: tuple[str, ...]) -> None:
-    """Let ``context`` use these versions and suites only. Raises `ConfigurationError` if none is left."""
+    """Let ``context`` use only the given versions and suites. Raises `ConfigurationError` without a suite."""
     versions = [VERSIONS[name] for name in protocols if name in VERSIONS] or list(VERSIONS.values())
     old = [OLD_SUITES[name] for name in cipher_suites if name in OLD_SUITES]
     if cipher_suites:

@@ -1,7 +1,9 @@
-"""Makes spans of the notes that the core and other machines take of traced messages, and sends them to a collector.
+"""Makes spans of the notes about traced messages, and sends the spans to a collector.
+
+The core and other machines take the notes.
 
 - A *note* is a `spanwire.model.observation.span_records.SpanRecord`; the core knows no other form.
-- A *collector* takes spans over OTLP (HTTP, Protobuf). OpenTelemetry's SDK does this, with the extra ``tracing``.
+- A *collector* takes spans over OTLP (HTTP, Protobuf). OpenTelemetry's SDK sends them, with the extra ``tracing``.
 
-Only `collector` and `spans` import OpenTelemetry, and only a process that traces loads them.
+Only `collector` and `spans` import OpenTelemetry, and only a tracing process loads both.
 """

@@ -1,4 +1,7 @@
-"""Sends spans over OTLP with OpenTelemetry's exporter, which reads its variables of the environment itself."""
+"""Sends spans over OTLP with OpenTelemetry's exporter.
+
+The exporter reads the variables of the environment.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +21,10 @@ MAX_REASON: Final = 300  # characters of the exporter's words in a line of our l
 
 
 class ExporterWords(logging.Filter):
-    """Keeps the words of the exporter in this thread out of the log, which has one line for each failure.
+    """Keeps the exporter's words in the creating thread out of the log.
 
-    ``last`` are the last words. Records of a program's own exporter, in other threads, pass.
+    The log has one line for each failure. ``last`` are the last words. Records of a program's own exporter, in other
+    threads, pass.
     """
 
     def __init__(self) -> None:
@@ -64,5 +68,5 @@ class OtlpCollector:
 
 
 def printable(text: str) -> str:
-    """Return ``text`` without characters that would break or forge a line of a log."""
+    """Return ``text`` without characters able to break or forge a line of a log."""
     return "".join(character if character.isprintable() else " " for character in text)

@@ -1,4 +1,4 @@
-"""The address of a collector, as a person writes it."""
+"""The address of a collector, as written by a person."""
 
 from __future__ import annotations
 

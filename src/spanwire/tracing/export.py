@@ -1,7 +1,7 @@
-"""Sends notes to a collector in a thread of its own, at most one batch at a time.
+"""Sends notes to a collector in a separate thread, at most one batch at a time.
 
-The thread that takes the notes never waits for the collector. If the collector is away, slow, or refuses spans, a batch
-is lost after the collector's timeout, the notes that come meanwhile are bounded, and the log says so once.
+The thread with the notes never waits for the collector. If the collector is away, slow, or refuses spans, a batch is
+lost after the collector's timeout, the number of notes in the meantime is bounded, and the log says so once.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class SpanExport:
 
     @property
     def dropped(self) -> int:
-        """The number of spans that never reached a collector: lost batches, and notes above the limit."""
+        """The number of spans lost before a collector: lost batches, and notes above the limit."""
         return self.lost + self.records.dropped
 
     def start(self) -> None:
@@ -61,7 +61,7 @@ class SpanExport:
         self._thread.start()
 
     def stop(self) -> None:
-        """Send the last notes and end the thread; waits `STOP_S` at most. A second call does nothing."""
+        """Send the last notes and end the thread; waits `STOP_S` at most. A second call has no effect."""
         thread, self._thread = self._thread, None
         if thread is None:
             return
@@ -78,7 +78,7 @@ class SpanExport:
         self._send_all()
 
     def _send_all(self) -> None:
-        """Send what is there now. After a failure the rest waits for the next time."""
+        """Send the present notes. After a failure the rest waits for the next time."""
         while batch := self.records.take(MAX_BATCH):
             reason = self._send(batch)
             if reason:
@@ -93,7 +93,7 @@ class SpanExport:
             self._is_failing = False
 
     def _send(self, batch: list[SpanRecord]) -> str:
-        """Send one batch and return the reason of a failure; an exporter that raises must not end the thread."""
+        """Send one batch and return the reason of a failure; an exporter's exception must not end the thread."""
         try:
             return self._collector.send(batch)
         except Exception as error:  # noqa: BLE001

@@ -1,4 +1,6 @@
-"""Makes spans of notes, with the names and attributes of OpenTelemetry's semantic conventions for messaging.
+"""Makes spans of notes, by OpenTelemetry's semantic conventions for messaging.
+
+Names and attributes are those of the conventions.
 
 Source: OpenTelemetry, "Semantic Conventions for Messaging Spans". The table of names is in the reference
 (``docs/reference/traces.md``).
@@ -53,7 +55,7 @@ NANOSECONDS: Final = 1_000_000
 
 
 class NotedIds(IdGenerator):
-    """Gives the next span the ids that its note has, or random ones."""
+    """Gives the next span the ids of the note, or random ids."""
 
     def __init__(self) -> None:
         self.trace_id = ""
@@ -70,7 +72,7 @@ class NotedIds(IdGenerator):
 
 
 class EndedSpans(SpanProcessor):
-    """Keeps the spans of one batch until they are taken."""
+    """Keeps the spans of one batch until the batch is taken."""
 
     def __init__(self) -> None:
         self.spans: list[ReadableSpan] = []
@@ -81,7 +83,10 @@ class EndedSpans(SpanProcessor):
 
 
 class SpanMaker:
-    """Makes the spans of one process. The core has decided which messages are traced, so each note becomes a span."""
+    """Makes the spans of one process.
+
+    The core has decided on the traced messages, so each note becomes a span.
+    """
 
     def __init__(self, scope: str, instance: str) -> None:
         self._ids: Final = NotedIds()
@@ -131,14 +136,14 @@ class SpanMaker:
 
 
 def span_context(context: TraceContext) -> SpanContext:
-    """Return the context as OpenTelemetry has it."""
+    """Return the context in OpenTelemetry's form."""
     pairs = [member.strip().partition("=") for member in context.state.split(",") if member.strip()]
     state = TraceState(list({name: value for name, _, value in pairs}.items()))
     return SpanContext(int(context.trace_id, 16), int(context.span_id, 16), True, TraceFlags(context.flags), state)
 
 
 def span_name(operation: str, destination: str) -> str:
-    """Return the name of a span: the operation, then a name of which there are few."""
+    """Return the name of a span: the operation, then a name out of few."""
     scheme, _, name = destination.partition("://")
     return f"{operation} {TEMPORARY if scheme.startswith('temp-') else name}"
 

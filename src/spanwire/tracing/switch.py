@@ -1,7 +1,7 @@
 """Decides if a process sends traces: OpenTelemetry's variables of the environment are the switch.
 
-Names and meanings are those of OpenTelemetry's specification ("Environment Variable Specification", "OpenTelemetry
-Protocol Exporter"). All others of its variables are read by the SDK itself.
+Names and meanings come from OpenTelemetry's specification ("Environment Variable Specification", "OpenTelemetry
+Protocol Exporter"). The SDK reads all other variables.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ EXTRA: Final = "tracing"
 
 
 def is_switched_off(environment: Mapping[str, str]) -> bool:
-    """Return True if the environment forbids traces, whatever a configuration asks for."""
+    """Return True if the environment forbids traces, against any configuration."""
     exporter = environment.get(EXPORTER, "").strip()
     return environment.get(DISABLED, "").strip().lower() == "true" or (exporter != "" and exporter != "otlp")
 
@@ -33,13 +33,13 @@ def is_switched_on(environment: Mapping[str, str]) -> bool:
 
 
 def span_export(records: SpanRecords, scope: str, instance: str, endpoint: str | None = None) -> SpanExport:
-    """Return the thread that sends the notes of this process; not started.
+    """Return the thread for sending the notes of a process; not started.
 
     Arguments:
         records: the notes.
         scope: name of the instrumentation, such as ``spanwire.broker``.
-        instance: name of this process among those of the service, such as the broker's.
-        endpoint: base URL of the collector; None for that of the environment.
+        instance: name of the process in the service, such as the broker's.
+        endpoint: base URL of the collector; None for the environment's URL.
 
     Raises:
         ConfigurationError: the extra ``tracing`` is not installed, or a variable of the environment is refused.

@@ -1,1 +1,1 @@
-"""The client's end of OpenWire over HTTP: frames of a client become requests, and answers become frames."""
+"""The client's end of OpenWire over HTTP: a client's frames become requests, answers become frames."""

@@ -1,8 +1,8 @@
-"""A client's tunnel to a broker: one end of a pair of sockets, which carries OpenWire, and two HTTP sockets.
+"""A client's tunnel to a broker: one end of a pair of sockets for OpenWire, and two HTTP sockets.
 
     client ⇄ pair ⇄ frames ⇄ XML ⇄ POST and GET ⇄ broker
 
-The client speaks OpenWire as over TCP. Its WireFormatInfo is answered here, because over HTTP nothing is negotiated.
+The client speaks OpenWire as over TCP. The tunnel answers the client's WireFormatInfo, because HTTP has no negotiation.
 After a failure the client reads a ConnectionError with the reason, and then the end.
 """
 
@@ -41,7 +41,7 @@ HELLO: Final = FrameEncoder().encode(wire_format_info(WireFormatPreferences(max_
 
 
 class Tunnel:
-    """The sockets of one client, and the tasks that move commands between them."""
+    """The sockets of one client, and the tasks for moving commands between the sockets."""
 
     def __init__(self, authority: str, pair: socket.socket) -> None:
         """``pair`` is the tunnel's end of the pair."""
@@ -140,7 +140,7 @@ class Tunnel:
                 raise RemoteProtocolError("the broker closed the socket of sent commands")
 
     async def _poll(self, to_client: asyncio.StreamWriter) -> None:
-        """Ask for commands, and pass them to the client. Raises `RemoteProtocolError`."""
+        """Ask for commands, and pass each to the client. Raises `RemoteProtocolError`."""
         reader, writer = self._streams[1]
         while True:
             missing = MAX_POLLS - self._polls.unanswered
@@ -183,7 +183,9 @@ async def open_tunnel(host: str, port: int, context: ssl.SSLContext | None) -> s
 
 
 def open_tunnel_in_thread(host: str, port: int, context: ssl.SSLContext | None, timeout: float) -> socket.socket:
-    """Open a session from a program without an event loop, within ``timeout`` seconds; the tunnel has its own thread.
+    """Open a session from a program without an event loop, within ``timeout`` seconds.
+
+    The tunnel has a separate thread.
 
     Raises as `open_tunnel`.
     """

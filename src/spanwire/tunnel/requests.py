@@ -1,6 +1,7 @@
-"""One HTTP socket of a client, without the socket: requests that are sent ahead, and their answers in order.
+"""One HTTP socket of a client, without the socket: requests sent ahead, and answers in order.
 
-h11 knows one request at a time. So the requests are written here, and h11 is told of each when its answer is due.
+h11 knows one request at a time. So the requests are written here, and h11 is told of each request when the answer is
+due.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""A transport of kombu, which Celery uses: `register` adds ``spanwire://`` to the schemes of broker URLs.
+"""A transport of kombu, the messaging library of Celery.
+
+`register` adds ``spanwire://`` to the schemes of broker URLs:
 
     from celery import Celery
     from spanwire.adapters.kombu import register

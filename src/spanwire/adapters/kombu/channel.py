@@ -1,11 +1,13 @@
-"""A channel of a kombu transport: a session of the client, and kombu's exchanges in front of its queues and topics.
+"""A channel of a kombu transport: a session of the client, and kombu's exchanges.
+
+The exchanges stand in front of the broker's queues and topics.
 
 | kombu | broker |
 |---|---|
 | queue | the queue of the same name |
-| direct or topic exchange | bindings that each process declares, and the queue ``KOMBU.BINDINGS`` with those of all |
-| fanout exchange | a topic ``KOMBU.FANOUT.<exchange>``; a bound queue is a subscription of this process |
-| acknowledgement | acknowledgement of the single message: after a kill the broker redelivers what has none |
+| direct or topic exchange | bindings declared by each process, and ``KOMBU.BINDINGS``, a queue with all bindings |
+| fanout exchange | a topic ``KOMBU.FANOUT.<exchange>``; a bound queue is a subscription of the process |
+| acknowledgement | acknowledgement of the single message: after a kill the broker redelivers the rest |
 | reject with requeue | a copy at the end of the queue, then the acknowledgement of the message |
 """
 
@@ -45,7 +47,7 @@ class QoS(virtual.QoS):
         super().ack(delivery_tag)
 
     def reject(self, delivery_tag: str, requeue: bool = False) -> None:
-        """Acknowledge one message, with ``requeue`` after a copy of it was sent to its queue."""
+        """Acknowledge one message, with ``requeue`` after a copy was sent to the queue."""
         if requeue:
             self.channel.send_again(delivery_tag)
         self.channel.acknowledge(delivery_tag)
@@ -61,9 +63,9 @@ class QoS(virtual.QoS):
 
 
 class Channel(virtual.Channel):
-    """A session whose messages are acknowledged one by one, with consumers that pull.
+    """A session with singly acknowledged messages and pulling consumers.
 
-    A consumer that pulls holds no message which another process could work on.
+    A pulling consumer holds no message for another process.
     """
 
     QoS = QoS
@@ -82,7 +84,7 @@ class Channel(virtual.Channel):
     # kombu calls what follows
 
     def basic_consume(self, queue: str, no_ack: bool, *arguments: Any, **options: Any) -> Any:
-        """Consume from a queue; with ``no_ack`` messages are acknowledged as they come."""
+        """Consume from a queue; with ``no_ack`` messages are acknowledged on arrival."""
         (self._without_ack.add if no_ack else self._without_ack.discard)(queue)
         return super().basic_consume(queue, no_ack, *arguments, **options)
 
@@ -94,7 +96,7 @@ class Channel(virtual.Channel):
         return message
 
     def basic_cancel(self, consumer_tag: str) -> Any:
-        """End a consumer, so that the broker gives its messages to others."""
+        """End a consumer, so that the broker gives the consumer's messages to others."""
         queue = self._tag_to_queue.get(consumer_tag)
         result = super().basic_cancel(consumer_tag)
         if queue is not None and queue not in self._active_queues:
@@ -102,13 +104,13 @@ class Channel(virtual.Channel):
         return result
 
     def queue_declare(self, queue: str | None = None, passive: bool = False, **options: Any) -> Any:
-        """Declare a queue. The broker creates it with its first message or consumer."""
+        """Declare a queue. The broker creates the queue with the first message or consumer."""
         if queue and (options.get("auto_delete") or options.get("exclusive")):
             self._temporary.add(queue)
         return super().queue_declare(queue, passive, **options)
 
     def close(self) -> None:
-        """Close the session; the broker redelivers what is not acknowledged."""
+        """Close the session; the broker redelivers unacknowledged messages."""
         if not self.closed:
             super().close()
             self._session.close()
@@ -190,13 +192,13 @@ class Channel(virtual.Channel):
     # `QoS` calls what follows
 
     def acknowledge(self, delivery_tag: str) -> None:
-        """Acknowledge a message at the broker; one that a lost connection had delivered comes again there."""
+        """Acknowledge a message at the broker; a message of a lost connection comes again there."""
         _, message = self._unacknowledged.pop(delivery_tag, (None, None))
         if message is not None:
             message.acknowledge()
 
     def send_again(self, delivery_tag: str) -> None:
-        """Send a copy of a message to its queue."""
+        """Send a copy of a message to the end of the queue."""
         queue, message = self._unacknowledged[delivery_tag]
         self._send(self._queue_named(queue), {**loads(message.text), "redelivered": True})
 

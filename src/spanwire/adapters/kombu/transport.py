@@ -1,4 +1,4 @@
-"""The connection of a kombu transport: one OpenWire connection, which the channels share."""
+"""The connection of a kombu transport: one OpenWire connection, shared by the channels."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CLOSE_TIMEOUT_MS: Final = 5_000  # of a connection whose broker is gone
 
 
 class Subscription:
-    """A queue of a fanout exchange: a subscription of this process to the topic of the exchange."""
+    """A queue of a fanout exchange: a subscription of the process to the topic of the exchange."""
 
     def __init__(self, destination: Destination, consumer: blocking.Consumer) -> None:
         self.destination: Final = destination
@@ -35,7 +35,9 @@ class Subscription:
 
 
 class Transport(virtual.Transport):
-    """A kombu transport over OpenWire. Acknowledgements, redeliveries and persistence are those of the broker.
+    """A kombu transport over OpenWire.
+
+    The broker acknowledges, redelivers and stores messages.
 
     ``transport_options`` may have ``url``, any URL of `spanwire.client.connect` in place of host and port, ``tls``, a
     `ClientTlsSettings`, and ``polling_interval`` in seconds.
@@ -60,7 +62,7 @@ class Transport(virtual.Transport):
 
     @property
     def shared(self) -> blocking.Connection:
-        """The connection to the broker, made when a channel first asks for it. Raises `JmsError`."""
+        """The connection to the broker, made at a channel's first request. Raises `JmsError`."""
         if self._shared is None:
             client = self.client
             self._shared = blocking.connect(
@@ -69,7 +71,7 @@ class Transport(virtual.Transport):
         return self._shared
 
     def subscribe(self, queue: str, topic: Destination) -> None:
-        """Bind a queue to a fanout exchange: all channels see what is sent to the topic from now on."""
+        """Bind a queue to a fanout exchange: all channels see the topic's messages from now on."""
         if queue not in self.subscriptions:
             if self._subscribing is None:
                 self._subscribing = self.shared.session()

@@ -2,14 +2,14 @@
 
 | request | answer |
 |---|---|
-| HEAD    | 200; opens the session that the header clientID names |
+| HEAD    | 200; opens the session named by the header clientID |
 | OPTIONS | 200 with ``Accepts-Encoding: gzip``: commands may be sent compressed |
 | POST    | 200, as soon as the broker has taken the command |
-| GET     | 200 with a 32-bit length and one command, as soon as there is one |
+| GET     | 200 with a 32-bit length and one command, as soon as a command is there |
 
-A `spanwire.transports.http.requests.RequestReader` reads and writes HTTP. A connection does one request after the
-other; requests behind one that waits stay in the reader. So do requests of a client that does not read its answers, and
-what a turn has no time for.
+A `spanwire.transports.http.requests.RequestReader` reads and writes HTTP. A connection does one request after another;
+requests behind a waiting request stay in the reader. So do requests of a client with unread answers, and requests
+beyond the time of a turn.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Sessions(Protocol):
         ...
 
     def now(self) -> Time:
-        """Return the time of this turn."""
+        """Return the time of the turn."""
         ...
 
 
@@ -74,11 +74,11 @@ class Phase(enum.Enum):
 
 
 class HttpConnection:
-    """One socket of a tunnel. Has the shape of `spanwire.protocols.base.ProtocolConnection`.
+    """One socket of a tunnel, in the shape of `spanwire.protocols.base.ProtocolConnection`.
 
-    ``report`` is called with the reason of each refused request. With ``is_local`` only programs of this machine reach
-    the port, so a request names this machine as its host: a page whose host name leads here by a change of its address
-    (DNS rebinding) names its own.
+    ``report`` is called with the reason of each refused request. With ``is_local`` only programs of the same machine
+    reach the port, so a request has the machine as host. A page with a host name that leads here by a change of address
+    (DNS rebinding) names that host.
     """
 
     def __init__(
@@ -121,13 +121,13 @@ class HttpConnection:
         self._advance(now)
 
     def go_on(self, now: Time) -> None:
-        """Pass the command of a POST that waited on, and process the requests behind it."""
+        """Pass on the command of a waiting POST, and process the requests behind the POST."""
         if self._phase is Phase.HOLDING:
             self._pass_on(now)
         self._advance(now)
 
     def receive_eof(self, now: Time) -> None:
-        """Note that the socket is closed. A client whose GET waited has gone, and its session ends."""
+        """Note the end of the socket. A client with a waiting GET has gone, and the session ends."""
         phase, self._phase = self._phase, Phase.CLOSED
         session = self._session
         if session is not None and phase is Phase.HOLDING:
@@ -138,7 +138,7 @@ class HttpConnection:
             session.leave()
 
     def data_to_send(self) -> list[bytes]:
-        """Answer a GET that waits, if there is a command, and return the output."""
+        """Answer a waiting GET, if there is a command, and return the output."""
         if self._phase is Phase.POLLING:
             self._look_for_command()
         output, self._output = self._output, []
@@ -146,15 +146,15 @@ class HttpConnection:
         return output
 
     def unsent(self, count: int) -> None:
-        """Note the bytes of answers that the client has not read."""
+        """Note the bytes of answers not read by the client."""
         self._unsent_bytes = count
 
     def next_timeout(self) -> float | None:
-        """Return the deadline of the request that is being read."""
+        """Return the deadline of the request in the reader."""
         return self._deadline if self._phase is Phase.READING else None
 
     def handle_timeout(self, now: Time) -> None:
-        """Close an idle socket, or one whose request is not complete in time."""
+        """Close an idle socket, or a socket without a complete request in time."""
         if self._phase is Phase.READING and now.monotonic >= self._deadline:
             if self._request is not None:
                 self._refuse(RefusedRequest(408, "the request was not complete in time"), now)
@@ -162,7 +162,7 @@ class HttpConnection:
 
     @property
     def holds_requests(self) -> bool:
-        """True while received requests may be processed, and while the session takes the command of a held POST."""
+        """True while received requests may be processed, and while the session takes a held POST's command."""
         if self._phase is Phase.HOLDING:
             return self._session is not None and self._session.takes_commands
         return self._has_more and self._phase is Phase.READING and not self._is_unread
@@ -184,18 +184,18 @@ class HttpConnection:
 
     @property
     def pending_bytes(self) -> int:
-        """The bytes of an incomplete body, or of a command that waits."""
+        """The bytes of an incomplete body, or of a waiting command."""
         return len(self._body) + len(self._held)
 
     @property
     def _is_unread(self) -> bool:
-        """True while the client has so much to read that its next request waits."""
+        """True while the next request waits because the client has too much to read."""
         return self._unsent_bytes + self._output_bytes > MAX_UNREAD_ANSWERS
 
     # Requests.
 
     def _advance(self, now: Time) -> None:
-        """Process the complete requests, up to one that has to wait, as many as a turn allows."""
+        """Process the complete requests, as many as a turn allows, up to a request that has to wait."""
         self._has_more = False
         count = 0
         try:
@@ -242,7 +242,7 @@ class HttpConnection:
             self._send(self._requests.begin_body())
 
     def _found(self, request: Head) -> TunnelSession | None:
-        """Return the session of the client that makes the request."""
+        """Return the session of the requesting client."""
         if request.method not in SESSION_METHODS or not request.header(CLIENT_ID):
             return None
         session = self._sessions.find(_client_id(request), self._settings)
@@ -285,7 +285,7 @@ class HttpConnection:
             raise RefusedRequest(405, f"the methods are {METHODS}")
 
     def _post(self, request: Head, body: bytes, now: Time) -> None:
-        """Pass a command on, or hold it while the broker takes none."""
+        """Pass a command on, or hold the command while the broker takes no more."""
         session = self._session
         if session is None or session.has_ended:
             raise RefusedRequest(404, NO_SESSION)
@@ -308,7 +308,7 @@ class HttpConnection:
             raise RefusedRequest(409, "another request waits until the broker takes its command of this session")
 
     def _get(self, now: Time) -> None:
-        """Answer with the next command, or wait for it."""
+        """Answer with the next command, or wait for a command."""
         session = self._session
         if session is None:
             raise RefusedRequest(404, NO_SESSION)
@@ -323,7 +323,7 @@ class HttpConnection:
             raise RefusedRequest(409, "another request waits for the commands of this session")
 
     def _pass_on(self, now: Time) -> None:
-        """Answer a POST that waited, as soon as the session has its command, or has ended without it."""
+        """Answer a waiting POST as soon as the session has the command, or has ended without the command."""
         session = self._session
         assert session is not None
         if not session.takes_commands:
@@ -338,7 +338,7 @@ class HttpConnection:
             self._answer(200, b"", now)
 
     def _look_for_command(self) -> None:
-        """Answer a GET that waited. The requests behind it follow by `go_on`, which counts their bytes."""
+        """Answer a waiting GET. The requests behind follow by `go_on`, with a count of bytes."""
         session = self._session
         assert session is not None
         frame = session.take()
@@ -356,7 +356,7 @@ class HttpConnection:
     # Answers.
 
     def _deliver(self, frame: bytes, now: Time) -> None:
-        """Answer a GET with one command, in Java's form of a text with its length."""
+        """Answer a GET with one command, in Java's form of a text with a length."""
         text = self._writer.text(frame)
         self._answer(200, len(text).to_bytes(SIZE_OCTETS, "big") + text, now)
 
@@ -379,7 +379,7 @@ class HttpConnection:
         self._answer(refusal.status, b"" if self._is_head else f"{refusal}\n".encode(), now, *headers)
 
     def _break_off(self, refusal: RefusedRequest, now: Time) -> None:
-        """Answer a request whose rest is not read, and close the socket."""
+        """Answer a request without reading the rest, and close the socket."""
         self._body = bytearray()
         if self._requests.can_answer:
             self._refuse(refusal, now, ("Connection", "close"))
@@ -389,7 +389,7 @@ class HttpConnection:
 
 
 def _names_this_machine(request: Head) -> bool:
-    """Return True if the one Host header is localhost or an address of this machine's loopback; a port may follow."""
+    """Return True if the one Host header is localhost or a loopback address; a port may follow."""
     host = request.header(b"host").decode("ascii", "replace").strip()
     if host.startswith("["):
         return is_loopback(host[1:].partition("]")[0])
@@ -398,7 +398,7 @@ def _names_this_machine(request: Head) -> bool:
 
 
 def _client_id(request: Head) -> str:
-    """Return the name of the session; raises `RefusedRequest` if there is none."""
+    """Return the name of the session; raises `RefusedRequest` for a request without a name."""
     name = request.header(CLIENT_ID).decode("ascii", "replace").strip()
     if not name:
         raise RefusedRequest(400, "No clientID header specified")

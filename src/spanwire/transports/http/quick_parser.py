@@ -1,8 +1,9 @@
-"""A parser of requests on httptools that ignores offers of another protocol (RFC 9110, section 7.8).
+"""A parser of requests on httptools, without offers of another protocol (RFC 9110, section 7.8).
 
-llhttp, the parser inside of httptools, ends at a head that offers an upgrade, or asks for a tunnel with CONNECT. It
-takes what follows for bytes of the other protocol, so the body would be lost, or read as further requests. No server
-here changes the protocol. So a fresh parser reads the same head without the offer, silently, and then what follows.
+llhttp, the parser inside of httptools, ends at a head with an offer of an upgrade, or with a request for a tunnel
+(CONNECT). llhttp takes the rest for bytes of the other protocol, so the body would be lost, or read as further
+requests. No server here changes the protocol. So a fresh parser reads the same head without the offer, silently, and
+then the rest.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ CONNECT: Final = b"CONNECT"
 
 
 class ConnectError(httptools.HttpParserError):
-    """Raised at the head of a CONNECT: what follows could be a body, or bytes for another server."""
+    """Raised at the head of a CONNECT: the rest could be a body, or bytes for another server."""
 
 
 class Requests(Protocol):
@@ -52,7 +53,7 @@ class QuickParser:
     """Has the methods of `httptools.HttpRequestParser`, and raises no ``HttpParserUpgrade``."""
 
     def __init__(self, requests: Requests, *, reads_after_close: bool = False) -> None:
-        """Pass requests to ``requests``; those behind ``Connection: close`` too with ``reads_after_close``."""
+        """Pass requests to ``requests``, with ``reads_after_close`` even behind ``Connection: close``."""
         self._requests: Final = requests
         self._reads_after_close: Final = reads_after_close
         self._headers: list[tuple[bytes, bytes]] = []  # of the current head
@@ -119,7 +120,7 @@ class QuickParser:
             self._requests.on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """End a head; keep it for a fresh parser if this one ends here."""
+        """End a head; keep the head for a fresh parser if llhttp ends here."""
         if self._is_repeated:
             self._is_repeated = False
             return
@@ -130,12 +131,15 @@ class QuickParser:
         self._requests.on_headers_complete()
 
     def on_message_complete(self) -> None:
-        """End a request, unless its body is still to be read by a fresh parser."""
+        """End a request, unless the body waits for a fresh parser."""
         if self._head is None:
             self._requests.on_message_complete()
 
     def _without_offer(self) -> bytes:
-        """Return the head without its path and its offer. The other headers stay, so the body has the same end."""
+        """Return the head without path and offer.
+
+        The other headers stay, so the body has the same end.
+        """
         lines = [b"%s / HTTP/%s" % (self.get_method(), self.get_http_version().encode("ascii"))]
         lines += [b"%s: %s" % header for header in self._headers if header[0].lower() != OFFER]
         return b"\r\n".join([*lines, b"", b""])

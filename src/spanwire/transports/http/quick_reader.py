@@ -26,7 +26,7 @@ HEAD_BYTES: Final = 64  # that an event without content counts
 
 
 class QuickReader:
-    """Reads with httptools, which calls the methods ``on_…``; their exceptions end the reading."""
+    """Reads with httptools, by the callbacks ``on_…``; an exception of a callback ends the reading."""
 
     def __init__(self) -> None:
         self._parser: Final = QuickParser(self)
@@ -133,7 +133,7 @@ class QuickReader:
         self._is_head = True
 
     def on_url(self, url: bytes) -> None:
-        """Count the path, which has no meaning here."""
+        """Count the path; a path has no meaning here."""
         self._count(len(url))
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -147,7 +147,7 @@ class QuickReader:
         self._headers.setdefault(name, value)
 
     def on_headers_complete(self) -> None:
-        """Give a head out, unless it is one that h11 would refuse."""
+        """Give out a head, unless h11 would refuse the head."""
         headers = self._headers
         version = self._parser.get_http_version()
         if version not in ("1.0", "1.1") or (version == "1.1" and b"host" not in headers):

@@ -1,7 +1,7 @@
-"""Requests of one HTTP socket, read with h11, or with httptools where it is installed (RFC 9112).
+"""Requests of one HTTP socket, read with h11, or with an installed httptools (RFC 9112).
 
-Both readers give the same events: the head of a request, parts of its body, its end. A request behind one without an
-answer waits. What follows is that a client decides neither the order of answers nor how much is kept.
+Both readers give the same events: the head of a request, parts of its body, the end of the body. A request waits for
+the answer to the previous request. So a client decides neither the order of answers nor the amount of kept bytes.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ class RefusedRequest(Exception):
 
 
 def malformed(status: int = 400) -> RefusedRequest:
-    """Return the refusal of bytes that break the rules of HTTP, or that nothing here reads."""
+    """Return the refusal of bytes against the rules of HTTP, or without a reader here."""
     return RefusedRequest(status, MALFORMED_REASONS.get(status, MALFORMED))
 
 
 class Head:
-    """The head of a request. ``headers`` has the first value of each header, by its name in lower case."""
+    """The head of a request. ``headers`` has the first value of each header, by name in lower case."""
 
     __slots__ = ("headers", "method")
 
@@ -64,7 +64,7 @@ class Head:
         self.headers: Final[dict[bytes, bytes]] = headers
 
     def header(self, name: bytes) -> bytes:
-        """Return a header, or nothing."""
+        """Return a header, or an empty text."""
         return self.headers.get(name, b"")
 
 
@@ -72,11 +72,11 @@ Event = Head | bytes | None
 
 
 class NeedsData(Exception):
-    """Raised when there is no event before the client sends more, or gets its answer."""
+    """Raised without a further event before the client sends more, or gets the answer."""
 
 
 class RequestReader(Protocol):
-    """Reads the requests of one socket, and writes their answers."""
+    """Reads the requests of one socket, and writes the answers."""
 
     def receive(self, data: bytes) -> None:
         """Keep bytes of the client."""
@@ -98,7 +98,7 @@ class RequestReader(Protocol):
 
     @property
     def awaits_continue(self) -> bool:
-        """True if the client sends its body only after `CONTINUE` (RFC 9110, section 10.1.1)."""
+        """True if the client sends the body only after `CONTINUE` (RFC 9110, section 10.1.1)."""
         ...
 
     @property
@@ -117,7 +117,7 @@ class RequestReader(Protocol):
         ...
 
     def begin_body(self) -> bytes:
-        """Return the bytes that let the client send its body."""
+        """Return the bytes to let the client send the body."""
         ...
 
     def answer(self, status: int, headers: Sequence[tuple[str, str]], body: bytes) -> bytes:
@@ -198,7 +198,7 @@ class H11Reader:
 
 
 def request_reader() -> Callable[[], RequestReader]:
-    """Return the class of readers: that of httptools where it is installed, which takes a tenth of the time."""
+    """Return the class of readers: the reader on an installed httptools takes a tenth of the time."""
     if importlib.util.find_spec("httptools") is None:
         return H11Reader
     return cast(Callable[[], RequestReader], registry.load(QUICK_READER))

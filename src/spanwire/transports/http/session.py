@@ -1,11 +1,11 @@
-"""One client of OpenWire over HTTP: an asyncio transport whose bytes come from requests and go into answers.
+"""One client of OpenWire over HTTP: an asyncio transport between requests and answers.
 
     POST → XML → frame → SocketPump.data_received
     GET  ← XML ← frame ← TunnelSession.write
 
-The pump and the connection behind are those of a TCP socket. So limits, rights, keep-alives and the end of a silent
-client are the same. The connection's keep-alive answers a GET that has waited for a third of the inactivity period, and
-every request counts as a sign of life.
+Pump and connection are the same as behind a TCP socket. So limits, rights, keep-alives and the end of a silent client
+are the same. The connection's keep-alive answers a GET after a third of the inactivity period, and every request counts
+as a sign of life.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ XML_MARGIN: Final = 64 * 1024  # bytes; names of classes and fields of a small c
 
 
 class TunnelledConnection(Protocol):
-    """The part of a broker's connection used by its session."""
+    """The part of a broker's connection used by a session."""
 
     @property
     def frame_limit(self) -> int:
-        """The largest frame that the client may send now, in bytes."""
+        """The largest frame allowed to the client now, in bytes."""
         ...
 
 
@@ -38,7 +38,7 @@ class SessionOwner(Protocol):
     """The table of sessions (`spanwire.transports.http.tunnel.Tunnel`)."""
 
     def touch(self, connection: object) -> None:
-        """Let a connection look after its session at the end of the turn."""
+        """Let a connection look after the session at the end of the turn."""
         ...
 
     def forget(self, session: TunnelSession) -> None:
@@ -47,7 +47,7 @@ class SessionOwner(Protocol):
 
 
 class TunnelSession:
-    """A client's session, with the shape of an asyncio transport for the pump of its connection."""
+    """The session of a client, with the shape of an asyncio transport for a connection's pump."""
 
     def __init__(
         self,
@@ -57,7 +57,10 @@ class TunnelSession:
         owner: SessionOwner,
         loop: EventLoop,
     ) -> None:
-        """``identity`` is the host of the client and the subject of its certificate, ``address`` is for the log."""
+        """Create a session of the client ``identity``: the host and the subject of the certificate.
+
+        ``address`` is for the log.
+        """
         self.name: Final[str] = name
         self._address: Final[tuple[str, int]] = address
         self.identity: Final[tuple[str, str | None]] = identity
@@ -79,7 +82,7 @@ class TunnelSession:
         return XML_MARGIN + (0 if self.connection is None else XML_SHARE * self.connection.frame_limit)
 
     def connect(self, pump: SocketPump, hello: bytes) -> None:
-        """Connect the pump and pass the WireFormatInfo that clients over HTTP do not send."""
+        """Connect the pump and pass the WireFormatInfo missing from clients over HTTP."""
         self._pump = pump
         pump.connection_made(self)
         if not self.has_ended:
@@ -98,7 +101,7 @@ class TunnelSession:
         return self._is_reading or self.has_ended
 
     def hold(self, writer: object) -> bool:
-        """Touch ``writer`` as soon as commands are taken. Returns False if another request waits for that."""
+        """Touch ``writer`` as soon as commands are taken. Returns False if another request waits already."""
         if self._writer is not None and self._writer is not writer:
             return False
         self._writer = writer
@@ -168,18 +171,18 @@ class TunnelSession:
         self._wake()
 
     def get_write_buffer_size(self) -> int:
-        """Return the bytes of commands that the client has not asked for."""
+        """Return the bytes of commands not yet requested by the client."""
         return self._unsent_bytes + len(self._incomplete)
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Do nothing: `SocketPump.resume_writing` is called for each command that is taken."""
+        """Ignore the limits: `SocketPump.resume_writing` is called for each taken command."""
 
     def pause_reading(self) -> None:
         """Let requests with commands wait."""
         self._is_reading = False
 
     def resume_reading(self) -> None:
-        """Let the request that waits pass its command on."""
+        """Let the waiting request pass on the command."""
         self._is_reading = True
         if self._writer is not None:
             self._owner.touch(self._writer)
@@ -192,7 +195,7 @@ class TunnelSession:
         """Do nothing; `can_write_eof` is False."""
 
     def close(self) -> None:
-        """End the connection. Commands stay until the client has asked for them, or until `abort`."""
+        """End the connection. Commands stay until requested by the client, or until `abort`."""
         if not self.has_ended:
             self.has_ended = True
             self._loop.call_soon(self._report_loss)
@@ -202,7 +205,7 @@ class TunnelSession:
             self._owner.forget(self)
 
     def abort(self) -> None:
-        """End the connection and drop its commands."""
+        """End the connection and drop the commands."""
         self._frames.clear()
         self._unsent_bytes = 0
         self.close()

@@ -29,9 +29,9 @@ TEXT_OPTIONS: Final = "wireFormat."  # options of the binary encoding, which is 
 
 
 class Tunnel:
-    """Opens sessions and finds them by the name that their client has chosen.
+    """Opens sessions and finds sessions by the name of the client's choice.
 
-    Only the host, and the certificate, that opened a session can use it: names of Java's clients can be guessed.
+    Only the host, and the certificate, of the opener can use a session: names of Java's clients can be guessed.
     """
 
     def __init__(
@@ -44,9 +44,9 @@ class Tunnel:
         is_local: bool = False,
         reader: Callable[[], RequestReader] | None = None,
     ) -> None:
-        """``factory`` makes the broker's connections, ``turn`` flushes them, ``reader`` reads a socket's requests.
+        """``factory`` makes the broker's connections, ``turn`` flushes, ``reader`` reads a socket's requests.
 
-        With ``is_local`` the connector listens on loopback, and requests name this machine as their host.
+        With ``is_local`` the connector listens on loopback, and requests have the machine as host.
         """
         self._is_local: Final = is_local
         self._reader: Final = request_reader() if reader is None else reader
@@ -74,7 +74,7 @@ class Tunnel:
     # The methods of Sessions and SessionOwner.
 
     def now(self) -> Time:
-        """Return the time of this turn."""
+        """Return the time of the turn."""
         return self._turn.clock.now()
 
     def touch(self, connection: object) -> None:
@@ -101,7 +101,7 @@ class Tunnel:
             raise RefusedRequest(503, "the broker takes no more connections; its log says why")
 
     def find(self, name: str, settings: ConnectionSettings) -> TunnelSession | None:
-        """Return the session with a name if the client behind ``settings`` has opened it."""
+        """Return the session with a name if opened by the client behind ``settings``."""
         session = self._sessions.get(name)
         return session if session is not None and session.identity == _identity(settings) else None
 
@@ -136,12 +136,12 @@ class Tunnel:
 
 
 def _identity(settings: ConnectionSettings) -> tuple[str, str | None]:
-    """Return what must be equal in all requests of a session: the host and the subject of its certificate."""
+    """Return the constant part of all requests of a session: host and subject of the certificate."""
     return host_of(settings.remote_address), settings.certificate_subject
 
 
 def _tunnelled(settings: ConnectionSettings) -> ConnectionSettings:
-    """Return the settings of the connection behind a socket: the same limits, in the one encoding of a tunnel."""
+    """Return the settings of the connection behind a socket: the same limits, in the encoding of a tunnel."""
     return ConnectionSettings(
         settings.remote_address.replace("tcp://", "https://" if settings.encrypted else "http://", 1),
         settings.local_uri,
@@ -162,7 +162,7 @@ def _tunnelled(settings: ConnectionSettings) -> ConnectionSettings:
 
 
 def _hello(settings: ConnectionSettings) -> bytes:
-    """Return the WireFormatInfo that a client over HTTP does not send, as a frame."""
+    """Return the WireFormatInfo missing from a client over HTTP, as a frame."""
     preferences = WireFormatPreferences(
         max_inactivity_ms=settings.max_inactivity_ms, max_frame_size=settings.max_frame_size
     )

@@ -41,10 +41,12 @@ BINARY: Final = Opcode.BINARY
 
 
 class WebSocketConnection:
-    """Carries the STOMP connection that ``factory`` makes. Pages of ``origins`` may connect, and all programs.
+    """Carries a STOMP connection, made by ``factory``.
 
-    ``report`` is called with the reason of each connection that ends before a WebSocket is open. A client that is
-    silent for the connector's time of inactivity is pinged, and closed after another such time.
+    Pages of ``origins`` may connect, and all programs.
+
+    ``report`` is called with the reason of each connection with an end before the WebSocket is open. A client silent
+    for the connector's time of inactivity is pinged, and closed after another such time.
     """
 
     def __init__(
@@ -79,14 +81,14 @@ class WebSocketConnection:
 
     @property
     def carried(self) -> object:
-        """The connection known to the broker: this one until the handshake is done, then the innermost one."""
+        """The connection known to the broker: the innermost connection, before the handshake the WebSocket."""
         inner = self._inner
         if inner is None:
             return self
         return inner.carried if isinstance(inner, Carrier) else inner
 
     def note_peer_end(self) -> None:
-        """Note that the client sends nothing more; all that it has sent is passed on now."""
+        """Note the client's end of sending; all received bytes are passed on now."""
         self._has_peer_ended = True
 
     def receive_data(self, data: bytes, now: Time) -> None:
@@ -107,7 +109,7 @@ class WebSocketConnection:
             self._advance(now)
 
     def go_on(self, now: Time) -> None:
-        """Let the inner connection act on its held requests, then pass on what waits behind them."""
+        """Let the inner connection act on held requests, then pass on the waiting bytes."""
         inner = self._inner
         if inner is None or self._closed:
             return
@@ -118,14 +120,14 @@ class WebSocketConnection:
             self._advance(now)
 
     def receive_eof(self, now: Time) -> None:
-        """Release the inner connection, because the client closed its socket."""
+        """Release the inner connection, because the client closed the socket."""
         self._closed = True
         self._forget_input()
         if self._inner is not None:
             self._inner.receive_eof(now)
 
     def data_to_send(self) -> list[bytes]:
-        """Return handshake, pongs and messages in order, and forget them."""
+        """Return handshake, pongs and messages in order, and forget the output."""
         inner = self._inner
         protocol = self._protocol
         output = [data for data in protocol.data_to_send() if data]  # an empty one stands for the end
@@ -147,7 +149,7 @@ class WebSocketConnection:
         return output
 
     def unsent(self, count: int) -> None:
-        """Note that ``count`` bytes are unsent; the headers of frames are few of them."""
+        """Note ``count`` unsent bytes; the headers of frames are few of the bytes."""
         self._unsent_bytes = count
         if count == 0:
             self._unread_pongs = 0
@@ -172,7 +174,7 @@ class WebSocketConnection:
         return due
 
     def handle_timeout(self, now: Time) -> None:
-        """Close a client that is late with handshake, login, closing handshake or pong; ping a silent one."""
+        """Close a client with a late handshake, login, closing handshake or pong; ping a silent client."""
         inner = self._inner
         if self._closed:
             return
@@ -191,7 +193,7 @@ class WebSocketConnection:
 
     @property
     def holds_requests(self) -> bool:
-        """True while the inner connection holds requests, or wants what waits behind them."""
+        """True while the inner connection holds requests, or wants the waiting bytes."""
         inner = self._inner
         if self._closed or inner is None or inner.closed:
             return False
@@ -212,14 +214,14 @@ class WebSocketConnection:
 
     @property
     def pending_bytes(self) -> int:
-        """The bytes of incomplete frames of both layers, and those that wait for a later turn."""
+        """The bytes of incomplete frames of both layers, and the waiting bytes of a later turn."""
         inner = self._inner
         if inner is None:
             return self._handshake.pending_bytes
         return self._waiting_bytes + len(self._protocol.reader.buffer) + inner.pending_bytes
 
     def _shake_hands(self, data: bytes, now: Time) -> bytes:
-        """Pass bytes to the handshake; return those behind its end."""
+        """Pass bytes to the handshake; return the bytes behind the end of the handshake."""
         handshake = self._handshake
         rest = handshake.receive_data(data)
         if handshake.refusal is not None:
@@ -257,7 +259,7 @@ class WebSocketConnection:
             unparsed.clear()
 
     def _take(self, frame: Frame) -> None:
-        """Keep the contents of a frame; a text that is no UTF-8 ends the connection (section 8.1)."""
+        """Keep the contents of a frame; a text other than UTF-8 ends the connection (section 8.1)."""
         opcode = frame.opcode
         if opcode is TEXT or opcode is BINARY:
             self._is_text = opcode is TEXT
@@ -273,7 +275,7 @@ class WebSocketConnection:
                 self._contents.append(view[start : start + MAX_BYTES_PER_CALLBACK])
 
     def _is_text_on(self, data: bytes, is_last: bool) -> bool:
-        """Return True if ``data`` continues a text, and with ``is_last`` ends it between two characters."""
+        """Return True if ``data`` continues a text, and with ``is_last`` ends the text between two characters."""
         checker = Utf8Checker() if self._text is None else self._text
         is_valid = checker.takes(data)
         is_between = checker.is_at_end_of_character
@@ -299,9 +301,9 @@ class WebSocketConnection:
         return self._heard + interval * (2 if self._is_pinged else 1)
 
     def _check_silence(self, inner: ProtocolConnection, now: Time) -> None:
-        """Ping a silent client, and close one that has not answered.
+        """Ping a silent client, and close a client without an answer.
 
-        No answer can arrive while the client is not read, or has not yet read what lies before the ping.
+        No answer can arrive while the client is not read, or has not yet read the bytes before the ping.
         """
         silence_end = self._silence_end()
         if silence_end is None or now.monotonic < silence_end:
@@ -315,7 +317,7 @@ class WebSocketConnection:
             self._protocol.send_ping(b"")
 
     def _check_end(self, inner: ProtocolConnection, now: Time) -> None:
-        """Go on with the end of the connection, once one side has begun it."""
+        """Go on with the end of the connection, begun by either side."""
         protocol = self._protocol
         if self._unread_pongs > MAX_UNREAD_PONGS:
             self._end("it pings and does not read the pongs")

@@ -29,11 +29,11 @@ _SILENT: Final = logging.Logger("websockets", logging.CRITICAL + 1)
 
 
 class Handshake:
-    """Collects the request, and answers it. ``origins`` are those of pages that may connect.
+    """Collects the request, and answers. Pages of ``origins`` may connect.
 
-    ``protocol`` is the library's state machine; with ``is_accepted`` it goes on with messages of up to
-    ``max_frame_size`` bytes. ``refusal`` is the reason why the connection ends. `ServerProtocol.data_to_send` has the
-    answer in both cases.
+    ``protocol`` is the library's state machine; with ``is_accepted`` the machine goes on with messages of up to
+    ``max_frame_size`` bytes. ``refusal`` is the reason for the end of the connection. `ServerProtocol.data_to_send` has
+    the answer in both cases.
     """
 
     def __init__(self, origins: Sequence[str], max_frame_size: int) -> None:
@@ -53,7 +53,7 @@ class Handshake:
         return len(self._request)
 
     def receive_data(self, data: bytes) -> bytes:
-        """Take bytes of the request; return those behind its end."""
+        """Take bytes of the request; return the bytes behind the end of the request."""
         request = self._request
         start = max(0, len(request) - len(END) + 1)
         request += data
@@ -69,7 +69,7 @@ class Handshake:
         return rest
 
     def _check_beginning(self) -> None:
-        """Refuse a request that is too long, or no request."""
+        """Refuse an overlong request, or other bytes in place of a request."""
         request = self._request
         if len(request) >= PROBE_BYTES and not _is_method(bytes(request[:PROBE_BYTES])):
             self.refusal = f"the client speaks {foreign_name(bytes(request))}, not WebSocket"
@@ -96,7 +96,7 @@ class Handshake:
         self._reject(status, _ADVICE.get(status, "This port speaks STOMP over WebSocket."))
 
     def _reject(self, status: HTTPStatus, advice: str) -> None:
-        """Answer with an error; its text repeats nothing of the request."""
+        """Answer with an error; the text repeats no part of the request."""
         response = self.protocol.reject(status, f"{advice}\n")
         response.headers["X-Content-Type-Options"] = "nosniff"
         response.headers["Cache-Control"] = "no-store"
@@ -123,10 +123,10 @@ def _is_method(beginning: bytes) -> bool:
 
 
 def _select_subprotocol(protocol: ServerProtocol, offered: Sequence[str]) -> str | None:
-    """Return the newest of STOMP's sub-protocols that a client offers; None if it offers none at all.
+    """Return the newest of STOMP's sub-protocols in a client's offers; None for a client without offers.
 
     Raises:
-        NegotiationError: all offered ones are foreign. A browser ends a connection that takes none of its offers.
+        NegotiationError: all offers are foreign. A browser ends a connection without one of the browser's offers.
     """
     for name in SUBPROTOCOLS:
         if name in offered:

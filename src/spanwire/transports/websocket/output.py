@@ -1,9 +1,11 @@
-"""Puts the output of a STOMP connection into WebSocket messages, one STOMP frame each (RFC 6455, section 5.2).
+"""Puts the output of a STOMP connection into WebSocket messages (RFC 6455, section 5.2).
+
+Each message carries one STOMP frame:
 
     FIN, opcode (1) | length (1), 126 and length (3), or 127 and length (9) | STOMP frame
 
-A server's frames have no mask, so the header is written before the chunks and nothing is copied. A frame in UTF-8 is a
-text message, as ActiveMQ sends it and scripts expect it; any other one is binary.
+A server's frames have no mask, so the header is written before the chunks without a copy. A frame in UTF-8 is a text
+message, as sent by ActiveMQ and expected by scripts; any other frame is binary.
 """
 
 from __future__ import annotations
@@ -21,9 +23,9 @@ CHECKED_BYTES: Final = 64 * 1024  # bytes decoded at a time; bounds the memory o
 
 
 def messages(chunks: list[bytes]) -> list[bytes]:
-    """Return the chunks of a STOMP connection with the header of a WebSocket frame before each STOMP frame.
+    """Return the chunks of a STOMP connection, with a WebSocket header before each STOMP frame.
 
-    A frame ends with a chunk that ends with NUL; a heart-beat is a chunk of its own.
+    A frame ends with a chunk with NUL at the end; a heart-beat is a separate chunk.
     """
     output: list[bytes] = []
     frame: list[bytes] = []
@@ -63,7 +65,7 @@ def is_utf8(chunk: bytes) -> bool:
 
 
 class Utf8Checker:
-    """Checks bytes that arrive in pieces for UTF-8; the text itself is dropped."""
+    """Checks bytes in pieces for UTF-8; the text is dropped."""
 
     def __init__(self) -> None:
         self._decoder: Final = codecs.getincrementaldecoder("utf-8")()
