@@ -25,7 +25,7 @@ __all__ = ["JMSBridge"]
 
 
 def __getattr__(name: str) -> object:
-    """Load `JMSBridge` when it is first asked for, because the parts of this package need little of it."""
+    """Load `JMSBridge` at the first request, because the parts of the package need little of the class."""
     if name == "JMSBridge":
         from spanwire.bridges.jms_bridge import JMSBridge  # noqa: PLC0415 - see above
 

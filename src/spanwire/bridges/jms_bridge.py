@@ -1,4 +1,6 @@
-"""A JMS bridge as an object of a program, with the parameters of ActiveMQ Artemis and HornetQ under their own names.
+"""A JMS bridge as an object of a program.
+
+The parameters are those of ActiveMQ Artemis and HornetQ, with the original names.
 
     async with JMSBridge(
         sourceConnectionFactory="tcp://berlin:61616",
@@ -9,7 +11,7 @@
     ) as bridge:
         ...
 
-The bridge runs in the event loop of the caller. It needs no broker of its own and no file.
+The bridge runs in the event loop of the caller. The bridge needs no local broker and no file.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ FACTORIES: Final = ("sourceConnectionFactory", "targetConnectionFactory")
 
 
 class JMSBridge:
-    """Takes messages from a source to a target until it is stopped."""
+    """Takes messages from a source to a target until a stop."""
 
     def __init__(
         self,
@@ -68,10 +70,10 @@ class JMSBridge:
         self._ending: Final = asyncio.Event()
 
     async def start(self) -> None:
-        """Start the bridge in the running event loop; do nothing to a bridge that runs.
+        """Start the bridge in the running event loop; do nothing to a running bridge.
 
         Raises:
-            StoreError: The log of decisions is damaged, or another process uses it.
+            StoreError: The log of decisions is damaged, or another process uses the log.
         """
         if self._task is not None:
             return
@@ -109,7 +111,7 @@ class JMSBridge:
         self._command("restart")
 
     def status(self) -> BridgeStatus | None:
-        """Return state and counters; None for a bridge that has not been started."""
+        """Return state and counters; None for a bridge before the start."""
         return None if self._bridges is None else self._bridges.statuses()[0]
 
     @property
@@ -129,7 +131,7 @@ class JMSBridge:
 
     @property
     def message_count(self) -> int:
-        """Return the messages that have crossed since `start`."""
+        """Return the number of messages transferred since `start`."""
         status = self.status()
         return 0 if status is None else status.forwarded
 

@@ -1,7 +1,7 @@
 """Directories with code of the operator: message convertors, and jars.
 
 Code from such a directory runs with the rights of the bridges. So the directory and its files must belong to the user
-who runs the bridges, or to root, and nobody else may write to them.
+of the bridges, or to root, and no other user may write there.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ def check_directory(path: Path, what: str) -> None:
 
 
 def read_file(path: Path, what: str, max_bytes: int) -> bytes:
-    """Return the content of a file that only its owner can change.
+    """Return the content of a file with the owner as the only writer.
 
     Raises:
-        ConfigurationError: the file is missing, a link, too large, or another user can write to it.
+        ConfigurationError: the file is missing, a link, too large, or writable for another user.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -57,7 +57,7 @@ def read_file(path: Path, what: str, max_bytes: int) -> bytes:
 
 
 def check_file(path: Path, what: str) -> None:
-    """Refuse a file that is missing or a link, or that another user can write to. Raises `ConfigurationError`."""
+    """Refuse a missing file, a link, or a file writable for another user. Raises `ConfigurationError`."""
     try:
         status = path.lstat()
     except OSError as error:

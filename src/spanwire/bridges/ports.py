@@ -57,7 +57,7 @@ class MessageSource(Protocol):
         ...
 
     async def send_reply(self, message: BridgeMessage, destination: Destination) -> None:
-        """Send a reply to a destination of the source's broker, and wait until the broker has stored the reply."""
+        """Send a reply to a destination of the source's broker, and wait until the reply is stored."""
         ...
 
     def check(self) -> None:
@@ -82,7 +82,7 @@ class MessageTarget(Protocol):
         ...
 
     async def open_reply_queue(self, on_reply: Callable[[BridgeMessage], Awaitable[None]]) -> Destination:
-        """Create a temporary queue for replies. Its messages go to ``on_reply``, one at a time."""
+        """Create a temporary queue for replies. The replies go to ``on_reply``, one at a time."""
         ...
 
     async def close_reply_queue(self, queue: Destination) -> None:
@@ -100,19 +100,22 @@ class MessageTarget(Protocol):
 
 @runtime_checkable
 class EagerSource(MessageSource, Protocol):
-    """A source that need not wait for the storage of one acknowledgement before it receives further messages."""
+    """A source able to receive further messages before the storage of an acknowledgement."""
 
     def acknowledge_soon(self) -> Callable[[], Awaitable[None]]:
-        """Acknowledge all received messages. Returns the function that waits until the broker has stored that."""
+        """Acknowledge all received messages. Returns a function for awaiting the broker's storage."""
         ...
 
 
 @runtime_checkable
 class EagerTarget(MessageTarget, Protocol):
-    """A target whose broker takes messages before it stores them."""
+    """A target with a broker that takes messages before the storage."""
 
     async def send_after(self, messages: list[BridgeMessage], condition: Callable[[], Awaitable[None]]) -> None:
-        """Send messages as `MessageTarget.send`, but let the broker store none before ``condition`` has returned."""
+        """Send messages as `MessageTarget.send`, for storage after the return of ``condition``.
+
+        The broker stores no message earlier.
+        """
         ...
 
 
@@ -124,7 +127,7 @@ class LocalTransaction(Protocol):
         ...
 
     async def send(self, messages: list[BridgeMessage]) -> None:
-        """Send in the transaction. Raises `MessageRefusedError` if one of the messages is at fault."""
+        """Send in the transaction. Raises `MessageRefusedError` for a message at fault."""
         ...
 
     async def dead_letter(self, cause: str) -> None:
@@ -132,7 +135,7 @@ class LocalTransaction(Protocol):
         ...
 
     async def commit(self) -> None:
-        """Acknowledge and send all at once. After an error all is committed, or nothing."""
+        """Acknowledge and send all at once. After an error all is committed, or no part."""
         ...
 
     def check(self) -> None:
@@ -151,11 +154,11 @@ class XaBranches(Protocol):
     """
 
     async def prepare(self, branch: XaTransactionId) -> bool:
-        """End the work in a branch, and prepare it. Returns False if the branch has nothing to commit."""
+        """End the work in a branch, and prepare it. Returns False if the branch needs no commit."""
         ...
 
     async def commit(self, branch: XaTransactionId) -> None:
-        """Commit a prepared branch, and wait until the broker has stored that."""
+        """Commit a prepared branch, and wait until the broker has stored the commit."""
         ...
 
     async def roll_back(self, branch: XaTransactionId) -> None:
@@ -180,7 +183,7 @@ class XaBranches(Protocol):
 
 
 class XaSource(XaBranches, Protocol):
-    """A consumer whose receipts belong to the next branch that is prepared."""
+    """A consumer whose receipts belong to the next prepared branch."""
 
     async def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
         """Receive with the credit of `MessageSource.receive`; the first call begins to consume."""
@@ -195,9 +198,9 @@ class XaTarget(XaBranches, Protocol):
     """A producer for one destination."""
 
     async def send(self, branch: XaTransactionId, messages: list[BridgeMessage]) -> None:
-        """Begin a branch, and send in it.
+        """Begin a branch, and send in the branch.
 
-        Raises `MessageRefusedError` if one of the messages is at fault; the branch is rolled back then.
+        Raises `MessageRefusedError` for a message at fault; the branch is rolled back then.
         """
         ...
 

@@ -1,8 +1,8 @@
-"""``direct:`` of Camel: steps of one route that others call.
+"""``direct:`` of Camel: steps of one route for calls by other routes.
 
-The steps of a route from ``direct:NAME`` take the place of each ``to: direct:NAME``, so they belong to the batch, the
-state and the quality of service of the caller. What follows a filter, split, aggregate or idempotentConsumer in the
-called route stays in it; what it changes before that, the caller sees. A ``wireTap`` calls with a copy.
+The steps of a route from ``direct:NAME`` take the place of each ``to: direct:NAME``, so the steps belong to the batch,
+the state and the quality of service of the caller. Rows behind a filter, split, aggregate or idempotentConsumer of the
+called route stay in the called route; the caller sees the changes before such a step. A ``wireTap`` calls with a copy.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MAX_STEPS: Final = (
 
 
 def without_direct(routes: list[Route]) -> list[Route]:
-    """Return the routes that have a source of their own, with the steps of those that they call.
+    """Return the routes from other sources than ``direct:``, with the steps of called routes.
 
     Raises:
         ConfigurationError: a called route is missing, is there twice, calls itself, or contradicts its caller.

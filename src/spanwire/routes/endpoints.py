@@ -96,9 +96,9 @@ OWN_STATE: Final = ("stagingDirectory", "mode", "filterPushdown", "duplicateIdPr
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """The broker that runs the routes: ``vm://`` with one of its names is this broker, and so is a missing URL.
+    """The broker with the routes: ``vm://`` with a name of the broker, or a missing URL.
 
-    ``vm://NAME?create=false`` is this broker by any name, because its process has no other one.
+    ``vm://NAME?create=false`` is the broker by any name, because the process has no other broker.
     """
 
     names: frozenset[str] = frozenset()
@@ -110,7 +110,7 @@ class Host:
         return THIS_BROKER if self.names else DEFAULT_URL
 
     def is_own(self, url: str) -> bool:
-        """Return True for the URL of this broker."""
+        """Return True for a URL of the broker with the routes."""
         address, _, options = url.partition("?")
         if not self.names or not address.startswith("vm:"):
             return False
@@ -129,7 +129,7 @@ COMPONENT_PROPERTY: Final = re.compile(r"camel\.component\.([^.]+)\.(?:brokerURL
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """The broker of a URI scheme, or the reason why it cannot be reached."""
+    """The broker of a URI scheme, or the reason for an unreachable broker."""
 
     location: Location
     options: dict[str, str] = field(repr=False)  # a password may be among them
@@ -273,7 +273,7 @@ def _of_provider(
 
 
 def _with_any_broker(endpoint: Endpoint, names: tuple[str, ...]) -> Endpoint:
-    """Return an endpoint at an OpenWire broker with these options, because their values have the same limits there."""
+    """Return an endpoint with the given options at an OpenWire broker, because the limits are the same."""
     options = {name: endpoint.options[name] for name in names if name in endpoint.options}
     return replace(endpoint, options={"url": ANY_URL, "destination": ANY_DESTINATION, **options})
 

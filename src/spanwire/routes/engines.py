@@ -1,4 +1,7 @@
-"""Checks that an engine can run a route. What it cannot do is refused by name, with what to write instead."""
+"""Checks that an engine can run a route.
+
+Unsupported parts are refused by name, with the replacement.
+"""
 
 from __future__ import annotations
 

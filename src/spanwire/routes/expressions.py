@@ -1,4 +1,4 @@
-"""Expressions of steps: a language with its text."""
+"""Expressions of steps: a language with a text."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ JDBC_ADDRESS: Final = re.compile(
 
 
 def mask(line: str) -> str:
-    """Return a line of text without the secrets of its addresses."""
+    """Return a line of text without secrets of addresses."""
     shown = JDBC_ADDRESS.sub(lambda match: jdbc_address(match[0]), line[:MAX_LINE])
     shown = USER_WITH_BLANK.sub(rf"\1{HIDDEN}@", shown)
     return ADDRESS.sub(lambda match: _mask_address(match[0]), shown)
@@ -59,7 +59,7 @@ def without_secrets(address: str) -> str:
 
 
 def shown_name(word: str) -> str:
-    """Return a word that should be a name; only its beginning if it is an address."""
+    """Return a word meant as a name; only the beginning of an address."""
     return word if ADDRESS_MARK.search(word) is None else NAME_END.split(word, maxsplit=1)[0] + "…"
 
 

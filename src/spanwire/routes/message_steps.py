@@ -1,4 +1,7 @@
-"""Reads the steps that work message by message: throttle, delay, log, process, split, aggregate, idempotentConsumer."""
+"""Reads the steps for single messages.
+
+The steps are throttle, delay, log, process, split, aggregate and idempotentConsumer.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,7 @@ StepsReader = Callable[[Node | None], list[Step]]
 
 
 class MessageStepReader:
-    """Reads steps; ``steps`` reads those inside of a step, and ``classes`` has the classes of beans by name."""
+    """Reads steps; ``steps`` reads inner steps, and ``classes`` has the classes of beans by name."""
 
     def __init__(self, steps: StepsReader, classes: dict[str, str]) -> None:
         self._steps: Final[StepsReader] = steps
@@ -79,7 +82,7 @@ class MessageStepReader:
         return Delay(location, _number(text, "delay", location, 0, MAX_MS))
 
     def log(self, node: Node, location: Location) -> Step:
-        """Return the step ``log`` with its message in the language simple."""
+        """Return the step ``log`` with a message in the language simple."""
         if isinstance(node, Word):
             return Log(location, value_of(location, node.raw or text_of(node, "log")), "INFO", "")
         words = mapping_of(node, "log")
@@ -94,7 +97,7 @@ class MessageStepReader:
         return Log(location, value_of(location, text), level, words.text("logName") or "")
 
     def process(self, node: Node, location: Location) -> Step:
-        """Return the step ``process`` or ``bean``: a convertor by its name."""
+        """Return the step ``process`` or ``bean``: a convertor by name."""
         words = mapping_of(node, "process")
         words.check("word of process", ("ref", "method", "beanType", *REMARKS))
         if "beanType" in words.entries:
@@ -188,7 +191,7 @@ class MessageStepReader:
         )
 
     def _class_of(self, words: Mapping, name: str) -> str | None:
-        """Return the class that a word names, by itself or as a bean, without its package."""
+        """Return the class named by a word, directly or as a bean, without the package."""
         text = words.text(name)
         if text is None:
             return None

@@ -1,8 +1,8 @@
 """The model of routes, independent of the format of the file and of Spark.
 
-A route has one source, steps that change the rows, and endpoints that receive copies of the rows on the way. Branches
-(`Choice`, `Multicast`, a `Filter` with steps) receive the rows at their position; after them the route continues with
-all rows, unchanged.
+A route has one source, steps for changes of the rows, and endpoints for copies of the rows on the way. Branches
+(`Choice`, `Multicast`, a `Filter` with steps) receive the rows at their position; after the branches the route
+continues with all rows, unchanged.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Keeps the rows that satisfy the condition; with steps, applies them to these rows only."""
+    """Keeps the rows that satisfy the condition; with steps, applies the steps to these rows only."""
 
     condition: Expression
     steps: list[Step]
@@ -73,7 +73,7 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class SetHeader:
-    """Sets a JMS header or a property of that name."""
+    """Sets a JMS header or a property."""
 
     location: Location
     name: str
@@ -100,7 +100,7 @@ class Transform:
 
 @dataclass(frozen=True, slots=True)
 class CallFunction:
-    """Calls the Python function ``module.name`` with text and properties; its result is the new text."""
+    """Calls the Python function ``module.name`` with text and properties; the result is the new text."""
 
     location: Location
     module: str
@@ -109,7 +109,10 @@ class CallFunction:
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """Calls the function ``convert`` of a file of the operator's directory of convertors with each message."""
+    """Calls the function ``convert`` of a file with each message.
+
+    The file is in the operator's directory of convertors.
+    """
 
     location: Location
     name: str
@@ -136,7 +139,7 @@ class SplitBody:
 
 @dataclass(frozen=True, slots=True)
 class Gather:
-    """Gathers messages with the same key into one, complete by number or milliseconds since the first one."""
+    """Gathers messages with the same key into one, complete by number or milliseconds since the first."""
 
     location: Location
     key: Expression
@@ -297,7 +300,7 @@ class Route:
 
 
 def appended_ids(name: str) -> str:
-    """Return the SQL of the JMS bridge's addMessageIDInHeader, for the property with this name."""
+    """Return the SQL of the JMS bridge's addMessageIDInHeader, for the named property."""
     return f"concat_ws(',', try_variant_get(properties['{name}'], '$', 'string'), JMSMessageID)"
 
 
@@ -321,14 +324,14 @@ def branches_of(step: Step) -> list[list[Step]]:
 
 
 def location_of(step: Step) -> Location:
-    """Return the location of a step in its file."""
+    """Return the location of a step in the file."""
     if isinstance(step, Filter):
         return step.condition.location
     return step.endpoint.location if isinstance(step, To) else step.location
 
 
 def endpoints_of(steps: list[Step]) -> list[Endpoint]:
-    """Return all endpoints that receive rows, in order."""
+    """Return all endpoints for rows, in order."""
     endpoints: list[Endpoint] = []
     for step in steps:
         if isinstance(step, To):

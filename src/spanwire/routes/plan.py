@@ -68,7 +68,7 @@ def route_lines(route: Route) -> list[str]:
 
 
 def describe(endpoint: Endpoint) -> str:
-    """Return an endpoint with its options."""
+    """Return an endpoint with options."""
     shown = {name: value for name, value in endpoint.options.items() if name not in ("destination", "path")}
     if endpoint.kind == BROKER:
         target = endpoint.options["destination"]

@@ -39,10 +39,10 @@ WITHOUT_CLIENT_ID: Final = ("amqp091", "kafka")  # providers whose subscriptions
 
 
 def provider_of(options: AnyMapping[str, str], location: Location) -> str:
-    """Return the provider of a broker with these options.
+    """Return the provider of a broker with the given options.
 
     Raises:
-        ConfigurationError: there is no provider of that name.
+        ConfigurationError: there is no such provider.
     """
     name = options.get(WORD)
     if name is None:

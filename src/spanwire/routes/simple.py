@@ -35,7 +35,7 @@ WORDS: Final[dict[str, object]] = {"true": True, "false": False, "null": None}
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A value of the message: its body, its id, or the header ``name``."""
+    """A value of the message: body, id, or the header ``name``."""
 
     kind: str
     name: str = ""
@@ -55,7 +55,7 @@ class Comparison:
     right: Operand
 
     def holds(self, lookup: Lookup) -> bool:
-        """Return True if the comparison holds for the values that ``lookup`` returns."""
+        """Return True if the comparison holds for the values from ``lookup``."""
         left = lookup(self.left) if isinstance(self.left, Function) else self.left
         right = lookup(self.right) if isinstance(self.right, Function) else self.right
         return COMPARE[self.operator](left, right)
@@ -63,7 +63,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class SimpleCondition:
-    """Alternatives, each a list of comparisons that all hold."""
+    """Alternatives, each a list of comparisons; all of a list must hold."""
 
     alternatives: tuple[tuple[Comparison, ...], ...]
 
@@ -74,12 +74,12 @@ class SimpleCondition:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A text with functions in it."""
+    """A text with functions inside."""
 
     parts: tuple[Part, ...]
 
     def value(self, lookup: Lookup) -> object:
-        """Return the value: that of the only function, or a text."""
+        """Return the value: the only function's value, or a text."""
         if len(self.parts) == 1 and isinstance(self.parts[0], Function):
             return lookup(self.parts[0])
         return "".join(part if isinstance(part, str) else shown(lookup(part)) for part in self.parts)
@@ -134,7 +134,7 @@ def parse_condition(text: str) -> SimpleCondition:
 
 
 def shown(value: object) -> str:
-    """Return a value as text; a missing one is empty."""
+    """Return a value as text; a missing value is empty."""
     if value is None:
         return ""
     return str(value).lower() if isinstance(value, bool) else str(value)
@@ -202,7 +202,7 @@ def _is_equal(left: object, right: object) -> bool:
 
 
 def _order(left: object, right: object) -> int | None:
-    """Return the order of two values; None if one is missing."""
+    """Return the order of two values; None if a value is missing."""
     if left is None or right is None:
         return None
     first, second = _number(left), _number(right)

@@ -67,7 +67,7 @@ BODY: Final = "text"
 
 
 class StepReader:
-    """Reads steps, with an `EndpointReader` for their endpoints."""
+    """Reads steps, with an `EndpointReader` for endpoints."""
 
     def __init__(self, endpoints: EndpointReader, classes: dict[str, str] | None = None) -> None:
         """``classes`` has the classes of beans by name."""

@@ -92,7 +92,7 @@ class ReceiveBudget:
 
 
 def is_loopback(host: str) -> bool:
-    """Return True if an IP address stays on this machine; False for other text."""
+    """Return True if an IP address stays on the machine; False for other text."""
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:

@@ -1,4 +1,7 @@
-"""Waits for the answer of a directory in a login without a client's connection: operators, and links of brokers."""
+"""Waits for the answer of a directory in a login without a client's connection.
+
+Such logins are those of operators, and of links of brokers.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ class LoginBroker(Protocol):
         ...
 
     def forget_login(self, asker: object) -> None:
-        """Drop a login that waits."""
+        """Drop a waiting login."""
         ...
 
     def log_in(

@@ -49,7 +49,7 @@ class Clock(Protocol):
     """The monotonic clock and the wall clock of the machine."""
 
     def now(self) -> Time:
-        """Return the time of this turn."""
+        """Return the time of the turn."""
         ...
 
 
@@ -73,7 +73,7 @@ class TurnBroker(Protocol):
         ...
 
     def awaits_login(self, connection: object) -> bool:
-        """Return True if the login of ``connection`` waits for a directory; `take_dirty` ends that."""
+        """Return True if the login of ``connection`` waits for a directory; `take_dirty` ends the wait."""
         ...
 
 
@@ -81,9 +81,9 @@ class TurnStore(Protocol):
     """The part of the message store used by the end of a turn (``stores/driver/journal_store.py``)."""
 
     def turn(self, now: float, active: int) -> None:
-        """Write the changes of this turn, or have them written. ``now`` is in monotonic seconds.
+        """Write the changes of the turn, or schedule the write. ``now`` is in monotonic seconds.
 
-        ``active`` sockets had input in this turn. Without others the store may block for a fast sync.
+        ``active`` sockets had input in the turn. Without other sockets the store may block for a fast sync.
         """
         ...
 
@@ -116,7 +116,7 @@ class StreamTransport(Protocol):
     """The part of an asyncio transport used by a pump; uvloop and `VmTransport` have the same methods."""
 
     def write(self, data: bytes) -> None:
-        """Send bytes; bytes that the kernel does not take are kept."""
+        """Send bytes; bytes not taken by the kernel are kept."""
         ...
 
     def get_write_buffer_size(self) -> int:
@@ -166,21 +166,24 @@ class Carrier(Protocol):
         ...
 
     def note_peer_end(self) -> None:
-        """Note that the peer sends nothing more: what it has sent is held even for a connection that reads nothing."""
+        """Note the peer's end of sending.
+
+        The received bytes are held even for a connection that reads nothing.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectorSettings:
-    """The settings of one listening address and of its accepted connections.
+    """The settings of one listening address and of the accepted connections.
 
     ``port`` 0 lets the system choose. ``protocol`` is `AUTO` if the first bytes of a client choose one of
     ``protocols``. ``discovery_uri`` names the agent for announcing the connector, "" for none. With ``updates_clients``
-    clients learn of other brokers, with ``rebalances_clients`` they spread over these brokers, with
-    ``updates_on_remove`` they also learn of brokers that leave. ``cluster_filter`` are patterns of broker names; no
+    clients learn of other brokers, with ``rebalances_clients`` clients spread over the brokers, with
+    ``updates_on_remove`` clients also learn of leaving brokers. ``cluster_filter`` are patterns of broker names; no
     pattern lets all brokers pass. Without ``auto_start`` the connector stays closed until an operator starts it.
-    ``origins`` are those of pages whose scripts may open a WebSocket, ``*`` allows all. ``traffic_class`` is an octet
-    of the IP header, 0 leaves it to the system. ``published`` has the rules for the address that others are told.
+    Scripts in pages of ``origins`` may open a WebSocket, ``*`` allows all. ``traffic_class`` is an octet of the IP
+    header, 0 leaves the octet to the system. ``published`` has the rules for the published address.
     """
 
     name: str
@@ -220,7 +223,7 @@ class ConnectorSettings:
         return self.scheme in WEBSOCKET_SCHEMES
 
     def spoken(self) -> tuple[str, ...]:
-        """Return the names of the protocols that clients may speak."""
+        """Return the names of the protocols open to clients."""
         return self.protocols if self.protocol == AUTO else (self.protocol,)
 
     def uri(self, port: int | None = None) -> str:
@@ -239,7 +242,7 @@ class Flushable(Protocol):
         ...
 
     def sweep(self, now: Time) -> None:
-        """Run the timers of the connection that are due."""
+        """Run the due timers of the connection."""
         ...
 
     def note_activity(self) -> None:

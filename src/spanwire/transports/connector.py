@@ -1,4 +1,4 @@
-"""Transport connectors: a listening socket, its accepted connections, and their limits."""
+"""Transport connectors: a listening socket, the accepted connections, and limits."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class TransportConnector:
         return self._port
 
     def missing_extra(self) -> str | None:
-        """Return the reason why the transport cannot be used, with the remedy; None if its packages are installed."""
+        """Return the reason for an unusable transport, with the remedy; None with all packages installed."""
         extra, package = EXTRAS.get(self.settings.scheme, ("", ""))
         if not extra or self.settings.protocol not in registry.PROTOCOLS or importlib.util.find_spec(package):
             return None
@@ -137,7 +137,7 @@ class TransportConnector:
         self._port = int(self._listener.getsockname()[1])
 
     async def start(self, factories: Mapping[str, ConnectionFactory], turn: Turn) -> None:
-        """Accept connections. Their protocol's factory makes them, and ``turn`` flushes them.
+        """Accept connections. A protocol's factory makes a connection, ``turn`` flushes all.
 
         Raises:
             TransportError: another process took the port first
@@ -184,7 +184,7 @@ class TransportConnector:
             self._listener = None
 
     def end_sessions(self) -> None:
-        """End the sessions of clients over HTTP, which outlive their sockets."""
+        """End the sessions of clients over HTTP; a session outlives the sockets."""
         if self._sessions is not None:
             self._sessions.stop()
 
@@ -238,7 +238,10 @@ class TransportConnector:
         self._admission.leave(self._hosts.pop(transport))
 
     def _connection(self, settings: ConnectionSettings, report: Report, now: Time) -> ProtocolConnection:
-        """Return the layers of one connection, from the outside in: TLS or STARTTLS, WebSocket, detection, protocol."""
+        """Return the layers of one connection, from the outside in.
+
+        The layers are TLS or STARTTLS, WebSocket, detection, protocol.
+        """
 
         def detecting(inner: ConnectionSettings, at: Time) -> ProtocolConnection:
             return DetectingConnection(inner, self._factories, report, at)

@@ -1,7 +1,7 @@
-"""The address under which a connector is announced, and how it differs from the one that it listens at.
+"""The published address of a connector, with rules for a difference from the listening address.
 
-ActiveMQ's ``publishedAddressPolicy``: behind NAT or in a container, other machines cannot reach the address at which a
-connector listens.
+ActiveMQ's ``publishedAddressPolicy``: behind NAT or in a container, other machines cannot reach the listening address
+of a connector.
 """
 
 from __future__ import annotations

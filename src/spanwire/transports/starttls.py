@@ -1,4 +1,4 @@
-"""A connection that may go on inside of TLS: the client asks for it on the open connection (RFC 6120, section 5)."""
+"""A connection with a change to TLS at the client's request (RFC 6120, section 5)."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from spanwire.transports.tls import TlsConnection
 
 
 class Upgradable(ProtocolConnection, Protocol):
-    """A protocol's connection that can end in front of TLS."""
+    """A protocol's connection, able to end in front of TLS."""
 
     wants_tls: bool  # once the answer to the client's request is in the output
 
 
 class StartTlsConnection:
-    """Passes everything to the connection of ``factory``, and after its answer to STARTTLS to a `TlsConnection`.
+    """Passes all to the connection of ``factory``, and after an answer to STARTTLS to a `TlsConnection`.
 
-    The connection inside of TLS is a new one: nothing that came in clear is known there. The deadline of the login
-    counts from the start of the socket. ``report`` is called with the reason of each connection closed by TLS.
+    The connection inside of TLS is new, without knowledge of the bytes in clear. The deadline of the login counts from
+    the start of the socket. ``report`` is called with the reason of each connection closed by TLS.
     """
 
     def __init__(
@@ -47,12 +47,12 @@ class StartTlsConnection:
 
     @property
     def carried(self) -> object:
-        """The connection known to the broker: the innermost one."""
+        """The connection known to the broker: the innermost connection."""
         inner = self._inner
         return inner.carried if isinstance(inner, Carrier) else inner
 
     def note_peer_end(self) -> None:
-        """Tell TLS that the client sends nothing more."""
+        """Tell TLS of the client's end of sending."""
         if isinstance(self._inner, Carrier):
             self._inner.note_peer_end()
 
@@ -62,12 +62,12 @@ class StartTlsConnection:
         self._upgrade(now)
 
     def go_on(self, now: Time) -> None:
-        """Let the connection go on with its held requests."""
+        """Let the connection go on with held requests."""
         self._inner.go_on(now)
         self._upgrade(now)
 
     def _upgrade(self, now: Time) -> None:
-        """Put TLS in the place of a connection that asks for it; it holds no bytes of the client then."""
+        """Put TLS in the place of a connection with a request for TLS; no bytes of the client are held then."""
         plain = self._plain
         if plain is None or not plain.wants_tls or plain.closed:
             return
@@ -96,7 +96,7 @@ class StartTlsConnection:
         return output
 
     def unsent(self, count: int) -> None:
-        """Pass on that ``count`` bytes are unsent."""
+        """Pass on a count of unsent bytes."""
         self._inner.unsent(count)
 
     def next_timeout(self) -> float | None:

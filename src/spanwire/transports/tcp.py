@@ -65,7 +65,7 @@ def bind_error(settings: ConnectorSettings, error: OSError) -> TransportError:
 
 
 def tune(accepted: socket.socket, settings: ConnectorSettings) -> None:
-    """Set the options of an accepted socket: those of the connector's URI."""
+    """Set the options of an accepted socket, from the connector's URI."""
     accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, int(settings.tcp_no_delay))
     if settings.traffic_class > 0 and accepted.family == socket.AF_INET6:
         accepted.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_TCLASS, settings.traffic_class)

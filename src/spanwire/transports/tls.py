@@ -77,14 +77,14 @@ class TlsConnection:
 
     @property
     def carried(self) -> object:
-        """The connection known to the broker: this one until the handshake is done, then the innermost one."""
+        """The connection known to the broker: the innermost connection, before the handshake the TLS layer."""
         inner = self._inner
         if inner is None:
             return self
         return inner.carried if isinstance(inner, Carrier) else inner
 
     def note_peer_end(self) -> None:
-        """Tell a connection inside that carries another one that the client sends nothing more."""
+        """Note the client's end of sending, at an inner connection that carries another connection."""
         if isinstance(self._inner, Carrier):
             self._inner.note_peer_end()
 
@@ -108,7 +108,7 @@ class TlsConnection:
                 self._fail(f"the client sent {self._barren_bytes} bytes of TLS without anything in them", now)
 
     def go_on(self, now: Time) -> None:
-        """Let the inner connection act on its held requests, then decrypt the remaining ciphertext."""
+        """Let the inner connection act on held requests, then decrypt the remaining ciphertext."""
         inner = self._inner
         if inner is None or self._closed:
             return
@@ -117,7 +117,7 @@ class TlsConnection:
             self._advance(now)
 
     def receive_eof(self, now: Time) -> None:
-        """Close the connection, because the client closed its socket."""
+        """Close the connection, because the client closed the socket."""
         self._closed = True
         if self._inner is not None:
             self._inner.receive_eof(now)
@@ -150,7 +150,7 @@ class TlsConnection:
         return None if self._closed else self._started.monotonic + self._timeout
 
     def handle_timeout(self, now: Time) -> None:
-        """Close a client whose handshake is not done in time."""
+        """Close a client with a late handshake."""
         if self._inner is not None:
             self._inner.handle_timeout(now)
         elif not self._closed and now.monotonic >= self._started.monotonic + self._timeout:

@@ -49,7 +49,7 @@ class Feed(Protocol):
         ...
 
     def writable(self) -> None:
-        """Continue writing after a write that found no room."""
+        """Continue writing after a write without room."""
         ...
 
     def closed(self, reason: str | None) -> None:

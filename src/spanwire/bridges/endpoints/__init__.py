@@ -1,4 +1,4 @@
-"""Endpoints of routes that are no brokers: files, timers and HTTP.
+"""Endpoints of routes without a broker: files, timers and HTTP.
 
-An open endpoint has the methods of `spanwire.bridges.ports.MessageSource` or `MessageTarget` that a route calls.
+An open endpoint has the methods of `spanwire.bridges.ports.MessageSource` or `MessageTarget` needed by a route.
 """

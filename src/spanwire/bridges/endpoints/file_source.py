@@ -25,9 +25,9 @@ FILE_NAME: Final = "CamelFileName"  # Camel's header with the name of the file
 
 
 class OpenFileSource:
-    """Reads files in the order of their names. A file stays in the directory until it is acknowledged.
+    """Reads files in the order of names. A file stays in the directory until the acknowledgement.
 
-    Names that begin with a dot are left out, so a file should be written under such a name and renamed.
+    Names with a dot at the beginning are left out, so a file should be written under such a name and renamed.
     """
 
     def __init__(self, source: FileSource) -> None:
@@ -37,7 +37,7 @@ class OpenFileSource:
         self._received: list[Path] = []
 
     async def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
-        """Read the next files; wait for the first one."""
+        """Read the next files; wait for the first file."""
         loop = asyncio.get_running_loop()
         end = loop.time() + wait_s
         while True:
@@ -61,7 +61,7 @@ class OpenFileSource:
             raise JmsError(f"{self._directory} is no directory")
 
     async def close(self) -> None:
-        """Forget the received files; they are read again."""
+        """Forget the received files, for another read."""
         self._received = []
 
     async def _finish(self, directory: str) -> None:
@@ -101,7 +101,7 @@ class OpenFileSource:
         return sorted(name for name in names if self._include is None or self._include.fullmatch(name))
 
     def _message(self, path: Path) -> BridgeMessage | None:
-        """Return the message of a file; None for a file that another process has taken, or that is too large."""
+        """Return the message of a file; None for a file taken by another process, or too large a file."""
         try:
             descriptor = os.open(path, OPEN_FLAGS)
         except OSError as error:
@@ -133,7 +133,7 @@ class OpenFileSource:
 
 
 def _move(paths: list[Path], directory: Path | None) -> None:
-    """Move files to a directory, or remove them; a file that is gone is left out."""
+    """Move files to a directory, or remove the files; a missing file is left out."""
     if directory is not None:
         directory.mkdir(exist_ok=True)
     for path in paths:

@@ -29,9 +29,9 @@ TEMPORARY: Final = ".new-"
 
 
 class OpenFileTarget:
-    """Writes files under another name, syncs, and renames them.
+    """Writes files under another name, syncs and renames.
 
-    Without ``file_name`` the name is the message's id, so a message that is sent again replaces its own file.
+    Without ``file_name`` the name is the message's id, so a message sent again replaces the earlier file.
     """
 
     def __init__(self, target: FileTarget) -> None:
@@ -41,14 +41,14 @@ class OpenFileTarget:
         self._name: Final = value_of(expression) if target.file_name else None
 
     async def send(self, messages: list[BridgeMessage]) -> None:
-        """Write files. Raises `PartlySentError` for a message that makes no file."""
+        """Write files. Raises `PartlySentError` for a message without a file."""
         try:
             await asyncio.to_thread(self._write_all, messages)
         except OSError as error:
             raise JmsError(f"{error.filename or self._directory}: {error.strerror}") from None
 
     def check(self) -> None:
-        """Do nothing: the next message shows a lost disk."""
+        """Return at once: the next message shows a lost disk."""
 
     async def close(self) -> None:
         """Do nothing."""

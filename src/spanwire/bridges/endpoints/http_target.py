@@ -36,7 +36,7 @@ class OpenHttpTarget:
         self._connection: http.client.HTTPConnection | None = None
 
     async def send(self, messages: list[BridgeMessage]) -> None:
-        """Send a request for each message. Raises `PartlySentError` for a message that the server refuses."""
+        """Send a request for each message. Raises `PartlySentError` for a message refused by the server."""
         for index, message in enumerate(messages):
             if message.kind not in (TEXT, BYTES, PLAIN):
                 raise PartlySentError(index, "the body is neither a text nor bytes")
@@ -56,7 +56,7 @@ class OpenHttpTarget:
                 raise JmsError(answer)
 
     def check(self) -> None:
-        """Do nothing: the next request shows a lost server."""
+        """Return at once: the next request shows a lost server."""
 
     async def close(self) -> None:
         """Close the connection."""

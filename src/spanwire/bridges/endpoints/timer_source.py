@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 class TickCount:
-    """The ticks of a timer whose messages are sent, over all links of its route."""
+    """The ticks of a timer whose messages are sent, over all links of a route."""
 
     __slots__ = ("done",)
 
@@ -60,12 +60,12 @@ class OpenTimerSource:
         self._ticks.done = self._count
 
     async def dead_letter(self, cause: str) -> None:
-        """Drop the message of a tick that cannot be sent."""
+        """Drop the unsendable message of a tick."""
         self._ticks.done = self._count
         logger.warning("timer %s: a tick is lost: %s", self._timer.name, cause)
 
     def check(self) -> None:
-        """Do nothing: a timer is never lost."""
+        """Return at once: a timer is never lost."""
 
     async def close(self) -> None:
         """Do nothing."""

@@ -1,4 +1,4 @@
-"""Environments of JNDI: the properties that say where names are looked up."""
+"""Environments of JNDI: the properties for the lookup of names."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def check_name(name: str) -> str:
 
 
 def refuse_loading(properties: Mapping[str, str]) -> None:
-    """Refuse an environment that asks for classes from elsewhere. Raises `ConfigurationError`."""
+    """Refuse an environment with classes from elsewhere. Raises `ConfigurationError`."""
     for name in LOADERS:
         if properties.get(name, "").strip():
             raise ConfigurationError(f"{name} lets a directory choose Java classes, and none is loaded; remove it")

@@ -34,11 +34,11 @@ class LocalNames(Protocol):
     """Finds names in an environment."""
 
     def factory(self, name: str) -> ConnectionFactory:
-        """Return the connection factory of a name. Raises `ConfigurationError` for an unknown one."""
+        """Return the connection factory of a name. Raises `ConfigurationError` for an unknown name."""
         ...
 
     def destination(self, name: str) -> Destination | None:
-        """Return the destination of a name, or None for an unknown one."""
+        """Return the destination of a name, or None for an unknown name."""
         ...
 
 

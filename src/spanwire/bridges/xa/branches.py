@@ -22,7 +22,7 @@ NAME_CHARACTERS: Final = 50  # of the name of a bridge in a qualifier
 
 
 class Side(Enum):
-    """One of the two branches of a transaction."""
+    """A branch of a transaction: the source's or the target's."""
 
     SOURCE = "source"
     TARGET = "target"
@@ -48,7 +48,7 @@ class BranchNames:
         return XaTransactionId(FORMAT_ID, transaction.encode(), side.value.encode() + b":" + self._name)
 
     def is_own(self, branch: XaTransactionId, side: Side) -> bool:
-        """Return True if this bridge began the branch, now or before a restart."""
+        """Return True if the bridge began the branch, now or before a restart."""
         return (
             branch.format_id == FORMAT_ID
             and branch.global_id.startswith(self._prefix.encode())

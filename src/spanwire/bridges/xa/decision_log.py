@@ -1,4 +1,4 @@
-"""Stores the decisions of all bridges of a process; bridges that decide at once share one sync of the disk."""
+"""Stores the decisions of all bridges of a process; simultaneous decisions share one sync of the disk."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class DecisionLog:
     """
 
     def __init__(self, storage: LogStorage, where: object) -> None:
-        """Open the log, or begin one. ``where`` names the log in errors.
+        """Open the log, or begin a new log. ``where`` names the log in errors.
 
         Raises:
-            StoreError: the file is damaged or cannot be written, or another process uses it.
+            StoreError: the file is damaged or cannot be written, or another process uses the file.
         """
         self._storage: Final[LogStorage] = storage
         self._where: Final[object] = where
@@ -101,7 +101,7 @@ class DecisionLog:
         self._taken += 1
 
     async def _write(self) -> None:
-        """Store all records taken so far, unless another call has done it meanwhile."""
+        """Store all records taken so far, unless another call has done so meanwhile."""
         number, epoch = self._taken, self._epoch
         async with self._turn:
             if epoch == self._epoch and self._stored >= number:
@@ -131,7 +131,7 @@ class DecisionLog:
             self._size = len(octets)
 
     def _read(self) -> Decisions:
-        """Read the file, and write it anew: what was read is on the disk then, and a damaged end is gone."""
+        """Read the file, and write the records anew: all are on the disk then, and a damaged end is gone."""
         try:
             octets = self._storage.open()
             if octets is None:

@@ -11,7 +11,7 @@ MAX_HEURISTICS: Final = 1_000  # reports; an operator reads the latest, and each
 
 
 class Decisions:
-    """All records that still matter."""
+    """All records still in use."""
 
     def __init__(self, log_id: str, records: Iterable[Record] = ()) -> None:
         self.log_id: Final[str] = log_id
@@ -35,5 +35,5 @@ class Decisions:
         return [decision for decision in self.pending.values() if decision.bridge == bridge]
 
     def records(self) -> list[Record]:
-        """Return the records that a new file needs."""
+        """Return the records for a new file."""
         return [*self.pending.values(), *self.heuristics]

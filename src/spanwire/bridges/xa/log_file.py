@@ -16,10 +16,10 @@ PRIVATE: Final = 0o600
 
 
 class LogStorage(Protocol):
-    """A file that outlives the process. Methods raise `OSError`, or `StoreError`."""
+    """A file with a longer life than the process. Methods raise `OSError`, or `StoreError`."""
 
     def open(self) -> bytes | None:
-        """Exclude other processes, and return the content; None for a file that does not exist."""
+        """Exclude other processes, and return the content; None for a missing file."""
         ...
 
     def append(self, octets: bytes) -> None:
@@ -27,7 +27,10 @@ class LogStorage(Protocol):
         ...
 
     def replace(self, octets: bytes) -> None:
-        """Replace the content, and return when the disk has it. After an error the old or the new content is there."""
+        """Replace the content, and return when the disk has the content.
+
+        After an error the old or the new content is there.
+        """
         ...
 
     def close(self) -> None:
@@ -66,7 +69,7 @@ class LogFile:
         _write_all(self._file, octets)
 
     def replace(self, octets: bytes) -> None:
-        """Write a new file, sync, and rename it."""
+        """Write a new file, sync and rename."""
         self._close_file()
         new = self._directory / NEW_FILE
         self._file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, PRIVATE)
@@ -92,7 +95,7 @@ class LogFile:
 
 
 def read_content(path: Path) -> bytes | None:
-    """Return the content of a file, None if it does not exist."""
+    """Return the content of a file, None for a missing file."""
     try:
         return path.read_bytes()
     except FileNotFoundError:

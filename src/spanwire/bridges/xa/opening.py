@@ -1,4 +1,4 @@
-"""Opens the log of decisions of a process, if one of its bridges needs a log."""
+"""Opens the log of decisions of a process, if a bridge needs a log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The answers of brokers to a commit: which of them end a branch, and which are heuristic outcomes.
+"""The answers of brokers to a commit: the ends of branches, and the heuristic outcomes.
 
 X/Open's codes stand at the end of the text of an `XaError` (javax.transaction.xa.XAException).
 """
@@ -52,5 +52,5 @@ def code_of(error: JmsError) -> int | None:
 
 
 def heuristic_text(error: JmsError) -> str:
-    """Return the outcome that the broker reports."""
+    """Return the outcome in the broker's report."""
     return HEURISTICS.get(code_of(error) or 0, "finished by somebody else")

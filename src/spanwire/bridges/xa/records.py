@@ -1,10 +1,10 @@
-"""Records of the decision log, and their form in the file.
+"""Records of the decision log, and the form of a record in the file.
 
     c0ffee12 [{"format":1,"log":"5f0c…"}]                       the first line
     9a8b7c6d [{"commit":"bridge:…","bridge":"orders",…}]        one line for each write
 
 A line has the records of one write, behind a CRC-32 in hexadecimal. So a crash damages the last line alone, and the
-records of that line count for nobody: nobody was told that the records are stored.
+records of the line do not count: no caller has had a report of storage.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Heuristic:
-    """A branch of a decided transaction that somebody else has finished, perhaps against the decision."""
+    """A branch of a decided transaction, finished by another program, perhaps against the decision."""
 
     transaction: str
     bridge: str

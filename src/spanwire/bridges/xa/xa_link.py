@@ -40,9 +40,9 @@ UNDO_S: Final = 2.0  # seconds for the rollback of prepared branches, when the l
 
 @dataclass(slots=True)
 class Unfinished:
-    """Transactions whose messages are counted and perhaps not committed, which one link of a bridge hands to the next.
+    """Transactions with messages counted and perhaps not committed, from one link of a bridge to the next.
 
-    ``problems`` are heuristic outcomes that have not been returned yet.
+    ``problems`` are heuristic outcomes not returned yet.
     """
 
     counted: set[str] = field(default_factory=set)
@@ -115,7 +115,7 @@ class XaLink:
         return count, [*unfinished.take_problems(), *problems]
 
     async def _finish_side(self, side: Side) -> list[XaTransactionId]:
-        """Roll back prepared branches without a decision. Returns branches that are to be committed."""
+        """Roll back prepared branches without a decision. Returns the branches to commit."""
         branches = self._branches_at(side)
         own = [branch for branch in await branches.prepared_branches() if self._names.is_own(branch, side)]
         commits, rollbacks = divide(own, lambda branch: self._log.is_decided(transaction_of(branch)), lambda _: True)

@@ -1,1 +1,4 @@
-"""Readers of route files (YAML, Camel XML with its beans, the JMS bridge) for the model of `spanwire.routes.model`."""
+"""Readers of route files, for the model of `spanwire.routes.model`.
+
+The formats are YAML, Camel XML with its beans, and the JMS bridge.
+"""

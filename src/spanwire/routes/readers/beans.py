@@ -1,9 +1,9 @@
-"""Brokers in a route file: ``brokers``, and beans of Camel's components, whose ids are URI schemes.
+"""Brokers in a route file: ``brokers``, and beans of Camel's components, with ids as URI schemes.
 
-A component finds its broker by its own ``brokerURL``, or by ``configuration`` and ``connectionFactory``. A broker that
-another process cannot reach is stored with the reason, which an endpoint that uses it reports. A factory of another
-vendor is one of the provider ``jvm``. ``overrides`` of the command line give such a name a URL. Properties without
-effect cause warnings.
+A component finds the broker by ``brokerURL``, or by ``configuration`` and ``connectionFactory``. A broker out of reach
+for another process is stored with the reason; an endpoint at the broker reports the reason. A factory of another vendor
+belongs to the provider ``jvm``. ``overrides`` of the command line give a broker's name a URL. Properties without effect
+cause warnings.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ BROKER_WORDS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Bean:
-    """One bean: its class, its properties and its fault; a reference begins with ``#``."""
+    """One bean: class, properties and fault; a reference begins with ``#``."""
 
     location: Location
     type: str
@@ -89,7 +89,7 @@ class Bean:
 
     @property
     def short_type(self) -> str:
-        """Return the class without its package."""
+        """Return the class without the package."""
         return self.type.rpartition(".")[2]
 
     def values(self, names: AnyMapping[str, str]) -> dict[str, str]:
@@ -102,7 +102,7 @@ class Bean:
         return {own: value for own, value in values if value is not None}
 
     def reference(self) -> str | None:
-        """Return the bean that leads on to the broker, or ``None``."""
+        """Return the next bean on the way to the broker, or ``None``."""
         for name in REFERENCES:
             bean = self.properties.text(name)
             if bean is not None:
@@ -158,7 +158,7 @@ def brokers_of(node: Node) -> dict[str, Broker]:
 class BeanReader:
     """Makes brokers of the beans of components.
 
-    ``warnings`` name properties without effect, and ``refusals`` those that would change what the engine embedded does.
+    ``warnings`` name properties without effect, and ``refusals`` properties with an effect on the engine embedded.
     """
 
     def __init__(self, beans: AnyMapping[str, Bean], host: Host = NO_HOST) -> None:
@@ -221,7 +221,7 @@ class BeanReader:
         read_options: dict[str, str],
         write_options: dict[str, str],
     ) -> Broker:
-        """Return the broker of a connection factory of another vendor, whose properties Java sets."""
+        """Return the broker of another vendor's connection factory; Java sets the factory's properties."""
         java = {providers.WORD: providers.JVM, "factoryClass": factory.type}
         for name, entry in factory.properties.entries.items():
             text = factory.properties.text(name)
@@ -234,7 +234,7 @@ class BeanReader:
         return Broker(component.location, {**options, **java}, "", read_options, write_options)
 
     def _reachable(self, broker: Broker, name: str) -> Broker:
-        """Return the broker, or the reason why another process cannot reach it."""
+        """Return the broker, or the reason for a broker out of reach of other processes."""
         url = broker.options["url"]
         if url == THIS_BROKER or not url.startswith(IN_PROCESS):
             return broker

@@ -62,7 +62,7 @@ def read_parameters(words: Mapping) -> BridgeParameters:
     """Return the parameters of a bridge.
 
     Raises:
-        ConfigurationError: a parameter is no number within its limits, or does not fit another one.
+        ConfigurationError: a parameter is no number within the limits, or does not fit another parameter.
     """
     retries = _number(words, "maxRetries", FOREVER, FOREVER, MAX_RETRIES)
     interval_ms = _number(words, "failureRetryInterval", DEFAULT_INTERVAL_MS, FOREVER, MAX_MS)

@@ -1,11 +1,11 @@
-"""Reads ``errorHandler`` and ``onException`` of Camel's XML as the endpoint for dead letters of a route.
+"""Reads Camel's ``errorHandler`` and ``onException`` as a route's endpoint for dead letters.
 
     <errorHandler id="dlc" type="DeadLetterChannel" deadLetterUri="activemq:queue:FAILED"/>
     <onException><exception>java.lang.Exception</exception>
       <handled><constant>true</constant></handled><to uri="activemq:queue:FAILED"/></onException>
 
-A message that fails would fail again, and a target that is away is tried until it is back. So there are no redeliveries
-to configure; what asks for them is refused by name.
+A failing message would fail again, and a missing target is tried until the target is back. So there are no redeliveries
+to configure; requests for redeliveries are refused by name.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class CamelFailures:
         """Return the endpoint for dead letters of a route, or None.
 
         Raises:
-            ConfigurationError: a part is unknown, or asks for what the engines do not have.
+            ConfigurationError: a part is unknown, or asks for a feature missing in the engines.
         """
         own = [child for child in route.children if child.name == ON_EXCEPTION]
         for element in own or self._common:

@@ -104,7 +104,9 @@ def read_camel_xml(content: bytes, file: str) -> CamelFile:
 
 
 def camel_file(documents: Iterable[tuple[Element, str]]) -> CamelFile:
-    """Return the contents of several documents, each with the name of its file. Their beans know each other.
+    """Return the contents of several documents, each with the name of the file.
+
+    Beans of one document may refer to beans of another.
 
     Raises:
         ConfigurationError: a document is faulty; the error has file and line.
@@ -123,7 +125,7 @@ def camel_file(documents: Iterable[tuple[Element, str]]) -> CamelFile:
 
 
 class _CamelDocument:
-    """Turns the elements of one file into nodes, without interpreting them."""
+    """Turns the elements of one file into nodes, without an interpretation."""
 
     def __init__(self, file: str) -> None:
         self._file: Final = file
@@ -166,7 +168,7 @@ class _CamelDocument:
             raise self._location(element).unknown("element", element.name, TOP_ELEMENTS)
 
     def _is_ignored(self, element: Element) -> bool:
-        """Return True if an element changes no route; warn unless it is a description."""
+        """Return True if an element changes no route; warn unless the element is a description."""
         if element.name in PLACEHOLDERS:
             self._warn_of_placeholders(element, f"<{element.name}>")
         elif element.name in WITHOUT_EFFECT:
@@ -201,7 +203,7 @@ class _CamelDocument:
                 raise self._location(child).unknown("element of a camelContext", child.name, CONTEXT_ELEMENTS)
 
     def _bean(self, element: Element) -> str:
-        """Add a bean and return its name, invented if missing."""
+        """Add a bean and return the name, invented if missing."""
         location = self._location(element)
         kind = (element.value("class") or "").rpartition(".")[2]
         if kind in PLACEHOLDER_BEANS:
@@ -230,7 +232,7 @@ class _CamelDocument:
         return bean
 
     def _fault_of(self, bean: Element) -> Word | None:
-        """Return the fault of the first part of a bean that is not understood, at its position."""
+        """Return the fault of the first misunderstood part of a bean, with the position."""
         words = [word for word in bean.attributes if word not in BEAN_ATTRIBUTES]
         words += [name for namespace, name in bean.foreign if namespace != SHORT_PROPERTIES]
         children = [child for child in bean.children if child.name not in BEAN_ELEMENTS]
@@ -318,7 +320,7 @@ class _CamelDocument:
         return attributes
 
     def _resolve(self, element: Element, attributes: dict[str, Entry]) -> None:
-        """Replace the name of an endpoint by its URI."""
+        """Replace the name of an endpoint by the URI."""
         uri = element.value("uri") or ""
         name = element.value("ref") or (uri.removeprefix(BY_NAME) if uri.startswith(BY_NAME) else None)
         if name is None:

@@ -1,7 +1,7 @@
-"""Contents of a route file before interpretation: words, lists and mappings, each with its line.
+"""Contents of a route file before interpretation: words, lists and mappings, each with a line.
 
-Readers of formats (`yaml_file`, `camel_xml`) make nodes; `parsing` and `endpoints` interpret them. Every error has
-file, line, word, and the known word that may be meant.
+Readers of formats (`yaml_file`, `camel_xml`) make nodes; `parsing` and `endpoints` interpret nodes. Every error has
+file, line, word, and a suggested known word.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Location:
     line: int
 
     def error(self, message: str) -> ConfigurationError:
-        """Return an error of one line about this position, without secrets of addresses."""
+        """Return an error of one line about the position, without secrets of addresses."""
         return ConfigurationError(f"{self.file}:{self.line}: {mask(message)}")
 
     def unknown(self, kind: str, word: str, known: Collection[str]) -> ConfigurationError:

@@ -70,10 +70,10 @@ class RouteFile:
     refusals: list[str] = field(default_factory=list)  # what the engine embedded refuses of the beans
 
     def only(self, engine: str) -> RouteFile:
-        """Return the routes of one engine and those that name none, with a warning for each other route.
+        """Return the routes of one engine and routes without an engine, with a warning for each other route.
 
         Raises:
-            ConfigurationError: no route has the engine, or the engine cannot run one of them.
+            ConfigurationError: no route has the engine, or the engine cannot run a route.
         """
         chosen = [route for route in self.routes if route.engine in (engine, ANY_ENGINE)]
         if not chosen:
@@ -97,7 +97,7 @@ class RouteFile:
         return RouteFile(self.file, chosen, [*self.warnings, *others], self.refusals)
 
     def functions(self) -> list[CallFunction]:
-        """Return all Python functions that routes call."""
+        """Return all Python functions called by routes."""
         calls: list[CallFunction] = []
         for route in self.routes:
             calls += _function_calls(route.steps)
@@ -131,7 +131,10 @@ def routes_of(
     overrides: AnyMapping[str, str] | None = None,
     host: Host = NO_HOST,
 ) -> RouteFile:
-    """Return the routes of Camel's XML; see `read_routes`. ``file`` is the name for an error without a line."""
+    """Return the routes of Camel's XML; see `read_routes`.
+
+    ``file`` is the name for an error without a line.
+    """
     node = placeholders.fill(camel.node, is_spring=True)
     return _Parser(node, file, overrides or {}, camel.warnings, host).routes()
 
@@ -277,7 +280,7 @@ def _check(route: Route, names: set[str]) -> None:
 
 
 def _drop_foreign_replies(route: Route) -> None:
-    """Drop temporary reply destinations of messages for another broker, where they do not exist."""
+    """Drop temporary reply destinations of messages for another broker without such a destination."""
     endpoints = endpoints_of(route.steps) + ([] if route.dead_letters is None else [route.dead_letters])
     for endpoint in endpoints:
         if _is_broker(route.source) and _is_broker(endpoint) and not is_same_broker(route.source, endpoint):
@@ -289,7 +292,7 @@ def _is_broker(endpoint: Endpoint) -> bool:
 
 
 def _check_dead_letters(steps: list[Step]) -> None:
-    """Check that steps with state precede functions, whose failed rows leave their batch."""
+    """Check that steps with state precede functions: failed rows leave the batch at a function."""
     has_function = False
     for step in steps:
         has_function = has_function or isinstance(step, CallFunction)
