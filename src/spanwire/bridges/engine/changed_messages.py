@@ -46,13 +46,13 @@ def copy_of(message: BridgeMessage) -> BridgeMessage:
 
 
 def with_id(message: BridgeMessage, suffix: str) -> BridgeMessage:
-    """Return a copy whose id has a suffix, for targets that know messages by their ids; no id stays none."""
+    """Return a copy with a suffix at the id, for targets with knowledge of ids; an empty id stays empty."""
     message_id = f"{message.message_id}-{suffix}" if message.message_id else ""
     return _with_headers(message, BridgeMessage(message_id, message.kind, message.content, message.size))
 
 
 def with_text(message: BridgeMessage, text: str | None) -> BridgeMessage:
-    """Return a copy with a text as its body. Raises `MessageFormatError` for properties that cannot be decoded."""
+    """Return a copy with a text body. Raises `MessageFormatError` for undecodable properties."""
     body = None if text is None else text.encode("utf-8", "replace")
     content = NeutralContent(body, message.property_values())
     size = message.size if body is None else max(len(body), 1)
@@ -90,7 +90,10 @@ def text_of(message: BridgeMessage) -> str | None:
 
 
 def storable(text: str) -> str:
-    """Return a text with a question mark in place of each half of a surrogate pair, which UTF-8 does not have."""
+    """Return a text with a question mark in place of each half of a surrogate pair.
+
+    UTF-8 has no form for such a half.
+    """
     return text.encode("utf-8", "replace").decode("utf-8")
 
 

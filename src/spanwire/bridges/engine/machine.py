@@ -159,7 +159,7 @@ class BridgeMachine:
         return self._on_step_done(event, now)
 
     def break_down(self, reason: str, now: Time) -> None:
-        """Fail at a defect: the event that caused it has no effect, and the bridge waits for a start."""
+        """Fail at a defect: the causing event has no effect, and the bridge waits for a start."""
         self.is_broken = True
         self.last_error = reason[:MAX_ERROR]
         self.counters.failures += 1

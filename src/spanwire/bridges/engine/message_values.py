@@ -51,7 +51,7 @@ def header(message: BridgeMessage, name: str) -> object:
 
 
 def set_header(message: BridgeMessage, name: str, value: object) -> None:
-    """Set a JMS header of a message; None clears it.
+    """Set a JMS header of a message; None clears the header.
 
     Raises:
         MessageFormatError: the header cannot have the value.

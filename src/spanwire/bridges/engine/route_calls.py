@@ -1,7 +1,7 @@
-"""Calls of the operator's functions, which the engine cannot perform itself.
+"""Calls of the operator's functions, performed outside of the engine.
 
-A step that needs an answer notes its call, and its message goes no further. The caller performs the calls, and the
-message passes the steps anew, with the answers. Each call has a fixed place: its step, and its number there.
+A step in need of an answer notes the call, and the message goes no further. The caller performs the calls, and the
+message passes the steps anew, with the answers. Each call has a fixed place: the step, and a number there.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Place = tuple[int, int]  # number of the step, and of the call there
 
 @dataclass(frozen=True, slots=True)
 class FunctionCall:
-    """The call of a function by its name."""
+    """The call of a function by name."""
 
     place: Place
     name: str
@@ -25,7 +25,7 @@ class FunctionCall:
 
 @dataclass(slots=True)
 class Calls:
-    """The calls of one message; ``answers`` are those of earlier passes."""
+    """The calls of one message; ``answers`` come from earlier passes."""
 
     answers: dict[Place, Answer] = field(default_factory=dict)
     pending: list[FunctionCall] = field(default_factory=list)

@@ -66,7 +66,10 @@ MAX_PLANNED_BYTES: Final = 64 * MIB  # planned at once, nor beyond so many bytes
 
 
 class MessageAtFaultError(MessageFormatError):
-    """The message ``index`` of a batch cannot pass the steps, and the route has no endpoint for dead letters."""
+    """The message ``index`` of a batch cannot pass the steps of a route.
+
+    The route has no endpoint for dead letters.
+    """
 
     def __init__(self, index: int, reason: str) -> None:
         super().__init__(reason)
@@ -74,12 +77,18 @@ class MessageAtFaultError(MessageFormatError):
 
 
 class TakenSinglyError(Exception):
-    """A batch must be taken one message at a time, such as one that makes more messages than are planned at once."""
+    """A batch must be taken one message at a time.
+
+    An example is a batch with more resulting messages than planned at once.
+    """
 
 
 @dataclass(slots=True)
 class Plan:
-    """The effects of a batch: messages by target in the order of sending, changes, lines, and the earliest time."""
+    """The effects of a batch: messages by target, changes, lines, and the earliest time.
+
+    The messages of a target are in the order of sending.
+    """
 
     sends: dict[int, list[BridgeMessage]] = field(default_factory=dict)
     lines: list[LogLine] = field(default_factory=list)
@@ -95,7 +104,7 @@ class Plan:
 
     @property
     def pending(self) -> list[FunctionCall]:
-        """Return the calls without whose answers the plan cannot go on."""
+        """Return the calls with outstanding answers."""
         return self.calls.pending
 
     @property
@@ -120,9 +129,9 @@ class Plan:
         self.not_before = max(self.not_before, outcome.not_before)
 
     def forget_keys_of(self, message: BridgeMessage, state: RouteState) -> list[BridgeMessage]:
-        """Forget the keys of a refused message, so that its corrected copy passes.
+        """Forget the keys of a refused message, so that a corrected copy passes.
 
-        Returns the messages of the batch that were taken for duplicates of it.
+        Returns the messages of the batch taken for duplicates of the refused message.
         """
         duplicates: list[BridgeMessage] = []
         for seen in self._keys.pop(id(message), []):
@@ -154,11 +163,13 @@ class RouteProcessor:
         self._operations: Final[Operations] = self._operations_of(definition.steps)
 
     def process(self, batch: list[BridgeMessage], now: Time, state: RouteState, plan: Plan) -> None:
-        """Go on with the plan for a batch, and change the state. Messages of stored batches pass without an effect.
+        """Go on with the plan for a batch, and change the state.
 
-        The plan is complete unless it has pending calls; with their answers the caller calls again.
-        The plan has the groups that are complete by time, too: a source that is never quiet delays none.
-        After an error the caller takes up the stored state again, except for a batch of one message at fault.
+        Messages of stored batches pass without an effect.
+
+        The plan is complete without pending calls; with the answers the caller calls again. The plan has the groups
+        complete by time, too: a never quiet source delays no group. After an error the caller takes up the stored state
+        again, except for a batch of one message at fault.
 
         Raises:
             MessageAtFaultError: a message is at fault, and there is no endpoint for dead letters.
@@ -209,7 +220,7 @@ class RouteProcessor:
         return True
 
     def deadline_ms(self, state: RouteState) -> int | None:
-        """Return the time at which the next group is complete, in milliseconds since 1970; None without one."""
+        """Return the time of the next complete group, in milliseconds since 1970; None without a group."""
         deadlines = [
             deadline
             for operation in self._gathering
@@ -219,7 +230,7 @@ class RouteProcessor:
         return min(deadlines, default=None)
 
     def dead_letter(self, message: BridgeMessage, cause: str) -> tuple[int, BridgeMessage] | None:
-        """Return the target for dead letters and the message with its cause; None without such a target."""
+        """Return the target for dead letters and the message with the cause; None without such a target."""
         if self._dead_letters is None:
             return None
         dead = copy_of(message)
@@ -279,7 +290,10 @@ class RouteProcessor:
         return operations
 
     def _next_number(self, kind: str, key: Expression) -> int:
-        """Return the number of a step that keeps a state, and name it so that its state is known in a changed route."""
+        """Return the number of a step with state, and name the step for a changed route.
+
+        By the name the changed route finds the state.
+        """
         name = f"{kind} {key.language} {key.text}"
         place = 1 + sum(known.rpartition(" #")[0] == name for known in self.step_names.values())
         number = len(self.step_names) + 1

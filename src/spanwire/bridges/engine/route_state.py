@@ -58,7 +58,7 @@ Change = Gathered | Completed | KeySeen | KeyForgotten
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Changes of one batch, stored together; ``recent`` are the ids of its messages."""
+    """Changes of one batch, stored together; ``recent`` are the ids of the batch's messages."""
 
     changes: list[Change]
     recent: list[str]
@@ -83,7 +83,7 @@ class RouteState:
         self._bytes = 0
 
     def apply(self, change: Change) -> Undo:
-        """Change the state. Returns the function that takes it back, which is called for the latest change first."""
+        """Change the state. Returns the function for undoing the change, in reverse order of the changes."""
         at = (change.step, change.key)
         if isinstance(change, Gathered):
             group = self.groups.setdefault(at, Group(change.first_ms))

@@ -53,7 +53,7 @@ class LogLine:
 
 @dataclass(slots=True)
 class Outcome:
-    """The effects of one message: copies for targets, lines, changes of the state, and the earliest time to send."""
+    """The effects of one message: copies for targets, lines, changes of the state, earliest time to send."""
 
     now: Time
     state: RouteState
@@ -79,7 +79,7 @@ class Outcome:
         del self.changes[changes:], self.sends[sends:], self.lines[lines:]
 
     def suspend(self) -> None:
-        """Take back everything, because the message passes the steps anew."""
+        """Take back all effects, because the message passes the steps anew."""
         self.roll_back()
         while self.releases:
             self.releases.pop()()
@@ -110,7 +110,7 @@ def run(operations: Operations, message: BridgeMessage, outcome: Outcome) -> Non
 
 @dataclass(frozen=True, slots=True)
 class FilterOperation:
-    """Keeps messages, or takes copies of them through inner steps."""
+    """Keeps messages, or takes copies through inner steps."""
 
     condition: Condition
     inner: Operations | None
@@ -144,7 +144,10 @@ class HeaderOperation:
 
 @dataclass(frozen=True, slots=True)
 class RemoveOperation:
-    """Removes a property, clears a JMS header, or removes all properties that begin like ``name`` before its star."""
+    """Removes a property, clears a JMS header, or removes all properties with a common prefix.
+
+    The prefix is ``name`` before a star.
+    """
 
     name: str
 
@@ -183,7 +186,7 @@ class ProcessOperation:
     name: str
 
     def apply(self, message: BridgeMessage, outcome: Outcome) -> Sequence[BridgeMessage]:
-        """Return the changed message; none until the function has answered."""
+        """Return the changed message; no message before the function's answer."""
         answer = outcome.calls.answer(self.number, self.name, message)
         if isinstance(answer, str):
             raise MessageFormatError(answer)
@@ -204,7 +207,7 @@ class AppendIdOperation:
 
 @dataclass(frozen=True, slots=True)
 class ChoiceOperation:
-    """Takes a copy through the first branch whose condition holds."""
+    """Takes a copy through the first branch with a true condition."""
 
     branches: list[tuple[Condition, Operations]]
     otherwise: Operations
@@ -231,7 +234,7 @@ class MulticastOperation:
 
 @dataclass(frozen=True, slots=True)
 class SendOperation:
-    """Sends a copy to a target, with the quality of service that its endpoint asks for."""
+    """Sends a copy to a target, with the quality of service of the endpoint."""
 
     target: int
     persistent: bool | None
@@ -292,7 +295,7 @@ class GatherOperation:
     following: Operations
 
     def apply(self, message: BridgeMessage, outcome: Outcome) -> Sequence[BridgeMessage]:
-        """Return the message of a complete group, or none."""
+        """Return the message of a complete group, or no message."""
         key = _key(self.key(message))
         self._check(message)
         at = (self.number, key)
@@ -304,7 +307,7 @@ class GatherOperation:
         return (message,) if self.step.is_branch else ()
 
     def _check(self, message: BridgeMessage) -> None:
-        """Raise `MessageFormatError` for a message that cannot be gathered; it alone is at fault then."""
+        """Raise `MessageFormatError` for a message unfit for a group; the message alone is at fault then."""
         message.property_values()
         if self.step.strategy == LATEST:
             message.content.neutral_body()
@@ -312,7 +315,10 @@ class GatherOperation:
             text_of(message)
 
     def complete(self, key: str, outcome: Outcome) -> None:
-        """Take the message of a group through the following steps; at a fault all messages of the group are dead."""
+        """Take the message of a group through the following steps.
+
+        At a fault all messages of the group are dead.
+        """
         messages = outcome.state.groups[(self.number, key)].messages
         outcome.change(Completed(self.number, key))
         before = len(outcome.changes), len(outcome.sends), len(outcome.lines)
@@ -323,7 +329,7 @@ class GatherOperation:
             outcome.dead += [(message, str(error)) for message in messages]
 
     def deadline_ms(self, first_ms: int) -> int | None:
-        """Return the time at which a group is complete, in milliseconds since 1970."""
+        """Return the completion time of a group, in milliseconds since 1970."""
         return None if self.step.timeout_ms is None else first_ms + self.step.timeout_ms
 
 
@@ -337,7 +343,7 @@ class IdempotentOperation:
     inner: Operations | None
 
     def apply(self, message: BridgeMessage, outcome: Outcome) -> Sequence[BridgeMessage]:
-        """Return the message if its key is new."""
+        """Return the message for a new key."""
         key = _key(self.key(message))
         is_new = (self.number, key) not in outcome.state.keys
         if not is_new:

@@ -5,9 +5,9 @@
        ▼
     hold ──▶ send ──▶ … ──▶ send ──▶ keep ──▶ acknowledge
 
-A message is acknowledged only when all targets and the state have it. After a failure before that, the source delivers
-it again, and targets that had it before get it twice. After the state is stored, a message that is delivered again has
-no further effect.
+A message is acknowledged only when all targets and the state have the message. After an earlier failure the source
+delivers the message again, and some targets get the message twice. After the state is stored, a message delivered again
+has no further effect.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class RouteWork:
         return self._processor.keeps_state
 
     def due_s(self, now: Time) -> float | None:
-        """Return the seconds until the next group is complete by time; None without one."""
+        """Return the seconds to the next group's completion by time; None without a group."""
         deadline_ms = self._processor.deadline_ms(self._state)
         return None if deadline_ms is None else max(0.0, (deadline_ms - now.wall_ms) / 1000)
 

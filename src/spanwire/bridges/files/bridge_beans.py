@@ -70,7 +70,7 @@ MAX_REFERENCES: Final = 8  # from a bean to the bean in its place; ends circles
 
 @dataclass(slots=True)
 class BridgeBeansOfFile:
-    """The bridges of a document, the beans that they need, and words without effect as warnings with lines."""
+    """The bridges of a document, the necessary beans, and words without effect as warnings with lines."""
 
     bridges: list[BridgeDefinition] = field(default_factory=list)
     used: list[Element] = field(default_factory=list)
@@ -160,7 +160,7 @@ class _Reader:
             self._found.warnings.append((holder.line, f"{word} has no effect: {WITHOUT_EFFECT[word]}"))
 
     def _values(self, bean: Element) -> Iterator[tuple[str, Element]]:
-        """Yield the names of parameters with the elements that hold their values."""
+        """Yield the names of parameters with the elements of the values."""
         arguments = [child for child in bean.children if child.name == "constructor-arg"]
         for child in bean.children:
             if child.name == "constructor":  # of JBoss
@@ -247,7 +247,10 @@ class _Reader:
         )
 
     def _reached(self, factory: ConnectionFactory, location: Location) -> ConnectionFactory:
-        """Return a factory with ``vm:`` for the broker of the document; refuse other brokers inside of processes."""
+        """Return a factory with ``vm:`` for the broker of the document.
+
+        Other brokers inside of processes are refused.
+        """
         url = factory.url.lower()
         if not url.startswith(("vm:", "peer:")):
             return factory

@@ -1,6 +1,6 @@
-"""Definitions of bridges as plain values of JSON, on their way from a broker to the process of its bridges.
+"""Definitions of bridges as plain values of JSON, for the way from a broker to the bridges' process.
 
-The values have the passwords, so they travel through a pipe and stand in no file and on no command line.
+The values have the passwords, so the values travel through a pipe and stand in no file and on no command line.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ IN_PROCESS: Final = ("vm:", "peer:")
 
 
 def factory_of(words: Mapping, name: str, context: Context | None = None) -> ConnectionFactory:
-    """Return a connection factory of the file, by its URL or from the context of its table ``jndi``.
+    """Return a connection factory of the file, by URL or from the context of the table ``jndi``.
 
     Raises:
         ConfigurationError: a word is unknown, or ``url`` is missing.

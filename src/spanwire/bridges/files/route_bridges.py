@@ -1,6 +1,6 @@
-"""Routes of a route file for the engine ``embedded``, as bridges or as routes that run message by message.
+"""Routes of a route file for the engine ``embedded``, as bridges or as routes of single messages.
 
-A route is a bridge if it takes messages unchanged from one destination of a broker to one other, such as a
+A route is a bridge if the route takes messages unchanged from one destination of a broker to another, such as a
 ``jmsBridge``. A bridge has all qualities of service.
 """
 
@@ -100,7 +100,7 @@ def _retry(route: Route) -> RetryPolicy:
 
 
 def _only_target(route: Route) -> Endpoint | None:
-    """Return the endpoint of a route that only forwards messages; None for any other route."""
+    """Return the endpoint of a route for forwarding only; None for any other route."""
     if route.dead_letters is not None or not route.steps:
         return None
     last = route.steps[-1]

@@ -1,4 +1,4 @@
-"""Definitions of routes as plain values of JSON, on their way from a broker to the process of its bridges."""
+"""Definitions of routes as plain values of JSON, for the way from a broker to the bridges' process."""
 
 from __future__ import annotations
 

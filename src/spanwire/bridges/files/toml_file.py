@@ -1,4 +1,7 @@
-"""Reads TOML as nodes with lines, as `spanwire.routes.readers.yaml_file` reads YAML; keeps every word as text."""
+"""Reads TOML as nodes with lines, as `spanwire.routes.readers.yaml_file` reads YAML.
+
+The reader keeps every word as text.
+"""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ class Convertible:
         return message
 
     def _has_changed_inside(self) -> bool:
-        """Return True for a map or list that has changed; an unchanged one keeps the types of its values."""
+        """Return True for a changed map or list; an unchanged value keeps the types inside."""
         if not isinstance(self._body, (dict, list)):
             return False
         return repr(self._body) != repr(_plain_body(self._message.kind, self._message.content.neutral_body()))

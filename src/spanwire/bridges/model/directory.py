@@ -1,4 +1,4 @@
-"""An LDAP directory in which a bridge finds its connection factory at each connection."""
+"""An LDAP directory with the connection factory of a bridge, read at each connection."""
 
 from __future__ import annotations
 

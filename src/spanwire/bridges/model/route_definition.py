@@ -56,7 +56,7 @@ class FileTarget:
 
 @dataclass(frozen=True, slots=True)
 class HttpTarget:
-    """A request for each message, whose body is that of the message."""
+    """A request for each message, with the message's body."""
 
     url: str = field(repr=False)  # a password may be in it
     method: str
@@ -69,7 +69,10 @@ RouteTarget = Target | FileTarget | HttpTarget
 
 @dataclass(frozen=True, slots=True)
 class RouteDefinition:
-    """A route: ``targets`` are those of ``endpoints``, which the steps name; ``dead_letters`` is an index of them."""
+    """A route; ``targets`` are the targets of ``endpoints``, named in the steps.
+
+    ``dead_letters`` is an index of ``targets``.
+    """
 
     name: str
     source: RouteSource

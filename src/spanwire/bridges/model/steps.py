@@ -26,7 +26,7 @@ class AppendMessageId:
 
 @dataclass(frozen=True, slots=True)
 class AddDuplicateId:
-    """Names the message by bridge and message id in `DUPLICATE_ID`, so that the target takes the message once.
+    """Names the message by bridge and message id in `DUPLICATE_ID`: the target takes the message once.
 
     A message with such a name, or without an id, stays as it is.
     """

@@ -1,7 +1,7 @@
-"""This broker as source or target of a bridge in its own configuration.
+"""This broker as source or target of a bridge in the broker's configuration.
 
-The bridges of a broker run in a process beside it, so ``vm:`` in a definition stands for an address where the broker
-listens. The broker fills in the address once its ports are open.
+The bridges of a broker run in a process beside the broker, so ``vm:`` in a definition stands for an address where the
+broker listens. The broker fills in the address once the ports are open.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Addresses of brokers that the project's own client does not reach, and the stores for TLS of all providers."""
+"""Addresses of brokers beyond the project's own client, and the stores for TLS of all providers."""
 
 from __future__ import annotations
 

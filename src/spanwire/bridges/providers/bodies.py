@@ -3,12 +3,12 @@
 | kind | content type | octets |
 |---|---|---|
 | text | ``text/plain`` | UTF-8 |
-| bytes | ``application/octet-stream`` | as they are |
+| bytes | ``application/octet-stream`` | unchanged |
 | map, stream | ``application/json`` | a JSON object or array; octets inside are Base64 |
-| Java object | ``application/x-java-serialized-object`` | as they are |
+| Java object | ``application/x-java-serialized-object`` | unchanged |
 | without body | none | none |
 
-Map, stream and a message without body need the property `KIND` beside it to return as what they were.
+Map, stream and a message without body need the property `KIND` in addition to return unchanged.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def outgoing_body(kind: int, body: bytes | None) -> tuple[bytes, str | None, str
 def incoming_body(octets: bytes, content_type: str | None, kind: str | None) -> tuple[int, bytes | None]:
     """Return the kind and the neutral body of a message.
 
-    What has a textual content type and is UTF-8 is a text. What only claims to be a map or stream is one, too.
+    Octets in UTF-8 with a textual content type are a text, even with a false claim to be a map or stream.
     """
     if kind == KINDS[PLAIN] and not octets:
         return PLAIN, None
@@ -90,7 +90,7 @@ def incoming_body(octets: bytes, content_type: str | None, kind: str | None) -> 
 
 
 def foreign_type(content_type: str | None) -> str | None:
-    """Return a content type that the kind of a message does not say."""
+    """Return a content type not implied by the kind of a message."""
     return None if content_type in (None, TEXT_TYPE, BYTES_TYPE, OBJECT_TYPE) else content_type
 
 
@@ -103,7 +103,7 @@ def check_text(octets: bytes) -> None:
 
 
 def typed(value: object) -> PropertyValue:
-    """Return a value of Python with the JMS type that holds it. Raises `MessageFormatError`."""
+    """Return a value of Python with a fitting JMS type. Raises `MessageFormatError`."""
     if value is None:
         return (NULL_VALUE, None)
     if isinstance(value, bool):

@@ -1,4 +1,7 @@
-"""Dead letters that a provider sends itself, because the broker takes no poison acknowledgement with a cause."""
+"""Dead letters sent by a provider, in place of the broker.
+
+The broker takes no poison acknowledgement with a cause.
+"""
 
 from __future__ import annotations
 

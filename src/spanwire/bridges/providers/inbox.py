@@ -48,7 +48,9 @@ class Inbox(Generic[T]):
             raise JmsError(str(self._error))
 
     async def take(self, max_items: int, max_octets: int, wait_s: float) -> list[T]:
-        """Wait for the first message, then take all messages at hand, within the limits of `MessageSource.receive`.
+        """Wait for the first message, then take all messages at hand.
+
+        The limits are those of `MessageSource.receive`.
 
         A cancelled call takes no message. Raises `JmsError` after `fail`.
         """

@@ -39,7 +39,9 @@ MAX_DIGITS: Final = 18
 
 
 def outgoing_texts(message: BridgeMessage, kind: str | None) -> dict[str, str]:
-    """Return headers and properties as texts. Headers without a value, and properties of bytes, are left out.
+    """Return headers and properties as texts.
+
+    Headers without a value, and properties of bytes, are left out.
 
     Raises:
         MessageFormatError: the properties cannot be decoded, or a text is not valid Unicode.
@@ -79,7 +81,7 @@ def content_type_of(message: BridgeMessage, own: str | None) -> str | None:
 
 
 def apply_texts(message: BridgeMessage, texts: dict[str, str]) -> None:
-    """Set the JMS headers of a received message from its texts."""
+    """Set the JMS headers of a received message from texts."""
     message.correlation_id = texts.get(CORRELATION_ID)
     message.message_type = texts.get(MESSAGE_TYPE)
     message.priority = min(number(texts.get(PRIORITY), NORMAL_PRIORITY), 9)
@@ -91,7 +93,7 @@ def apply_texts(message: BridgeMessage, texts: dict[str, str]) -> None:
 
 
 def incoming_properties(texts: dict[str, str], content_type: str | None) -> dict[str, PropertyValue]:
-    """Return the texts that are no JMS headers as properties, and a content type that no kind of message has."""
+    """Return the texts other than JMS headers as properties, and a content type unknown to all kinds."""
     values: dict[str, PropertyValue] = {name: (STRING_VALUE, text) for name, text in texts.items() if name not in OWN}
     if content_type is not None:
         values[CONTENT_TYPE] = (STRING_VALUE, content_type)

@@ -38,10 +38,10 @@ logger = logging.getLogger(__name__)
 
 
 class BridgeChild:
-    """Runs the bridges of a broker until the end of its input."""
+    """Runs the bridges of a broker until the end of input."""
 
     def __init__(self, lines: asyncio.StreamReader, write: Callable[[str], None], tell: Callable[[str], None]) -> None:
-        """``write`` sends a line to the broker; ``tell`` receives one line for each bridge, at the first start."""
+        """``write`` sends a line to the broker; ``tell`` receives one line per bridge, at the first start."""
         self._lines: Final = lines
         self._write: Final = write
         self._tell: Final = tell

@@ -1,9 +1,9 @@
-"""Message convertors: Python functions of the operator that change the messages of a native bridge or a route.
+"""Message convertors: Python functions of the operator for the messages of a native bridge or a route.
 
     convertors/orders.py        the convertor orders
         def convert(message):   a `Convertible`; an exception makes the message a dead letter
 
-A convertor is a file of the directory of ``--convertors``, and loads when a bridge that names it connects. Nothing
+A convertor is a file of the directory of ``--convertors``, and loads when a bridge with the convertor connects. No file
 outside the directory loads, and no compiled form of the file is read or written.
 """
 
@@ -50,7 +50,7 @@ class ConvertorError(Exception):
 
 
 class Convertors:
-    """The convertors of a directory, by the names of their files; None is for no directory."""
+    """The convertors of a directory, by the names of the files; None stands for no directory."""
 
     def __init__(self, directory: Path | None) -> None:
         self._directory: Final = directory
@@ -58,7 +58,7 @@ class Convertors:
         self._hanging: Final[set[str]] = set()  # convertors with a thread that does not end
 
     def check(self, name: str) -> None:
-        """Refuse a convertor whose file is missing, or can be changed by other users; nothing is loaded.
+        """Refuse a convertor with a missing file, or a file writable for other users; no file is loaded.
 
         Raises:
             ConfigurationError: the text has the remedy.
@@ -133,7 +133,10 @@ NO_CONVERTORS: Final = Convertors(None)
 
 
 class Conversion:
-    """One convertor on the messages of one link; in a thread, so that a slow convertor holds up one bridge alone."""
+    """One convertor on the messages of one link, in a thread.
+
+    A slow convertor holds up one bridge alone.
+    """
 
     def __init__(self, name: str, function: Function, hanging: set[str], limit_s: float = CONVERT_S) -> None:
         """``hanging`` has the name of the convertor from the time limit until the function returns."""
@@ -214,12 +217,12 @@ class OwnedFileLoader(SourceFileLoader):
         return read_file(Path(path), "the convertor", MAX_FILE_BYTES)
 
     def path_stats(self, path: Any) -> Any:
-        """Fail, so that Python neither looks for a compiled form nor writes one."""
+        """Fail, so that Python neither looks for a compiled form nor writes such a form."""
         raise OSError("a convertor has no compiled form")
 
 
 def _load(name: str, path: Path) -> Function:
-    """Run a file and return its function. Raises `ConfigurationError`."""
+    """Run a file and return the file's function. Raises `ConfigurationError`."""
     module_name = f"{PACKAGE}.{name}"
     spec = importlib.util.spec_from_file_location(module_name, path, loader=OwnedFileLoader(module_name, str(path)))
     assert spec is not None and spec.loader is not None
@@ -240,7 +243,7 @@ def _load(name: str, path: Path) -> Function:
 
 
 def _place(error: BaseException, name: str) -> str:
-    """Return the line of the convertor's file at which an exception was raised."""
+    """Return the line of an exception in the convertor's file."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if Path(frame.filename).name == f"{name}.py":
             return f" at {name}.py:{frame.lineno}"

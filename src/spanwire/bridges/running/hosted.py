@@ -1,4 +1,7 @@
-"""Bridges of a broker in a process of their own: paused, resumed, restarted and replaced by name while they run."""
+"""Bridges of a broker in a separate process.
+
+While the process runs, bridges are paused, resumed, restarted and replaced by name.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +63,7 @@ class HostedBridge:
             self._wanted.clear()
 
     def resume(self) -> None:
-        """Start a paused bridge; do nothing to another one."""
+        """Start a paused bridge; leave another bridge as is."""
         if self._is_paused:
             self._is_paused = False
             self._start()
@@ -110,8 +113,8 @@ class HostedBridges:
     ) -> None:
         """``tell`` receives one line for each bridge, at the first start.
 
-        ``paused`` are the names of bridges that wait for `HostedBridge.resume`. Tests pass an ``opener``.
-        ``traces`` are those of a process that traces.
+        ``paused`` are the names of bridges for a later `HostedBridge.resume`. Tests pass an ``opener``. ``traces``
+        belong to a tracing process.
         """
         self._machine: Final = Machine()
         self._tell: Final = tell
@@ -123,7 +126,7 @@ class HostedBridges:
         self._add(definitions, paused)
 
     async def run(self, ending: asyncio.Event) -> None:
-        """Run all bridges until ``ending`` is set; then let them complete their batches."""
+        """Run all bridges until ``ending`` is set; then let the bridges complete the current batches."""
         self._launch()
         try:
             await ending.wait()
@@ -143,7 +146,7 @@ class HostedBridges:
     async def replace(
         self, names: Iterable[str], definitions: Iterable[Definition], paused: Iterable[str] = ()
     ) -> None:
-        """Let bridges complete their batches and end, then start others while `run` runs."""
+        """Let bridges complete the current batches and end, then start others while `run` runs."""
         ending = [name for name in names if name in self._bridges]
         for name in ending:
             self._bridges[name].stop()

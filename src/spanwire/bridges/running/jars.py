@@ -1,4 +1,4 @@
-"""Jars of JMS providers: files of the directory of ``--jars``, which only its owner may write to."""
+"""Jars of JMS providers: files of the directory of ``--jars``, writable for the owner alone."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def with_jars(definitions: Iterable[Definition], directory: Path | None) -> list
 
 
 def jar_obstacles(definitions: Iterable[Definition], directory: Path | None) -> list[str]:
-    """Return one line for each bridge whose jars cannot be used."""
+    """Return one line for each bridge with unusable jars."""
     lines: list[str] = []
     for definition in definitions:
         try:

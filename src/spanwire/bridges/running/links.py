@@ -63,7 +63,7 @@ class PairLink:
     ) -> None:
         """``is_eager`` lets messages cross while the source stores the acknowledgement of the batch before.
 
-        The target stores none of them before that, so a failure doubles one batch at most.
+        The target stores no such message before the acknowledgement, so a failure doubles one batch at most.
         """
         self._source: Final[MessageSource] = source
         self._target: Final[MessageTarget] = target

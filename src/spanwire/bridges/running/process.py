@@ -82,8 +82,8 @@ def check_bridge(definition: Definition) -> None:
 class BridgeProcess:
     """Bridges in one event loop. ``tell`` receives one line for each bridge, at the first start.
 
-    ``transactions`` is the directory for decisions about distributed transactions, ``states`` the one for groups and
-    keys of routes. They are used only by bridges and routes that need them.
+    ``transactions`` is the directory for decisions about distributed transactions, ``states`` the directory for groups
+    and keys of routes. Only bridges and routes with such a need use the directories.
     """
 
     def __init__(
@@ -100,11 +100,11 @@ class BridgeProcess:
     ) -> None:
         """Check the definitions, and open the log of decisions. Tests pass an ``opener`` of links.
 
-        ``traces`` are those of a process that traces.
+        ``traces`` belong to a tracing process.
 
         Raises:
             ConfigurationError: see `check_bridge`.
-            StoreError: the log of decisions is damaged, or another process uses it.
+            StoreError: the log of decisions is damaged, or another process uses the log.
         """
         for definition in definitions:
             check_bridge(definition)
@@ -181,7 +181,10 @@ def link_opener(definition: Definition, convertors: Convertors = NO_CONVERTORS, 
 def opener_with(
     log: DecisionLog | None, clock: Callable[[], Time], states: Path | None, convertors: Convertors
 ) -> Callable[[Definition], Opener]:
-    """Return the opener for bridges of which some have distributed transactions, with decisions in ``log``."""
+    """Return the opener for bridges with and without distributed transactions.
+
+    Decisions of the transactions go to ``log``.
+    """
     run = secrets.token_hex(RUN_BYTES)
 
     def open_with(definition: Definition) -> Opener:

@@ -62,9 +62,9 @@ class ReplyProxies:
 
 
 def reply_proxies(definition: BridgeDefinition, source: MessageSource, target: MessageTarget) -> ReplyProxies | None:
-    """Return the proxies of a bridge that has them.
+    """Return the proxies of a bridge with reply proxies.
 
-    A batch never removes the queue of one of its own messages.
+    A batch never removes the queue of a message of the batch.
     """
     for step in definition.steps:
         if isinstance(step, ProxyReplyTo):

@@ -1,4 +1,4 @@
-"""Checks of a route before it starts."""
+"""Checks of a route before the start."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from spanwire.routes.model import To
 
 
 def is_loop(source: Source, target: Target) -> bool:
-    """Return True if a target is the source itself."""
+    """Return True if target and source are the same."""
     one, other = source.factory, target.factory
     return one.url == other.url and one.java == other.java and source.destination == target.destination
 

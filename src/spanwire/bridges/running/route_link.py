@@ -71,11 +71,11 @@ class RouteLink:
         await self.send_to(0, messages)
 
     async def send_to(self, target: int, messages: list[BridgeMessage]) -> None:
-        """Send to a target, and wait until it has stored the messages."""
+        """Send to a target, and wait until the target has stored the messages."""
         await self._targets[target].send(messages)
 
     async def call(self, calls: list[FunctionCall]) -> list[Answer]:
-        """Return the answers of functions, in the order of the calls. Raises `JmsError` if one does not return."""
+        """Return the answers of functions, in the order of the calls. Raises `JmsError` for a hanging call."""
         answers: dict[int, Answer] = {}
         for name, conversion in self._conversions.items():
             places = [index for index, call in enumerate(calls) if call.name == name]

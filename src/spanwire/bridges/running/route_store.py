@@ -50,7 +50,7 @@ Answer = TypeVar("Answer")
 class RouteStore:
     """The database of a route; calls run in a thread, one at a time.
 
-    Steps are stored by the names in ``steps``, so that a changed route finds the state of each step that it still has.
+    Steps are stored by the names in ``steps``, so that a changed route finds the state of each remaining step.
     """
 
     def __init__(self, directory: Path, route: str, steps: Mapping[int, str]) -> None:
@@ -119,7 +119,10 @@ class RouteStore:
         self._database = database
 
     def _take_steps(self, database: sqlite3.Connection) -> None:
-        """Give each step its number in the database. Raises `StoreError` for gathered messages of another step."""
+        """Give each step a number in the database.
+
+        Raises `StoreError` for gathered messages of another step.
+        """
         for name, count in database.execute(GATHERED):
             if name not in self._steps.values():
                 raise StoreError(

@@ -78,7 +78,7 @@ class BridgeRunner:
         on_change: Callable[[BridgeMachine], None],
         notes: BridgeNotes | RouteNotes | None = None,
     ) -> None:
-        """``notes`` are those of a process that traces."""
+        """``notes`` belong to a tracing process."""
         self.machine: Final[BridgeMachine] = machine
         self._open_link: Final = open_link
         self._clock: Final = clock
@@ -91,7 +91,7 @@ class BridgeRunner:
         self._wake: Final = asyncio.Event()
 
     async def run(self) -> None:
-        """Start the bridge, and return after a stop or the final failure, be it a defect of the bridge itself."""
+        """Start the bridge, and return after a stop or the final failure, even a defect of the bridge."""
         self._command(Start())
         try:
             await self._perform_all()
@@ -144,7 +144,7 @@ class BridgeRunner:
         self._on_change(self.machine)
 
     def _reported(self, error: Exception, place: str) -> str:
-        """Log an error of a library, or a defect. Returns its text."""
+        """Log an error of a library, or a defect. Returns the text."""
         where = traceback.extract_tb(error.__traceback__)[-1]
         reason = f"{type(error).__name__}: {escaped(str(error))[:MAX_REASON]}"
         logger.error(
@@ -202,7 +202,7 @@ class BridgeRunner:
             return Failed(reason)
 
     async def _use(self, action: Action) -> Event:
-        """Perform an action that needs the link."""
+        """Perform an action on the link."""
         link = self._link
         assert link is not None, f"{type(action).__name__} without a link"
         if isinstance(action, Receive):

@@ -23,7 +23,7 @@ HEADERS: Final = (
 
 
 def encode_message(message: BridgeMessage) -> bytes:
-    """Return a message as octets. Raises `MessageFormatError` for properties that cannot be decoded."""
+    """Return a message as octets. Raises `MessageFormatError` for undecodable properties."""
     body = message.content.neutral_body()
     headers = {name: getattr(message, name) for name in HEADERS}
     reply_to = None if message.reply_to is None else message.reply_to.qualified_name

@@ -1,7 +1,9 @@
-"""Notes of bridges and routes about traced messages, for spans ``forward``. A process that does not trace has none.
+"""Notes of bridges and routes about traced messages, for spans ``forward``.
 
-The context of a message is a property like any other: it reaches the target in the form that its provider has for
-properties, and is never changed.
+Only a tracing process has notes.
+
+The context of a message is an ordinary property: the context reaches the target in the provider's form of properties,
+and is never changed.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ SOURCE: Final = "messaging.spanwire.bridge.source"
 
 
 class BridgeNotes:
-    """Notes the traced messages of one bridge, from their receipt until the target has them."""
+    """Notes the traced messages of one bridge, from the receipt to the storage at the target."""
 
     def __init__(self, definition: BridgeDefinition, records: SpanRecords, clock: Callable[[], Time]) -> None:
         self._name: Final[str] = definition.name
@@ -51,7 +53,7 @@ class BridgeNotes:
             self.failed(MessageRefusedError.__name__)
 
     def failed(self, error: str) -> None:
-        """Note the messages with the class of the error that keeps them from the target."""
+        """Note the failed messages with the class of the error."""
         self._note(list(self._on_way), error)
 
     def _remember(self, messages: list[BridgeMessage]) -> None:
@@ -75,10 +77,10 @@ class BridgeNotes:
 
 
 class RouteNotes:
-    """Notes the traced messages of one route that a queue or topic has stored, from the receipt of their batch on.
+    """Notes the traced messages of one route, from a batch's receipt to storage in a queue or topic.
 
-    The steps of a route may make other messages of those received. A message keeps its context if it keeps the
-    properties. Files and requests have no spans, and attempts that fail have none.
+    The steps of a route may make other messages of the received ones. A message with unchanged properties keeps the
+    context. Files and requests have no spans, and failed attempts have no spans.
     """
 
     def __init__(self, definition: RouteDefinition, records: SpanRecords, clock: Callable[[], Time]) -> None:
@@ -109,11 +111,11 @@ class RouteNotes:
                     self._records.add(record)
 
     def failed(self, error: str) -> None:
-        """Do nothing: a failed batch is received again."""
+        """Take no note: a failed batch is received again."""
 
 
 class BridgeTraces:
-    """The traces of a process with bridges: notes, and the thread that sends them."""
+    """The traces of a process with bridges: notes, and the thread for sending."""
 
     def __init__(self, export: SpanExport, clock: Callable[[], Time]) -> None:
         self._export: Final = export
@@ -137,7 +139,7 @@ class BridgeTraces:
 def bridge_traces(
     environment: Mapping[str, str], clock: Callable[[], Time], is_asked: bool = False, endpoint: str | None = None
 ) -> BridgeTraces | None:
-    """Return the traces of this process, or None if neither the environment nor the broker (``is_asked``) wants them.
+    """Return the traces of the process; None unless environment or broker (``is_asked``) want traces.
 
     Raises:
         ConfigurationError: the extra is missing, or a variable of the environment is refused.

@@ -1,7 +1,7 @@
-"""Values of AMQP 1.0 (OASIS AMQP 1.0, part 1, section 1.6), as far as sections of messages have them.
+"""Values of AMQP 1.0 (OASIS AMQP 1.0, part 1, section 1.6), as far as used in sections of messages.
 
-A value is a pair of its type, one of the codes below, and its Python value. A list has a list of values, a map a list
-of pairs of values, a described value a pair of descriptor and value. Decimals are their octets.
+A value is a pair of a type, by a code below, and a Python value. A list has a list of values, a map a list of pairs of
+values, a described value a pair of descriptor and value. Decimals are octets.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _FULL: Final = {0xA0: BINARY, 0xA1: STRING, 0xA3: SYMBOL, 0xC0: LIST, 0xC1: MAP,
 
 
 class Room:
-    """Number of values that may still be read."""
+    """Number of values left to read."""
 
     __slots__ = ("left",)
 
@@ -71,7 +71,7 @@ class Room:
 
 
 def type_at(octets: bytes, offset: int) -> int:
-    """Return the type of a value without decoding it. Raises `MessageFormatError`."""
+    """Return the type of a value without decoding. Raises `MessageFormatError`."""
     code = _octet(octets, offset)
     kind = _EMPTY[code][0] if code in _EMPTY else _FIXED[code][0] if code in _FIXED else _FULL.get(code, code)
     value_end(octets, offset)
@@ -79,7 +79,7 @@ def type_at(octets: bytes, offset: int) -> int:
 
 
 def value_end(octets: bytes, offset: int, depth: int = MAX_DEPTH) -> int:
-    """Return the offset behind a value, without decoding it. Raises `MessageFormatError`."""
+    """Return the offset behind a value, without decoding. Raises `MessageFormatError`."""
     while (code := _octet(octets, offset)) == DESCRIBED:
         if depth <= 0:
             raise MessageFormatError(TOO_DEEP)
@@ -89,7 +89,10 @@ def value_end(octets: bytes, offset: int, depth: int = MAX_DEPTH) -> int:
 
 
 def read(octets: bytes, offset: int = 0, room: Room | None = None) -> tuple[Value, int]:
-    """Return a value and the offset behind it. Several calls can share one room. Raises `MessageFormatError`."""
+    """Return a value and the offset behind the value. Raises `MessageFormatError`.
+
+    Several calls can share one room.
+    """
     return _Reader(octets, room or Room()).value(offset, MAX_DEPTH)
 
 

@@ -1,4 +1,4 @@
-"""A connection of AMQP 1.0: Proton's protocol engine between asyncio's transport and the links of a bridge.
+"""A connection of AMQP 1.0: Proton's engine between asyncio's transport and the links of a bridge.
 
 The engine knows the protocol and does no input or output. TLS is asyncio's, so Proton needs no TLS library.
 """
@@ -37,11 +37,11 @@ logger = logging.getLogger(__name__)
 
 
 class OtherQueueError(JmsError):
-    """RabbitMQ has the queue, and with other arguments than those that a link would create it with."""
+    """RabbitMQ has the queue, with other arguments than a link would give to a new queue."""
 
 
 class LinkEvents(Protocol):
-    """Notices of a connection to one of its links."""
+    """Notices of a connection to a link."""
 
     def on_attached(self) -> None:
         """Notice the broker's attach."""
@@ -60,7 +60,7 @@ class LinkEvents(Protocol):
         ...
 
     def fail(self, error: JmsError) -> None:
-        """Notice that the connection is lost."""
+        """Notice the loss of the connection."""
         ...
 
 
@@ -103,7 +103,7 @@ async def connect(factory: ConnectionFactory, client_id: str | None = None) -> A
 
 
 class AmqpConnection(asyncio.Protocol):
-    """One connection with one session. It ends with the first error, which all its links are told."""
+    """One connection with one session. The first error ends the connection and reaches all links."""
 
     def __init__(self, place: Place, container: str) -> None:
         """Prepare the engine; the connection opens when the transport is there."""
@@ -170,7 +170,10 @@ class AmqpConnection(asyncio.Protocol):
         self._links[_key(link)] = events
 
     def close_link(self, link: Any) -> None:
-        """Close a link. When the broker has ended it too, it is freed: Proton would keep it with the connection."""
+        """Close a link.
+
+        The link is freed when the broker has ended the link, too: Proton would keep the link with the connection.
+        """
         link.close()
         if _key(link) not in self._links:
             link.free()
@@ -190,7 +193,7 @@ class AmqpConnection(asyncio.Protocol):
             raise JmsError(f"{self.place.shown}: no answer to {what} within {ANSWER_S:g} seconds") from None
 
     async def close(self) -> None:
-        """Close, without raising; wait for the answer of a broker that is there."""
+        """Close, without raising; wait for the answer of a reachable broker."""
         if self._socket is not None and self._error is None:
             self._connection.close()
             self.flush()
@@ -202,7 +205,7 @@ class AmqpConnection(asyncio.Protocol):
             self._socket.abort()
 
     def flush(self) -> None:
-        """Send what the engine has to say."""
+        """Send the engine's output."""
         if self._socket is None or self._error is not None:
             return
         self._dispatch()
@@ -318,7 +321,7 @@ def _key(link: Any) -> tuple[str, bool]:
 
 
 def reason_of(condition: Any) -> str:
-    """Return the error of a broker on one line; ``condition`` is Proton's, or None for an end without one."""
+    """Return the error of a broker on one line; ``condition`` is Proton's, None for an end without error."""
     if condition is None:
         return "the broker closed the connection or the link"
     name = str(condition.name or NO_NAME)
@@ -331,5 +334,5 @@ def one_line(text: str) -> str:
 
 
 def _trace(_: Any, text: str) -> None:
-    """Take the lines that Proton would write to the standard error."""
+    """Take Proton's lines for the standard error."""
     logger.debug("proton: %s", one_line(text))

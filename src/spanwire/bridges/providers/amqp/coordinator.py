@@ -1,4 +1,7 @@
-"""Transactions of one broker (OASIS AMQP 1.0, part 4): declared and discharged over a link to their coordinator."""
+"""Transactions of one broker, over a link to the coordinator (OASIS AMQP 1.0, part 4).
+
+Transactions are declared and discharged over the link.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ LOCAL: Final = "amqp:local-transactions"
 
 
 class Coordinator:
-    """Begins and ends transactions, of which one is open at a time."""
+    """Begins and ends transactions, with one transaction open at a time."""
 
     def __init__(self, connection: AmqpConnection) -> None:
         """Describe the link."""

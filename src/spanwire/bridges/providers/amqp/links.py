@@ -1,4 +1,7 @@
-"""Links of AMQP 1.0: a receiver with credit and acknowledgements with answers, a sender with awaited outcomes."""
+"""Links of AMQP 1.0: a receiver with credit, a sender with awaited outcomes.
+
+A receiver has acknowledgements with answers.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +60,7 @@ class Received:
 
 
 class _Link:
-    """The part that both directions share: attach, and the end."""
+    """The common part of both directions: attach, and the end."""
 
     def __init__(self, connection: AmqpConnection, link: Any, address: str) -> None:
         self._connection: Final = connection
@@ -103,7 +106,7 @@ class ReceiverLink(_Link):
     """A link from the broker. Messages are the broker's until `accept`, and go back with `release`."""
 
     def __init__(self, connection: AmqpConnection, subscription: Subscription, credit: int) -> None:
-        """Describe the link; ``credit`` is the number of messages that the broker sends ahead."""
+        """Describe the link; ``credit`` is the number of messages sent ahead by the broker."""
         self._subscription: Final = subscription
         self._credit: Final = credit
         self.inbox: Final[Inbox[Received]] = Inbox()
@@ -131,7 +134,7 @@ class ReceiverLink(_Link):
         return isinstance(found, dict) and SELECTOR in {str(name) for name in found}
 
     async def take(self, max_messages: int, max_bytes: int, wait_s: float) -> list[Received]:
-        """Take messages as `MessageSource.receive` says, and let the broker send as many further ones."""
+        """Take messages as in `MessageSource.receive`, and let the broker send as many further messages."""
         taken = await self.inbox.take(max_messages, max_bytes, wait_s)
         if taken:
             self._link.flow(len(taken))
@@ -140,7 +143,10 @@ class ReceiverLink(_Link):
         return taken
 
     def accept(self, messages: list[Received], transaction: bytes | None = None) -> None:
-        """Acknowledge messages. In a transaction they are the broker's until its commit, then call `settle`."""
+        """Acknowledge messages.
+
+        In a transaction the messages are the broker's until the commit, then call `settle`.
+        """
         self.check()
         for message in messages:
             if transaction is None:
@@ -157,7 +163,7 @@ class ReceiverLink(_Link):
             message.delivery.settle()
 
     def release(self, messages: list[Received]) -> None:
-        """Give messages back that were not acknowledged; they do not count as delivered."""
+        """Give unacknowledged messages back, without counting a delivery."""
         for message in messages:
             message.delivery.update(RELEASED)
         self.settle(messages)
@@ -179,7 +185,10 @@ class ReceiverLink(_Link):
         self.inbox.fail(error)
 
     def _read(self) -> None:
-        """Move complete messages to the inbox. A full inbox leaves the rest with the engine, and the broker waits."""
+        """Move complete messages to the inbox.
+
+        A full inbox leaves the rest with the engine, and the broker waits.
+        """
         while self._error is None and self.inbox.octets < MAX_OCTETS:
             delivery = self._link.current
             if delivery is None:
@@ -226,14 +235,14 @@ STORED: Final = Outcome()
 
 
 class SenderLink(_Link):
-    """A link to the broker, which keeps the order of messages."""
+    """A link to the broker; the link keeps the order of messages."""
 
     def __init__(
         self, connection: AmqpConnection, address: str | None, capability: str | None, is_durable: bool = False
     ) -> None:
-        """Describe the link. Without an address it leads to the coordinator of transactions.
+        """Describe the link. Without an address the link leads to the coordinator of transactions.
 
-        RabbitMQ creates the queue of the address, which ``is_durable`` or not.
+        RabbitMQ creates the queue of the address, durable by ``is_durable``.
         """
         self._tags = 0
         self._waiting: Final[dict[Any, int]] = {}  # deliveries without an outcome, with their index in the batch

@@ -110,7 +110,7 @@ class AmqpContent:
         return b"".join(_octets(value) for value in values)
 
     def property_values(self) -> dict[str, PropertyValue]:
-        """Return the application properties, and those properties of AMQP that JMS does not have.
+        """Return the application properties, and the properties of AMQP without a counterpart in JMS.
 
         Raises `MessageFormatError`.
         """
@@ -128,7 +128,7 @@ class AmqpContent:
 
 
 class BrokenContent:
-    """The content of a message that is none of AMQP."""
+    """The content of a message outside of AMQP's format."""
 
     def __init__(self, reason: str) -> None:
         self._reason: Final = reason
@@ -143,7 +143,10 @@ class BrokenContent:
 
 
 def bridge_message(octets: bytes, now_ms: int, peer: Peer) -> BridgeMessage:
-    """Return a received message. ``now_ms`` is for a relative expiration. A damaged message fails when it is sent."""
+    """Return a received message. A damaged message fails at sending.
+
+    ``now_ms`` is for a relative expiration.
+    """
     try:
         with _refusal():
             return _message(AmqpContent(Sections(octets)), now_ms, peer)
@@ -153,7 +156,10 @@ def bridge_message(octets: bytes, now_ms: int, peer: Peer) -> BridgeMessage:
 
 @contextmanager
 def _refusal() -> Iterator[None]:
-    """Turn any error into `MessageFormatError`: with another one, the bridge would stop at the message for good."""
+    """Turn any error into `MessageFormatError`.
+
+    With another error, the bridge would stop at the message for good.
+    """
     try:
         yield
     except MessageFormatError:
@@ -189,8 +195,8 @@ def _message(content: AmqpContent, now_ms: int, peer: Peer) -> BridgeMessage:
 def outgoing_message(message: BridgeMessage, way: Way, now_ms: int) -> bytes:
     """Return the octets of a message to send.
 
-    The body of a message from AMQP is forwarded as it is, and its application properties if no step has changed them;
-    a broker can end the connection for a damaged one, so it is read before.
+    The body of a message from AMQP is forwarded unchanged, and so are application properties unchanged by steps; a
+    broker can end the connection for a damaged body, so the body is read before.
 
     Raises:
         MessageFormatError: body, headers or properties have no form in AMQP 1.0.
@@ -310,7 +316,7 @@ def _octets(value: Value) -> bytes:
 
 
 def _time(time_ms: int) -> int:
-    """Return a time within those of JMS, which the other providers can write."""
+    """Return a time within JMS limits, writable for the other providers."""
     return min(max(time_ms, 0), LONG_MAX - 1)
 
 

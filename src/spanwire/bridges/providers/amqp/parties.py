@@ -28,7 +28,7 @@ from spanwire.model.errors import IllegalStateError, JmsError, MessageFormatErro
 
 
 class Receiver:
-    """A receiver, and the received messages that are not acknowledged yet."""
+    """A receiver, and the received messages without an acknowledgement."""
 
     def __init__(self, connection: AmqpConnection, source: Source, link: ReceiverLink) -> None:
         self.connection: Final = connection
@@ -45,7 +45,10 @@ class Receiver:
         return [bridge_message(received.octets, now_ms, self.connection.peer) for received in taken]
 
     async def send_dead_letter(self, cause: str) -> None:
-        """Send the last message with the cause to the queue ``NAME.DLQ``, and wait until the broker has stored it."""
+        """Send the last message with the cause to the queue ``NAME.DLQ``.
+
+        Returns after the broker has stored the message.
+        """
         assert self.unacknowledged, "a dead letter was received before"
         notes = {CAUSE: cause_text(cause), ORIGIN: str(self._source.destination)}
         octets = dead_letter(self.unacknowledged[-1].octets, notes)
@@ -85,7 +88,7 @@ class AmqpSource:
         return await self._receiver.receive(max_messages, max_bytes, wait_s)
 
     async def acknowledge(self) -> None:
-        """Acknowledge all received messages, and wait until the broker has stored that."""
+        """Acknowledge all received messages, and wait until the broker has stored the acknowledgement."""
         link, connection = self._receiver.link, self._receiver.connection
         link.check()
         messages = [*self._receiver.unacknowledged]
@@ -128,7 +131,7 @@ class AmqpSource:
 
 
 class AmqpTarget:
-    """A producer with a connection of its own."""
+    """A producer with a separate connection."""
 
     def __init__(self, connection: AmqpConnection, target: Target, link: SenderLink) -> None:
         """Take an attached sender."""
@@ -137,7 +140,7 @@ class AmqpTarget:
         self._link: Final = link
 
     async def send(self, messages: list[BridgeMessage]) -> None:
-        """Send messages, and wait for their outcomes."""
+        """Send messages, and wait for the outcomes."""
         outcomes = await self._link.send(self._encoder.encode(messages))
         self._connection.check()
         raise_refusal(self._connection, outcomes)
@@ -171,7 +174,7 @@ class AmqpTransaction:
         self._transaction: bytes | None = None
 
     async def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
-        """Receive messages; the commit acknowledges them."""
+        """Receive messages; the commit acknowledges the messages."""
         return await self._receiver.receive(max_messages, max_bytes, wait_s)
 
     async def send(self, messages: list[BridgeMessage]) -> None:
@@ -251,8 +254,8 @@ class Encoder:
 async def open_sender(factory: ConnectionFactory, destination: Destination) -> tuple[AmqpConnection, SenderLink]:
     """Connect, and return the connection with an attached sender.
 
-    RabbitMQ's plug-in creates a missing queue, because it would drop what is sent to none. A queue with arguments is
-    there, so the second attempt creates none.
+    RabbitMQ's plug-in creates a missing queue, because RabbitMQ would drop messages to a missing queue. A queue with
+    arguments exists, so the second attempt creates no queue.
     """
     for creates in (True, False):
         connection = await connect(factory)
@@ -306,9 +309,9 @@ def dead_letter_queue(source: Source) -> Destination:
 
 
 def raise_refusal(connection: AmqpConnection, outcomes: list[Outcome]) -> None:
-    """Raise an error for a message that the broker has not taken.
+    """Raise an error for a message refused by the broker.
 
-    The bridge tries the batch again, unless the broker can never take the message and has stored none behind it.
+    The bridge tries the batch again, unless the broker can never take the message and has stored no later message.
     """
     for index, outcome in enumerate(outcomes):
         if outcome.is_permanent and all(other.reason for other in outcomes[index + 1 :]):

@@ -1,4 +1,4 @@
-"""Brokers of AMQP 1.0 and their addresses; a broker names itself when the connection opens."""
+"""Brokers of AMQP 1.0 and their addresses; the opening of a connection names the broker."""
 
 from __future__ import annotations
 
@@ -44,18 +44,18 @@ class Peer:
 
     @property
     def has_new_addresses(self) -> bool:
-        """Return True for RabbitMQ from version 4 on, whose addresses are other ones."""
+        """Return True for RabbitMQ from version 4 on, with other addresses."""
         major = self.version.partition(".")[0]
         return self.is_rabbit and major.isdigit() and int(major) >= 4
 
     @property
     def is_classic(self) -> bool:
-        """Return True for ActiveMQ Classic, whose addresses have the scheme of a destination."""
+        """Return True for ActiveMQ Classic: addresses have the scheme of a destination there."""
         return self.product == "ActiveMQ"
 
 
 def peer_of(properties: dict[str, str]) -> Peer:
-    """Return the broker that has opened a connection with these properties."""
+    """Return the broker by the properties of an opened connection."""
     return Peer(properties.get("product", ""), properties.get("version", ""))
 
 
@@ -78,14 +78,20 @@ def address(peer: Peer, destination: Destination, place: Place) -> str:
 
 
 def capability(destination: Destination) -> str | None:
-    """Return the capability of a terminus by which Artemis knows queues from topics; None for a qualified name."""
+    """Return the capability by which Artemis knows queues from topics; None for a qualified name.
+
+    The capability belongs to a terminus.
+    """
     if QUALIFIED in destination.name:
         return None
     return "queue" if destination.is_queue else "topic"
 
 
 def destination_of(text: str, kind: int) -> Destination | None:
-    """Return the destination of an address, of ``kind`` if the address does not say; None for a wrong name."""
+    """Return the destination of an address; None for a wrong name.
+
+    An address without a kind of destination has ``kind``.
+    """
     for prefix, known in PREFIXES.items():
         if text.startswith(prefix):
             text, kind = text[len(prefix) :], known

@@ -71,7 +71,9 @@ FIELDS: Final = 12
 
 
 class Sections:
-    """A message cut into its sections. Body and application properties stay encoded until they are asked for.
+    """A message cut into sections.
+
+    Body and application properties stay encoded until requested.
 
     All sections share the room of one message, except that body and application properties do not count each other.
     """
@@ -202,7 +204,7 @@ def list_section(kind: int, fields: list[Value]) -> bytes:
 
 
 def map_section(kind: int, entries: list[tuple[Value, Value]]) -> bytes:
-    """Return a section with a map, or nothing for an empty map."""
+    """Return a section with a map; no octets for an empty map."""
     return described(kind, write((MAP, entries))) if entries else b""
 
 

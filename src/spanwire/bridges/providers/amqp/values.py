@@ -95,7 +95,7 @@ BINARY_ID: Final = "ID:AMQP_BINARY:"
 
 
 def jms_value(value: Value) -> PropertyValue:
-    """Return a value of AMQP with the JMS type that holds it."""
+    """Return a value of AMQP with a fitting JMS type."""
     code, content = value
     if code in TO_JMS:
         return (TO_JMS[code], content)
@@ -140,14 +140,17 @@ def amqp_map(values: dict[str, PropertyValue]) -> list[tuple[Value, Value]]:
 
 
 def property_value(entry: PropertyValue) -> Value:
-    """Return an application property, which is no map or list in AMQP: these become JSON, with octets in Base64."""
+    """Return an application property; maps and lists become JSON, with octets in Base64.
+
+    AMQP allows no map or list there.
+    """
     if entry[0] in (MAP_VALUE, LIST_VALUE):
         return (STRING, json.dumps(_plain(entry), ensure_ascii=False, separators=(",", ":")))
     return amqp_value(entry)
 
 
 def id_text(value: Value) -> str | None:
-    """Return a message id or correlation id as text, or None without one."""
+    """Return a message id or correlation id as text, or None without an id."""
     code, content = value
     if code == STRING:
         return str(content)

@@ -84,7 +84,7 @@ def _login_reason(place: Place, error: BaseException) -> str:
 
 
 def unreachable(place: Place, error: OSError) -> JmsError:
-    """Return the error for a broker that is not there."""
+    """Return the error for an unreachable broker."""
     return JmsError(f"no connection to {place.shown}: {short_reason(error)}; is the broker started?")
 
 

@@ -59,7 +59,7 @@ class AmqpContent:
         return self.body
 
     def property_values(self) -> dict[str, PropertyValue]:
-        """Return the headers, and those properties of AMQP that JMS does not have."""
+        """Return the headers, and the properties of AMQP without a counterpart in JMS."""
         own = self.message.header.properties
         values = {
             name: _typed(value, MAX_DEPTH) for name, value in (own.headers or {}).items() if name not in OWN_HEADERS
@@ -99,7 +99,9 @@ def bridge_message(message: DeliveredMessage, now_ms: int) -> BridgeMessage:
 
 
 def outgoing_message(message: BridgeMessage, now_ms: int, max_frame: int) -> tuple[bytes, Basic.Properties]:
-    """Return the body and the properties to publish. ``max_frame`` is the largest frame of the connection in bytes.
+    """Return the body and the properties to publish.
+
+    ``max_frame`` is the largest frame of the connection in bytes.
 
     Raises:
         MessageFormatError: body, headers or properties have no form in AMQP 0-9-1.
@@ -135,7 +137,7 @@ def outgoing_message(message: BridgeMessage, now_ms: int, max_frame: int) -> tup
 def dead_letter_properties(
     own: Basic.Properties, notes: dict[str, str], max_frame: int
 ) -> tuple[Basic.Properties, list[str]]:
-    """Return the properties of a received message with the notes of a dead letter, and the headers without room.
+    """Return a received message's properties with the notes of a dead letter, and headers without room.
 
     Notes are left out before headers of the message, which are left out from the largest on. ``max_frame`` is the
     largest frame of the connection in bytes, 0 for no limit.
@@ -167,7 +169,7 @@ def dead_letter_properties(
 
 
 def _again(value: object) -> object:
-    """Return a received header in a form that the library can write; a text for a number that it cannot."""
+    """Return a received header in a form for the library; a text for an unwritable number."""
     if isinstance(value, dict):
         return {name: _again(inner) for name, inner in value.items()}
     if isinstance(value, list):

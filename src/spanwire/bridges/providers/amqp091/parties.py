@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 
 class AmqpSource:
-    """A consumer with a connection of its own, and cumulative acknowledgements."""
+    """A consumer with a separate connection, and cumulative acknowledgements."""
 
     def __init__(self, connection: AbstractConnection, channel: AbstractChannel, source: Source, credit: int) -> None:
         self._connection: Final = connection
@@ -141,7 +141,7 @@ class AmqpSource:
 
 
 class AmqpTarget:
-    """A producer with publisher confirms, and a connection of its own."""
+    """A producer with publisher confirms, and a separate connection."""
 
     def __init__(self, connection: AbstractConnection, channel: AbstractChannel, target: Target) -> None:
         self._connection: Final = connection
@@ -162,7 +162,10 @@ class AmqpTarget:
                 await self._channel.queue_declare(self._name, passive=True)
 
     async def send(self, messages: list[BridgeMessage]) -> None:
-        """Publish messages, and wait for the confirms. A missing queue is an error; a topic may have no queues."""
+        """Publish messages, and wait for the confirms.
+
+        A missing queue is an error; a topic may have no queues.
+        """
         now_ms = self._machine.now().wall_ms
         max_frame = self._connection.connection_tune.frame_max
         outgoing: list[tuple[bytes, Basic.Properties]] = []

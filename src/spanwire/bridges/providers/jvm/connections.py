@@ -22,7 +22,7 @@ OnReply = Callable[[BridgeMessage], Awaitable[None]]
 
 
 class JvmConnection:
-    """A connection in a host; source, target and transaction at once, by what it was opened for."""
+    """A connection in a host; source, target and transaction at once, by the purpose at opening."""
 
     def __init__(self, host: JvmHost) -> None:
         self._host: Final = host
@@ -44,7 +44,7 @@ class JvmConnection:
             raise
 
     async def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
-        """Receive in the transaction. What arrives for a cancelled call is kept for the next one."""
+        """Receive in the transaction. Messages for a cancelled call are kept for the next call."""
         if self._received:
             return self._taken(max_messages, max_bytes)
         if self._pending is None:

@@ -60,20 +60,20 @@ class HostContent:
     """Properties and body of a message of a host."""
 
     def __init__(self, properties: bytes, body: bytes | None, fault: str | None, damage: str | None = None) -> None:
-        """``fault`` is that of the body, ``damage`` that of the properties."""
+        """``fault`` belongs to the body, ``damage`` to the properties."""
         self._properties: Final = properties
         self._body: Final = body
         self._fault: Final = fault
         self._damage: Final = damage
 
     def neutral_body(self) -> bytes | None:
-        """Return the body. Raises `MessageFormatError` for a body that cannot leave the virtual machine."""
+        """Return the body. Raises `MessageFormatError` for a body without a form outside the virtual machine."""
         if self._fault is not None:
             raise MessageFormatError(self._fault)
         return self._body
 
     def property_values(self) -> dict[str, PropertyValue]:
-        """Return the properties. Raises `MessageFormatError` for properties that JMS does not have."""
+        """Return the properties. Raises `MessageFormatError` for properties unknown to JMS."""
         if self._damage is not None:
             raise MessageFormatError(self._damage)
         return decode_map(self._properties, UNBOUNDED) if self._properties else {}

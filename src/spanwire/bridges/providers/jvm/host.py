@@ -1,4 +1,4 @@
-"""A host seen from the bridges: its process, requests with their answers, and events of its connections."""
+"""A host seen from the bridges: the process, requests with answers, and events of connections."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ class HostAnswerError(JmsError):
 
 
 class JvmHost:
-    """One process with a virtual machine. It ends with the event loop, or a while after its last connection."""
+    """One process with a virtual machine.
+
+    The process ends with the event loop, or a while after the last connection.
+    """
 
     def __init__(self, jars: Sequence[str], command: Sequence[str] = COMMAND) -> None:
         self._jars: Final = list(jars)
@@ -120,7 +123,7 @@ class JvmHost:
             self._task.cancel()
 
     async def _run(self) -> None:
-        """Run the process to its end."""
+        """Run the process to the end."""
         process: asyncio.subprocess.Process | None = None
         reason = "Java was stopped"
         try:

@@ -65,7 +65,7 @@ class JvmProvider:
             raise ConfigurationError(f"{target.destination} is a pattern, and a target is one queue or topic")
 
     async def open_source(self, source: Source, credit: int) -> MessageSource:
-        """Connect and consume. The factory's own settings bound what its provider dispatches ahead."""
+        """Connect and consume. The factory's settings bound the provider's dispatch ahead."""
         connection = JvmConnection(_host(source.factory))
         await _open(connection, source.factory, source, None)
         return connection

@@ -1,4 +1,6 @@
-"""Records of Kafka as messages of a bridge, and back: JMS headers and properties are headers of the record, as texts.
+"""Records of Kafka as messages of a bridge, and back.
+
+JMS headers and properties are headers of the record, as texts.
 
 The key of a record is JMSXGroupID, so that messages of a group stay in order in one partition.
 """
@@ -47,7 +49,10 @@ class KafkaContent:
 
 
 def bridge_message(record: ConsumerRecord) -> BridgeMessage:
-    """Return a record as a message of a bridge. A header that is no text arrives with replacement characters."""
+    """Return a record as a message of a bridge.
+
+    A header other than text arrives with replacement characters.
+    """
     texts: dict[str, str] = {}
     for name, octets in record.headers:
         texts.setdefault(name, (octets or b"").decode("utf-8", "replace"))

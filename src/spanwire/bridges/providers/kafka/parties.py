@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 
 class Rebalance(ConsumerRebalanceListener):  # type: ignore[misc]
-    """Ends a link whose partitions go to another member of the group."""
+    """Ends a link when partitions go to another member of the group."""
 
     def __init__(self, inbox: Inbox[ConsumerRecord], assigned: asyncio.Event) -> None:
         self._inbox: Final = inbox
@@ -91,7 +91,7 @@ class KafkaReceiver:
         self._reader = asyncio.create_task(self._read())
 
     async def _read(self) -> None:
-        """Move records to the inbox while it has room."""
+        """Move records to the inbox, up to the inbox's limit."""
         try:
             while True:
                 while self._waiting >= self._credit:
@@ -105,7 +105,7 @@ class KafkaReceiver:
             self.inbox.fail(JmsError(f"{self._place.shown}: {self._source.destination}: {reason_of(error)}"))
 
     async def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
-        """Receive records without a commit of their offsets."""
+        """Receive records without a commit of the offsets."""
         records = await self.inbox.take(max_messages, max_bytes, wait_s)
         self._waiting -= len(records)
         for record in records:
@@ -114,14 +114,14 @@ class KafkaReceiver:
         return [bridge_message(record) for record in records]
 
     def taken_offsets(self) -> Offsets:
-        """Return the offsets to commit, and forget them."""
+        """Return the offsets to commit, and forget the offsets."""
         offsets, self._offsets = self._offsets, {}
         return offsets
 
     def dead_record(self, cause: str) -> tuple[str, dict[str, Any]]:
-        """Return the topic for dead letters, and the last record with its cause for a producer.
+        """Return the topic for dead letters, and the last record with the cause for a producer.
 
-        A record that has no room for the cause goes as it is, because no retry would make it smaller.
+        A record without room for the cause goes unchanged, because no retry would make the record smaller.
         """
         last = self._last
         assert last is not None, "a dead letter was received before"
@@ -156,7 +156,7 @@ class KafkaReceiver:
 
 
 class KafkaSender:
-    """A producer whose batches are transactions."""
+    """A producer with one transaction for each batch."""
 
     def __init__(self, target: Source | Target, transaction: str, client_id: str | None = None) -> None:
         self._place: Final = address_of(target.factory)
@@ -170,7 +170,7 @@ class KafkaSender:
         )
 
     async def start(self) -> None:
-        """Connect. Raises `JmsError` for a topic that does not exist and that the cluster does not create."""
+        """Connect. Raises `JmsError` for a missing topic that the cluster does not create."""
         with translated(self._place):
             async with asyncio.timeout(START_S):
                 await self.producer.start()
@@ -182,7 +182,7 @@ class KafkaSender:
                 await self.producer.partitions_for(self._topic)
 
     async def send(self, messages: list[BridgeMessage]) -> None:
-        """Send in the transaction that has begun. Raises `MessageRefusedError` before anything is sent."""
+        """Send in the open transaction. Raises `MessageRefusedError` before any send."""
         records = []
         for index, message in enumerate(messages):
             try:
@@ -220,7 +220,7 @@ class KafkaSender:
                 raise
 
     async def abort(self) -> None:
-        """Abort the transaction, if the cluster answers soon; else it does so by itself."""
+        """Abort the transaction, if the cluster answers soon; else the cluster aborts alone."""
         await settled(self.producer.abort_transaction())
 
     async def close(self) -> None:
@@ -229,7 +229,7 @@ class KafkaSender:
 
 
 def check_size(value: bytes, key: bytes | None, headers: Sequence[tuple[str, bytes]]) -> None:
-    """Raise `MessageFormatError` for a record that exceeds the limit of a broker."""
+    """Raise `MessageFormatError` for a record above the limit of a broker."""
     size = size_of(value, key, headers)
     if size > MAX_RECORD - RECORD_ROOM:
         raise MessageFormatError(f"the record has {size} bytes, and Kafka takes {MAX_RECORD - RECORD_ROOM}")
@@ -306,7 +306,10 @@ class KafkaTarget:
         raise IllegalStateError("the provider kafka has no queues for replies")
 
     def check(self) -> None:
-        """Raise `JmsError` after a failed send. A lost connection alone is none, because the library connects anew."""
+        """Raise `JmsError` after a failed send.
+
+        A lost connection alone is no failure, because the library connects anew.
+        """
         if self._failure is not None:
             raise JmsError(self._failure)
 
@@ -316,7 +319,7 @@ class KafkaTarget:
 
 
 class KafkaTransaction:
-    """A consumer and a producer whose transactions have the records and the offsets."""
+    """A consumer and a producer with transactions for both the records and the offsets."""
 
     def __init__(self, source: Source, receiver: KafkaReceiver, sender: KafkaSender) -> None:
         self._source: Final[Source] = source
@@ -326,7 +329,7 @@ class KafkaTransaction:
         self._is_open = False
 
     async def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
-        """Receive records, whose offsets the commit stores."""
+        """Receive records; the commit stores the offsets."""
         return await self._receiver.receive(max_messages, max_bytes, wait_s)
 
     async def send(self, messages: list[BridgeMessage]) -> None:
@@ -382,7 +385,7 @@ async def dead_letter(sender: KafkaSender, receiver: KafkaReceiver, source: Sour
 
 
 def own_transaction() -> str:
-    """Return the name of transactions that no other program uses."""
+    """Return a unique name of transactions."""
     return f"spanwire-{secrets.token_hex(8)}"
 
 

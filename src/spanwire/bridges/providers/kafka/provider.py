@@ -66,7 +66,7 @@ class KafkaProvider:
         return KafkaTarget(await _sender(target, own_transaction(), None))
 
     async def open_transaction(self, source: Source, target: Target, credit: int) -> LocalTransaction:
-        """Connect a producer that fences an earlier one of the same group, and join the group."""
+        """Connect a producer, fence an earlier producer of the group, and join the group."""
         name = f"spanwire-{source.subscription}-{source.destination.name}"
         sender = await _sender(target, name, source.client_id)
         try:

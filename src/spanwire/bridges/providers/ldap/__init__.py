@@ -1,1 +1,1 @@
-"""The provider for brokers whose connection factory stands in an LDAP directory; needs the extra ``ldap``."""
+"""The provider for brokers with a connection factory in an LDAP directory; needs the extra ``ldap``."""

@@ -61,7 +61,7 @@ async def find_destination(directory: Directory, entry: LdapUrl) -> Destination 
 
 
 def _read(directory: Directory, entry: LdapUrl) -> Attributes | None:
-    """Return the attributes of an entry, or None if it does not exist. Referrals are never followed."""
+    """Return the attributes of an entry, or None for a missing entry. Referrals are never followed."""
     connect_s, read_s = directory.connect_timeout_ms / 1000, directory.read_timeout_ms / 1000
     access = DirectoryAccess(
         (parse_ldap_url(directory.url),), directory.user_name, directory.password, connect_s=connect_s

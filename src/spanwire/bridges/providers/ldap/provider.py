@@ -1,4 +1,7 @@
-"""A provider that finds the connection factory in an LDAP directory at each connection, and connects by OpenWire."""
+"""A provider with the connection factory in an LDAP directory.
+
+The provider reads the directory at each connection, and connects by OpenWire.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +23,13 @@ End = TypeVar("End", Source, Target)
 
 
 class LdapProvider:
-    """Opens sources, targets and transactions at the broker that a directory names."""
+    """Opens sources, targets and transactions at the broker named by a directory."""
 
     def __init__(self) -> None:
         self._openwire: Final = OpenWireProvider()
 
     def describe(self) -> ProviderDescription:
-        """Return the promises of OpenWire, by which the broker is reached."""
+        """Return the promises of OpenWire, the protocol to the broker."""
         return replace(OPENWIRE_DESCRIPTION, name="ldap")
 
     def check_source(self, source: Source) -> None:
@@ -75,9 +78,9 @@ def _check(factory: ConnectionFactory) -> None:
 
 
 async def _found(end: End) -> End:
-    """Return a source or target with the connection factory, and perhaps the destination, of the directory.
+    """Return a source or target with the directory's connection factory, and perhaps destination.
 
-    The login of the definition comes before that of the factory.
+    The login of the definition comes before the factory's login.
     """
     former, directory = end.factory, end.factory.directory
     assert directory is not None, "checked before the start"

@@ -112,7 +112,7 @@ def outgoing_packet(message: BridgeMessage, topic: str, now_ms: int, max_packet:
 
 
 def _checked(name: str, text: str) -> str:
-    """Return a text that MQTT can carry."""
+    """Return a text within MQTT's limits."""
     if "\0" in text:
         raise MessageFormatError(f"{name[:60]} has a NUL character, which MQTT does not take")
     if len(text.encode()) > MAX_STRING:

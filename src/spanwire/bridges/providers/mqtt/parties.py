@@ -35,7 +35,7 @@ class MqttSource:
     async def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
         """Receive messages without an acknowledgement.
 
-        A source whose filter matches its own dead letters passes over them: they would go round for ever.
+        A source passes over dead letters within the source's filter: such messages would go round for ever.
         """
         packets = await self._connection.inbox.take(max_messages, max_bytes, wait_s)
         wanted = [packet for packet in packets if not self._is_own_dead_letter(packet)]
@@ -53,13 +53,13 @@ class MqttSource:
         return packet.topic.endswith(SUFFIX) and note in getattr(packet.properties, "UserProperty", ())
 
     async def acknowledge(self) -> None:
-        """Acknowledge all received messages, and wait until the broker has read that."""
+        """Acknowledge all received messages, and wait until the broker has read the acknowledgement."""
         received, self._received = self._received, []
         if received:
             await self._connection.acknowledge(received)
 
     async def dead_letter(self, cause: str) -> None:
-        """Publish the last message with the cause to the topic ``NAME.DLQ``, and acknowledge it."""
+        """Publish the last message with the cause to the topic ``NAME.DLQ``, and acknowledge the message."""
         last = self._last
         assert last is not None, "a dead letter was received before"
         copy = Properties(PacketTypes.PUBLISH)

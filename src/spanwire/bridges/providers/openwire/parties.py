@@ -51,7 +51,7 @@ class OpenWireSource:
         await self._replies.send(message, destination)
 
     async def dead_letter(self, cause: str) -> None:
-        """Send a poison acknowledgement, on which the broker applies its dead letter strategy."""
+        """Send a poison acknowledgement: the broker applies the dead letter strategy."""
         self._consumer.core.poison_last(cause)
         self._connection.shared.write_soon()
 
@@ -86,7 +86,7 @@ class OpenWireTarget:
         await self.send_after(messages, _nothing)
 
     async def send_after(self, messages: list[BridgeMessage], condition: Callable[[], Awaitable[None]]) -> None:
-        """Send messages, and commit them after ``condition``."""
+        """Send messages, and commit after ``condition``."""
         try:
             await send(self._connection, self._producer, messages)
             self._connection.shared.write_soon()

@@ -91,7 +91,7 @@ class OpenWireXaSource(OpenWireBranches):
             return await self.finish_prepare([begin], branch)
 
     async def dead_letter(self, cause: str) -> None:
-        """Send a poison acknowledgement, on which the broker applies its dead letter strategy."""
+        """Send a poison acknowledgement: the broker applies the dead letter strategy."""
         assert self._consumer is not None, "a dead letter was received before"
         self._consumer.core.poison_last(cause)
         self._connection.shared.write_soon()
@@ -106,7 +106,7 @@ class OpenWireXaTarget(OpenWireBranches):
         self._begin: list[Request] = []  # of the branch under way
 
     async def send(self, branch: XaTransactionId, messages: list[BridgeMessage]) -> None:
-        """Begin a branch, and send in it without waiting."""
+        """Begin a branch, and send in the branch without waiting."""
         async with self._connection.shared.ready():
             self._begin = [self._session.core.branches().start(branch)]
         try:

@@ -1,1 +1,4 @@
-"""The provider for STOMP 1.2: ActiveMQ Classic, Artemis, Spanwire, and RabbitMQ with its STOMP plug-in."""
+"""The provider for STOMP 1.2.
+
+Brokers are ActiveMQ Classic, Artemis, Spanwire, and RabbitMQ with the STOMP plug-in.
+"""

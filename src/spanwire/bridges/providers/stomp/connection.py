@@ -104,7 +104,7 @@ class StompConnection:
         self.inbox.check()
 
     def receipt(self) -> tuple[str, asyncio.Future[None]]:
-        """Return the next receipt id, and what waits for the receipt."""
+        """Return the next receipt id, and the future of the receipt."""
         self.inbox.check()
         self._last_receipt += 1
         name = f"r{self._last_receipt}"
@@ -158,7 +158,7 @@ class StompConnection:
     async def _next_octets(self) -> bytes:
         """Read, but not while the inbox is full.
 
-        Receipts stand behind messages, and a broker that cannot write may read nothing: what waits for the broker goes
+        Receipts stand behind messages, and a broker unable to write may stop reading: pending receipts and writes go
         before the limit.
         """
         while self.inbox.octets >= MAX_OCTETS and not self._receipts and not self._writes:
@@ -177,7 +177,7 @@ class StompConnection:
                 future.set_result(None)
 
     async def _beat(self, agreed: str | None) -> None:
-        """Send heart-beats, and watch those of the broker, at the intervals of CONNECTED."""
+        """Send heart-beats, and watch the broker's, at the intervals of CONNECTED."""
         send_ms, receive_ms = _intervals(agreed)
         loop = asyncio.get_running_loop()
         self._last_received = loop.time()
@@ -230,7 +230,7 @@ def _error_text(frame: Frame) -> str:
 
 
 def _intervals(agreed: str | None) -> tuple[int, int]:
-    """Return the milliseconds between our heart-beats and between those of the broker; 0 for none."""
+    """Return the milliseconds between our heart-beats and between the broker's; 0 for no heart-beats."""
     sends, _, wants = (agreed or "0,0").partition(",")
     broker_sends, broker_wants = (int(text) if text.strip().isdigit() else 0 for text in (sends, wants))
     return (

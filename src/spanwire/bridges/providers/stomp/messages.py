@@ -63,11 +63,11 @@ class StompContent:
         self.map_body: Final[bytes | None] = map_body
 
     def neutral_body(self) -> bytes | None:
-        """Return the body; a map in its neutral encoding."""
+        """Return the body; a map in the neutral encoding."""
         return self.frame.body if self.map_body is None else self.map_body
 
     def property_values(self) -> dict[str, PropertyValue]:
-        """Return all headers that are no JMS headers: strings, but for those of the scheduler."""
+        """Return all headers except JMS headers: strings, but for headers of the scheduler."""
         values: dict[str, PropertyValue] = {}
         for name, text in self.frame.headers.items():
             if name in STANDARD or (self.is_rabbit and name in OF_RABBITMQ):
@@ -129,7 +129,7 @@ def send_frame(
 
 
 def dead_letter_frame(frame: Frame, destination: Destination, extra: list[tuple[str, str]]) -> bytes:
-    """Return the SEND that copies a received message, with ``extra`` headers in front."""
+    """Return the SEND for a copy of a received message, with ``extra`` headers in front."""
     kept = [
         (name, text)
         for name, text in frame.headers.items()
@@ -157,7 +157,7 @@ def _kind(frame: Frame, is_rabbit: bool) -> int:
 
 
 def _map_body(frame: Frame) -> bytes | None:
-    """Return a map that the broker has written as JSON; None for anything else."""
+    """Return a map written by the broker as JSON; None for any other body."""
     if frame.headers.get(TRANSFORMATION) != JSON:
         return None
     try:
@@ -167,7 +167,7 @@ def _map_body(frame: Frame) -> bytes | None:
 
 
 def _body(message: BridgeMessage, is_rabbit: bool) -> tuple[bytes, list[tuple[str, str]]]:
-    """Return a body with the headers that say its kind."""
+    """Return a body with the headers for the kind."""
     kind = message.kind
     if kind in (STREAM, OBJECT):
         name = "stream" if kind == STREAM else "Java object"

@@ -77,7 +77,7 @@ class StompReceiver:
             await self._connection.send(ACK, [*headers, ("transaction", transaction)])
 
     async def dead_letter(self, cause: str) -> None:
-        """Send the last message with the cause to the dead letter queue, and acknowledge it, in one transaction."""
+        """Send the last message with the cause to the dead letter queue, and acknowledge, in one transaction."""
         assert self._last is not None, "a dead letter was received before"
         connection, last = self._connection, self._last
         queue = ACTIVEMQ_DEAD_LETTERS
@@ -110,7 +110,7 @@ class StompSender:
         self._machine: Final = Machine()
 
     def frames(self, messages: list[BridgeMessage], extras: list[Headers]) -> list[bytes]:
-        """Return the frames of a batch. Raises `MessageRefusedError` before anything is sent."""
+        """Return the frames of a batch. Raises `MessageRefusedError` before any send."""
         is_rabbit, now_ms = self._connection.is_rabbit, self._machine.now().wall_ms
         frames: list[bytes] = []
         for index, (message, extra) in enumerate(zip(messages, extras, strict=True)):
@@ -122,7 +122,7 @@ class StompSender:
 
 
 class StompSource:
-    """A subscription with a connection of its own."""
+    """A subscription with a separate connection."""
 
     def __init__(self, connection: StompConnection, receiver: StompReceiver) -> None:
         self._connection: Final[StompConnection] = connection
@@ -154,7 +154,7 @@ class StompSource:
 
 
 class StompTarget:
-    """A producer with a connection of its own."""
+    """A producer with a separate connection."""
 
     def __init__(self, connection: StompConnection, destination: Destination) -> None:
         self._connection: Final[StompConnection] = connection
@@ -211,7 +211,7 @@ class StompTransaction:
         self._is_open = False
 
     async def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
-        """Receive messages, which the commit acknowledges."""
+        """Receive messages; the commit acknowledges the messages."""
         return await self._receiver.receive(max_messages, max_bytes, wait_s)
 
     async def send(self, messages: list[BridgeMessage]) -> None:

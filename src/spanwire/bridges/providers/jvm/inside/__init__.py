@@ -1,1 +1,1 @@
-"""The process with the Java virtual machine: JMS objects and their threads, by the requests of the bridges."""
+"""The process with the Java virtual machine: JMS objects and threads, by the bridges' requests."""

@@ -50,7 +50,7 @@ def start_machine(jars: Sequence[str]) -> None:
 
 
 def text_of(error: Java) -> str:
-    """Return one line about a Java exception, with the exceptions that caused it."""
+    """Return one line about a Java exception, with the causes."""
     parts: list[str] = []
     current = error
     for _ in range(MAX_CAUSES):
@@ -72,7 +72,7 @@ def one_line(text: str) -> str:
 
 
 def load_class(name: str) -> Java:
-    """Return a class. Raises `JavaError` for one that is in no jar."""
+    """Return a class. Raises `JavaError` for a class missing in all jars."""
     try:
         return jpype.JClass(name)
     except (TypeError, ValueError, AttributeError) as error:

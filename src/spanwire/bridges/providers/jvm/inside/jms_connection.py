@@ -92,7 +92,7 @@ class JmsConnection:
         self._cancelled.set()
 
     def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> tuple[Header, list[bytes]]:
-        """Wait for a message, then take what is at hand."""
+        """Wait for a message, then take the messages at hand."""
         deadline = time.monotonic() + wait_s
         headers: list[Header] = []
         blobs: list[bytes] = []
@@ -163,7 +163,7 @@ class JmsConnection:
             producer.close()
 
     def open_reply_queue(self) -> str:
-        """Create a temporary queue, whose messages become events. Returns its qualified name."""
+        """Create a temporary queue; messages become events. Returns the qualified name of the queue."""
         session = self._connection.createSession(False, jpype.JClass(f"{self._api}.Session").AUTO_ACKNOWLEDGE)
         queue = session.createTemporaryQueue()
         name = self._name_of(queue)
@@ -212,7 +212,7 @@ class JmsConnection:
             raise
 
     def _java_destination(self, destination: Destination) -> Java:
-        """Return a destination. Raises `JavaError` for a temporary one that this connection does not know."""
+        """Return a destination. Raises `JavaError` for a temporary destination unknown to the connection."""
         if destination.kind in (TEMP_QUEUE, TEMP_TOPIC):
             known = self._temporary.get(destination.qualified_name)
             if known is None:
@@ -222,7 +222,7 @@ class JmsConnection:
         return create(destination.name)
 
     def _name_of(self, destination: Java) -> str:
-        """Return the qualified name of a destination, and remember a temporary one."""
+        """Return the qualified name of a destination, and remember a temporary destination."""
         for word, kind, temporary in (("Queue", QUEUE, TEMP_QUEUE), ("Topic", TOPIC, TEMP_TOPIC)):
             if isinstance(destination, jpype.JClass(f"{self._api}.{word}")):
                 is_temporary = isinstance(destination, jpype.JClass(f"{self._api}.Temporary{word}"))

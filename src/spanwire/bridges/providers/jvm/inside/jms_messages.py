@@ -127,7 +127,9 @@ class MessageReader:
 
 
 def encoded_properties(message: Java) -> tuple[bytes, str | None, int, str | None]:
-    """Return the encoded properties, the group, the position in the group, and the fault of a property without a form.
+    """Return the encoded properties, the group, the position in the group, and the fault.
+
+    A property without a form is at fault.
 
     An error would let the broker deliver the message again without end; with a fault the message is a dead letter.
     """
