@@ -273,7 +273,7 @@ def _of_provider(
 
 
 def _with_any_broker(endpoint: Endpoint, names: tuple[str, ...]) -> Endpoint:
-    """Return an endpoint with the given options at an OpenWire broker, because the limits are the same."""
+    """Return an endpoint at an OpenWire broker with the given options; values have the same limits there."""
     options = {name: endpoint.options[name] for name in names if name in endpoint.options}
     return replace(endpoint, options={"url": ANY_URL, "destination": ANY_DESTINATION, **options})
 

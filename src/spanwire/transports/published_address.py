@@ -1,4 +1,4 @@
-"""The published address of a connector, with rules for a difference from the listening address.
+"""The published address of a connector, by rules for changes of the listening address.
 
 ActiveMQ's ``publishedAddressPolicy``: behind NAT or in a container, other machines cannot reach the listening address
 of a connector.

@@ -42,7 +42,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Heuristic:
-    """A branch of a decided transaction, finished by another program, perhaps against the decision."""
+    """A branch of a decided transaction, finished from elsewhere, perhaps against the decision."""
 
     transaction: str
     bridge: str
