@@ -1,4 +1,4 @@
-"""Reasons of messages that are gone, from the memory of departures."""
+"""Reasons of absent messages, from the memory of departures."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def explain_departure(departure: Departure, subject: str) -> Explanation:
 
 
 def explain_unknown(memory: Departures, began_ms: int, subject: str, now: Time, is_stored: bool) -> Explanation:
-    """Return what is known of a message that is in no location.
+    """Return the explanation of a message without a location.
 
     Args:
         memory: the memory of departures.

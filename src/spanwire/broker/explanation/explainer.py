@@ -1,6 +1,6 @@
 """Answers the question why about a message or an object of one broker.
 
-The caller drives the search and reads from the store what it asks for (`spanwire.management.questions.why`).
+The caller drives the search and reads the requested messages from the store (`spanwire.management.questions.why`).
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ class Explainer:
         self._began_ms: Final[int] = began_ms
 
     def search(self, message_id: str, queue: Destination | None = None) -> MessageSearch:
-        """Return the search for a message; ``queue`` limits what is read from the store."""
+        """Return the search for a message; ``queue`` limits the reads from the store."""
         return MessageSearch(self._broker.assembly, WantedId(message_id), queue)
 
     def message(
         self, message_id: str, search: MessageSearch, links: list[LinkDescription], now: Time
     ) -> list[Explanation]:
-        """Return the explanations of all locations that a search has found, or one that says that there is none."""
+        """Return the explanations of all locations found by a search, or of the absence of a location."""
         subject = f"message {message_id}"
         reasons = LocationReasons(self._broker.assembly, self._broker.formats, self._values, links, now)
         found = [location for location in search.locations if not isinstance(location, Gone)]
@@ -74,7 +74,7 @@ class Explainer:
     def destination(
         self, found: BrokerDestination, oldest: Message | None, sequence: int, links: list[LinkDescription], now: Time
     ) -> Explanation:
-        """Return why messages of a queue or topic do not move; ``oldest`` is the oldest pending message of a queue."""
+        """Return why messages of a queue or topic do not move; ``oldest`` is the oldest pending message."""
         name = found.name.qualified_name
         reasons = self._reasons(links, now)
         if isinstance(found, Queue):
@@ -90,7 +90,7 @@ class Explainer:
         return self._reasons(links, now).subscription(found, oldest, sequence, subject)
 
     def connection(self, state: ConnectionState, links: list[LinkDescription], now: Time) -> Explanation:
-        """Return what holds a connection up."""
+        """Return the obstacles of a connection."""
         return self._reasons(links, now).connection(state, f"connection {state.connection_id}")
 
     def link(self, link: LinkDescription, now: Time) -> Explanation:

@@ -1,4 +1,4 @@
-"""Answers to the question why: a sentence with its cause, evidence and advice."""
+"""Answers to the question why: a sentence with cause, evidence and advice."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ MAX_NAMED: Final = 20  # consumers or other objects named one by one in one expl
 
 @dataclass(frozen=True)
 class Evidence:
-    """One fact: its text, the object where it was seen, and when, in milliseconds since 1970."""
+    """One fact: the text, the object, and the time of the sight in milliseconds since 1970."""
 
     text: str
     seen_at: str
@@ -66,8 +66,8 @@ class Evidence:
 class Explanation:
     """The answer about one message in one location, or about one object.
 
-    ``subject`` is what the answer is about. The sentence says the cause, the evidence proves it, and the advice is what
-    to do, most often a command.
+    ``subject`` is the message or object. The sentence says the cause, the evidence proves the cause, and the advice is
+    the remedy, most often a command.
     """
 
     def __init__(self, subject: str, cause: str, sentence: str) -> None:
@@ -87,7 +87,7 @@ class Explanation:
             self.advice.append(text)
 
     def row(self, broker: str) -> dict[str, object]:
-        """Return the explanation as plain values, with the broker where it was made."""
+        """Return the explanation as plain values, with the answering broker."""
         return {
             "broker": broker,
             "subject": self.subject,

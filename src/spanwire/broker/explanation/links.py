@@ -1,4 +1,4 @@
-"""Descriptions of the links to other brokers, and the reasons of messages that do not cross one."""
+"""Descriptions of the links to other brokers, and the reasons of messages that do not cross a link."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ RUNNING = "running"
 
 @dataclass(frozen=True)
 class LinkDescription:
-    """One link as its connector sees it.
+    """One link as seen by the connector.
 
-    ``destinations`` have demand at the remote broker. ``connection_id`` is that of the bridge at this broker, "" while
-    the link is down. ``refusals`` are the answers of the remote broker that refused messages, by message id.
+    ``destinations`` have demand at the remote broker. ``connection_id`` is the connection of the bridge at this broker,
+    "" while the link is down. ``refusals`` are the refusals of the remote broker by message id.
     """
 
     name: str
@@ -58,7 +58,7 @@ class LinkDescription:
 
 
 def crossing(link: LinkDescription, destination: Destination, message: Message | None) -> tuple[str, str]:
-    """Return why a message of ``destination`` does not cross a link: cause and words; "" if nothing stops it."""
+    """Return why a message of ``destination`` does not cross a link: cause and words, else ""."""
     if link.state != RUNNING:
         why = f": {link.reason}" if link.reason else ""
         return LINK_DOWN, f"it is {link.state} for {age_text(link.since_s)}{why}"
@@ -79,7 +79,10 @@ def crossing(link: LinkDescription, destination: Destination, message: Message |
 def add_links(
     explanation: Explanation, links: list[LinkDescription], destination: Destination, message: Message | None, now: Time
 ) -> str:
-    """Add why no link takes a message, with advice. Return the cause if all links agree on one, else ""."""
+    """Add why no link takes a message, with advice.
+
+    Return the cause if all links have the same cause, else "".
+    """
     causes: dict[str, None] = {}
     for link in links:
         cause, text = crossing(link, destination, message)
@@ -94,7 +97,7 @@ def add_links(
 
 
 def advise_link(explanation: Explanation, link: LinkDescription, cause: str, destination: Destination) -> None:
-    """Add what to do about a link that does not take a message."""
+    """Add the remedy for the cause why a link does not take a message."""
     name, location = link.name, link.remote or link.uri
     if cause == LINK_DOWN:
         explanation.advise(f"bring the {link.title} up; spanwire why link {name} tells what it lacks")

@@ -1,4 +1,4 @@
-"""Reasons of a message that stays in the location where it was found."""
+"""Reasons of a message to stay in its location."""
 
 from __future__ import annotations
 

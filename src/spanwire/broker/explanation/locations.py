@@ -1,4 +1,4 @@
-"""The locations where a broker may have a message, and the id by which a message is found."""
+"""The possible locations of a message in a broker, and the id for the search."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class WantedId:
         return self._fits(message.producer_id, message.sequence, message.text_view)
 
     def is_of_departure(self, departure: Departure) -> bool:
-        """Return True if the message that left had this id."""
+        """Return True for the departure of the message with the id."""
         first, last = departure.sequence, departure.last_sequence
         within = first < self._sequence <= last  # in a run of messages that nobody wanted
         return self._fits(departure.producer_id, self._sequence if within else first, departure.text_view)
@@ -64,14 +64,17 @@ def _is_number(text: str) -> bool:
 
 
 class Location:
-    """A location of one message. ``message`` is None if it is known by its departure alone."""
+    """A location of one message. ``message`` is None if only the departure is known."""
 
     def __init__(self, message: Message | None) -> None:
         self.message: Final[Message | None] = message
 
 
 class Pending(Location):
-    """A message pending in a queue behind ``ahead`` others; ``paged_out`` if its body is in the store alone."""
+    """A message pending in a queue behind ``ahead`` others.
+
+    The body of a ``paged_out`` message is in the store alone.
+    """
 
     def __init__(self, queue: Queue, reference: MessageReference, ahead: int, paged_out: bool) -> None:
         super().__init__(reference.message)
@@ -82,7 +85,7 @@ class Pending(Location):
 
 
 class Out(Location):
-    """A message that a consumer has and has not acknowledged."""
+    """A message at a consumer, unacknowledged."""
 
     def __init__(self, state: ConnectionState, subscription: Subscription, reference: MessageReference) -> None:
         super().__init__(reference.message)
@@ -92,7 +95,7 @@ class Out(Location):
 
 
 class ForSubscriber(Location):
-    """A message of a topic that waits for the window of one subscriber, behind ``ahead`` others."""
+    """A message of a topic, waiting for the window of one subscriber, behind ``ahead`` others."""
 
     def __init__(
         self, state: ConnectionState, subscription: Subscription, reference: MessageReference, ahead: int
@@ -105,7 +108,7 @@ class ForSubscriber(Location):
 
 
 class Parked(Location):
-    """A send that waits for room, behind ``ahead`` others of its connection."""
+    """A send waiting for room, behind ``ahead`` others of the connection."""
 
     def __init__(self, state: ConnectionState, parked: ParkedSend, ahead: int) -> None:
         super().__init__(parked.message)
@@ -115,7 +118,7 @@ class Parked(Location):
 
 
 class Transacted(Location):
-    """A message sent or acknowledged in a transaction that has not ended.
+    """A message sent or acknowledged in an open transaction.
 
     ``state`` is the connection, None for a prepared branch. ``is_send`` tells a send from an acknowledgement.
     """
@@ -136,7 +139,7 @@ class Transacted(Location):
 
 
 class Scheduled(Location):
-    """A message that a scheduled job delivers later."""
+    """A message of a scheduled job, to be delivered later."""
 
     def __init__(self, message: Message, job: Job) -> None:
         super().__init__(message)
@@ -144,7 +147,7 @@ class Scheduled(Location):
 
 
 class Reserved(Location):
-    """A message that a cursor holds under ``number``."""
+    """A message held by a cursor under ``number``."""
 
     def __init__(self, message: Message, cursor: Cursor, number: int) -> None:
         super().__init__(message)
@@ -153,7 +156,7 @@ class Reserved(Location):
 
 
 class Withheld(Location):
-    """A message whose sync to the disk is not over."""
+    """A message during the sync to the disk."""
 
     def __init__(self, message: Message, destination: BrokerDestination) -> None:
         super().__init__(message)
@@ -161,7 +164,7 @@ class Withheld(Location):
 
 
 class Gone(Location):
-    """A message that left (`spanwire.broker.dispatch.history.departures`)."""
+    """A departed message (`spanwire.broker.dispatch.history.departures`)."""
 
     def __init__(self, departure: Departure) -> None:
         super().__init__(None)

@@ -1,7 +1,7 @@
 """Finds a message by its id in all locations of a broker, in slices.
 
-The caller calls `step` until it returns False, then reads from the store what `next_read` asks for. A message that
-moves meanwhile may be missed.
+The caller calls `step` until the result is False, then reads the messages of `next_read` from the store. A search may
+miss a moving message.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ ENTRIES_PER_STEP: Final = 2_000  # entries of a ring, or of a list, that one ste
 
 
 class Unread:
-    """Stored messages of one destination that the search has not read: of a queue, a cursor, jobs or a branch."""
+    """Stored messages of one destination, not yet searched: of a queue, a cursor, jobs or a branch."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Unread:
 
 
 class Read:
-    """One read that the caller does for the search: ``sequences`` of ``destination``."""
+    """One read by the caller for the search: ``sequences`` of ``destination``."""
 
     def __init__(self, unread: Unread, start: int, sequences: list[int]) -> None:
         self.unread: Final[Unread] = unread
@@ -125,7 +125,7 @@ class MessageSearch:
         return len(self.locations) < MAX_LOCATIONS
 
     def next_read(self) -> Read | None:
-        """Return the next read, None if none is needed. What memory has answers the question alone."""
+        """Return the next read, None if memory alone answers the question."""
         if any(not isinstance(location, Gone) for location in self.locations):
             return None
         while self._unread:
@@ -178,7 +178,10 @@ class MessageSearch:
             self.locations.append(location)
 
     def _look_at_others(self) -> None:
-        """Look at what waits for the disk, and note what only the store has: jobs, cursors, prepared branches."""
+        """Look at messages on the way to the disk, and note messages in the store alone.
+
+        The store alone has messages of jobs, cursors and prepared branches.
+        """
         for entry in self._parts.replies.withheld():
             if self._wanted.is_of(entry.message):
                 self._add(Withheld(entry.message, entry.destination))

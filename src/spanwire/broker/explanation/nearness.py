@@ -1,4 +1,4 @@
-"""Nearness of a message to a selector: terms that hold, and those that do not with the values of the message."""
+"""Nearness of a message to a selector: true terms, and false terms with the message's values."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ MAX_SHOWN: Final = 60  # characters of a term or value that are shown
 
 
 class AskedValues(MessageValues):
-    """The values of a message, and the names that an expression has asked for."""
+    """The values of a message, and the names in an expression."""
 
     def __init__(self, values: MessageEvaluationContext) -> None:
         self._values: Final[MessageEvaluationContext] = values
         self.asked: Final[dict[str, object]] = {}
 
     def value(self, name: str) -> object:
-        """Return the header or property ``name`` and note it."""
+        """Return the header or property ``name`` and note the name."""
         value = self._values.value(name)
         self.asked[name] = value
         return value
@@ -32,7 +32,7 @@ class AskedValues(MessageValues):
 
 
 def nearness(selector: Selector, message: Message, redelivery_count: int, values: MessageEvaluationContext) -> str:
-    """Return in words how near ``message`` comes to ``selector``, which does not choose it."""
+    """Return in words how near ``message`` comes to ``selector``, without a match."""
     root = selector.root
     terms = root.terms if isinstance(root, And) else [root]
     held = 0

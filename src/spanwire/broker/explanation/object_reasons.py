@@ -1,4 +1,4 @@
-"""Reasons of queues, topics, durable subscriptions, connections and links that bring no messages on."""
+"""Reasons why queues, topics, durable subscriptions, connections and links bring no messages on."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class ObjectReasons:
         self._queues: Final[QueueReasons] = QueueReasons(parts, values, links, now)
 
     def queue(self, queue: Queue, oldest: Message | None, sequence: int, subject: str) -> Explanation:
-        """Return why the oldest message of a queue waits; ``oldest`` None if none waits or it cannot be read."""
+        """Return why the oldest message of a queue waits; ``oldest`` None without a readable message."""
         now, where = self._now, self._queues.title(queue)
         waiting = queue.waiting()
         if waiting == 0:
@@ -158,7 +158,7 @@ class ObjectReasons:
         return explanation
 
     def connection(self, state: ConnectionState, subject: str) -> Explanation:
-        """Return what keeps a connection from sending or receiving."""
+        """Return why a connection does not send or receive."""
         now = self._now
         where = f"connection {state.connection_id}"
         out = [one for consumer in state.consumers.values() for one in consumer.in_flight.all_out()[:1]]

@@ -1,4 +1,4 @@
-"""Reasons of pending messages, of queues and durable subscriptions, that are not dispatched."""
+"""Reasons why pending messages of queues and durable subscriptions are not dispatched."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class QueueReasons:
         self._now: Final[Time] = now
 
     def explain(self, queue: Queue, reference: MessageReference | None, subject: str, ahead: int) -> Explanation:
-        """Return why the message of ``reference`` waits; with None why the queue dispatches nothing."""
+        """Return why the message of ``reference`` waits; with None why the queue does not dispatch."""
         where = self.title(queue)
         explanation = self._suspension(queue, subject, where)
         if explanation is None:
@@ -74,7 +74,7 @@ class QueueReasons:
         return explanation
 
     def title(self, queue: Queue) -> str:
-        """Return the name of a queue for people: of a durable subscription its client id and name."""
+        """Return the name of a queue for people: of a durable subscription, client id and name."""
         if queue.name.kind == SUBSCRIPTION:
             durable = self._parts.map.durables.get(queue.name.name)
             if durable is not None:
@@ -82,7 +82,7 @@ class QueueReasons:
         return queue.name.qualified_name
 
     def _suspension(self, queue: Queue, subject: str, where: str) -> Explanation | None:
-        """Return why the queue as a whole dispatches nothing."""
+        """Return why the queue as a whole does not dispatch."""
         inspection = queue.inspect()
         reason = inspection.suspension(self._now.monotonic)
         if reason == inspected.PAUSED:
@@ -232,7 +232,7 @@ class QueueReasons:
             explanation.advise(ADVICE[cause].format(who=who, name=name))
 
     def _describe(self, explanation: Explanation, reference: MessageReference, where: str, ahead: int) -> None:
-        """Add what is known of the message itself."""
+        """Add headers and state of the message."""
         message, now = reference.message, self._now
         kind = "persistent" if message.persistent else "not persistent"
         explanation.saw(
@@ -269,7 +269,7 @@ ADVICE: Final = {
 
 
 def release_advice(cursor: str) -> str:
-    """Return what ends the reservation of a cursor."""
+    """Return the remedy for the reservation of a cursor."""
     return f"let the program that reads by cursor {cursor} go on, or give its messages back: {RELEASE} {quoted(cursor)}"
 
 

@@ -1,4 +1,7 @@
-"""Verdicts on the consumers of a queue for one message. Nothing here counts, wakes or dispatches."""
+"""Verdicts on the consumers of a queue for one message.
+
+A verdict counts, wakes and dispatches no message.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,7 @@ NEAREST_FIRST: Final = (
 
 @dataclass(frozen=True)
 class Verdict:
-    """The cause, and its words, for which ``subscription`` does not get a message."""
+    """The cause, in words too, why ``subscription`` does not get a message."""
 
     subscription: Subscription
     cause: str
@@ -75,7 +78,7 @@ class Verdicts:
         return Verdict(subscription, cause, text)
 
     def _rule(self, subscription: Subscription, reference: MessageReference) -> tuple[str, str]:
-        """Return the rule that keeps the message from the consumer whatever room it has."""
+        """Return the rule against the message at the consumer, regardless of room."""
         refused = self._network_rule(subscription, reference)
         if refused[0]:
             return refused
@@ -121,7 +124,7 @@ class Verdicts:
         return "", ""
 
     def _room(self, subscription: Subscription) -> tuple[str, str]:
-        """Return why the consumer has no room, or that it has."""
+        """Return why the consumer has no room, or `DISPATCHING` if there is room."""
         if not subscription.started:
             return NOT_STARTED, "it is not started: its client has not begun to receive"
         if not subscription.output.writable:

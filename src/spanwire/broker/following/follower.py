@@ -56,7 +56,7 @@ UNSEEN: Final = (DUPLICATE, SECOND_COPY, DUPLICATE_ID, NOWHERE)  # departures of
 
 
 class Follower(Watching, DepartureListener, NewDestinations):
-    """Puts observers before the destinations of marks and taps before their consumers, and takes them away again."""
+    """Puts observers before the destinations of marks and taps before the consumers, until the end."""
 
     def __init__(self, parts: BrokerAssembly, formats: MessageFormats) -> None:
         self._parts: Final[BrokerAssembly] = parts
@@ -69,7 +69,7 @@ class Follower(Watching, DepartureListener, NewDestinations):
         self._end: Final[MarkEnd] = MarkEnd(self)
 
     def begin(self, settings: MarkSettings, now: Time) -> Mark:
-        """Activate a mark; one of the same id that is active goes on.
+        """Activate a mark; an active mark of the same id goes on.
 
         Raises:
             ConfigurationError: too many marks are active.
@@ -93,15 +93,15 @@ class Follower(Watching, DepartureListener, NewDestinations):
         return mark
 
     def find(self, mark_id: str) -> Mark | None:
-        """Return an active mark, or one of those that ended last."""
+        """Return an active mark, or a mark that ended lately."""
         return self.marks.get(mark_id) or self._kept.get(mark_id)
 
     def all(self) -> list[Mark]:
-        """Return all marks whose observations can be read, the ended ones first."""
+        """Return all marks with readable observations, the ended ones first."""
         return [*self._kept.values(), *self.marks.values()]
 
     def end(self, mark_id: str, reason: str) -> bool:
-        """End an active mark; what it observed stays readable. Return False if there is none."""
+        """End an active mark; the observations stay readable. Return False without such a mark."""
         mark = self.marks.pop(mark_id, None)
         if mark is None:
             return False
@@ -118,14 +118,14 @@ class Follower(Watching, DepartureListener, NewDestinations):
         return True
 
     def end_old(self) -> None:
-        """End the marks whose time is over, and those whose selector was too dear."""
+        """End the marks after their time, and the marks with too dear a selector."""
         monotonic = self._parts.context.monotonic
         for mark_id, mark in list(self.marks.items()):
             if mark.ended or mark.until <= monotonic:
                 self.end(mark_id, OVER)
 
     def came(self, destination: Destination, message: Message, sequence: int) -> None:
-        """Note a message that a destination takes."""
+        """Note the arrival of a message at a destination."""
         for mark in self.marks.values():
             if not mark.wants(destination):
                 continue
@@ -143,7 +143,7 @@ class Follower(Watching, DepartureListener, NewDestinations):
                 self._look_for_durables(destination)
 
     def went(self, destination: Destination, message: Message, way: int) -> None:
-        """Note an acknowledgement. Other ways out are departures, which have a cause."""
+        """Note an acknowledgement. Other ways out are departures with a cause."""
         cause = way & WAY_MASK
         if cause != BY_CONSUMER and cause != OVER_LINK:
             return
@@ -160,7 +160,7 @@ class Follower(Watching, DepartureListener, NewDestinations):
         self._tap(subscription)
 
     def dispatched(self, subscription: Subscription, message: Message, redelivery_count: int) -> None:
-        """Note a dispatch, and mark a message that was here before the mark."""
+        """Note a dispatch, and mark a message from before the mark."""
         if subscription.info.browser:
             return
         destination = message.destination
@@ -187,7 +187,7 @@ class Follower(Watching, DepartureListener, NewDestinations):
     def departed(
         self, message: Message, kind: int, destination: Destination, target: Destination | None, detail: str
     ) -> None:
-        """Note a message that leaves otherwise than by an acknowledgement, and follow it to its target."""
+        """Note a departure without an acknowledgement, and follow the message to its target."""
         for mark in self.marks.values():
             known = mark.find(message)
             if known is None and kind in UNSEEN and mark.wants(destination):
@@ -204,7 +204,7 @@ class Follower(Watching, DepartureListener, NewDestinations):
                     self._watch(found)
 
     def swept(self, kind: int, destination: Destination, count: int) -> None:
-        """Note the marked messages that leave with others unread: all that wait, or those whose time is over."""
+        """Note the marked messages among many unread departures: all pending or all expired messages."""
         found = self._parts.map.find(destination)
         if kind == REMOVED and (found is None or found.waiting() != count):
             return  # nobody knows which ones
@@ -221,7 +221,7 @@ class Follower(Watching, DepartureListener, NewDestinations):
                 self._note(mark, known, KINDS[kind], name, "", f"with {count - 1} others", 0)
 
     def destination_added(self, destination: BrokerDestination) -> None:
-        """Watch a new destination if a mark waits for it, and where it forwards to."""
+        """Watch a new destination if a mark waits for the name, and the targets of its route."""
         for mark in self.marks.values():
             if mark.wants(destination.name):
                 self._watch(destination)
@@ -241,7 +241,7 @@ class Follower(Watching, DepartureListener, NewDestinations):
         )  # fmt: skip
 
     def _look_for(self, mark: Mark) -> None:
-        """Watch the destinations of a new mark, with those to which they forward."""
+        """Watch the destinations of a new mark, with the targets of their routes."""
         found = self._parts.map.find(mark.settings.destination)
         if found is not None:
             self._want_targets(mark, found)
@@ -250,7 +250,7 @@ class Follower(Watching, DepartureListener, NewDestinations):
         self._watch_all(mark)
 
     def _watch_all(self, mark: Mark) -> None:
-        """Watch all destinations that a mark wants and that exist."""
+        """Watch all existing destinations of a mark."""
         if any(one.is_pattern for one in mark.wanted.values()):
             for destination in self._parts.map.all():
                 if mark.wants(destination.name):
@@ -262,7 +262,7 @@ class Follower(Watching, DepartureListener, NewDestinations):
                 self._watch(destination_found)
 
     def _want_targets(self, mark: Mark, destination: BrokerDestination) -> None:
-        """Look for the messages of a virtual destination where it forwards to, too."""
+        """Look for the messages of a virtual destination at the targets of its route, too."""
         route = destination.route
         if route is None:
             return
@@ -342,13 +342,13 @@ class Syncs(SyncListener):
         self._waiting: Final[deque[tuple[int, Mark, Marked, str]]] = deque()
 
     def await_sync(self, mark: Mark, known: Marked, name: str) -> None:
-        """Remember a message that the store has just taken."""
+        """Remember a message just taken by the store."""
         store = self._store
         if store is not None and len(self._waiting) < MAX_UNSYNCED:
             self._waiting.append((store.position(), mark, known, name))
 
     def stored(self, position: int) -> None:
-        """Note the messages that a power failure cannot take any more."""
+        """Note the messages now safe from a power failure."""
         waiting = self._waiting
         while waiting and waiting[0][0] <= position:
             _, mark, known, name = waiting.popleft()
@@ -361,11 +361,11 @@ class Syncs(SyncListener):
 
 
 class MarkEnd(Alarm):
-    """The alarm that ends marks."""
+    """Alarm at the end of marks."""
 
     def __init__(self, follower: Follower) -> None:
         self._follower: Final[Follower] = follower
 
     def wake(self) -> None:
-        """End the marks whose time is over."""
+        """End the marks after their time."""
         self._follower.end_old()

@@ -1,4 +1,4 @@
-"""Marks: which messages an operator follows, and what is known of each."""
+"""Marks: the messages that an operator follows, and the knowledge about each."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ TOO_DEAR: Final = "its selector has looked at too many messages: choose by id or
 
 
 class MarkSettings:
-    """Terms of a mark, as an operator asks for it.
+    """Terms of a mark, as requested by an operator.
 
     Args:
-        mark_id: names the mark, the same at all brokers.
+        mark_id: name of the mark at all brokers.
         destination: the queue or topic.
-        selector: chooses messages by headers and properties; None for all.
-        ids: the ids of the only messages; none for all.
+        selector: chooses messages by headers and properties; without it all.
+        ids: the ids of the only messages; empty for all.
         one_in: marks one of so many messages, by their ids, so that all brokers choose the same.
         seconds: the mark ends after so many.
         messages: marks so many at most.
@@ -62,8 +62,8 @@ class MarkSettings:
 class Marked:
     """One marked message at this broker.
 
-    ``consumer`` has it, as its words for people; "" while it waits. ``sequences`` are those of the store, by
-    destination.
+    ``consumer`` is the holder of the message, in words for people; "" while the message waits. ``sequences`` are the
+    sequences in the store by destination.
     """
 
     __slots__ = ("consumer", "expiration_ms", "hops", "locations", "sequences", "text")
@@ -78,12 +78,12 @@ class Marked:
 
 
 class Mark:
-    """An active mark, its messages and their observations. ``ended`` says why it ended, "" before."""
+    """An active mark with messages and observations. ``ended`` is the reason of the end, "" before."""
 
     def __init__(
         self, settings: MarkSettings, until: float, values: MessageEvaluationContext, max_steps: int = MAX_STEPS
     ) -> None:
-        """``until`` is the end in monotonic seconds, ``max_steps`` what its selector may cost."""
+        """``until`` is the end in monotonic seconds, ``max_steps`` the limit of the selector's cost."""
         self.settings: Final[MarkSettings] = settings
         self.until: Final[float] = until
         self.observations: Final[Observations] = Observations()
@@ -115,11 +115,11 @@ class Mark:
         return False
 
     def find(self, message: Message) -> Marked | None:
-        """Return what is known of a message; None if it is not marked."""
+        """Return the record of a marked message; None for another message."""
         return self.marked.get(message.message_id)
 
     def take(self, message: Message, redelivery_count: int) -> Marked | None:
-        """Mark a message that came or was found, if it is one of those asked for; return it if it is marked."""
+        """Mark a new or found message if the settings choose the message; return the marked message or None."""
         known = self.marked.get(message.message_id)
         if known is not None or self.is_closed or self.ended:
             return known

@@ -13,14 +13,14 @@ from spanwire.model.message import Message
 
 
 class Watching(Protocol):
-    """Takes what observers and taps see."""
+    """Takes the sights of observers and taps."""
 
     def came(self, destination: Destination, message: Message, sequence: int) -> None:
-        """See a message before its dispatch; ``sequence`` is the store's, 0 if not stored."""
+        """See a message before its dispatch; ``sequence`` is the sequence in the store, 0 if not stored."""
         ...
 
     def went(self, destination: Destination, message: Message, way: int) -> None:
-        """See a message that leaves by a way out of the ledger."""
+        """See the exit of a message by a way out of the ledger."""
         ...
 
     def joined(self, destination: Destination, subscription: Subscription) -> None:
@@ -67,7 +67,7 @@ class MarkObserver(DestinationObserver):
             self.inner.message_discarded(subscription, message)
 
     def consumer_added(self, subscription: Subscription) -> None:
-        """Show a consumer before its first message."""
+        """Show a consumer before the first message."""
         self._watching.joined(self._destination, subscription)
         if self.inner is not None:
             self.inner.consumer_added(subscription)
@@ -105,10 +105,10 @@ class DispatchTap(MessageConsumer):
 
 
 def behind_mark(observer: DestinationObserver | None) -> DestinationObserver | None:
-    """Return the observer of a destination's policy or statistics, also while its messages are followed."""
+    """Return the observer of a destination's policy or statistics, also behind a mark."""
     return observer.inner if isinstance(observer, MarkObserver) else observer
 
 
 def behind_tap(consumer: MessageConsumer) -> MessageConsumer:
-    """Return the consumer itself, also while its messages are followed."""
+    """Return the real consumer, also behind a tap."""
     return consumer.inner if isinstance(consumer, DispatchTap) else consumer

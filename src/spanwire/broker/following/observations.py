@@ -1,4 +1,4 @@
-"""Steps of marked messages, and the bounded list that keeps them until they are read."""
+"""Steps of marked messages, and the bounded list of unread steps."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ ENDS: Final = {  # steps after which a message is not at this broker any more, o
 class Observation:
     """One step of one message at this broker.
 
-    ``location`` is the consumer, link, cursor or target of the step, ``detail`` its cause. ``hops`` counts the
-    brokers that the message passed before this one, ``deliveries`` the deliveries before this one. ``wall_ms`` is the
-    time of this broker in milliseconds since 1970.
+    ``location`` is the consumer, link, cursor or target of the step, ``detail`` the cause. ``hops`` counts the brokers
+    on the path before this broker, ``deliveries`` the earlier deliveries. ``wall_ms`` is the local time in milliseconds
+    since 1970.
     """
 
     __slots__ = ("deliveries", "destination", "detail", "hops", "location", "message_id", "number", "step", "wall_ms")
@@ -56,7 +56,7 @@ class Observation:
         self.wall_ms: Final[int] = wall_ms
 
     def row(self, broker: str) -> dict[str, object]:
-        """Return the observation as plain values, with the name of its broker."""
+        """Return the observation as plain values, with the name of the broker."""
         return {
             "broker": broker,
             "number": self.number,
@@ -72,9 +72,10 @@ class Observation:
 
 
 class Observations:
-    """The observations of one mark in their order; the first has number 1.
+    """The observations of one mark in order; the first has number 1.
 
-    Beyond the limit the beginning stays, because it tells where the messages came from. ``dropped`` counts the rest.
+    Beyond the limit the beginning stays, because the beginning shows the origin of the messages. ``dropped`` counts the
+    rest.
     """
 
     def __init__(self, limit: int = MAX_OBSERVATIONS) -> None:

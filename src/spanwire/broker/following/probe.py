@@ -1,7 +1,7 @@
-"""Dry runs: what one broker would do at this moment with a message that nobody sends.
+"""Dry runs: the present path of an imagined message through one broker.
 
-The consumers stand in the order in which dispatch offers them a message, and `Verdicts` judges each one by the rules of
-dispatch, with its real demand and window. Nothing is counted, stored or dispatched.
+The consumers stand in the order of dispatch, and `Verdicts` judges each consumer by the rules of dispatch, with the
+real demand and window. A dry run counts, stores and dispatches no message.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ SUSPENDED: Final = {
 
 
 class Answer:
-    """One consumer or link of a broker: whether it would get the message, and why not.
+    """One consumer or link of a broker: would the message go there, and if not, why.
 
-    ``target_id`` is the id of the broker at the other end of a link, "" for a consumer. An answer that is ``taken``
-    would get the message.
+    ``target_id`` is the id of the broker at the other end of a link, "" for a consumer. A ``taken`` answer would get
+    the message.
     """
 
     __slots__ = ("cause", "location", "priority", "taken", "target_id", "text")
@@ -60,7 +60,10 @@ class Answer:
 
 
 class ProbedHop:
-    """Answers of one broker. ``held`` says why the message would go to nobody now; "" if it goes on or is consumed."""
+    """Answers of one broker.
+
+    ``held`` is the reason why the message would go to no consumer now; "" if the message goes on or is consumed.
+    """
 
     def __init__(self) -> None:
         self.answers: Final[list[Answer]] = []
@@ -69,7 +72,7 @@ class ProbedHop:
         self.forwards: list[str] = []  # destinations to which a virtual destination forwards
 
     def add(self, answer: Answer) -> None:
-        """Keep an answer if there is room; one that takes the message always has."""
+        """Keep an answer if there is room; a ``taken`` answer always has room."""
         if answer.taken or len(self.answers) < MAX_ANSWERS:
             self.answers.append(answer)
         else:
@@ -77,12 +80,12 @@ class ProbedHop:
 
     @property
     def taken(self) -> list[Answer]:
-        """The answers that take the message."""
+        """The answers with ``taken``."""
         return [one for one in self.answers if one.taken]
 
 
 class Probe:
-    """Asks the destinations of one broker about messages that nobody sends."""
+    """Asks the destinations of one broker about imagined messages."""
 
     def __init__(self, parts: BrokerAssembly, formats: MessageFormats, format_id: int = FORMAT_OPENWIRE_10) -> None:
         self._parts: Final[BrokerAssembly] = parts
@@ -91,7 +94,7 @@ class Probe:
         self._values: Final[MessageEvaluationContext] = MessageEvaluationContext(formats)
 
     def message(self, destination: Destination, properties: dict[str, PropertyValue], path: tuple[str, ...]) -> Message:
-        """Return a message without a body that has come through the brokers of ``path``; it is never sent."""
+        """Return a message without a body, as if come through the brokers of ``path``; never sent."""
         view = MessageView(TEXT, destination, MessageId(NOBODY, 1))
         view.persistent = True
         view.body = b""
@@ -101,7 +104,7 @@ class Probe:
         return message
 
     def ask(self, destination: Destination, message: Message, now: Time) -> ProbedHop:
-        """Return who would get ``message`` here at ``now``, and why the others would not."""
+        """Return the takers of ``message`` here at ``now``, and the reasons of the others."""
         hop = ProbedHop()
         found = self._parts.map.find(destination)
         if found is None or found.removed:
@@ -154,7 +157,7 @@ class Probe:
             hop.held = "nobody subscribes here who wants it"
 
     def _of_topic(self, subscription: Subscription, reference: MessageReference) -> Answer:
-        """Judge a subscriber: a topic's message waits for each one that wants it."""
+        """Judge a subscriber: a topic's message waits for each subscriber with demand."""
         network, message = subscription.network_filter, reference.message
         if network is not None and network.target_broker_id in message.broker_path:
             cause, text = "path", "the message has come through that broker, and does not return"
@@ -168,7 +171,7 @@ class Probe:
 
 
 def _behind(subscription: Subscription, first: Subscription) -> str:
-    """Return why an able consumer does not get the message: another one comes before it."""
+    """Return why an able consumer does not get the message: another consumer comes before."""
     priority, better = subscription.info.priority, first.info.priority
     if priority < better:
         return f"its priority {priority} is less than {better}, so it is used when that window is full"
