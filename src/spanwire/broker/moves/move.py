@@ -1,4 +1,4 @@
-"""The state of one move, and its records in the store."""
+"""The state of one move, and the records in the store."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ EXPIRED_CAUSE: Final = "java.lang.Throwable: Message Expired"  # without the tim
 
 
 class Move(SliceJournal):
-    """One order and how far it is; times are milliseconds since 1970.
+    """One order and the progress; times are milliseconds since 1970.
 
-    ``results`` has the processed and passed messages of each finished source; ``count`` and ``passed`` are those of the
-    current one. ``looks`` of about ``total`` messages were looked at. Of an undo ``gone`` messages were no longer
+    ``results`` has the processed and passed messages of each finished source; ``count`` and ``passed`` belong to the
+    current source. ``looks`` of about ``total`` messages were looked at. Of an undo ``gone`` messages were no longer
     there, and ``in_use`` are at consumers.
     """
 
@@ -77,7 +77,7 @@ class Move(SliceJournal):
 
     @property
     def left(self) -> int:
-        """The number of selected messages that had to stay."""
+        """The number of selected messages left behind."""
         return self.passed + sum([passed for _, passed in self.results])
 
     @property
@@ -87,7 +87,7 @@ class Move(SliceJournal):
 
     @property
     def undoable(self) -> int:
-        """The number of moved messages that an undo would look for."""
+        """The number of moved messages for an undo to look for."""
         return 0 if self.order.verb == UNDO or self.reaches_topic else self.runs.count
 
     def seconds_left(self, monotonic: float) -> int:
@@ -151,12 +151,12 @@ class Move(SliceJournal):
             raise unreadable_move(error) from error
 
     def record_keys(self) -> list[bytes]:
-        """Return the keys of all records, first those without which `Moves.recover` drops the others."""
+        """Return the keys of all records, first the records without which `Moves.recover` drops the others."""
         chunks = [self.key(f"runs/{chunk}") for chunk in range(self.runs.chunk_count())]
         return [self.key("order"), self.key("state"), *chunks]
 
     def record(self, source: Destination, delivered: list[Delivered], count: int) -> list[MetadataRecord]:
-        """Count a slice, and return the records about it."""
+        """Count a slice, and return the records about the slice."""
         self.count += count
         if self.order.verb != UNDO:
             ordered = sorted(delivered, key=_target_of) if self.order.verb == RETRY else delivered
@@ -182,7 +182,7 @@ class Move(SliceJournal):
         self.runs.add(entry.target, entry.sequence, source, source_sequence, cause)
 
     def _note_copied(self, source: Destination, entry: Delivered) -> None:
-        """Remember a message that a topic got, so that a continuation does not send it again."""
+        """Remember a message copied to a topic, so that a continuation does not send the message again."""
         sequence = entry.original.sequence
         if sequence == 0:
             self.runs.add_transient(entry.target, entry.original.message, source, "")
@@ -208,7 +208,7 @@ class Move(SliceJournal):
         return self.copied is None or not self.copied.holds(sequence)
 
     def has_copied(self, message: Message) -> bool:
-        """Return True if a copy of ``message``, which only memory has, was made before the continuation."""
+        """Return True if a copy of ``message`` outside of the store was made before the continuation."""
         target = self.order.target
         if not self.is_continued or self.order.verb != COPY or target is None:
             return False

@@ -108,7 +108,7 @@ def from_name(pair: list[object]) -> Destination:
     """Return the destination of `named`.
 
     Raises:
-        ValueError, TypeError, IndexError: there is none.
+        ValueError, TypeError, IndexError: ``pair`` is of another form.
     """
     kind, name = pair[0], pair[1]
     if not isinstance(kind, int) or not isinstance(name, str):

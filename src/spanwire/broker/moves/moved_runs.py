@@ -1,4 +1,7 @@
-"""The places of moved messages at their targets, as runs of consecutive sequences, and their records in the store."""
+"""The positions of moved messages at their targets, as runs of consecutive sequences, and the records.
+
+The records are in the store.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ WIDTH: Final = 6
 
 
 class Origin:
-    """The source of a moved message, and the cause of death if it was a dead letter."""
+    """The source of a moved message, and the cause of death of a dead letter."""
 
     __slots__ = ("cause", "source")
 
@@ -40,7 +43,7 @@ class Origin:
 
 
 class TargetRuns:
-    """The runs of one target: their first sequences, ascending, and their indexes."""
+    """The runs of one target: the first sequences, ascending, and the indexes."""
 
     __slots__ = ("firsts", "indexes")
 
@@ -50,7 +53,7 @@ class TargetRuns:
 
 
 class CopiedRuns:
-    """The sequences of copied messages at their source, as runs."""
+    """The sequences of copied messages at the source, as runs."""
 
     __slots__ = ("_ends", "_firsts")
 
@@ -68,7 +71,7 @@ class CopiedRuns:
 class MovedRuns:
     """All runs of one move.
 
-    ``count`` is the number of messages that an undo can find, ``untraced`` that of the others.
+    ``count`` is the number of messages within reach of an undo, ``untraced`` the number of the others.
     """
 
     def __init__(self) -> None:
@@ -104,9 +107,9 @@ class MovedRuns:
         return targets
 
     def add(self, target: Destination, sequence: int, source: Destination, source_sequence: int, cause: str) -> None:
-        """Add a message that the store has as ``sequence`` of ``target``.
+        """Add a message stored as ``sequence`` of ``target``.
 
-        ``source_sequence`` is its sequence at the source, if it is still there, else 0.
+        ``source_sequence`` is the sequence at the source, if the message is still there, else 0.
         """
         target_index, source_index = self._index(target), self._index(source)
         cause_index = self._cause_index(cause)
@@ -144,7 +147,7 @@ class MovedRuns:
         runs.indexes.append(index)
 
     def add_transient(self, target: Destination, message: Message, source: Destination, cause: str) -> None:
-        """Add a message that only memory has."""
+        """Add a message outside of the store."""
         if len(self._transient) >= MAX_TRANSIENT:
             self.untraced += 1
             return
@@ -153,7 +156,7 @@ class MovedRuns:
         self.count += 1
 
     def origin(self, target: Destination, sequence: int) -> Origin | None:
-        """Return where the message ``sequence`` of ``target`` came from, None if it was not moved."""
+        """Return the origin of the message ``sequence`` of ``target``, None if not moved."""
         row = self._find(target, sequence)
         if row < 0:
             return None
@@ -161,7 +164,7 @@ class MovedRuns:
         return Origin(self._names[rows[row + SOURCE]], self._causes[rows[row + CAUSE_INDEX]])
 
     def transient_origin(self, target: Destination, message: Message) -> Origin | None:
-        """Return where a message that only memory has came from, None if it was not moved."""
+        """Return the origin of a message outside of the store, None if not moved."""
         return self._transient.get(_key(target, message))
 
     def holds(self, target: Destination, sequence: int) -> bool:
@@ -179,7 +182,7 @@ class MovedRuns:
         return row if sequence < self._rows[row + FIRST] + self._rows[row + COUNT] else -1
 
     def copied_from(self, source: Destination) -> CopiedRuns:
-        """Return the sequences of the messages of ``source`` that were copied."""
+        """Return the sequences of the copied messages of ``source``."""
         index = self._indexes.get(source.qualified_name, -1)
         rows = self._rows
         return CopiedRuns(
@@ -211,7 +214,7 @@ class MovedRuns:
         return index
 
     def changed_chunks(self) -> list[tuple[int, bytes]]:
-        """Return number and value of each record that the store does not have in this form."""
+        """Return number and value of each record not yet in the store in the present form."""
         count = len(self)
         chunks = [
             (chunk, self._chunk(chunk))
@@ -239,7 +242,7 @@ class MovedRuns:
         return json.dumps(fields, separators=(",", ":")).encode("ascii")
 
     def restore(self, chunks: list[bytes]) -> None:
-        """Add the runs of all records, in their order.
+        """Add the runs of all records, in order.
 
         Raises:
             StoreError: a record is unreadable.

@@ -79,7 +79,7 @@ class MoveRun(OperationObserver):
 
 
 class Moves:
-    """The moves of one broker. Each is a job with slices; the store has its order, its state and its places."""
+    """The moves of one broker. Each is a job with slices, and has order, state and positions in the store."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class Moves:
         self._last = 0
 
     def all(self) -> list[Move]:
-        """Return the moves that are kept, oldest first."""
+        """Return the kept moves, oldest first."""
         self._forget_old()
         return list(self._moves.values())
 
@@ -124,7 +124,7 @@ class Moves:
         return move
 
     def _checked(self, order: MoveOrder) -> Selector | None:
-        """Check an order and return its selector. Creates the target."""
+        """Check an order and return the selector. Creates the target."""
         selector = order.selector
         chooser = parse_selector(selector) if selector is not None and selector.strip() else None
         for source in order.sources:
@@ -137,7 +137,7 @@ class Moves:
         return chooser
 
     def preview(self, order: MoveOrder, index: int, observer: OperationObserver, now: Time) -> Previewing:
-        """Count what a move would do with the messages of one source, and change nothing.
+        """Count the effects of a move on the messages of one source, without a change.
 
         Raises:
             JmsError: the selector, the source or the target is refused.
@@ -159,7 +159,7 @@ class Moves:
         """End a move after its next slice.
 
         Raises:
-            JmsError: there is no such move, or it has ended.
+            JmsError: there is no such move, or the move has ended.
         """
         self._context.begin_request(now)
         move = self.find(move_id)
@@ -171,10 +171,10 @@ class Moves:
         return move
 
     def resume(self, move_id: str, now: Time) -> Move:
-        """Go on with a cancelled or failed move from where it ended.
+        """Go on with a cancelled or failed move after the last slice.
 
         Raises:
-            JmsError: there is no such move, or it runs, or is done.
+            JmsError: there is no such move, or the move runs, or is done.
         """
         self._context.begin_request(now)
         move = self.find(move_id)
@@ -191,10 +191,10 @@ class Moves:
         return move
 
     def undo(self, move_id: str, user: str, now: Time) -> Move:
-        """Begin to bring back what a move has moved.
+        """Begin to bring back the messages of a move.
 
         Raises:
-            JmsError: there is no such move, it runs, or it cannot be undone.
+            JmsError: there is no such move, or the move runs, or cannot be undone.
         """
         self._context.begin_request(now)
         self._forget_old()
@@ -218,10 +218,10 @@ class Moves:
         return move
 
     def find(self, move_id: str) -> Move:
-        """Return a move by its id.
+        """Return a move by id.
 
         Raises:
-            IllegalStateError: there is none.
+            IllegalStateError: there is no such move.
         """
         digits = move_id[1:]
         move = self._moves.get(int(digits)) if digits.isdecimal() and len(digits) < 19 else None
@@ -306,7 +306,7 @@ class Moves:
         )  # fmt: skip
 
     def _in_use(self, undone: Move) -> int:
-        """Return the number of moved messages that consumers of the targets have."""
+        """Return the number of moved messages at consumers of the targets."""
         count = 0
         for target in undone.runs.targets():
             queue = self._map.queue(target)
@@ -362,7 +362,7 @@ class Moves:
             self._context.metadata.discard_metadata(MOVES, key)
 
     def recover(self, metadata: dict[bytes, bytes]) -> None:
-        """Restore the moves of the last run, and go on with those that had not ended.
+        """Restore the moves of the last run, and go on with unfinished moves.
 
         Raises:
             StoreError: a record is unreadable.
@@ -396,10 +396,10 @@ class Moves:
                 self._continue(move, chooser)
 
     def _check_continuation(self, move: Move) -> None:
-        """Check that the rest of a move can be told from what is done.
+        """Check that the rest of a move can be told from the finished part.
 
         Raises:
-            IllegalStateError: it cannot.
+            IllegalStateError: the rest cannot be told.
         """
         order = move.order
         if order.verb == UNDO and order.undoes not in self._moves:

@@ -1,7 +1,7 @@
 """The pace of a move: a rate, the disk, and the room at the receiver.
 
-A slice begins when the disk has the one before. So a producer's send waits for one slice at most, as it would for
-another producer's sends, and a move takes what the disk has left.
+A slice begins when the disk has the slice before. So a producer's send waits for one slice at most, as for another
+producer's sends, and a move takes the rest of the disk's throughput.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SLICE_MESSAGES: Final = 16  # messages of a slice: a producer that sends meanwhi
 
 
 class Gathered:
-    """The messages of a slice for one destination, which does not have them yet."""
+    """The messages of a slice for one destination, before the delivery."""
 
     __slots__ = ("count", "size_bytes")
 
@@ -50,7 +50,7 @@ class Gathered:
 class Pace(Restraint):
     """Holds a move back.
 
-    ``waits_for`` says in words what the move waits for, "" if it does not.
+    ``waits_for`` says in words why the move waits, "" while the move runs.
     """
 
     def __init__(
@@ -87,11 +87,11 @@ class Pace(Restraint):
         return max(0.0, self._due - self._context.monotonic) if self._rate > 0 else 0.0
 
     def most(self) -> int:
-        """Return the messages of a slice, or those of a tenth of a second at a low rate."""
+        """Return the messages of a slice, at a low rate the messages of a tenth of a second."""
         return SLICE_MESSAGES if self._rate == 0 else max(1, min(SLICE_MESSAGES, self._rate // BURSTS))
 
     def note(self, count: int) -> None:
-        """Count delivered messages; the next slice waits until they fit the rate."""
+        """Count delivered messages; the next slice waits as long as the rate demands."""
         if not self._is_blocked:
             self.waits_for = ""
         self._gathered.clear()
@@ -102,7 +102,7 @@ class Pace(Restraint):
             self._due = max(self._due, self._context.monotonic) + count / self._rate
 
     def holds(self, message: Message) -> bool:
-        """Return True if ``message`` must wait for room at its destination.
+        """Return True if ``message`` must wait for room at the destination.
 
         Raises:
             ResourceAllocationError: the message is larger than the memory of the broker.

@@ -1,4 +1,4 @@
-"""Undo: moved messages that are still at their target go back, and copies are removed."""
+"""Undo: moved messages still at the target go back, and copies are removed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from spanwire.model.message import Message
 
 
 class Undoing(Delivering):
-    """Returns what ``undone`` has moved to ``location``, one of its targets."""
+    """Returns the messages of ``undone`` from ``location``, a target, to the sources."""
 
     def __init__(
         self,
@@ -40,12 +40,12 @@ class Undoing(Delivering):
         self._location: Final[Destination] = location
 
     def wants(self, sequence: int) -> bool:
-        """Return True for messages of the undone move; those outside of the store are looked at."""
+        """Return True for messages of the undone move; messages outside of the store are looked at."""
         runs = self._undone.runs
         return runs.has_transient if sequence == 0 else runs.holds(self._location, sequence)
 
     def make(self, message: Message, sequence: int) -> Message | None:
-        """Return the message in the form that it had at its source; a copy as it is."""
+        """Return the message in the form at the source; a copy unchanged."""
         runs = self._undone.runs
         origin = (
             runs.origin(self._location, sequence) if sequence > 0 else runs.transient_origin(self._location, message)
@@ -60,7 +60,7 @@ class Undoing(Delivering):
         return self._formats.format(message.format_id).readdressed(message, origin.source, False)
 
     def _letter(self, message: Message, origin: Origin) -> Message:
-        """Return a dead letter with the cause that it had before it was retried."""
+        """Return a dead letter with the cause of death from before the retry."""
         message_format = self._formats.format(message.format_id)
         view = message_format.view(message)
         strategy = self._destinations.ensure_own(message.destination).policy.dead_letter
