@@ -1,10 +1,12 @@
-"""Gossip of one broker: asks linked brokers for members, answers those that ask, and drives the connectors.
+"""Gossip of one broker: asks linked brokers for members, and answers their questions.
+
+Drives the connectors.
 
     gossip.exchange(content, teller)       an answer to another broker
     gossip.join(connector); gossip.leave(connector)
 
-Members are asked for over the addresses of links, as reports are. A question carries what the asker knows, so both
-know the same then.
+Members are asked for over the addresses of links, as reports are. A question carries the members known to the asker, so
+both brokers have equal tables afterwards.
 """
 
 from __future__ import annotations
@@ -32,19 +34,22 @@ Ask = Callable[[Peer, str], Awaitable[str]]
 
 
 class GossipConnector(Protocol):
-    """A network connector that links to members."""
+    """A network connector with links to members."""
 
     def tick(self, now: float, members: dict[str, tuple[str, ...]], accepted: frozenset[str]) -> None:
         """Open and end links."""
         ...
 
     def peers(self) -> list[Peer]:
-        """Return the remote brokers of the links that run."""
+        """Return the remote brokers of the running links."""
         ...
 
 
 class Gossip:
-    """The gossip of one broker, shared by its connectors; `spanwire.broker.network_ports.NetworkGossip` for others."""
+    """The gossip of one broker, shared by all its connectors.
+
+    `spanwire.broker.network_ports.NetworkGossip` for others.
+    """
 
     def __init__(
         self,
@@ -56,8 +61,8 @@ class Gossip:
     ) -> None:
         """Take the sources.
 
-        ``addresses`` returns those of this broker's open connectors for other brokers, ``accepted`` the names of the
-        brokers that have opened a duplex link to this one.
+        ``addresses`` returns the addresses of this broker's open connectors for other brokers, ``accepted`` the names
+        of the brokers with a duplex link of their own to this broker.
         """
         self.members: Final = members
         self._addresses: Final = addresses
@@ -71,7 +76,7 @@ class Gossip:
         self._task: asyncio.Task[None] | None = None
 
     def exchange(self, content: bytes, teller: str) -> str:
-        """Return the known members, and take those that ``teller``, the address of a client, has told."""
+        """Return the known members, and take the members known to ``teller``, the address of a client."""
         now = self.now()
         self._take_addresses()
         self.members.add(content, teller.rpartition(":")[0], now)  # one host has one share of what is kept
@@ -84,7 +89,7 @@ class Gossip:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
     def leave(self, connector: GossipConnector) -> None:
-        """Drive a connector no more; asks nobody after the last one."""
+        """Drive a connector no more; questions end with the last connector."""
         if connector in self._connectors:
             self._connectors.remove(connector)
         if not self._connectors and self._task is not None:
@@ -142,6 +147,6 @@ class Gossip:
 
 
 def choose(names: Sequence[str], turn: int) -> list[str]:
-    """Return `FAN_OUT` of the names, the ones after those of the round before."""
+    """Return `FAN_OUT` of the names, beginning after the names of the round before."""
     count = min(FAN_OUT, len(names))
     return [names[(turn + index) % len(names)] for index in range(count)]

@@ -1,4 +1,7 @@
-"""The agent of a gossip connector: reports members to the connector's links, as other agents report announcements."""
+"""The agent of a gossip connector: reports members to the connector's links.
+
+Other agents report announcements in the same way.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,10 @@ from spanwire.network.reports.known_brokers import Peer
 
 
 class GossipAgent:
-    """Drives the links of one connector. `spanwire.discovery` describes agents; this one announces nothing itself."""
+    """Drives the links of one connector.
+
+    `spanwire.discovery` describes agents; a gossip agent makes no announcements.
+    """
 
     def __init__(
         self,
@@ -33,7 +39,7 @@ class GossipAgent:
         self._seen = Seen()
 
     def is_served(self, name: str) -> bool:
-        """Return True if the broker of that name has a link to this one which goes before a link from here."""
+        """Return True if the broker ``name`` has a link to this broker with precedence over a link from here."""
         return self._plan.is_served(name, self._seen)
 
     async def start(self) -> None:
@@ -47,7 +53,7 @@ class GossipAgent:
         """Do nothing, as `announce`."""
 
     def ignore(self, uri: str) -> None:
-        """Do nothing: members are known by their names, and none has this broker's."""
+        """Do nothing: members are known by name, and no member has this broker's name."""
 
     def on_failure(self, uri: str, uptime_s: float) -> None:
         """Note that the broker at ``uri`` could not be used, or only for ``uptime_s`` seconds."""
@@ -68,5 +74,5 @@ class GossipAgent:
         self._plan.tick(now, members, self._seen)
 
     def peers(self) -> list[Peer]:
-        """Return the remote brokers of the links that run."""
+        """Return the remote brokers of the running links."""
         return [peer for seed in self._seeds() if (peer := seed.peer()) is not None] + self._links.peers()

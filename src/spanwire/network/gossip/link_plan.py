@@ -1,10 +1,12 @@
-"""Decides which members a connector links to, and when it tries again. Pure: time and links are passed in.
+"""Decides which members a connector links to, and when to try again. Time and links are passed in.
+
+Pure.
 
     plan.tick(now, members, seen)     once a second
     plan.on_failure(uri, uptime_s, now)
 
-One link leads to each member. A seed's own link goes before one that was learned of. With ``duplex`` one broker of a
-pair opens the link: the one whose name is less, or the other one if that does not come.
+One link leads to each member. A seed's own link goes before a learned link. With ``duplex`` one broker of a pair opens
+the link: the broker with the lesser name, or the other broker if no such link comes.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The links that run: remote names of this connector's learned links by URI, of its seeds, of accepted links."""
+    """The running links: remote names of learned links by URI, of seeds, of accepted links."""
 
     links: Mapping[str, str] = field(default_factory=dict)
     seeds: frozenset[str] = frozenset()
@@ -69,7 +71,10 @@ class LinkPlan:
         self._by_uri: Final[dict[str, _Target]] = {}
 
     def is_served(self, name: str, seen: Seen) -> bool:
-        """Return True if the broker of that name has a duplex link to this one, which goes before a link from here."""
+        """Return True if the broker ``name`` has a duplex link to this broker.
+
+        Such a link goes before a link from here.
+        """
         return self._duplex and name in seen.accepted and name < self._own
 
     def tick(self, now: float, members: Mapping[str, tuple[str, ...]], seen: Seen) -> None:
@@ -103,7 +108,7 @@ class LinkPlan:
         self._by_uri.clear()
 
     def _usable(self, members: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-        """Return the members with an address that may be linked."""
+        """Return the members with an address permitted for links."""
         usable: dict[str, tuple[str, ...]] = {}
         for name, uris in members.items():
             hosts = [(uri, read_address(uri)) for uri in uris]

@@ -1,7 +1,7 @@
-"""The members of a network as they were told. Pure.
+"""The members of a network as reported by other brokers. Pure.
 
-Rows of other brokers are claims of a remote broker: each value is checked and cut before it is kept. `KnownBrokers`
-bounds what is kept, and what of it one broker has told.
+Rows of other brokers are claims of a remote broker: each value is checked and cut beforehand. `KnownBrokers` bounds all
+kept rows, and the rows from one broker.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MAX_AGE_S: Final = 60.0  # seconds after which a member that nobody has heard is
 
 
 class Members:
-    """The table of one broker: what it tells, and what it was told."""
+    """The table of one broker: its own row, and the rows from others."""
 
     def __init__(self, name: str, broker_id: str) -> None:
         self.name: Final = name
@@ -30,7 +30,7 @@ class Members:
         self._known: Final = KnownBrokers(name, MAX_GOSSIP_BYTES)
 
     def add(self, text: str | bytes, teller: str, now: float) -> None:
-        """Take what ``teller`` has told: a broker by its name, or the host of a client."""
+        """Take the rows of ``teller``: a broker by name, or the host of a client."""
         before = self.members(now)
         self._known.add(read_members(text), now, teller)
         if self.members(now) != before:
@@ -46,7 +46,7 @@ class Members:
         return found
 
     def tell(self, now: float) -> str:
-        """Return this broker and the members as JSON, the ones lately heard first, within `MAX_GOSSIP_BYTES`."""
+        """Return this broker and the members as JSON, the latest first, within `MAX_GOSSIP_BYTES`."""
         own: Row = {"name": self.name, "id": self._broker_id, "age_s": 0.0, "addresses": self.addresses}
         others = sorted(self._known.rows(now), key=lambda row: (row["age_s"], row["name"]))
         rows, size = [], len('{"brokers": []}')
@@ -60,7 +60,7 @@ class Members:
 
 
 def read_members(text: str | bytes) -> list[Row]:
-    """Return the rows of a question or an answer, without what has another form."""
+    """Return the rows of a question or an answer, without parts of another form."""
     if len(text) > MAX_GOSSIP_BYTES:
         return []
     try:

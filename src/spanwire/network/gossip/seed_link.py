@@ -18,7 +18,9 @@ logger = logging.getLogger(__name__)
 
 
 class SeedLink(Link):
-    """A link that makes way for the same broker's own duplex link, and is quiet about leading to this broker.
+    """A link to a seed, closed in favour of the seed broker's own duplex link.
+
+    The log says only once that the seed is this broker itself.
 
     All brokers of a network may have the same list of seeds. ``is_served`` returns True for the name of a broker whose
     link goes before this one.
@@ -40,7 +42,10 @@ class SeedLink(Link):
 
     @property
     def leads_to_itself(self) -> bool:
-        """True if the seed was this broker at the last attempt; a name of several brokers may lead elsewhere later."""
+        """True if the seed was this broker at the last attempt.
+
+        A name of several brokers may lead elsewhere later.
+        """
         return self._leads_to_itself and self.running_remote == ""
 
     @property

@@ -1,6 +1,6 @@
-"""Chooses the members to which a broker links, without asking them. Pure.
+"""Chooses the members to be linked by a broker, without questions to the members. Pure.
 
-Brokers that know the same members choose symmetrically: if one links to another, the other links to it.
+Brokers that know the same members choose symmetrically: links are chosen from both ends.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from collections.abc import Collection
 
 
 def neighbours(own: str, others: Collection[str], limit: int) -> set[str]:
-    """Return all others, or ``limit`` of them if there are more.
+    """Return all others, or ``limit`` others if there are more.
 
-    The names in order form a ring. Chosen are both neighbours in it, so that all brokers are connected, then those at
-    distances of 2, 4, 8 and so on, which keeps ways short, then the nearest of the rest.
+    The names in order form a ring. Chosen are both neighbours in the ring, so that all brokers are connected, then the
+    names at distances of 2, 4, 8 and so on, to keep paths short, then the nearest of the rest.
     """
     if len(others) <= limit:
         return set(others) - {own}

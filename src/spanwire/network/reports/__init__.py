@@ -1,8 +1,8 @@
-"""Reports of brokers about their links, which they tell each other for the map of an operator.
+"""Reports of brokers about their links, exchanged for the map of an operator.
 
-- A *report* is what one broker tells of itself: its links with states and counters.
+- A *report* is one broker's account of its own links, with states and counters.
 - A *question* why a message does not move goes from broker to broker over the links (`message_questions`).
-- A broker is *watched* while somebody looks at its map. It asks the brokers of its own links for their reports, and for
-  those they know, and lets them know that they are watched too. So a map has the whole network after a few looks, and
-  nobody asks when nobody looks.
+- A broker is *watched* while an operator looks at its map. A watched broker asks the brokers of its own links for their
+    reports and for known reports of others, and marks the asked brokers as watched too. So a map has the whole network
+    after a few looks, and without operators there are no questions.
 """

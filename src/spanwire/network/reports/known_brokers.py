@@ -1,6 +1,6 @@
-"""The brokers that a broker has heard of, with their links as they were told. Pure.
+"""The brokers known to a broker, with the reported links. Pure.
 
-Rows of other brokers are claims of a remote broker: each value is checked and cut before it is kept.
+Rows of other brokers are claims of a remote broker: each value is checked and cut beforehand.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ FLAGS: Final = ("duplex", "accepted", "incoming")
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """The broker at the other end of a link that runs, with the address and login of the link."""
+    """The broker at the other end of a running link, with the address and login of the link."""
 
     name: str
     uri: str
@@ -53,7 +53,7 @@ class Peer:
 
 
 def silent(peer: Peer, reason: str) -> Row:
-    """Return the row of a broker that has told nothing."""
+    """Return the row of a broker without a report."""
     return {"name": peer.name, "id": "", "kind": "", "silence": reason[:MAX_TEXT], "age_s": 0.0, "links": []}
 
 
@@ -66,13 +66,13 @@ class _Heard:
     links: int
 
     def is_word(self, now: float) -> bool:
-        """Return True if the broker has lately told something, so that others need not tell of it."""
+        """Return True if the broker's own report is recent, so that reports of others are not needed."""
         return not self.row["silence"] and now - self.made_at <= LATE_S
 
 
 @dataclass(slots=True)
 class _Share:
-    """Counts of what is kept of one teller's words about brokers behind it."""
+    """Counts of one teller's kept rows about brokers behind the teller."""
 
     brokers: int = 0
     size: int = 0
@@ -84,15 +84,15 @@ class _Share:
         self.links += sign * heard.links
 
     def part(self, max_bytes: int) -> float:
-        """Return the part of the limits that is used, by the limit that is nearest."""
+        """Return the part of the limits in use, by the nearest limit."""
         return max(self.brokers / MAX_BROKERS, self.size / max_bytes, self.links / MAX_ALL_LINKS)
 
 
 class KnownBrokers:
-    """Rows of other brokers by name; of two about one broker the younger one stays.
+    """Rows of other brokers by name; of two rows about one broker the younger stays.
 
-    What a broker tells of itself goes before what others are told of. Beyond the limits of all rows together the teller
-    who tells most loses its oldest row, so none can push out the brokers of another one.
+    A broker's own report goes before the reports of others. Beyond the limits of all rows together the teller with the
+    largest share loses the oldest row, so no teller can push out the brokers of another.
     """
 
     def __init__(self, own_name: str, max_bytes: int = MAX_KNOWN_BYTES) -> None:
@@ -104,7 +104,7 @@ class KnownBrokers:
         self._shares: Final[dict[str, _Share]] = {}  # by teller, without what it tells of itself
 
     def add(self, rows: Sequence[Row], now: float, teller: str = "") -> None:
-        """Take rows that ``teller`` has just told; ``age_s`` of a row is its age on the way."""
+        """Take new rows of ``teller``; ``age_s`` of a row is the age on arrival."""
         for row in sorted(rows, key=lambda row: row["name"] != teller):
             name, age, links = str(row["name"]), row["age_s"], row["links"]
             assert isinstance(age, float)
@@ -128,7 +128,7 @@ class KnownBrokers:
             self._count(name, 1)
 
     def _has_room(self, heard: _Heard) -> bool:
-        """Return True if a row has room, which others that tell more may have to make."""
+        """Return True if a row has room; tellers with larger shares may lose rows."""
         is_direct = heard.row["name"] == heard.teller
         while (
             self._all.brokers >= MAX_BROKERS
@@ -170,7 +170,7 @@ class KnownBrokers:
 
 
 def read_rows(text: str) -> list[Row]:
-    """Return the rows of an answer, without what has another form."""
+    """Return the rows of an answer, without parts of another form."""
     if len(text) > MAX_REPORT_BYTES:
         return []
     try:
@@ -203,7 +203,7 @@ def _broker(content: Mapping[str, object]) -> Row | None:
 
 
 def _ledger(rows: list[object]) -> list[Row]:
-    """Return what crossed the links to and from each broker, as a broker of this version tells it."""
+    """Return the messages across the links to and from each broker, in the form of this version."""
     return [
         {"remote": _text(one, "remote"), **{name: int(_number(one, name)) for name in CROSSED}}
         for one in rows[:MAX_LINKS]
@@ -212,7 +212,7 @@ def _ledger(rows: list[object]) -> list[Row]:
 
 
 def _links(links: list[object]) -> list[Row]:
-    """Return the links that lead to a broker; others would cost memory and show nothing."""
+    """Return the links that lead to a broker; others would cost memory without use."""
     read = [_link(one) for one in links[:MAX_LINKS] if isinstance(one, dict)]
     return [link for link in read if link["remote"] or link["uri"]]
 

@@ -1,8 +1,8 @@
-"""Questions about messages, such as why one does not move, passed on from broker to broker over their links.
+"""Questions about messages, such as why a message does not move, passed on from broker to broker.
 
-Each broker answers for itself and asks the brokers of its own links, with their logins. A question carries the names of
-those that are asked already, so that it ends in a network with loops. It also carries an id: a broker that it reaches
-over several paths searches and asks others once, and has nothing to add on the other paths.
+Questions go over the links. Each broker gives its own answer and asks the brokers of its own links, with their logins.
+A question carries the names of the brokers already asked, and so ends in a network with loops. A question also carries
+an id: a broker reached over several paths searches and asks others once, and adds no rows on the other paths.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class QuestionKind:
         field: the name of the rows in an answer.
         most: rows of one answer.
         merged: returns the rows of several brokers as one answer.
-        failed: returns the row of a broker that has not answered a question; the last argument says why.
+        failed: returns the row of a broker without an answer; the last argument is the reason.
         chosen: returns which brokers are asked.
     """
 
@@ -61,7 +61,7 @@ class QuestionKind:
 
 
 class MessageQuestions:
-    """Answers questions of one kind for this broker and those behind it."""
+    """Answers questions of one kind for this broker and the brokers behind."""
 
     def __init__(
         self,
@@ -78,8 +78,8 @@ class MessageQuestions:
         Args:
             name: the name of this broker.
             explain: returns this broker's own answer to a question, such as its explanations of a message id.
-            peers: returns the brokers of the links that run and were opened here.
-            ask: asks one of them; raises `SpanwireError`.
+            peers: returns the brokers of the running links opened here.
+            ask: asks one such broker; raises `SpanwireError`.
             clock: has the time of an answer.
             wake: ends a turn of the loop soon, so that an answer goes out.
             kind: the kind of the questions; without it questions why.
@@ -97,11 +97,13 @@ class MessageQuestions:
     async def explain(
         self, message_id: str, asked: Sequence[str] = (), seconds: float = ASK_S, question: str = ""
     ) -> list[Row]:
-        """Return the explanations of this broker, then those of the brokers behind it that know of the message.
+        """Return the explanations of this broker, then the explanations of brokers behind.
+
+        Brokers with knowledge of the message come before brokers without.
 
         Args:
             message_id: the id.
-            asked: names of the brokers that are asked already.
+            asked: names of the brokers already asked.
             seconds: the time for all brokers together.
             question: the id of the question; a new one without.
 
@@ -128,14 +130,14 @@ class MessageQuestions:
         return self._kind.merged([row for rows in answers for row in rows])
 
     async def _own(self, message_id: str) -> list[Row]:
-        """Return this broker's own explanations; a refusal is one of them, as others may know of the message."""
+        """Return this broker's own explanations; a refusal is an explanation, as others may know the message."""
         try:
             return await self._explain(message_id)
         except SpanwireError as error:
             return [self._kind.failed(self._name, message_id, str(error))]
 
     def _is_repeated(self, question: str) -> bool:
-        """Remember a question. Return True if it is remembered already."""
+        """Remember a question. Return True if remembered already."""
         now = self._clock.now().monotonic
         remembered = self._remembered
         while remembered and (first := next(iter(remembered))) and remembered[first] + ASK_S <= now:
@@ -159,7 +161,7 @@ class MessageQuestions:
             return [self._silent(peer, message_id, f"cannot be asked: {error}")]
 
     def _silent(self, peer: Peer, message_id: str, reason: str) -> Row:
-        """Return the row of a broker that has not answered."""
+        """Return the row of a broker without an answer."""
         return self._kind.failed(peer.name, message_id, f"broker {peer.name} {reason}")
 
     def answer_later(self, message_id: str, asked: str, seconds: int, question: str, answer: LateAnswer) -> bool:
@@ -190,7 +192,7 @@ class MessageQuestions:
 
 
 def merged(rows: Sequence[Row]) -> list[Row]:
-    """Return rows without repetitions, those that know nothing of the message last."""
+    """Return rows without repetitions, rows of brokers without knowledge of the message last."""
     seen: dict[str, Row] = {}
     for row in rows:
         seen.setdefault(json.dumps([row["broker"], row["cause"], row["sentence"]]), row)
@@ -215,7 +217,10 @@ WHY: Final = QuestionKind("explanations", MAX_ROWS, merged, _row)
 
 
 def read_explanations(text: str) -> list[Row]:
-    """Return the explanations of an answer, without what has another form: they are claims of another broker."""
+    """Return the explanations of an answer, without parts of another form.
+
+    An answer holds claims of another broker.
+    """
     if len(text) > MAX_ANSWER:
         return []
     try:

@@ -1,4 +1,4 @@
-"""Gathers what the brokers of a network tell of their links, while somebody watches."""
+"""Gathers the link reports of the brokers of a network, while an operator watches."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class ReportingBroker(Protocol):
 
 
 class NetworkReports:
-    """The report of this broker, and those of the others that it knows."""
+    """The report of this broker, and the known reports of others."""
 
     def __init__(
         self,
@@ -71,9 +71,9 @@ class NetworkReports:
     ) -> None:
         """Take the sources.
 
-        ``links`` returns the views of all links, ``peers`` the addresses of those that run and were opened here,
-        ``ledger`` what crossed the links to and from each broker, ``guests`` the names of brokers that have opened a
-        link to this one. They cannot be asked, as this broker has no login there.
+        ``links`` returns the views of all links, ``peers`` the addresses of the running links opened here, ``ledger``
+        the messages across the links to and from each broker, ``guests`` the names of brokers with a link of their own
+        to this broker. Guests cannot be asked, as this broker has no login there.
         """
         self._guests: Final = guests
         self._ledger: Final = ledger
@@ -95,7 +95,7 @@ class NetworkReports:
 
         Args:
             seconds: for so long other brokers are asked, `WATCH_S` at most.
-            may_read: tells which destinations are told; None for all.
+            may_read: returns True for a destination to report; None for all.
         """
         self._watch(float(min(seconds, WATCH_S)))
         rows = self._rows()
@@ -111,7 +111,7 @@ class NetworkReports:
         return {"brokers": self._rows()}
 
     def stop(self) -> None:
-        """Ask nobody any more; may be called twice."""
+        """Ask no more brokers; may be called twice."""
         if self._task is not None:
             self._task.cancel()
             self._task = None
@@ -159,14 +159,17 @@ class NetworkReports:
                 self._on_trouble(peer, end)
 
     def _on_trouble(self, peer: Peer, error: BaseException) -> None:
-        """Show an unforeseen error of one broker, which must not end the questions to others, and tell it once."""
+        """Show an unforeseen error of one broker, and log the error once.
+
+        Questions to other brokers go on.
+        """
         self._known.add([silent(peer, f"cannot be asked: {error}")], self._now(), peer.name)
         if peer.uri not in self._troubled and len(self._troubled) < MAX_PEERS:
             self._troubled.add(peer.uri)
             logger.warning("broker %r cannot be asked for its links: %r", peer.name, error)
 
     async def _answer(self, peer: Peer) -> list[Row]:
-        """Return the rows that a broker tells, or why it tells nothing."""
+        """Return the rows of a broker, or the reason of the silence."""
         # Seconds are counted down from the moment of the question, by more than an answer takes. So of two brokers
         # that ask each other none is watched for longer than the one that was looked at.
         watch_s = max(0, int(self._watched_until - self._now() - QUESTION_S))
@@ -214,7 +217,7 @@ class NetworkReports:
         }
 
     def _waiting(self, name: str) -> int:
-        """Return the messages of a queue that wait at this broker for a link with demand."""
+        """Return the number of messages of a queue waiting here for a link with demand."""
         destination = parse_destination(name, QUEUE)
         if not destination.is_queue or destination.is_pattern or destination.is_composite:
             return 0
@@ -223,7 +226,7 @@ class NetworkReports:
 
 
 def readable(rows: Sequence[Row], may_read: Callable[[str], bool]) -> list[Row]:
-    """Return rows without the destinations that may not be read; each name is looked up once."""
+    """Return rows without unreadable destinations; each name is looked up once."""
     known: dict[str, bool] = {}
 
     def is_readable(name: str) -> bool:
@@ -245,13 +248,13 @@ def readable(rows: Sequence[Row], may_read: Callable[[str], bool]) -> list[Row]:
 
 
 class Rates:
-    """Rates of counters, each measured between two looks that are `LEAST_RATE_S` apart."""
+    """Rates of counters, each measured between two looks at a distance of `LEAST_RATE_S`."""
 
     def __init__(self) -> None:
         self._measured: Final[dict[str, tuple[float, int, float]]] = {}  # time, count and rate
 
     def rate(self, key: str, count: object, now: float) -> float:
-        """Return the messages in a second since the look before; 0 at the first one."""
+        """Return the messages in a second since the look before; 0 at the first look."""
         if not isinstance(count, int):
             return 0.0
         at, before, rate = self._measured.get(key, (now, count, 0.0))

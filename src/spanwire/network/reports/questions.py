@@ -1,6 +1,8 @@
-"""Asks a remote broker for its report: a Spanwire by its control destination, an ActiveMQ by the statistics plug-in.
+"""Asks a remote broker for a report.
 
-The login is that of the link to this broker, and goes to the address that the link is connected to.
+A Spanwire is asked by the control destination, an ActiveMQ by the statistics plug-in.
+
+The login is the link's login, and goes to the address of the link's connection.
 """
 
 from __future__ import annotations
@@ -44,7 +46,9 @@ KEPT: Final = (
 
 
 async def ask(peer: Peer, watch_s: int) -> list[Row]:
-    """Return the rows of a broker: its own, and those of brokers that it knows. Errors are a row with ``silence``.
+    """Return the rows of a broker: its own, and the rows of brokers known there.
+
+    Errors are a row with ``silence``.
 
     Args:
         peer: the broker at the other end of a link.
@@ -61,37 +65,37 @@ async def ask(peer: Peer, watch_s: int) -> list[Row]:
 
 
 async def ask_why(peer: Peer, message_id: str, asked: Sequence[str], seconds: float, question: str) -> list[Row]:
-    """Return a broker's explanations of a message, and those of the brokers behind it.
+    """Return a broker's explanations of a message, and the explanations of the brokers behind.
 
     Args:
         peer: the broker at the other end of a link.
         message_id: the id of the message.
-        asked: names of the brokers that are asked already.
+        asked: names of the brokers already asked.
         seconds: the time for the answer.
         question: the id of the question, the same for all brokers.
 
     Raises:
         SpanwireError: the broker cannot be asked, refuses, or is of another kind.
-        OSError: it cannot be reached.
+        OSError: the broker cannot be reached.
     """
     properties = {"message": message_id}
     return read_explanations(await _asked(peer, "why", "", properties, asked, seconds, question))
 
 
 async def ask_brokers(peer: Peer, action: str, text: str, asked: Sequence[str], seconds: float, question: str) -> str:
-    """Return a broker's answer to a question of another kind, which may be of any form.
+    """Return a broker's answer to a question of another kind, of any form.
 
     Args:
         peer: the broker at the other end of a link.
         action: the kind of the question.
         text: the question, as JSON.
-        asked: names of the brokers that are asked already.
+        asked: names of the brokers already asked.
         seconds: the time for the answer.
         question: the id of the question, the same for all brokers.
 
     Raises:
         SpanwireError: the broker cannot be asked, refuses, or is of another kind.
-        OSError: it cannot be reached.
+        OSError: the broker cannot be reached.
     """
     return await _asked(peer, action, text, {}, asked, seconds, question)
 
@@ -116,7 +120,7 @@ async def _asked(
 
 
 async def ask_gossip(peer: Peer, text: str) -> str:
-    """Tell a broker the members that are known here; return those that it knows.
+    """Tell a broker the members known here; return the members known there.
 
     Args:
         peer: the broker at the other end of a link.
@@ -124,7 +128,7 @@ async def ask_gossip(peer: Peer, text: str) -> str:
 
     Raises:
         SpanwireError: the broker cannot be asked, refuses, or is of another kind.
-        OSError: it cannot be reached.
+        OSError: the broker cannot be reached.
     """
     async with _connected(peer) as connection:
         link = connection.shared.core.correlator.link
@@ -139,7 +143,7 @@ async def ask_gossip(peer: Peer, text: str) -> str:
 
 
 def _connected(peer: Peer) -> aio.Connecting:
-    """Return a connection to a broker by the address and login of its link, to be entered."""
+    """Return a connection to a broker by the address and login of the link, to be entered."""
     mark = "&" if "?" in peer.uri else "?"
     url = f"{peer.uri}{mark}connectionTimeout={CONNECT_MS}&jms.closeTimeout={CLOSE_MS}"
     password = None if peer.password is None else peer.password.reveal()
@@ -183,9 +187,9 @@ class Receiving(Protocol):
 
 
 async def received(consumer: Receiving) -> list[dict[str, object]]:
-    """Return the answers of the statistics plug-in that come in `PATIENCE_S`, in bounded number and size.
+    """Return the answers of the statistics plug-in within `PATIENCE_S`, in bounded number and size.
 
-    Other messages, and what a map does not use of an answer, are not kept.
+    Other messages, and the parts of an answer without use for a map, are not kept.
     """
     answers: list[dict[str, object]] = []
     size, clock = 0, asyncio.get_running_loop().time
@@ -206,7 +210,7 @@ async def received(consumer: Receiving) -> list[dict[str, object]]:
 
 
 def row_of(report: BrokerReport) -> Row:
-    """Return the statistics of an ActiveMQ as a row; it tells demand and counters of its links, and no states."""
+    """Return the statistics of an ActiveMQ as a row: demand and counters of the links, without states."""
     return {
         "name": report.name[:MAX_TEXT],
         "id": report.broker_id[:MAX_TEXT],

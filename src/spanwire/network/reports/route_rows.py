@@ -1,4 +1,7 @@
-"""Rows that brokers tell of dry runs: what each would do with a message. Pure; claims of others are checked and cut."""
+"""Rows of brokers about dry runs: the path of a message at each broker.
+
+Pure; claims of others are checked and cut.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ CLOSED_TEXTS: Final = ("location", "target", "text")
 
 
 def read_answer(text: str) -> list[Row]:
-    """Return the rows of an answer, without what has another form."""
+    """Return the rows of an answer, without parts of another form."""
     if len(text) > MAX_ANSWER:
         return []
     try:
@@ -59,7 +62,7 @@ def _answer(content: Mapping[str, object]) -> Row:
 
 
 def merged(rows: Sequence[Row]) -> list[Row]:
-    """Return one row of each broker; of two the one that tells something."""
+    """Return one row of each broker; a row with an answer goes before a silent row."""
     found: dict[object, Row] = {}
     for row in rows:
         known = found.get(row["broker"])
@@ -69,12 +72,12 @@ def merged(rows: Sequence[Row]) -> list[Row]:
 
 
 def failed(broker: str, text: str, reason: str) -> Row:
-    """Return the row of a broker that has not answered."""
+    """Return the row of a broker without an answer."""
     return _read({"broker": broker, "silence": reason})
 
 
 def chosen(own_name: str, text: str, peers: Sequence[Peer]) -> Sequence[Peer]:
-    """Return the brokers that are asked: the one that is meant if it is linked, else all, and none for this broker."""
+    """Return the brokers to ask: the target if linked, else all; none if the target is this broker."""
     try:
         content = json.loads(text)
     except (ValueError, RecursionError):

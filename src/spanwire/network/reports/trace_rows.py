@@ -1,8 +1,8 @@
-"""Rows that brokers tell of traced messages, with the offsets of their clocks. Pure.
+"""Rows of brokers about traced messages, with the offsets of their clocks. Pure.
 
-Rows of other brokers are claims: each value is checked and cut. A row is an *observation* (a step of a message), or
-the state of a *broker*. Clocks differ: the broker that asks measures how far the clock of the one that answers is
-ahead, and within which error. Over several brokers offsets and errors add up.
+Rows of other brokers are claims: each value is checked and cut. A row is an *observation* (a step of a message), or the
+state of a *broker*. Clocks differ: the asking broker measures the lead of the answering broker's clock, with the
+possible error. Over several brokers offsets and errors add up.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ STATE_NUMBERS: Final = ("marked", "dropped")
 
 
 def read_answer(text: str) -> list[Row]:
-    """Return the rows of an answer, without what has another form."""
+    """Return the rows of an answer, without parts of another form."""
     if len(text) > MAX_ANSWER:
         return []
     try:
@@ -59,12 +59,12 @@ def _read(content: Mapping[str, object]) -> Row:
 
 
 def with_offsets(rows: Sequence[Row], teller: str, asked_ms: int, answered_ms: int) -> list[Row]:
-    """Return the rows of an answer with offsets to the clock of the broker that asked.
+    """Return the rows of an answer with offsets to the clock of the asking broker.
 
     Args:
-        rows: the rows; offsets in them are to the clock of ``teller``.
-        teller: the broker that was asked; it read its clock between question and answer.
-        asked_ms: the time of the question by the clock of the broker that asked.
+        rows: the rows; offsets inside are to the clock of ``teller``.
+        teller: the answering broker, with a clock reading between question and answer.
+        asked_ms: the time of the question by the clock of the asking broker.
         answered_ms: the time of the answer by the same clock.
     """
     time_ms = next((row["time_ms"] for row in rows if row["kind"] == BROKER and row["broker"] == teller), 0)
@@ -84,7 +84,10 @@ def with_offsets(rows: Sequence[Row], teller: str, asked_ms: int, answered_ms: i
 
 
 def merged(rows: Sequence[Row]) -> list[Row]:
-    """Return rows without repetitions; of two states of a broker the one that tells more, then the surer one."""
+    """Return rows without repetitions.
+
+    Of two states of a broker an answer goes before silence, then the surer state.
+    """
     steps: dict[tuple[object, object], Row] = {}
     states: dict[object, Row] = {}
     for row in rows:
@@ -98,7 +101,7 @@ def merged(rows: Sequence[Row]) -> list[Row]:
 
 
 def failed(broker: str, text: str, reason: str) -> Row:
-    """Return the state of a broker that has not answered."""
+    """Return the state of a broker without an answer."""
     return _read({"kind": BROKER, "broker": broker, "silence": reason})
 
 
