@@ -1,4 +1,4 @@
-"""Acknowledgements of a consumer, and the numbers of their types, as OpenWire's MessageAck has them."""
+"""Acknowledgements of a consumer, and the numbers of their types in OpenWire's MessageAck."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ class MessageAck:
 class SequenceRun:
     """Numbers of messages in the order of their acknowledgements.
 
-    The numbers are those of the producer or of the dispatches. Numbers at equal distances, as one consumer of a queue
-    or each of several in turn gets them, are stored as a range: a list takes 180 instructions for each acknowledgement.
-    Numbers that follow at other distances are in a list. The first ``ranged`` numbers begin with ``first`` and have the
-    distance ``step``.
+    The numbers come from the producer or from the dispatches. Numbers at equal distances, as at one consumer of a queue
+    or at each of several in turn, are stored as a range: a list takes 180 instructions for each acknowledgement.
+    Numbers at other distances are in a list. The first ``ranged`` numbers begin with ``first`` and have the distance
+    ``step``.
     """
 
     __slots__ = ("_others", "first", "ranged", "size", "step")

@@ -60,7 +60,7 @@ class Destination:
 
     @property
     def is_temporary(self) -> bool:
-        """Return True for a destination that ends with the connection that created it."""
+        """Return True for a destination that ends with the connection of its creator."""
         return self.kind == TEMP_QUEUE or self.kind == TEMP_TOPIC
 
     def matches(self, other: Destination) -> bool:

@@ -33,11 +33,14 @@ class Environment(Protocol):
         ...
 
     def now(self) -> Time:
-        """Return the time of the current turn, for code that no input started; inputs carry their own `Time`."""
+        """Return the time of the current turn.
+
+        The method is for code not started by an input; inputs carry their own `Time`.
+        """
         ...
 
     def random_bytes(self, count: int) -> bytes:
-        """Return ``count`` unpredictable bytes, for ids that must not be guessed."""
+        """Return ``count`` unpredictable bytes, for ids safe from guessing."""
         ...
 
 

@@ -26,7 +26,7 @@ wrong, where, and what to do.
 
 
 class SpanwireError(Exception):
-    """Base of all errors that Spanwire raises deliberately."""
+    """Base of all errors raised deliberately by Spanwire."""
 
 
 class ConfigurationError(SpanwireError):
@@ -42,7 +42,7 @@ class LocalProtocolError(ProtocolError):
 
 
 class RemoteProtocolError(ProtocolError):
-    """The peer broke the protocol; only its own connection is closed."""
+    """The peer broke the protocol; only the peer's connection is closed."""
 
 
 class StoreError(SpanwireError):
@@ -50,9 +50,9 @@ class StoreError(SpanwireError):
 
 
 class FencedError(StoreError):
-    """Raised by a broker whose store another broker has taken over.
+    """Raised by a broker after another broker has taken over its store.
 
-    It stands here because compiled code, which catches `StoreError`, knows the subclasses that are compiled with it.
+    The class stands here because compiled code with handlers of `StoreError` knows the subclasses compiled together.
     """
 
 

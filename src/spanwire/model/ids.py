@@ -48,7 +48,10 @@ class ProducerId:
         self._octets: bytes | None = None
 
     def octets(self) -> bytes:
-        """Return the text in UTF-8, made once: the journal writes it for each message that was consumed at once."""
+        """Return the text in UTF-8, made once.
+
+        The journal writes the text for each message consumed at once.
+        """
         made = self._octets
         if made is None:
             made = str(self).encode("utf-8", "surrogatepass")
@@ -159,7 +162,7 @@ class TransactionId:
 
 
 class XaTransactionId:
-    """Id of an XA transaction branch, as the transaction manager chose it (X/Open XA).
+    """Id of an XA transaction branch, chosen by the transaction manager (X/Open XA).
 
     ``key`` is a unique encoding of the three parts. The string form is ActiveMQ's: octets in hexadecimal without
     leading zeros, negative octets with their sign.
@@ -189,7 +192,7 @@ AnyTransactionId: TypeAlias = TransactionId | XaTransactionId
 
 
 def xa_transaction_id(key: bytes) -> XaTransactionId:
-    """Return the id that `XaTransactionId.key` encodes.
+    """Return the id encoded by `XaTransactionId.key`.
 
     Raises:
         ValueError: ``key`` is too short.

@@ -21,11 +21,11 @@ MAX_PRODUCERS_PER_CONNECTION: Final = 1_000  # producers; default of a connector
 
 @dataclass(frozen=True)
 class ConnectionInfo:
-    """The announcement of a connection; its repr leaves the password out.
+    """The announcement of a connection; the repr leaves the password out.
 
     ``reconnected`` is True if the client already had a connection of this id: the client may send unanswered messages
     again under their ids. ``is_bridge`` is True if the client announces itself as another broker. ``unnamed_broker_id``
-    is the id of a broker with the default name; it makes the client id of such a broker unique.
+    is the id of a broker with the default name, and makes the client id of such a broker unique.
 
     The connector sets the following attributes, not the client:
 
@@ -35,7 +35,7 @@ class ConnectionInfo:
     - ``encrypted``: True if the connection is inside TLS
     - ``audit_makers``: True if duplicates of a bridge of another kind of broker are detected by original producer
     - ``connector``: the name of the connector, "" for connections inside of the process
-    - ``steals_links``: True if the connection takes its client id over from an older connection (``allowLinkStealing``)
+    - ``steals_links``: True if the connection takes over the client id of an older connection (``allowLinkStealing``)
     """
 
     connection_id: str
@@ -58,7 +58,7 @@ class ConnectionInfo:
 
 
 class ProducerCounts:
-    """Counts of one producer: messages ``sent``, those of them that waited for room (``blocked``), and how long."""
+    """Counts of one producer: ``sent`` messages, ``blocked`` messages after a wait for room, and the wait."""
 
     __slots__ = ("blocked", "blocked_seconds", "sent")
 
@@ -88,7 +88,8 @@ class ConsumerInfo:
     A consumer with ``prefetch_size`` 0 pulls messages. A ``subscription_name`` asks for a durable subscription.
 
     A consumer with ``network_subscription`` belongs to a bridge and represents consumers beyond the brokers of
-    ``broker_path``. Their ids are in ``network_consumer_path``; ``network_filter`` decides which messages may pass.
+    ``broker_path``. The ids of the consumers are in ``network_consumer_path``; ``network_filter`` decides about each
+    message.
     """
 
     consumer_id: ConsumerId

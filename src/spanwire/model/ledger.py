@@ -1,11 +1,11 @@
-"""The ledger's terms: the ways by which messages come to a destination and leave it, and the sums of each.
+"""The ledger's terms: the ways of messages to a destination and out, and the sums of each.
 
-For each destination all that came is equal to all that left and what is pending::
+For each destination the sum of arrivals is equal to the sum of departures and pending messages::
 
     found + sent + arrived + moved in + dead letters = acknowledged + forwarded + expired + dead-lettered + discarded
                                                        + purged + moved out + replaced + pending
 
-Origins and ways are what the journal writes. An *origin* is a small number in `Message.origin`: 0 for a client's send,
+Origins and ways are written by the journal. An *origin* is a small number in `Message.origin`: 0 for a client's send,
 `FIRST_LINK` to `OTHER_LINKS` for the link over which another broker forwarded the message. A *way out* is a cause, and
 for forwarded messages the link as well.
 """
@@ -66,10 +66,10 @@ def way_over(link: int) -> int:
 
 
 class Sums:
-    """The sums of one destination by term, and by link those of ``ARRIVED`` and ``FORWARDED``.
+    """The sums of one destination by term, and the sums of ``ARRIVED`` and ``FORWARDED`` by link.
 
-    ``over`` has a list as ``counts`` for each link that messages passed. ``terms`` counts the sums above zero, with
-    those of links.
+    ``over`` has a list as ``counts`` for each link with messages. ``terms`` counts the sums above zero, with the sums
+    of links.
     """
 
     __slots__ = ("counts", "over", "terms")
@@ -88,7 +88,7 @@ class Sums:
             self.terms += 1
 
     def add_over(self, link: int, term: int, count: int) -> None:
-        """Count messages that passed a link, in the sum of the destination as well."""
+        """Count messages of a link, in the sum of the destination as well."""
         self.add(term, count)
         counts = self.link_counts(link)
         before = counts[term]
@@ -113,7 +113,7 @@ class Sums:
             self.add_over(way >> LINK_SHIFT, way & 0xFF, count)
 
     def link_counts(self, link: int) -> list[int]:
-        """Return the sums of a link, which may be changed."""
+        """Return the sums of a link, open to changes."""
         over = self.over
         if over is None:
             over = {}
@@ -143,6 +143,6 @@ class Sums:
         self.terms = 0
 
     def balance(self) -> int:
-        """Return what came less what left: the number of messages that are pending if nothing was lost."""
+        """Return arrivals less departures: the number of pending messages, if no message was lost."""
         counts = self.counts
         return sum(counts[:FIRST_OUT]) - sum(counts[FIRST_OUT:])

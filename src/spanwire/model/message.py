@@ -36,7 +36,7 @@ DEFAULT_PRIORITY: Final = 4
 
 @mypyc_attr(acyclic=True)
 class Message:
-    """A message with plain attributes, set once by the ``index`` function of its format.
+    """A message with plain attributes, set once by the ``index`` function of the format.
 
     Messages are part of no reference cycle, so that the garbage collector skips them (``acyclic``).
 
@@ -48,7 +48,7 @@ class Message:
     ``producer_id``, ``sequence`` and ``text_view`` are the message's id, as in `MessageId`.
 
     ``broker_path`` lists the brokers that forwarded the message, and ``redelivery_count`` counts earlier deliveries at
-    other brokers. ``link_number`` is the number that the last broker sent in the field of the broker sequence (0 if
+    other brokers. ``link_number`` is the number sent by the last broker in the field of the broker sequence (0 if
     absent). ``origin`` is for the ledger (`spanwire.model.ledger`), 0 for a message read from the store.
     """
 
@@ -130,7 +130,7 @@ class Message:
 
     @property
     def message_id(self) -> MessageId:
-        """The id of the message as one object, made when first asked for: most messages pass without it."""
+        """The id of the message as one object, made on demand: most messages pass without the object."""
         made = self._message_id
         if made is None:
             made = MessageId(self.producer_id, self.sequence, self.text_view)

@@ -43,7 +43,7 @@ The value is a bool, int, float, str, bytes, dict, list or None; CHAR is a one-l
 
 
 class CommandTree:
-    """A command of the broker, as the text of an advisory has it.
+    """A command of the broker, as in the text of an advisory.
 
     ``class_name`` is empty unless the field ``name`` may have several classes. A field is a text, a number, a flag,
     bytes, a tree, a list of trees, or None for Java's null.
@@ -63,7 +63,7 @@ TreeValue = str | int | bool | bytes | CommandTree | list[CommandTree] | None
 class MessageView:
     """A message in neutral form: all headers, properties and the body.
 
-    ``command`` is what an advisory is about.
+    ``command`` is the subject of an advisory.
 
     Views are mutable: a copy is changed and then encoded.
     """

@@ -52,7 +52,7 @@ def lets_through(
 class DestinationCounts:
     """Counts a link's messages in one direction by destination.
 
-    ``by_name`` has `MAX_COUNTED` destinations at most, and ``others`` counts the messages of further ones.
+    ``by_name`` has `MAX_COUNTED` destinations at most, and ``others`` counts the messages of further destinations.
     """
 
     __slots__ = ("by_name", "others")
@@ -80,7 +80,7 @@ class DestinationCounts:
             self.by_name[name] = 0
 
     def shrink(self, most: int) -> None:
-        """Keep the ``most`` destinations with most messages; ``others`` counts those of the others from now on."""
+        """Keep the ``most`` destinations with most messages; ``others`` counts the rest from now on."""
         counts = self.by_name
         if len(counts) <= most:
             return

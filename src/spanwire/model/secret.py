@@ -1,4 +1,4 @@
-"""Passwords and keys that no repr, text, error or log line shows."""
+"""Passwords and keys, hidden from repr, text, errors and log lines."""
 
 from __future__ import annotations
 

@@ -19,11 +19,13 @@ CODE_POINTS: Final[dict[str, int]] = {
 
 
 def traffic_class(type_of_service: str | None, diff_serv: str | None) -> int:
-    """Return the octet of the IP header for the two options, of which one alone may be set; 0 without either.
+    """Return the octet of the IP header for the two options; 0 without either.
+
+    Only one of the options may be set.
 
     Args:
         type_of_service: the whole octet, 0 to 255
-        diff_serv: a code point, by its name (``EF``, ``AF11``, ``CS1``) or as a number, 0 to 63
+        diff_serv: a code point, by name (``EF``, ``AF11``, ``CS1``) or as a number, 0 to 63
 
     Raises:
         ConfigurationError: both are set, or a value is wrong

@@ -1,7 +1,7 @@
 """Units of size, for computations.
 
 Constants of compiled modules are written with literals: mypyc takes a constant into its code only if the expression
-names no other module, and looks the others up by name at each use.
+names no other module, and looks up other constants by name at each use.
 """
 
 from __future__ import annotations

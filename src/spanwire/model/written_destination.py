@@ -1,9 +1,8 @@
 """Destinations as people write them in programs, options and headers.
 
-A broker accepts any physical name, because clients of other languages may have chosen it. But a person who writes
-``/queue/ORDERS`` in an OpenWire program, or ``queue:/ORDERS`` anywhere, means the queue ORDERS. Such a text is refused,
-and the error proposes the correct form. A full form is taken literally: ``queue:///queue/ORDERS`` names a queue
-``/queue/ORDERS``.
+A broker accepts any physical name, as chosen by clients of other languages. But a person who writes ``/queue/ORDERS``
+in an OpenWire program, or ``queue:/ORDERS`` anywhere, means the queue ORDERS. Such a text is refused, and the error
+proposes the correct form. A full form is taken literally: ``queue:///queue/ORDERS`` names a queue ``/queue/ORDERS``.
 """
 
 from __future__ import annotations

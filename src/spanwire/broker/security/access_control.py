@@ -57,7 +57,7 @@ class AccessControl:
             self.refuse(state, f"write to: {destination}")
 
     def check_bridge(self, state: ConnectionState) -> None:
-        """Check that the connection may act for another broker, which takes the admin right on `BRIDGE_TOPIC`.
+        """Check that the connection may act for another broker, with the admin right on `BRIDGE_TOPIC`.
 
         Raises:
             AuthorizationError: the right is missing.
@@ -182,7 +182,7 @@ class AccessControl:
 
 
 class ReadableNames:
-    """The names of destinations that a user may read."""
+    """The names of destinations readable for a user."""
 
     def __init__(self, access: AccessControl, principal: Principal) -> None:
         self._access: Final[AccessControl] = access

@@ -21,7 +21,7 @@ logger = logging.getLogger("spanwire.audit")
 
 
 class AuditLog:
-    """Writes refusals. `AccessControl` and `Logins` decide about them."""
+    """Writes refusals. `AccessControl` and `Logins` decide about refusals."""
 
     def __init__(self, context: BrokerContext) -> None:
         self._context: Final[BrokerContext] = context

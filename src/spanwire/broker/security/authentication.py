@@ -1,12 +1,12 @@
 """Authentication: users with passwords, certificates and groups, and guests.
 
-The modules are those of ActiveMQ: ``simpleAuthenticationPlugin``, and the properties, certificate, guest and LDAP login
+The modules are ActiveMQ's: ``simpleAuthenticationPlugin``, and the properties, certificate, guest and LDAP login
 modules of its JAAS realm. A `LoginStack` asks its `LoginModule`s in order, with the flags of
 javax.security.auth.login.Configuration: each ``required`` or ``requisite`` module must accept, a ``sufficient`` module
-ends the search when it accepts.
+ends the search by accepting.
 
 A `DirectoryModule` cannot answer at once. `LoginAttempt` stops there and goes on with the answer; `Logins` keeps the
-attempts that wait.
+waiting attempts.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class DirectoryModule(LoginModule):
 
 
 class StackEntry:
-    """A login module with its flag."""
+    """A login module with a flag."""
 
     __slots__ = ("flag", "module")
 
@@ -154,7 +154,7 @@ class LoginAttempt:
         self._is_available = True  # False once a directory has not answered
 
     def next_directory(self) -> Directory | None:
-        """Ask the modules up to the next directory, and return the directory; None if the login is decided.
+        """Ask the modules up to the next directory, and return the directory; None for a decided login.
 
         A directory is never asked about an empty name or password: a bind with an empty password succeeds for every
         name (RFC 4513, "Unauthenticated Authentication Mechanism of Simple Bind").
@@ -174,11 +174,11 @@ class LoginAttempt:
         self._take(principal)
 
     def principal(self) -> Principal:
-        """Return the first accepted name with the groups of all modules that accepted.
+        """Return the first accepted name with the groups of all accepting modules.
 
         Raises:
             AuthenticationError: the credentials are not valid.
-            ResourceAllocationError: a directory did not answer, so it is not known whether they are.
+            ResourceAllocationError: a directory did not answer, so the login stays undecided.
         """
         accepted = self._accepted
         if self._is_refused or not accepted:
@@ -261,7 +261,7 @@ class DualLogin(Authenticator):
 
 
 def waiting_attempt(authenticator: Authenticator, info: ConnectionInfo) -> LoginAttempt | None:
-    """Return a login that waits for a directory; None if ``authenticator`` decides at once."""
+    """Return a login waiting for a directory; None if ``authenticator`` decides at once."""
     stack = authenticator.stack(encrypted=info.encrypted) if isinstance(authenticator, DualLogin) else authenticator
     if not isinstance(stack, LoginStack) or not stack.asks:
         return None

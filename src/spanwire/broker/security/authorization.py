@@ -23,7 +23,7 @@ class OpenAuthenticator(Authenticator):
 
 
 class OpenAuthorizer(Authorizer):
-    """Allows everything."""
+    """Allows every action."""
 
     def check(self, principal: Principal, action: str, destination: Destination) -> None:
         """Allow the action."""

@@ -1,9 +1,9 @@
 """Access lists by destination (ActiveMQ's ``authorizationMap``).
 
-An action that no entry allows is refused.
+An action without an entry is refused.
 
 The entries of all matching patterns are united, so a further entry only adds rights. ``*`` in an access list stands for
-every user who is logged in. Advisory topics need entries like any other topic: Java clients listen to
+every logged-in user. Advisory topics need entries like any other topic: Java clients listen to
 ``ActiveMQ.Advisory.TempQueue`` and ``ActiveMQ.Advisory.TempTopic``.
 """
 
@@ -46,7 +46,7 @@ class AuthorizationMap(Authorizer):
 
     Temporary destinations have a separate list; without one every user may use them, since a connection consumes only
     from its own. ``default`` adds to the entries of every other destination. With ``names_users`` an access list may
-    have names of users beside those of groups, see `user_entry`.
+    have names of users beside groups, see `user_entry`.
     """
 
     def __init__(
@@ -232,7 +232,7 @@ def user_entry(name: str) -> str:
 
 
 def _allows(lists: list[AccessList], groups: frozenset[str], action: str) -> bool:
-    """Return True if one of ``lists`` gives the right to one of ``groups``."""
+    """Return True if one of ``lists`` gives the right to a group of ``groups``."""
     for access in lists:
         listed = access.read if action == READ else access.write if action == WRITE else access.admin
         if EVERYBODY in listed or not groups.isdisjoint(listed):
@@ -259,7 +259,7 @@ def covers(outer: Destination, pattern: Destination) -> bool:
 
 
 def overlap(pattern: Destination, other: Destination) -> bool:
-    """Return True if a name exists that both ``pattern`` and ``other``, a name or a pattern, match."""
+    """Return True if some name matches both ``pattern`` and ``other``, a name or a pattern."""
     if not other.is_pattern:
         return pattern.matches(other)
     left = pattern.elements

@@ -1,4 +1,4 @@
-"""The passwords that the broker holds in clear, for logins that prove a password without sending it."""
+"""The passwords held in clear by the broker, for logins with a proof in place of the password."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ class HeldPasswords:
 
 
 def held_passwords(authenticator: Authenticator, *, encrypted: bool) -> HeldPasswords | None:
-    """Return the passwords of all users of ``authenticator``, for a connection that is ``encrypted`` or not.
+    """Return the passwords of all users of ``authenticator``.
+
+    ``encrypted`` is True for a connection inside TLS.
 
     Returns:
         None if users may log in by another module, such as a certificate or a directory, or without a password.

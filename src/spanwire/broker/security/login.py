@@ -16,7 +16,10 @@ from spanwire.model.info import ConnectionInfo
 
 
 class Logins:
-    """Logs connections in. The `Authenticator` decides about credentials, at once or after a directory has answered."""
+    """Logs connections in.
+
+    The `Authenticator` decides about credentials, at once or after a directory has answered.
+    """
 
     def __init__(self, authenticator: Authenticator, context: BrokerContext, audit: AuditLog) -> None:
         self.authenticator: Authenticator = authenticator
@@ -27,9 +30,9 @@ class Logins:
         self._decided: Final[list[ClientConnection]] = []
 
     def must_wait(self, asker: object, info: ConnectionInfo, observer: LoginObserver) -> bool:
-        """Return True if a directory has to answer before `log_in`; ``observer`` learns when it has.
+        """Return True if a directory has to answer before `log_in`; ``observer`` learns of the answer.
 
-        The first call for ``asker`` asks the directory, unless `log_in` would refuse without its answer.
+        The first call for ``asker`` asks the directory, unless `log_in` would refuse without the answer.
         """
         waiting = self._waiting.find(asker)
         if waiting is not None:
@@ -64,10 +67,10 @@ class Logins:
         self._waiting.take(asker)
 
     def check_delay(self, user: str | None, remote_address: str, protocol: str, now: float) -> None:
-        """Refuse an attempt that comes too soon after failures, before any work for it.
+        """Refuse an attempt too soon after failures, before any work for the login.
 
         Args:
-            user: name that wants to log in.
+            user: name of the login.
             remote_address: address of the client.
             protocol: name of the protocol for the audit log.
             now: monotonic seconds.
@@ -84,10 +87,11 @@ class Logins:
     def log_in(self, info: ConnectionInfo, asker: object, authenticator: Authenticator | None = None) -> Principal:
         """Return the principal of a new connection. ``authenticator`` decides in place of the broker's own.
 
-        ``asker`` is that of `must_wait`; a login that still waits is refused.
+        ``asker`` is the asker of `must_wait`; a login still waiting is refused.
 
         Raises:
-            AuthenticationError: the credentials are wrong, or too many were wrong before; then they are not examined.
+            AuthenticationError: the credentials are wrong, or too many were wrong before; then the credentials are not
+                examined.
             ResourceAllocationError: a directory does not answer, or too many logins wait for directories.
         """
         attempt = self._waiting.take(asker)

@@ -1,7 +1,7 @@
 """Delays after failed logins, against guessing of passwords.
 
 Two counts exist: for a name at an address the delay doubles with each failure; for the whole address a limit stops
-guesses with many names. A client with a wrong password thus delays itself and not its neighbours.
+guesses with many names. A client with a wrong password thus delays itself and no neighbours.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _delay(entry: _Failures, now: float) -> float:
 
 
 def _left(whole: _Failures, now: float) -> float:
-    """Return the failures of an address that still count."""
+    """Return the number of an address's failures still in force."""
     return max(0.0, whole.count - (now - whole.last) / ADDRESS_RECOVERY)
 
 

@@ -1,7 +1,7 @@
 """Connections closed before a login: port scanners, half-open clients, silent sockets.
 
 For each address one line is logged in `WINDOW`, so that thousands of connections cannot fill the log; the next line
-reports the number of unlogged ones.
+reports the number of unlogged connections.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 
 class _Count:
-    """The connections of one address since its last log line."""
+    """The connections of one address since the last log line."""
 
     __slots__ = ("not_written", "written_at")
 
@@ -37,7 +37,7 @@ class UnfinishedLogins:
         self._lines = 0
 
     def ended(self, address: str, protocol: str, reason: str, now: float) -> None:
-        """Log that a connection of ``address`` was closed before its login because of ``reason``."""
+        """Log that a connection of ``address`` was closed before the login because of ``reason``."""
         host = host_of(address)
         count = self._hosts.get(host)
         if now >= self._window_end:

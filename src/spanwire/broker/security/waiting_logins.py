@@ -1,7 +1,7 @@
-"""Logins that wait for a directory, by the connection or operator that asks.
+"""Logins waiting for a directory, by the asking connection or operator.
 
-A connection asks `WaitingLogins.must_wait`. While that returns True its login and all further input stay where they
-are; once the login is decided, `LoginObserver` wakes the connection, which then asks for its principal.
+A connection asks `WaitingLogins.must_wait`. As long as the result is True, the login and all further input wait; once
+the login is decided, `LoginObserver` wakes the connection to ask for the principal.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ MAX_WAITING: Final = 1_000  # waiting logins of one broker, a second of work for
 
 
 class WaitingLogin(DirectoryAsker):
-    """A login whose directory has not answered, or whose answer nobody has fetched."""
+    """A login before the answer of the directory, or with an answer not yet fetched."""
 
     def __init__(self, attempt: LoginAttempt, observer: LoginObserver) -> None:
         self.attempt: Final[LoginAttempt] = attempt
@@ -25,7 +25,7 @@ class WaitingLogin(DirectoryAsker):
 
     @property
     def is_dropped(self) -> bool:
-        """True if nobody waits for the answer any more."""
+        """True if the asker waits for the answer no more."""
         return self._is_dropped
 
     def drop(self) -> None:
@@ -73,7 +73,7 @@ class WaitingLogins:
         return waiting
 
     def take(self, asker: object) -> LoginAttempt | None:
-        """Remove the login of ``asker``, and return it if it is decided."""
+        """Remove the login of ``asker``, and return the login if decided."""
         waiting = self._logins.pop(asker, None)
         if waiting is None:
             return None
@@ -82,7 +82,10 @@ class WaitingLogins:
 
 
 class ConnectionLogin(LoginObserver):
-    """Lets a connection go on in the next turn; `Broker.take_dirty` returns the ``decided`` connections, too."""
+    """Lets a connection go on in the next turn.
+
+    `Broker.take_dirty` returns the ``decided`` connections, too.
+    """
 
     def __init__(self, connection: ClientConnection, decided: list[ClientConnection]) -> None:
         self._connection: Final[ClientConnection] = connection

@@ -1,4 +1,4 @@
-"""A histogram of times: how many were at most as long as each bound, and their sum."""
+"""A histogram of times: the number of times up to each bound, and the sum."""
 
 from __future__ import annotations
 
@@ -26,5 +26,5 @@ class Histogram:
         self._counts[index] += 1
 
     def counts(self) -> list[int]:
-        """Return the number of times below each bound and above the one before, and last those above all bounds."""
+        """Return the number of times between each bound and the bound before, and last above all bounds."""
         return list(self._counts)

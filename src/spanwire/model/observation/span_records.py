@@ -1,8 +1,8 @@
 """Steps of traced messages, noted for an exporter outside of the core (`spanwire.tracing`).
 
-The core notes a step with ids and times and goes on. A thread of the shell takes the notes, makes spans of them and
-sends them to a collector. The notes have a limit: what is above it is dropped and counted, so that a collector that is
-slow or away costs neither memory nor a message.
+The core notes a step with ids and times and goes on. A thread of the shell takes the notes, makes spans and sends the
+spans to a collector. The notes have a limit: further notes are dropped and counted, so that a slow or absent collector
+costs neither memory nor a message.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ MAX_RECORDS: Final = 10_000  # steps that wait for the exporter, about 5 MB; 10 
 
 
 class SpanRecord:
-    """A step of one message, or of a batch of them.
+    """A step of one message, or of a batch.
 
     Attributes:
         step: `SEND` and the others of this module.
         context: the trace of the span, and the span's parent. The root of a trace is its own parent.
-        span_id: the id of the span; empty if nothing refers to it and the exporter may choose one.
+        span_id: the id of the span; empty without references, so that the exporter may choose an id.
         start_ms: begin in wall milliseconds.
         end_ms: end in wall milliseconds.
         destination: qualified name of the queue or topic.
         message_id: JMSMessageID.
-        attributes: further attributes by their names in the reference.
-        error: class of the error that refused the step; empty for success.
+        attributes: further attributes by names of the reference.
+        error: class of the error of a refused step; empty for success.
         links: contexts of the messages of a batch.
     """
 
@@ -75,7 +75,7 @@ class SpanRecord:
 
     @property
     def is_root(self) -> bool:
-        """True if the span begins its trace."""
+        """True if the span begins a trace."""
         return self.span_id == self.context.span_id
 
 
@@ -91,7 +91,7 @@ class SpanRecords:
         return len(self._records)
 
     def add(self, record: SpanRecord) -> None:
-        """Note a step, or drop and count it if the limit is reached."""
+        """Note a step; at the limit drop and count the step."""
         if len(self._records) >= self._limit:
             self.dropped += 1
             return

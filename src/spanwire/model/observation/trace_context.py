@@ -1,11 +1,11 @@
-"""The context of a trace that a message carries in two properties (W3C Trace Context).
+"""The context of a trace in two properties of a message (W3C Trace Context).
 
     traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01
                  version  trace id, 16 bytes          span id     flags
     tracestate:  vendor=opaque,other=opaque
 
-Both names are valid names of JMS properties and STOMP headers. A value that breaks the specification is ignored without
-a word, as section 3.2.2.3 asks: whoever sends a message may write anything into its properties.
+Both names are valid names of JMS properties and STOMP headers. A value against the specification is ignored without a
+word, as section 3.2.2.3 asks: the sender of a message may write any text into the properties.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ _MEMBER: Final = re.compile(rf"[ \t]*{_KEY}={_VALUE}[ \t]*")
 
 
 class TraceContext:
-    """Names the span of the sender: trace id and span id in lower-case hexadecimal, flags, and the vendors' state."""
+    """Names the span of the sender: trace id, span id, flags, and the vendors' state.
+
+    The ids are in lower-case hexadecimal.
+    """
 
     __slots__ = ("flags", "span_id", "state", "trace_id")
 
@@ -59,7 +62,7 @@ class TraceContext:
 def parse_traceparent(text: str, state: str = "") -> TraceContext | None:
     """Return the context of a ``traceparent``, or None if the text breaks the specification.
 
-    A ``tracestate`` that is too long or malformed is dropped, and the context stays.
+    A too long or malformed ``tracestate`` is dropped, and the context stays.
     """
     if not VERSION_0_LENGTH <= len(text) <= MAX_TRACEPARENT:
         return None
