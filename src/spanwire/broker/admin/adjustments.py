@@ -1,4 +1,7 @@
-"""An operator's changes of a running broker's limits and settings, and resets of counters; none outlives the broker."""
+"""An operator's changes of a running broker's limits and settings, and resets of counters.
+
+No change outlives the broker.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from spanwire.model.errors import InvalidDestinationError
 
 @dataclass(frozen=True)
 class LimitChange:
-    """New limits of a broker; None leaves one as it is, and 0 bytes on the disk stand for all of it."""
+    """New limits of a broker; None leaves a limit as before, 0 disk bytes stand for the whole disk."""
 
     memory_bytes: int | None = None
     store_bytes: int | None = None
@@ -27,7 +30,10 @@ class LimitChange:
 
 @dataclass(frozen=True)
 class SettingsChange:
-    """New settings of a queue or topic; None leaves one as it is. A memory limit of 0 leaves the broker's alone."""
+    """New settings of a queue or topic; None leaves a setting as before.
+
+    A memory limit of 0 leaves only the broker's limit.
+    """
 
     memory_limit_bytes: int | None = None
     producer_flow_control: bool | None = None
@@ -37,7 +43,7 @@ class SettingsChange:
 
 @dataclass(frozen=True)
 class StrategyChange:
-    """New settings of a strategy for slow consumers; None leaves one as it is."""
+    """New settings of a strategy for slow consumers; None leaves a setting as before."""
 
     max_slow_count: int | None = None
     max_slow_ms: int | None = None
@@ -47,7 +53,10 @@ class StrategyChange:
 
 
 class Adjustments:
-    """Changes limits and settings. The configuration is not written: the next start, or its reload, has its values."""
+    """Changes limits and settings.
+
+    The configuration is not written: the next start, or a reload, brings the configured values back.
+    """
 
     def __init__(
         self,
@@ -64,7 +73,7 @@ class Adjustments:
         self._flow: Final[FlowControl] = flow
 
     def change_limits(self, change: LimitChange, now: Time) -> None:
-        """Set limits of the broker. Sends that wait go on if there is room now."""
+        """Set limits of the broker. Waiting sends go on if there is room now."""
         self._context.begin_request(now)
         if change.memory_bytes is not None:
             self._usage.limit_bytes = change.memory_bytes
@@ -109,7 +118,7 @@ class Adjustments:
 
         Args:
             name: the pattern of the policy entry, such as ``topic://PRICES.>``.
-            change: the settings; ``max_since_ack_ms`` changes a strategy that has it.
+            change: the settings; ``max_since_ack_ms`` changes a strategy with such a limit.
             now: the present time.
 
         Raises:
@@ -133,7 +142,7 @@ class Adjustments:
         watch.strategy = strategy
 
     def reset_producer(self, producer_id: str, only_waits: bool, now: Time) -> None:
-        """Set the counters of a producer to 0, ``only_waits`` those of sends that waited.
+        """Set the counters of a producer to 0, ``only_waits`` the counters of waiting sends.
 
         Raises:
             InvalidDestinationError: there is no such producer.
@@ -150,7 +159,7 @@ class Adjustments:
         raise InvalidDestinationError(f"there is no producer {producer_id[:200]}")
 
     def reset_consumer(self, consumer_id: str, now: Time) -> None:
-        """Set the counters of a consumer to 0; messages that it has stay counted as such.
+        """Set the counters of a consumer to 0; messages at the consumer stay counted as such.
 
         Raises:
             InvalidDestinationError: there is no such consumer.

@@ -51,18 +51,18 @@ class Administration:
         self._map: Final[DestinationMap] = destination_map
 
     def must_wait(self, asker: object, info: ConnectionInfo, observer: LoginObserver, now: Time) -> bool:
-        """Return True if a directory has to answer before `log_in`; ``observer`` learns when it has."""
+        """Return True if a directory has to answer before `log_in`; ``observer`` learns of the answer."""
         self._context.begin_request(now)
         return self._logins.must_wait(asker, info, observer)
 
     def forget_login(self, asker: object) -> None:
-        """Drop a login that waits."""
+        """Drop a waiting login."""
         self._logins.forget(asker)
 
     def log_in(
         self, info: ConnectionInfo, now: Time, authenticator: Authenticator | None = None, asker: object = None
     ) -> Principal:
-        """Return the principal of an operator without a connection; ``asker`` is that of `must_wait`.
+        """Return the principal of an operator without a connection; ``asker`` is the asker of `must_wait`.
 
         ``authenticator`` decides in place of the broker's own, with the same delays after failures.
 
@@ -101,7 +101,7 @@ class Administration:
         self._flow.unpark()
 
     def create_destination(self, destination: Destination, now: Time) -> bool:
-        """Create a queue or topic. Return False if it existed before.
+        """Create a queue or topic. Return False for an existing destination.
 
         Raises:
             JmsError: the destination is temporary, or an advisory topic.
@@ -127,7 +127,7 @@ class Administration:
         switch_statistics(found, enabled, self._context)
 
     def free_groups(self, destination: Destination, group: str | None, now: Time) -> int:
-        """Take a message group of a queue, or all of them, from their consumers. Return the number of groups.
+        """Take a message group of a queue, or all groups, from the consumers. Return the number of groups.
 
         Raises:
             InvalidDestinationError: there is no such queue.

@@ -82,11 +82,11 @@ class Overview:
         return destination_view(destination, destination.consumer_count, dead_letters)
 
     def destination_details(self, destination: BrokerDestination) -> DestinationDetails:
-        """Return what a list leaves out of a queue or topic."""
+        """Return the details of a queue or topic outside of lists."""
         return destination_details(destination)
 
     def destination_changes(self) -> DestinationChanges:
-        """Return an object that finds changed destinations."""
+        """Return a finder of changed destinations."""
         return DestinationChanges(self._map, self._policies)
 
     def durables(self) -> list[DurableSubscription]:
@@ -102,7 +102,10 @@ class Overview:
         return sorted(self._connections.all(), key=_connection_id)
 
     def brokers_linked_here(self) -> list[str]:
-        """Return the names of brokers that have opened a link to this one, as far as the ledger numbers them."""
+        """Return the names of brokers with a link of their own to this broker.
+
+        The ledger knows these names by number.
+        """
         names = self._context.links.names()
         return sorted(
             {names[state.link] for state in self._connections.all() if state.forwards and state.link in names}
@@ -165,7 +168,7 @@ class Overview:
         return self._ledger.rows(self.destinations(), self.durables())
 
     def ledger_links(self) -> list[LedgerLinkView]:
-        """Return what crossed the links to and from each other broker."""
+        """Return the messages across the links to and from each other broker."""
         in_flight: dict[int, int] = {}
         for state in self._connections.all():
             if state.link != CLIENT:
@@ -174,7 +177,10 @@ class Overview:
         return self._ledger.links(self._map.all(), in_flight)
 
     def totals(self, with_destinations: bool = True) -> Totals:
-        """Return sums over all durable subscriptions, and over all destinations if asked, to be added up in slices."""
+        """Return sums over all durable subscriptions, and over all destinations if asked.
+
+        The caller adds up the sums in slices.
+        """
         destinations = self._map.all() if with_destinations else []
         return Totals(destinations, list(self._map.durables.values()), list(self._context.measured))
 
@@ -186,7 +192,7 @@ class Overview:
         return self.statistics_of(totals)
 
     def statistics_of(self, totals: Totals) -> BrokerStatistics:
-        """Return the statistics with totals that were added up before."""
+        """Return the statistics with totals added up before."""
         store_usage = self._context.store_usage
         sizes = totals.sizes if totals.sizes.count > 0 else None
         return BrokerStatistics(

@@ -1,8 +1,8 @@
-"""Rows of the destinations that have changed, for readers that keep the others.
+"""Rows of changed destinations, for readers with the other rows at hand.
 
-A reader asks each second for the counters of all destinations, of which most have not changed. So the values that the
-last scan has seen are kept: a destination without a change costs some comparisons, and no row. Each scan has a number,
-the *revision*, and each destination that of the scan that found its last change.
+A reader asks each second for the counters of all destinations, most of them unchanged. So the values of the last scan
+are kept: a destination without a change costs some comparisons, and no row. Each scan has a number, the *revision*, and
+each destination has the revision of its last found change.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MAX_REMOVED: Final = 1_000  # names of removed destinations that are kept; a rea
 
 
 class SeenDestination:
-    """The values of a destination that the last scan has seen."""
+    """The values of a destination in the last scan."""
 
     def __init__(self, destination: BrokerDestination, takes_dead_letters: bool) -> None:
         self._takes_dead_letters: Final[bool] = takes_dead_letters
@@ -50,7 +50,7 @@ class SeenDestination:
         return self._name
 
     def update(self) -> bool:
-        """Take the present values. Return True if one has changed."""
+        """Take the present values. Return True after a change."""
         destination, topic = self._destination, self._topic
         usage = destination.usage
         pending = destination.waiting() + destination.in_flight
@@ -113,7 +113,7 @@ class SeenDestination:
 
 
 class DestinationChanges:
-    """Keeps the values that scans have seen. One scan ends before the next one begins."""
+    """Keeps the values from scans. One scan ends before the next one begins."""
 
     def __init__(self, destination_map: DestinationMap, policies: PolicyMap) -> None:
         self._map: Final[DestinationMap] = destination_map
@@ -140,7 +140,7 @@ class DestinationChanges:
         return since < self._forgotten
 
     def scan(self, destinations: list[BrokerDestination], since: int) -> list[list[object]]:
-        """Look at some destinations of the scan. Return the rows of those that have changed after ``since``."""
+        """Look at some destinations of the scan. Return the rows of destinations changed after ``since``."""
         rows: list[list[object]] = []
         revision = self.revision
         for destination in destinations:
@@ -159,9 +159,9 @@ class DestinationChanges:
         return rows
 
     def end(self, since: int) -> list[str]:
-        """End the scan. Return the names of destinations that were removed after ``since``.
+        """End the scan. Return the names of destinations removed after ``since``.
 
-        A name may be that of a destination that was created again, whose row was returned as well.
+        A name may belong to a destination created again, with a row in the scan as well.
         """
         if self._met != len(self._seen):
             gone = [destination for destination, seen in self._seen.items() if seen.mark != self.revision]

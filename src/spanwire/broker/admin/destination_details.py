@@ -1,4 +1,4 @@
-"""Details of one queue or topic: its settings, message groups and message statistics, which lists leave out."""
+"""Details of one queue or topic: settings, message groups and message statistics, absent in lists."""
 
 from __future__ import annotations
 
@@ -112,7 +112,10 @@ def destination_details(destination: BrokerDestination) -> DestinationDetails:
 
 
 def to_brokers(destination: BrokerDestination) -> int:
-    """Return the number of messages that bridges have acknowledged, of a topic with those of durable subscriptions."""
+    """Return the number of messages acknowledged by bridges.
+
+    The number of a topic includes durable subscriptions.
+    """
     holders = [destination]
     if isinstance(destination, Topic):
         holders += [durable.queue for durable in destination.durables if durable.terms.topic == destination.name]
@@ -126,7 +129,7 @@ def forget_bridged(destination: BrokerDestination) -> None:
 
 
 def statistics_of(destination: BrokerDestination) -> MessageStatistics | None:
-    """Return the message statistics of a queue or topic; None if they are off."""
+    """Return the message statistics of a queue or topic; None if switched off."""
     observer: DestinationObserver | None = None
     if isinstance(destination, Queue):
         observer = destination.observer
@@ -137,7 +140,7 @@ def statistics_of(destination: BrokerDestination) -> MessageStatistics | None:
 
 
 def switch_statistics(destination: BrokerDestination, enabled: bool, context: BrokerContext) -> None:
-    """Switch the message statistics of a queue or topic on or off; new ones begin empty."""
+    """Switch the message statistics of a queue or topic on or off; new statistics begin empty."""
     statistics = statistics_of(destination)
     if enabled == (statistics is not None):
         return

@@ -1,8 +1,8 @@
-"""Views of the ledger: the equation of each destination, and what crossed the links to each other broker.
+"""Views of the ledger: the equation of each destination, and the messages across links.
 
 Each queue and durable subscription has two rows. ``stored`` counts persistent messages since the ledger of the store
-began, over all restarts and crashes. ``since start`` counts all messages since the start of the broker; it forgets what
-was only in memory when the broker before it ended, and says so by beginning with 0.
+began, over all restarts and crashes. ``since start`` counts all messages since the start of the broker; messages only
+in memory at the end of the previous broker are forgotten, so the count begins with 0.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ COUNTED: Final = (QUEUE, TEMP_QUEUE, SUBSCRIPTION)
 class LedgerView:
     """The equation of one destination in one scope; all counts are messages.
 
-    ``difference`` is what came less what left and what is pending: 0 if it adds up. Otherwise ``suspects`` are the
-    latest messages that left unacknowledged, as far as they are remembered, each with its cause. ``duplicates`` were
-    dropped before they came, since the start.
+    ``difference`` is arrivals less departures and pending messages: 0 if the equation holds. Otherwise ``suspects`` are
+    the latest unacknowledged departures, as far as remembered, each with a cause. ``duplicates`` were dropped before
+    arrival, since the start.
     """
 
     destination: str
@@ -62,10 +62,10 @@ class LedgerView:
 
 @dataclass(frozen=True)
 class LedgerLinkView:
-    """Messages of queues that crossed the links to and from one broker.
+    """Messages of queues across the links to and from one broker.
 
-    ``forwarded`` were acknowledged by ``remote``, ``arrived`` came from it: persistent ones since the ledger began, and
-    all since the start of the broker. ``in_flight`` were dispatched to links and have no answer.
+    ``forwarded`` were acknowledged by ``remote``, ``arrived`` came from there: persistent ones since the ledger began,
+    and all since the start of the broker. ``in_flight`` were dispatched to links and have no answer.
     """
 
     remote: str
@@ -115,7 +115,7 @@ class Ledger:
         self._context: Final[BrokerContext] = context
 
     def rows(self, destinations: list[BrokerDestination], durables: list[DurableSubscription]) -> Iterator[LedgerView]:
-        """Yield the rows of all queues and durable subscriptions, and last those of all removed ones."""
+        """Yield the rows of all queues and durable subscriptions, and last of all removed ones."""
         ledger, departures = self._context.ledger, self._context.departures
         for name in ledger.counted():
             entry = ledger.sums(name) if name.kind in COUNTED else None
@@ -134,7 +134,10 @@ class Ledger:
         yield ledger_view(REMOVED, SINCE_START, self._context.removed_sums, 0)
 
     def links(self, destinations: list[BrokerDestination], in_flight: dict[int, int]) -> list[LedgerLinkView]:
-        """Return what crossed the links to and from each broker; ``in_flight`` counts by number of the link."""
+        """Return the messages across the links to and from each broker.
+
+        ``in_flight`` counts by number of the link.
+        """
         stored, recent = Sums(), Sums()
         stored.join(self._context.ledger.link_sums())
         for queue in destinations:

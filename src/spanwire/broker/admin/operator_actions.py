@@ -60,14 +60,14 @@ class OperatorConnection(ClientConnection):
 
 
 class ConsumerEnd(Alarm):
-    """Removes a consumer whose client has not closed it in time."""
+    """Removes a consumer not closed in time by the client."""
 
     def __init__(self, subscription: Subscription, context: BrokerContext) -> None:
         self._subscription: Final[Subscription] = subscription
         self._context: Final[BrokerContext] = context
 
     def wake(self) -> None:
-        """Remove the consumer, unless it is gone."""
+        """Remove the consumer, unless gone already."""
         remover = self._context.remover
         if remover is not None and not self._subscription.removed:
             remover.remove_consumer(self._subscription)
@@ -137,10 +137,10 @@ class OperatorActions:
         self._durables.claim(state, info, chooser)
 
     def finish_branch(self, xid: str, commit: bool, observer: ActionObserver, now: Time) -> None:
-        """Commit or roll back a prepared branch that its transaction manager has left.
+        """Commit or roll back a prepared branch left by the transaction manager.
 
         Raises:
-            JmsError: there is no such branch, its manager is connected, or the commit is refused.
+            JmsError: there is no such branch, the manager is connected, or the commit is refused.
         """
         self._context.begin_request(now)
         branch = next((one for one in self._xa.prepared_branches() if str(one.xid) == xid), None)
@@ -193,7 +193,7 @@ class OperatorActions:
 
 
 class _Nobody(ActionObserver):
-    """Takes the answer of an action that has none."""
+    """Takes the answer of an action without an observer."""
 
     def on_answered(self, error: SpanwireError | None) -> None:
         """Take no action."""

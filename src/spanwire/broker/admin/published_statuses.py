@@ -1,7 +1,7 @@
-"""Statuses that pipelines publish over the control destination, for whoever asks the broker.
+"""Statuses published by pipelines over the control destination, for programs that ask the broker.
 
-A status is a text for programs; the broker neither reads nor stores it. A broker that has restarted gets it again with
-the next publication.
+A status is a text for programs; the broker neither reads nor stores the text. A restarted broker gets the status again
+with the next publication.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class PublishedStatus:
 
 
 class PublishedStatuses:
-    """Statuses by run. The connection that publishes first owns the run by its user."""
+    """Statuses by run. The user of the first publishing connection owns the run."""
 
     def __init__(self, context: BrokerContext, access: AccessControl, control: Destination) -> None:
         """``control`` is the destination whose administrators may see and stop all pipelines."""
@@ -71,7 +71,7 @@ class PublishedStatuses:
         """Let the next publication of a run tell the pipeline to stop.
 
         Raises:
-            JmsError: there is no such run, or it belongs to somebody else.
+            JmsError: there is no such run, or the run belongs to somebody else.
         """
         status = self._statuses.get(run)
         if status is None:
@@ -80,7 +80,10 @@ class PublishedStatuses:
         status.must_stop = True
 
     def rows(self, state: ConnectionState | None) -> list[dict[str, object]]:
-        """Return the statuses that the connection may see, oldest pipeline first; all for an operator, who has none."""
+        """Return the statuses visible to the connection, oldest pipeline first.
+
+        An operator has no connection (None) and gets all.
+        """
         now = self._context.monotonic
         return [
             {

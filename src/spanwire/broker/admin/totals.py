@@ -16,7 +16,7 @@ SLICE: Final = 1_000  # destinations or durable subscriptions added up in one tu
 class Totals:
     """Sums over some destinations and durable subscriptions, complete once `add` has returned False.
 
-    ``sizes`` are those of the messages of the destinations ``measured``.
+    ``sizes`` are the sizes of the messages of the destinations ``measured``.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """Copies of an operator's messages in other destinations: retry, move and copy.
 
-No copy goes to virtual destinations: a message was forwarded to those when it was sent.
+No copy goes to virtual destinations: a message was forwarded there at the send.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ SAME_LIFETIME: Final = -1  # a retried message lives as long as it was sent for
 
 
 class Delivered:
-    """One message in its new destination: the sequence there and that of the original, 0 without a place in the store.
+    """One message in its new destination.
+
+    ``original`` is the reference at the source. ``sequence`` is the sequence in the new destination, 0 outside of the
+    store.
 
     ``target`` is a queue, a topic, or a durable subscription of the topic.
     """
@@ -46,14 +49,17 @@ class Delivered:
 
 
 class SliceJournal(Protocol):
-    """Records what a slice does, in the unit of the store that does it."""
+    """Records the effects of a slice, in the slice's unit of the store."""
 
     def record(self, source: Destination, delivered: list[Delivered], count: int) -> list[MetadataRecord]:
-        """Return the records about ``count`` messages of ``source`` that are now ``delivered``, or only removed."""
+        """Return the records about ``count`` messages of ``source``.
+
+        The messages are now ``delivered``, or only removed.
+        """
         ...
 
     def wants(self, sequence: int) -> bool:
-        """Return False if the message of this sequence stays, because the order is not about it."""
+        """Return False if the message of ``sequence`` stays, outside of the order."""
         ...
 
     def has_copied(self, message: Message) -> bool:
@@ -81,7 +87,7 @@ class Restraint(Protocol):
         ...
 
     def holds(self, message: Message) -> bool:
-        """Return True if ``message`` must wait for room at its destination."""
+        """Return True if ``message`` must wait for room at the destination."""
         ...
 
 
@@ -109,9 +115,11 @@ class Deliveries:
         keeps: bool,
         journal: SliceJournal | None = None,
     ) -> None:
-        """Store ``messages`` and, unless ``keeps``, remove ``references`` of ``queue`` in one unit, then dispatch.
+        """Store ``messages`` and remove ``references`` of ``queue`` in one unit, then dispatch.
 
-        Much content becomes several units, each with the records of its part.
+        With ``keeps`` the references stay.
+
+        Much content becomes several units, each with the records of a part.
         """
         start = 0
         while start < len(messages):
@@ -218,8 +226,10 @@ class Deliveries:
         return sequences
 
 
-class Delivering(Disposal):
-    """Stores selected messages elsewhere; unless copied, they leave their queue in the same unit of the store.
+class Delivering:
+    """Stores selected messages elsewhere.
+
+    Unless copied, the messages leave their queue in the same unit of the store.
 
     Without a ``restraint`` messages without room stay; with one the transfer waits for room.
     """
@@ -245,7 +255,7 @@ class Delivering(Disposal):
         return self._must_wait
 
     def wants(self, sequence: int) -> bool:
-        """Return False for messages that the order is not about."""
+        """Return False for messages outside of the order."""
         return self._journal is None or self._journal.wants(sequence)
 
     def is_done(self, message: Message) -> bool:
@@ -261,7 +271,7 @@ class Delivering(Disposal):
         return message
 
     def prepare(self, message: Message, sequence: int) -> Message | None:
-        """Return the message to deliver; None if it must stay, or must wait for room."""
+        """Return the message to deliver; None for a message that must stay, or must wait for room."""
         self._must_wait = False
         restraint = self._restraint
         if restraint is None and not self._deliveries.has_room():
@@ -286,7 +296,7 @@ class Delivering(Disposal):
         return self._restraint is not None and self._restraint.waits(alarm)
 
     def rest_seconds(self) -> float:
-        """Return a pause if the unsynced bytes are full, or the restraint wants one."""
+        """Return a pause if the unsynced bytes are full, or the restraint wants a pause."""
         if self._deliveries.is_behind():
             return READ_POLL_SECONDS
         return 0.0 if self._restraint is None else self._restraint.rest_seconds()
@@ -326,8 +336,8 @@ class Transferring(Delivering):
 class Retrying(Delivering):
     """Returns selected dead letters to the original destinations.
 
-    ``lifetime_ms`` replaces the time to live of the messages, 0 for none; `SAME_LIFETIME` keeps their own. The path
-    over brokers begins anew, because a message that is made from its view has none.
+    ``lifetime_ms`` replaces the time to live of the messages, 0 for none; `SAME_LIFETIME` keeps the original. The path
+    over brokers begins anew, because a message made from a view has no path.
     """
 
     def __init__(

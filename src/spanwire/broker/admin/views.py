@@ -108,10 +108,9 @@ class ConsumerView:
 
 @dataclass(frozen=True)
 class ProducerView:
-    """A producer of a connected client; ``destination`` is None if each message names its own.
+    """A producer of a connected client; ``destination`` is None if each message names a destination.
 
-    ``waiting_sends`` of the producer wait for memory or disk. ``blocked_sends`` have waited, and ``blocked_ms`` is
-    how long.
+    ``waiting_sends`` of the producer wait for memory or disk. ``blocked_sends`` have waited for ``blocked_ms``.
     """
 
     producer_id: str
@@ -174,8 +173,8 @@ class BrokerStatistics:
     """Totals since the broker started.
 
     ``pending`` counts messages in queues, for consumers of topics and for durable subscriptions. ``store_bytes`` is the
-    size of the store's files; a limit of 0 is the size of the disk. Sizes are those of measured messages, None without
-    such. ``refused_uncommitted`` messages were beyond the limit ``maximum_uncommitted`` of open transactions.
+    size of the store's files; a limit of 0 is the size of the disk. Sizes are sizes of measured messages, None without
+    measuring. ``refused_uncommitted`` messages were beyond the limit ``maximum_uncommitted`` of open transactions.
     """
 
     connections: int

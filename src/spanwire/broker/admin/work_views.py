@@ -14,10 +14,10 @@ MAX_SLOW: Final = 1_000  # slow consumers in the view of a strategy; some 100 KB
 
 @dataclass(frozen=True)
 class StrategyView:
-    """A strategy for slow consumers, ``name`` is the pattern of its policy entry.
+    """A strategy for slow consumers, ``name`` is the pattern of the policy entry.
 
     ``max_since_ack_ms`` is None for a strategy that compares pending messages with the prefetch. ``slow`` are at most
-    `MAX_SLOW` slow consumers, each with the number of slow phases and of checks in the present one.
+    `MAX_SLOW` slow consumers, each with the number of slow phases and of checks in the present phase.
     """
 
     name: str
@@ -35,8 +35,8 @@ class StrategyView:
 class JobView:
     """A scheduled message.
 
-    ``due_ms`` is the time of the next delivery in milliseconds since 1970; ``repeat`` counts the deliveries after it,
-    below 0 without end. A ``redelivery`` brings a failed message back to its destination.
+    ``due_ms`` is the time of the next delivery in milliseconds since 1970; ``repeat`` counts the further deliveries,
+    below 0 without end. A ``redelivery`` brings a failed message back to the destination.
     """
 
     job_id: str
@@ -52,7 +52,9 @@ class JobView:
 
 @dataclass(frozen=True)
 class BranchView:
-    """A prepared XA branch, open to every connection and operator. The three parts of the id are as the manager's.
+    """A prepared XA branch, open to every connection and operator.
+
+    The three parts of the id are the manager's.
 
     ``sends`` and ``acknowledgements`` count messages. ``finishing`` says that a commit or rollback is under way.
     """

@@ -48,10 +48,10 @@ PAGE_WAIT: Final = 1.0  # seconds; a pull without timeout waits so long for a pa
 
 
 class RangeReads(Protocol):
-    """Gives browsers of the control destination the messages that cursors have reserved."""
+    """Gives browsers of the control destination the messages reserved by cursors."""
 
     def check(self, state: ConnectionState, selector: str | None) -> None:
-        """Raise `JmsError` unless the connection may read the range that ``selector`` names."""
+        """Raise `JmsError` unless the connection may read the range named by ``selector``."""
         ...
 
     def begin(self, state: ConnectionState, subscription: Subscription) -> None:
@@ -246,7 +246,7 @@ class ConsumerRegistry(ConsumerRemover):
             destination.fill()
 
     def refill_all(self, state: ConnectionState) -> None:
-        """Refill the consumers of a connection that accepts output again."""
+        """Refill the consumers of a connection with room for output again."""
         for subscription in list(state.consumers.values()):
             if not state.output.writable:
                 break  # the other consumers continue after the client has read

@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 
 
 class DeathRule(Protocol):
-    """Decides about dead messages before the policy of their destination does."""
+    """Decides about dead messages before the policy of the destination."""
 
     def fate(self, reference: MessageReference, cause: str) -> int:
         """Return `KEEP`, `DROP` or `LATER`. Each message is asked about once."""
@@ -130,7 +130,7 @@ class DeadLetters(DeadLetterHandler):
         return self._unsynced.is_full()
 
     def dead_on_arrival(self, destination: MessageHolder, message: Message, cause: str) -> None:
-        """Keep a copy of a message that expired before its arrival at the destination."""
+        """Keep a copy of a message expired before arrival at the destination."""
         reference = MessageReference(destination, message, 0, 0, message.redelivery_count)
         if self._is_dropped(reference, cause):
             self._note_loss(reference, cause)
@@ -158,7 +158,7 @@ class DeadLetters(DeadLetterHandler):
         return True
 
     def publish_committed(self, reference: MessageReference, cause: str, has_copy: bool) -> None:
-        """Publish the advisories for a dead message whose transaction took effect.
+        """Publish the advisories for a dead message after the commit of the transaction.
 
         ``has_copy`` says that `letters` returned a copy.
         """
@@ -240,7 +240,7 @@ class DeadLetters(DeadLetterHandler):
             destination.accept(letter.message, sequence)
 
     def room_changed(self) -> None:
-        """Continue with the messages that had no room for their dead letters."""
+        """Continue with the messages waiting for room for dead letters."""
         self._detained = 0
         for destination, deferred in list(self._deferred.items()):
             if destination.removed or len(deferred) == 0:
@@ -309,7 +309,7 @@ def lost_way(cause: str) -> int:
 
 
 def _additions(letters: list[WithheldMessage]) -> list[tuple[Destination, Message]]:
-    """Return the copies that the store keeps."""
+    """Return the copies for the store."""
     additions: list[tuple[Destination, Message]] = []
     for letter in letters:
         if isinstance(letter.destination, Queue):
@@ -320,7 +320,10 @@ def _additions(letters: list[WithheldMessage]) -> list[tuple[Destination, Messag
 def make_dead_letter(
     view: MessageView, destination: Destination, target: Destination, cause: str, lifetime_ms: int, wall_ms: int
 ) -> None:
-    """Turn a message of ``destination`` into a dead letter for ``target``, which lives ``lifetime_ms``, 0 for ever."""
+    """Turn a message of ``destination`` into a dead letter for ``target``.
+
+    The dead letter lives ``lifetime_ms``, 0 for ever.
+    """
     properties = view.properties
     view.original_destination = destination
     view.destination = target

@@ -1,6 +1,6 @@
 """Producer flow control: sends without room wait, for a limited time, and are reported.
 
-Only the send waits and not its connection. Acknowledgements, rollbacks and keep-alives behind the send are still
+Only the send waits, not the connection. Acknowledgements, rollbacks and keep-alives behind the send are still
 processed, so that requests which free space never wait for requests which need space. Waiting sends are limited by
 connection and over all connections. At a limit the broker stops reading from the connection, or refuses the send if
 reading must go on. Sends of one connection keep their order.
@@ -45,10 +45,10 @@ logger = logging.getLogger(__name__)
 
 
 class ParkedSender(Protocol):
-    """Takes sends that have waited."""
+    """Takes sends after a wait."""
 
     def go_on(self, state: ConnectionState, parked: ParkedSend) -> None:
-        """Take and answer ``parked``, for which there is room now."""
+        """Take and answer ``parked``, with room now."""
         ...
 
 
@@ -200,7 +200,7 @@ class FlowControl:
                 raise ResourceAllocationError(self._refusal(destination, message, reason))
 
     def refresh(self) -> None:
-        """Ask the store for its size."""
+        """Ask the store for the size."""
         limit = self.limits.store_bytes
         usage = self._context.store_usage
         self._store_bytes = usage.used_bytes()
@@ -376,13 +376,13 @@ class FlowControl:
         return not (self._has_store and destination.persists(message))
 
     def next_timeout(self) -> float | None:
-        """Return the monotonic seconds at which to call `run`; 0.0 while connections wait for their turn."""
+        """Return the monotonic seconds at which to call `run`; 0.0 while connections wait for a turn."""
         if self._unvisited > 0:
             return 0.0
         return self._due if self._due < NEVER else None
 
     def run(self, worked: bool) -> None:
-        """Refuse sends that waited too long, ask the store again, and let sends with room continue.
+        """Refuse sends after too long a wait, ask the store again, and let sends with room continue.
 
         ``worked`` says that a job may have made room.
         """
@@ -445,7 +445,7 @@ class FlowControl:
         self._due = min(self._due, last + interval)
 
     def limit_text(self, destination: BrokerDestination, message: Message, obstacle: int) -> str:
-        """Describe the limit that is reached."""
+        """Describe the reached limit."""
         if obstacle == DISK:
             return "the disk of the store has no room"
         if obstacle == STORE:

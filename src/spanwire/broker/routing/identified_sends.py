@@ -1,12 +1,12 @@
-"""Sends with a duplicate id: which of them a destination has accepted before, and what is said of the others.
+"""Sends with a duplicate id: recognition of ids accepted before, and reports about duplicates.
 
 The producer names the destination. Names of a composite are compared one by one; a wildcard or virtual destination is
-compared as it was named, before its copies are made.
+compared by its name, before copies are made.
 
-A message of another broker is compared only if that broker took it from a client, for this destination: then it cannot
-have been here before. Its id is recorded also after more brokers, because its producer may send it again to this one. A
-message that got its destination from that broker (a copy of a virtual destination, a dead letter, a moved or retried
-message) was sent to another one, or was here, so its id says nothing here.
+A message of another broker is compared only if that broker took the message from a client, for this destination: then
+the message cannot have been here before. The id is recorded also after more brokers, because the producer may send the
+message again to this broker. A message with a destination set by that broker (a copy of a virtual destination, a dead
+letter, a moved or retried message) was sent to another destination, or was here, so the id has no meaning here.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def is_marked(message: Message) -> bool:
 
 
 class IdentifiedSends:
-    """Compares sends with the duplicate ids that destinations have accepted."""
+    """Compares sends with the duplicate ids accepted by destinations."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class IdentifiedSends:
         self._ids: Final[DuplicateIds] = ids
 
     def identities(self, message: Message) -> list[SendIdentity]:
-        """Return the identities of a send, one for each name that it goes to; empty for a message without an id.
+        """Return the identities of a send, one for each named destination; empty without an id.
 
         Raises:
             InvalidDestinationError: a name is malformed.
@@ -75,7 +75,10 @@ class IdentifiedSends:
         return [self._identity(part, digest) for part in destination.parts()] if digest else []
 
     def _is_as_sent(self, message: Message) -> bool:
-        """Return True if a message of another broker was sent to its destination, alone or as a part of a composite."""
+        """Return True if a message of another broker was sent to the present destination.
+
+        A part of a composite counts, too.
+        """
         try:
             original = self._formats.view(message).original_destination
         except (JmsError, ProtocolError):
@@ -91,7 +94,7 @@ class IdentifiedSends:
         self._ids.note(identity)
 
     def new_part(self, state: ConnectionState, message: Message, identities: list[SendIdentity]) -> Message | None:
-        """Return the message for the destinations that have not accepted its id yet, None if there are none.
+        """Return the message for the destinations that have not accepted the id yet, else None.
 
         The duplicates are counted.
 
@@ -117,7 +120,7 @@ class IdentifiedSends:
         return self._formats.format(message.format_id).readdressed(message, destination)
 
     def drop(self, identity: SendIdentity, message: Message, connection_id: str) -> None:
-        """Count and remember a duplicate that is dropped."""
+        """Count and remember a dropped duplicate."""
         destination = self._map.find(identity.destination)
         if destination is not None:
             destination.duplicates += 1
@@ -130,7 +133,7 @@ class IdentifiedSends:
         return self._formats.format(message.format_id).readdressed(message, part)
 
     def identify(self, sends: list[TransactedSend]) -> None:
-        """Give the sends of a branch, read from the store, their identities again."""
+        """Give the sends of a branch, read from the store, identities again."""
         last: SendIdentity | None = None
         for send in sends:
             message = send.message

@@ -1,6 +1,6 @@
 """Return of a consumer's messages to their queues, a slice at a time.
 
-A queue that gets back more messages than one slice takes is paused meanwhile, so that later messages do not overtake.
+A queue is paused meanwhile if more messages return than one slice takes, so that later messages do not overtake.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Returning:
 class ReturningJob(Job):
     """Returns the references of a rolled-back transaction whose consumers are removed.
 
-    The application had seen all of them.
+    The application had seen all references.
     """
 
     def __init__(self, references: list[MessageReference], context: BrokerContext) -> None:

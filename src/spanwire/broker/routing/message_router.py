@@ -44,7 +44,10 @@ NO_IDENTITIES: Final[list[SendIdentity]] = []
 
 
 class MessageRouter(ParkedSender, Dispatcher):
-    """Takes messages from connections. A transaction keeps its messages until `LocalTransactions` hands them over."""
+    """Takes messages from connections.
+
+    A transaction keeps its messages until `LocalTransactions` hands them over.
+    """
 
     def __init__(
         self,
@@ -165,7 +168,10 @@ class MessageRouter(ParkedSender, Dispatcher):
     def _send_to_many(
         self, state: ConnectionState, message: Message, transaction: Transaction | None, token: int
     ) -> bool:
-        """Send to composite, wildcard, virtual or new destinations. All are checked before the first gets a copy."""
+        """Send to composite, wildcard, virtual or new destinations.
+
+        All targets are checked before the first gets a copy.
+        """
         if self.control is not None and is_control(message.destination):
             self.control.take(state, message, transaction)
             return True
@@ -186,7 +192,7 @@ class MessageRouter(ParkedSender, Dispatcher):
         )
 
     def send_forwarded(self, state: ConnectionState, message: Message, token: int) -> bool:
-        """Take a message of a bridge, and count it at its destination. Returns and raises as `send`."""
+        """Take a message of a bridge, and count the message at the destination. Returns and raises as `send`."""
         is_queue = message.destination.is_queue
         message.origin = state.link if is_queue else TOPIC_LINK
         answered = self.send(state, message, None, token) if is_queue else self.send_over_link(state, message, token)
@@ -339,7 +345,7 @@ class MessageRouter(ParkedSender, Dispatcher):
         return False
 
     def go_on(self, state: ConnectionState, parked: ParkedSend) -> None:
-        """Take a send that had waited. AccessControl and the existence of the destination are checked again."""
+        """Take a send after a wait. AccessControl and the existence of the destination are checked again."""
         error: JmsError | None = None
         done = True
         try:
@@ -368,7 +374,10 @@ class MessageRouter(ParkedSender, Dispatcher):
         return done
 
     def _take_new(self, state: ConnectionState, message: Message, token: int) -> bool:
-        """Deliver a message that had waited. Meanwhile another message with its duplicate id may have been accepted."""
+        """Deliver a message after a wait.
+
+        Meanwhile another message with the same duplicate id may have been accepted.
+        """
         new = self.identified.new_part(state, message, self.identified.identities(message))
         if new is None:
             return not message.persistent or self.answer_when_stored(state, token)
@@ -448,7 +457,7 @@ class MessageRouter(ParkedSender, Dispatcher):
             self._replies.add(reply)
 
     def expect(self, reply: PendingReply) -> None:
-        """Withhold messages that memory and destinations count already."""
+        """Withhold messages already counted by memory and destinations."""
         self._replies.add(reply)
 
     def release_one(self, entry: WithheldMessage) -> None:

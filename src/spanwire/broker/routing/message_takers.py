@@ -32,7 +32,7 @@ class DelayedSender(Protocol):
         ...
 
     def keep(self, state: ConnectionState, message: Message, token: int) -> bool:
-        """Take a message that has waited for room."""
+        """Take a message after a wait for room."""
         ...
 
 

@@ -1,6 +1,6 @@
-"""The targets of a send: physical destinations of composites, wildcards and virtual destinations, and copies.
+"""The targets of a send: physical destinations of composites, wildcards and virtual destinations.
 
-`MessageRouter` stores and dispatches the copies.
+`MessageRouter` stores and dispatches the copies for the targets.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MAX_WILDCARD_TARGETS: Final = 5_000  # destinations of one message to wildcards,
 
 
 class SendTargets:
-    """Finds the targets of messages, checks the rights for them, and makes the destinations that do not exist yet."""
+    """Finds the targets of messages, checks the rights for them, and creates missing destinations."""
 
     def __init__(
         self,

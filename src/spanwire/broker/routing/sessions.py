@@ -1,4 +1,4 @@
-"""Sessions: names by which a connection groups its consumers and producers."""
+"""Sessions: names for groups of a connection's consumers and producers."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 class Unscheduled:
-    """Warns once for each producer whose messages ask for a delay that the broker cannot give."""
+    """Warns once for each producer of delayed messages, as the broker cannot delay messages."""
 
     def __init__(self, formats: MessageFormats) -> None:
         self._formats: Final[MessageFormats] = formats

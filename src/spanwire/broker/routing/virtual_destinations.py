@@ -217,7 +217,8 @@ class VirtualDestinations:
         """Return a destination, made if missing.
 
         Raises:
-            ResourceAllocationError: the message has made too many; a repeated send finds these and makes further ones.
+            ResourceAllocationError: the message has made too many; a repeated send finds the made destinations and
+                makes further ones.
         """
         existing = self._map.find(destination)
         if existing is not None:
@@ -250,14 +251,14 @@ class VirtualDestinations:
         targets.append(target)
 
     def _load_of(self, destination: BrokerDestination) -> int:
-        """Return the steps that the consumers of ``destination`` count for.
+        """Return the number of steps for the consumers of ``destination``.
 
-        Durable subscriptions from the store may be more than there is room for, and still get their messages.
+        Durable subscriptions from the store may exceed the room, and still get their messages.
         """
         return min(self._map.load_of(destination), MAX_FAN_OUT)
 
     def _look(self, destination: Destination, steps: int) -> None:
-        """Count the steps of one message on all its routes, including routes that end without a copy."""
+        """Count the steps of one message on all routes, including routes that end without a copy."""
         self._steps += steps
         if self._steps > MAX_STEPS_OF_SEND:
             raise ResourceAllocationError(
