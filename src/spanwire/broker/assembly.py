@@ -73,7 +73,7 @@ from spanwire.model.environment import IdGenerator
 
 @dataclass(frozen=True)
 class BrokerSettings:
-    """Policies, limits and ports of a broker. None means the default of the part that it is for."""
+    """Policies, limits and ports of a broker. None means the default of the part."""
 
     advisory_format: AdvisoryFormat | None = None  # None: no advisories
     anonymous_producer_advisories: bool = False
@@ -94,7 +94,7 @@ DEFAULT_SETTINGS: Final = BrokerSettings()
 
 
 class BrokerAssembly:
-    """Holds the parts of a `Broker`. They are created layer by layer; each layer uses those before it."""
+    """Holds the parts of a `Broker`. They are created layer by layer; each layer uses the layers before."""
 
     def __init__(
         self, name: str, store: Store | None, formats: MessageFormats, ids: IdGenerator, settings: BrokerSettings
@@ -224,13 +224,13 @@ class BrokerAssembly:
         )
 
     def _connect(self) -> None:
-        """Close the cycles between parts: the only place where a part gets one that was created after it.
+        """Close the cycles between parts: the only place to hand a part to an earlier part.
 
         - Destinations reach dead letters, advisories and the removal of slow consumers through the context; all three
           need the destinations.
-        - The router asks flow control about each send, and flow control has the router send what it had parked.
+        - The router asks flow control about each send, and flow control has the router send parked messages.
         - The router hands messages to the scheduler and to the control destination, which send through the router.
-        - A long commit is a job of its connection; the clean-up of a connection rolls back its transactions.
+        - A long commit is a job of its connection; the clean-up of a connection rolls back the transactions.
         - A transaction of any kind, also a recovered one, ends in `XaTransactions`, which commits through the others.
         """
         self.context.dead_letter_handler = self.dead_letters

@@ -106,7 +106,10 @@ class Broker:
         return state
 
     def is_held(self, connection: ClientConnection, info: ConnectionInfo, now: Time) -> bool:
-        """Return True if `add_connection` should wait: for a directory, or the final outcome of a predecessor's job."""
+        """Return True if `add_connection` should wait.
+
+        The connection waits for a directory, or the final outcome of a predecessor's job.
+        """
         self._context.begin_request(now)
         return self.assembly.connections.has_job_of(info) or self.assembly.logins.connection_must_wait(connection, info)
 
@@ -115,9 +118,9 @@ class Broker:
         return self.assembly.logins.is_waiting(connection)
 
     def remove_connection(self, state: ConnectionState, now: Time) -> None:
-        """Roll back, return messages and remove all objects of a closed connection, after its unfinished job.
+        """Roll back, return messages and remove all objects of a closed connection, after the unfinished job.
 
-        A second call does nothing.
+        A second call has no effect.
         """
         if state.removed or state.is_leaving:
             return
@@ -174,7 +177,7 @@ class Broker:
         self._flow.unpark()
 
     def add_producer(self, state: ConnectionState, info: ProducerInfo, now: Time) -> None:
-        """Add a producer of this connection. Its destination, if any, is checked and created now."""
+        """Add a producer of this connection. A destination, if any, is checked and created now."""
         self._context.begin_request(now)
         self.access.check_own(state, info.producer_id.connection_id)
         self.assembly.sessions.check(state, info.producer_id.session_id, "Cannot add a producer")
@@ -442,7 +445,7 @@ class Broker:
         self.assembly.state_recovery.recover(recovered, clean, {} if metadata is None else metadata)
 
     def became_master(self, now: Time) -> None:
-        """Publish the advisory of a started broker that is the only user of its store."""
+        """Publish the advisory of a started broker, the only user of the store."""
         self._context.begin_request(now)
         if self.advisories is not None:
             self.advisories.became_master()
@@ -480,7 +483,7 @@ class Broker:
             queue.note_uncertain()
 
     def find_destination(self, destination: Destination) -> BrokerDestination | None:
-        """Return the queue or topic itself for an operator's inspection, or None."""
+        """Return the queue or topic for an operator's inspection, or None."""
         return self.assembly.map.find(destination)
 
     def durable_subscriptions(self) -> list[DurableSubscription]:

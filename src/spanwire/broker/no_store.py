@@ -15,7 +15,7 @@ from spanwire.model.message import Message
 
 
 class NoStore(UnitStore, MetadataStore, StoreUsage, StoreLedger):
-    """Keeps nothing, always has room, and gives each message the sequence 0, which means "not stored"."""
+    """Keeps no messages, always has room, and gives each message the sequence 0: "not stored"."""
 
     def next_sequence(self, destination: Destination) -> int:
         """Return 0."""
@@ -63,11 +63,11 @@ class NoStore(UnitStore, MetadataStore, StoreUsage, StoreLedger):
         return True
 
     def counted(self) -> list[Destination]:
-        """Return nothing."""
+        """Return an empty result."""
         return []
 
     def sums(self, destination: Destination | None) -> StoredSums | None:
-        """Return None: nothing is stored."""
+        """Return None: there is no store."""
         return None
 
     def link_sums(self) -> Sums:

@@ -55,7 +55,7 @@ class DirectoryAsker(Protocol):
 
     @property
     def is_dropped(self) -> bool:
-        """True if nobody waits for the answer any more."""
+        """True if no connection waits for the answer any more."""
         ...
 
     def on_answer(self, principal: Principal | None, is_available: bool) -> None:
@@ -75,7 +75,7 @@ class Directory(Protocol):
 
 
 class LoginObserver(Protocol):
-    """Learns that a login which had to wait for a directory is decided."""
+    """Learns of the decision about a login after the wait for a directory."""
 
     def on_login_decided(self) -> None:
         """Fetch the outcome of the login soon."""
@@ -165,7 +165,10 @@ class MessageStore(Protocol):
         ...
 
     def remove(self, destination: Destination, sequence: int, way: int = ACKNOWLEDGED) -> None:
-        """Remove one message, by a way out of the ledger. Of an unwritten one only both sequence numbers stay used."""
+        """Remove one message, by a way out of the ledger.
+
+        Of an unwritten message only both sequence numbers stay used.
+        """
         ...
 
     def remove_all(self, destination: Destination, sequences: list[int], way: int = ACKNOWLEDGED) -> None:
@@ -207,7 +210,7 @@ class UnitStore(Protocol):
     """Applies several changes of a `MessageStore` atomically, even across a crash."""
 
     def next_sequence(self, destination: Destination) -> int:
-        """Return the sequence of the message that is stored next for ``destination``, so that a record may name it."""
+        """Return the sequence of the next stored message of ``destination``, for use in a record."""
         ...
 
     def append_shared(self, destinations: list[Destination], message: Message) -> list[int]:
@@ -243,7 +246,7 @@ class UnitStore(Protocol):
 
         Returns:
             The first new sequence of each transfer. The sequences of a transfer are consecutive, with a gap for each
-            missing message.
+                missing message.
         """
         ...
 
@@ -283,7 +286,7 @@ class StoreUsage(Protocol):
 class Store(MessageStore, UnitStore, MetadataStore, StoreUsage, StoreLedger, Protocol):
     """All ports of a store, for the assembly of the broker.
 
-    Everything else asks for the one port that it uses.
+    Other code asks for single ports.
     """
 
 

@@ -25,7 +25,7 @@ class ControlRefusal(JmsError):
 
 
 def refusal(word: str, text: str) -> ControlRefusal:
-    """Return a refusal with one of this module's words."""
+    """Return a refusal with a word of this module."""
     return ControlRefusal(f"{word}: {text}")
 
 

@@ -10,7 +10,7 @@ MAX_KEPT: Final = 50  # destinations of a direction whose counts a closed duplex
 
 
 class LinkCounts:
-    """Counts by destination of one link, for all of its successive bridges.
+    """Counts by destination of one link, for all successive bridges.
 
     ``began`` is the time of the first bridge in monotonic seconds, 0.0 before.
     """
@@ -23,12 +23,15 @@ class LinkCounts:
         self.inbound: Final[DestinationCounts] = DestinationCounts()
 
     def begin(self, monotonic: float) -> None:
-        """Note a bridge; later ones change nothing."""
+        """Note the first bridge; later bridges make no change."""
         if self.began == 0.0:
             self.began = monotonic
 
     def reset(self, monotonic: float, direction: str | None = None, destination: str | None = None) -> None:
-        """Set all counts to 0, or that of one destination in a ``direction``; rates of all are counted from now on."""
+        """Set all counts to 0, or the count of one destination in a ``direction``.
+
+        Without a destination rates are counted from now on.
+        """
         if destination is None:
             self.began = monotonic
         for name, counts in (("outbound", self.outbound), ("inbound", self.inbound)):
@@ -36,12 +39,15 @@ class LinkCounts:
                 counts.reset(destination)
 
     def shrink(self) -> None:
-        """Keep the largest counts of a link that is closed."""
+        """Keep the largest counts of a closed link."""
         self.outbound.shrink(MAX_KEPT)
         self.inbound.shrink(MAX_KEPT)
 
     def rows(self) -> list[tuple[str, str | None, int]]:
-        """Return direction, destination and number of messages; the destination is None for all further ones."""
+        """Return direction, destination and number of messages.
+
+        The destination is None for all further destinations.
+        """
         rows: list[tuple[str, str | None, int]] = []
         for direction, counts in (("outbound", self.outbound), ("inbound", self.inbound)):
             for name, number in counts.by_name.items():
@@ -54,9 +60,9 @@ class LinkCounts:
 class BridgeStatistics:
     """Counts the messages of one bridge, or of all successive bridges of one link.
 
-    ``sent`` messages were written to the remote broker, and ``answered`` ones confirmed by it. ``received`` messages
-    came from it over a duplex link. ``failed`` messages were refused or could not be sent. ``refusals`` counts, by
-    reason, the messages not forwarded. ``unserved`` counts remote consumers without demand here.
+    ``sent`` messages were written to the remote broker, and ``answered`` messages confirmed there. ``received``
+    messages came from there over a duplex link. ``failed`` messages were refused or could not be sent. ``refusals``
+    counts, by reason, the messages not forwarded. ``unserved`` counts remote consumers without demand here.
     """
 
     __slots__ = ("answered", "failed", "received", "refusals", "sent", "unserved")
@@ -91,7 +97,7 @@ class BridgeStatistics:
 class LinkFailures:
     """Counts the failures of links.
 
-    ``attempts`` did not lead to a link, ``breaks`` ended a running one, and ``local`` ones have their cause here.
+    ``attempts`` did not lead to a link, ``breaks`` ended a running link, and ``local`` failures have their cause here.
     """
 
     __slots__ = ("attempts", "breaks", "local")

@@ -1,8 +1,8 @@
 """This broker's bridge over a link opened by another broker, and the acceptor of such links.
 
 The peer's connector sends its settings in the BrokerInfo. A connector is known as ``name@brokerId``. A newer link of a
-connector replaces the older one. If another process opens it while the older link answers, two brokers have one id and
-name; then the newer link is refused.
+connector replaces the older one. If another process opens the newer link while the older link answers, two brokers have
+one id and name; then the newer link is refused.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class AcceptedLink:
 
     @property
     def breaks(self) -> int:
-        """The number of links that have ended since the last reset."""
+        """The number of links ended since the last reset."""
         return self.connection_count - self.connections_before - (0 if self.bridge is None else 1)
 
     def reset(self, monotonic: float) -> None:

@@ -20,7 +20,7 @@ NO_ROOM: Final = "javax.jms.ResourceAllocationException"  # a full broker; the m
 class RefusedMessage:
     """A message to be sent again at ``due``, in monotonic seconds, after ``tries`` attempts.
 
-    ``words`` are those of the first refusal.
+    ``words`` are the words of the first refusal.
     """
 
     __slots__ = ("due", "entry", "reference", "tries", "words")
@@ -66,7 +66,7 @@ class ForwardRetries:
         return self.messages.pop(entry, None) is not None
 
     def next_timeout(self) -> float | None:
-        """Return the time of the next attempt; None if there is none."""
+        """Return the time of the next attempt; None without attempts."""
         return min([queue[0].due for queue in self._queues if queue], default=None)
 
     def take_due(self, now: float) -> list[RefusedMessage]:

@@ -109,7 +109,10 @@ class Forwarder(DemandBridge):
         return self._remote.broker_id
 
     def refusals(self, at_most: int) -> list[tuple[str, str]]:
-        """Return id and refusal of ``at_most`` messages that the remote broker refused and that are tried again."""
+        """Return id and refusal of up to ``at_most`` messages.
+
+        The remote broker refused these messages, and the bridge tries again.
+        """
         refused = list(islice(self._retries.messages.values(), at_most))
         return [(str(one.entry.message_id), printable(one.words)) for one in refused]
 
@@ -151,7 +154,7 @@ class Forwarder(DemandBridge):
             self._unflushed.append(entry)
 
     def on_demand_ended(self, demand: DemandSubscription, reason: JmsError) -> None:
-        """Forget ``demand``, because the local broker has removed its destination."""
+        """Forget ``demand``, because the local broker has removed the destination."""
         self.local.on_demand_ended(demand)
 
     def replace_demand(self, demand: DemandSubscription, now: Time) -> list[RemoteConsumer]:
@@ -159,7 +162,7 @@ class Forwarder(DemandBridge):
         return [] if self._is_closed else self.local.take_back(demand, now)
 
     def reconsider(self, consumer: RemoteConsumer, now: Time) -> None:
-        """Serve a consumer again, because its better route is gone."""
+        """Serve a consumer again, because the better route is gone."""
         if not self._is_closed:
             self.local.reconsider(consumer, now)
 
@@ -329,7 +332,7 @@ class Forwarder(DemandBridge):
                 self.local.end(demand, now)
 
     def _acknowledge_out_of_order(self, subscription: Subscription, demand: DemandSubscription, now: Time) -> None:
-        """Acknowledge confirmed messages behind a refused one, which would otherwise fill the window."""
+        """Acknowledge confirmed messages behind a refused message, so as not to fill the window."""
         unconfirmed: list[InFlightMessage] = []
         for entry in demand.in_flight:
             if entry.is_confirmed:
@@ -374,7 +377,7 @@ class Forwarder(DemandBridge):
             logger.debug("message %s cannot be acknowledged at the end of a bridge: %s", message_id, error)
 
     def close(self, now: Time) -> None:
-        """Close this direction. A second call does nothing."""
+        """Close this direction. A second call has no effect."""
         if self._is_closed:
             return
         self._is_closed = True

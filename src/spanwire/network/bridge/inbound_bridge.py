@@ -53,7 +53,10 @@ class InboundBridge:
         return self._client is not None
 
     def log_in(self, command: wire.ConnectionInfo, counts: DestinationCounts, now: Time) -> None:
-        """Log in the remote broker's bridge, whose messages are counted. Raises `JmsError` if it cannot be a client."""
+        """Log in the remote broker's bridge, and count its messages in ``counts``.
+
+        Raises `JmsError` if the bridge cannot be a client.
+        """
         if self._client is not None:
             raise OpenWireProtocolError("a second ConnectionInfo arrived on one link")
         connection_id = connection_id_of(command.connection_id)
@@ -132,7 +135,7 @@ class InboundBridge:
             self._client = None  # further commands are protocol errors
 
     def on_completed(self, token: int, error: SpanwireError | None) -> None:
-        """Answer a send after its message was stored."""
+        """Answer a send after the message was stored."""
         client = self._client
         if client is None or token == NO_TOKEN:
             return

@@ -20,7 +20,10 @@ def link_description(
     reason: str,
     since_s: float,
 ) -> LinkDescription:
-    """Return the description of a link whose state is ``since_s`` seconds old; no ``forwarder`` while it is down."""
+    """Return the description of a link in ``state`` for ``since_s`` seconds.
+
+    ``forwarder`` is None while the link is down.
+    """
     return LinkDescription(
         name=settings.name,
         remote=remote,

@@ -43,7 +43,7 @@ logger = logging.getLogger(__name__)
 
 
 class LocalDemand:
-    """The subscriptions of one bridge at its own broker; ``client`` is the bridge's connection there.
+    """The subscriptions of one bridge at the local broker; ``client`` is the bridge's connection there.
 
     `BridgeSettings` decides about demand. The bridge forwards and acknowledges messages.
     """
@@ -170,8 +170,8 @@ class LocalDemand:
     def _compare(self, demand: DemandSubscription, remote_keys: set[str]) -> None:
         """Remove from ``demand`` the subscribers missing in ``remote_keys``.
 
-        ``remote_keys`` are all durable subscriptions of the remote broker's own clients. The list has none of its
-        bridges.
+        ``remote_keys`` are all durable subscriptions of the remote broker's own clients. The list has no subscriptions
+        of bridges.
         """
         remote, key = self._broker.remote_subscribers, self._stored_key(demand)
         demand.is_standing = False  # the subscribers are known now
@@ -216,8 +216,8 @@ class LocalDemand:
     def _end_same_durable(self, local_info: ConsumerInfo, now: Time) -> None:
         """End at once a subscription with the durable name of ``local_info``.
 
-        It cannot serve the consumer of ``local_info``: it is ending, or the remote durable subscription has another
-        selector now.
+        The subscription cannot serve the consumer of ``local_info``: it is ending, or the remote durable subscription
+        has another selector now.
         """
         demand = self.demand.same_durable(local_info.subscription_name)
         if demand is None:
@@ -355,7 +355,7 @@ class LocalDemand:
         self._temporaries.on_demand_ended(info.destination, now)
 
     def on_demand_ended(self, demand: DemandSubscription) -> None:
-        """Forget ``demand``, because the broker has removed its destination."""
+        """Forget ``demand``, because the broker has removed the destination."""
         demand.is_ending = True
         self.demand.remove(demand)
 

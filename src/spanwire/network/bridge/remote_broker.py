@@ -48,9 +48,9 @@ LAST_COMMAND_ID: Final = 0x7FFFFFFF  # the largest Java int; ids begin at 1 agai
 class RemoteBroker:
     """Numbers and encodes the commands of a bridge. The bridge decides.
 
-    ``name``, fit for a log, and ``broker_id`` are those of the remote broker after its BrokerInfo. On a link opened by
-    the remote broker, ``output`` and ``wire_format`` belong to its connection, and nothing is decoded here.
-    ``principal`` is the user of the link at this broker if it is known before the bridge logs in.
+    ``name``, fit for a log, and ``broker_id`` belong to the remote broker after its BrokerInfo. On a link opened by the
+    remote broker, ``output`` and ``wire_format`` belong to the link's connection, without decoding here. ``principal``
+    is the user of the link at this broker, if known before the login of the bridge.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class RemoteBroker:
         return self._command_id
 
     def send(self, command: wire.BaseCommand, answered: bool = False) -> int:
-        """Send one command and return its id."""
+        """Send one command and return the command id."""
         command.command_id = self.next_command_id()
         command.response_required = answered
         self.output.append(command)
@@ -160,7 +160,7 @@ class RemoteBroker:
     def log_in(
         self, settings: BridgeSettings, broker_name: str, user: str | None, password: Secret | None, answered: bool
     ) -> int:
-        """Send the ConnectionInfo and return its id."""
+        """Send the ConnectionInfo and return the command id."""
         return self.send(
             wire.ConnectionInfo(
                 connection_id=wire.ConnectionId(self._connection_id),

@@ -1,7 +1,7 @@
 """The links of a network connector to discovered brokers.
 
-Anybody in reach can announce a broker. So a link needs a valid address of a transport for brokers, with TLS as in this
-broker's own configuration. The number of links and of new links is limited. Without TLS verification no login is sent,
+Any machine in reach can announce a broker. So a link needs a valid address of a transport for brokers, with TLS as in
+this broker's configuration. The number of links and of new links is limited. Without TLS verification no login is sent,
 unless the configuration permits it.
 """
 
@@ -180,7 +180,7 @@ class DiscoveredLinks(DiscoveryListener):
         self.links.clear()
 
     def peers(self) -> list[Peer]:
-        """Return the remote brokers of the links that run."""
+        """Return the remote brokers of the running links."""
         return [peer for link in self.links.values() if (peer := link.peer()) is not None]
 
     def views(self) -> list[LinkView]:
@@ -224,7 +224,7 @@ class DiscoveredLinks(DiscoveryListener):
         return ""
 
     def _is_crowded(self, address: DiscoveredAddress) -> bool:
-        """Return True if there are enough links in all, to this address, or in this second."""
+        """Return True for a crowd: enough links in all, to ``address``, or in this second."""
         if len(self.links) >= MAX_LINKS:
             return True
         if any(link.address == (address.host, address.port) for link in self.links.values()):

@@ -1,7 +1,7 @@
 """The user of a link at its own broker, if a directory has to be asked.
 
-A bridge logs in at both brokers as soon as it has the BrokerInfo, and cannot wait there. So the link asks before it
-connects.
+A bridge logs in at both brokers on arrival of the BrokerInfo, and cannot wait there. So the link asks before the
+connection.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from spanwire.transports.base import Clock
 
 
 async def local_user(broker: Broker, settings: BridgeSettings, clock: Clock) -> Principal | None:
-    """Return the principal of a bridge after the answer of a directory; None if the bridge can log in itself.
+    """Return the principal of a bridge after the answer of a directory.
+
+    None if the bridge can log in without a directory.
 
     Raises:
         JmsError: the directory refuses userName and password of the network connector, or does not answer.

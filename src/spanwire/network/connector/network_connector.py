@@ -31,7 +31,7 @@ MakeGossip = Callable[[], Gossip]
 
 
 class NetworkConnector:
-    """Owns the links of one connector. Raises `ConfigurationError` if its agent needs a missing package.
+    """Owns the links of one connector. Raises `ConfigurationError` if the agent needs a missing package.
 
     ``routes`` are shared by all connectors of the broker.
     """
@@ -45,7 +45,7 @@ class NetworkConnector:
         routes: NetworkRoutes,
         gossip: MakeGossip | None = None,
     ) -> None:
-        """``gossip`` returns the broker's gossip, for a connector that needs it."""
+        """``gossip`` returns the broker's gossip, for a gossip connector."""
         self.settings: Final = settings
         self.is_started = False
         self.started_ms = 0  # wall milliseconds; 0 before
@@ -123,7 +123,7 @@ class NetworkConnector:
             link.end()
 
     def failures(self) -> LinkFailures:
-        """Return the failures of all links, with those that are gone."""
+        """Return the failures of all links, with removed links."""
         failures = LinkFailures()
         for link in self.links():
             failures.add(link.failures)
@@ -132,7 +132,7 @@ class NetworkConnector:
         return failures
 
     def links(self) -> list[Link]:
-        """Return the links, without a seed that is this broker itself."""
+        """Return the links, without a seed leading to this broker itself."""
         itself = {id(seed) for seed in self._seeds if seed.leads_to_itself}
         listed = [link for link in self._links if id(link) not in itself]
         return [*listed, *([] if self._discovered is None else self._discovered.links.values())]
@@ -142,12 +142,12 @@ class NetworkConnector:
         return [(link.view(), link.counts) for link in self.links()]
 
     def peers(self) -> list[Peer]:
-        """Return the remote brokers of the links that run."""
+        """Return the remote brokers of the running links."""
         discovered = [] if self._discovered is None else self._discovered.peers()
         return [peer for link in self._links if (peer := link.peer()) is not None] + discovered
 
     def descriptions(self) -> list[LinkDescription]:
-        """Return what explains why messages do or do not cross each link."""
+        """Return the description of each link, to explain why messages do or do not cross."""
         descriptions = [link.description() for link in self.links()]
         return descriptions if self.is_started else [replace(one, state=STOPPED, reason="") for one in descriptions]
 

@@ -1,4 +1,4 @@
-"""Options of one remote address for its socket and wire format."""
+"""Options of one remote address for socket and wire format."""
 
 from __future__ import annotations
 
