@@ -239,7 +239,7 @@ class Cursors:
         return [cursor for cursor in self._cursors.values() if not cursor.released]
 
     def rows(self, state: ConnectionState | None, name: str) -> list[dict[str, object]]:
-        """Return rows of all cursors, or of cursor ``name``, within the rights of the connection, if there is one."""
+        """Return rows of all cursors, or of cursor ``name``, within the rights of a connection, if any."""
         cursors = [cursor for cursor in self._cursors.values() if not name or cursor.name == name]
         return [cursor.row() for cursor in cursors if state is None or self._may_see(state, cursor)]
 

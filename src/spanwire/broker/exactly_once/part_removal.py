@@ -1,9 +1,11 @@
-"""Removal of the staged parts of a sink, a slice at a time, and the base of all requests that end parts.
+"""Removal of the staged parts of a sink, a slice at a time.
 
-Causes of a removal are an abort, a new run or the end of the sink. `SinkCommit` ends the parts that it delivers.
+The module has the base of all requests that end parts, too.
 
-All parts, and the records that go with their end, are one unit of the store. Gathering has no visible effect. The call
-to the store is the single step in which the parts end; the memory forgets them afterwards.
+Causes of a removal are an abort, a new run or the end of the sink. `SinkCommit` ends the delivered parts.
+
+All parts, and the records about the end, are one unit of the store. Gathering has no visible effect. The call to the
+store is the single step in which the parts end; the memory forgets the parts afterwards.
 """
 
 from __future__ import annotations
@@ -46,7 +48,9 @@ class EndedParts:
         self._removed = 0
 
     def gather(self, part: Part, unit: StoreUnit, with_copies: bool) -> int:
-        """Add the end of a part to the unit, or the next copies of a large one, and return the number of steps.
+        """Add the end of a part to the unit, or the next copies of a large part.
+
+        Returns the number of steps.
 
         Args:
             with_copies: True if the copies are removed; False if the unit moves them elsewhere.

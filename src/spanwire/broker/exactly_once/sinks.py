@@ -138,7 +138,7 @@ class Sinks:
         del self._sinks[sink.query]
 
     def rows(self, state: ConnectionState | None, query: str) -> list[dict[str, object]]:
-        """Return rows of all sinks, or of sink ``query``, within the rights of the connection, if there is one."""
+        """Return rows of all sinks, or of sink ``query``, within the rights of a connection, if any."""
         sinks = [sink for sink in self._sinks.values() if not query or sink.query == query]
         return [sink.row() for sink in sinks if state is None or self._may_use(state, sink)]
 
