@@ -104,7 +104,7 @@ class Overview:
     def brokers_linked_here(self) -> list[str]:
         """Return the names of brokers with a link of their own to this broker.
 
-        The ledger knows these names by number.
+        Brokers without a number in the ledger are left out.
         """
         names = self._context.links.names()
         return sorted(
