@@ -44,16 +44,16 @@ Command = Callable[[Sequence[str]], int]  # takes the arguments behind its name 
 
 
 def offer_actions(program: str, arguments: Sequence[str], names: Iterable[str]) -> None:
-    """Complete the first argument as one of ``names``, if a shell asks for it; the process ends then."""
+    """Complete the first argument from ``names`` on the request of a shell, and end the process then."""
     if registry.COMPLETING in os.environ and not arguments:
         complete = cast("Callable[[str, Iterable[str]], None]", registry.load(registry.COMPLETE_ACTION))
         complete(program, names)
 
 
 def run_command(program: str, arguments: Sequence[str], commands: Mapping[str, tuple[Command, str]]) -> int:
-    """Run the command that the first argument names and return its exit status, or show all commands.
+    """Run the command named by the first argument and return its exit status, or show all commands.
 
-    ``commands`` are the commands by name, each with its line of the help. An unknown name has status 2.
+    ``commands`` are the commands by name, with their lines of the help. An unknown name has status 2.
     """
     words = list(arguments)
     offer_actions(program, words, commands)
@@ -72,7 +72,7 @@ def run_command(program: str, arguments: Sequence[str], commands: Mapping[str, t
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors have one line with the closest known option."""
+    """An argument parser with errors of one line, which name the closest known option."""
 
     def __init__(self, **settings: object) -> None:
         super().__init__(
@@ -117,7 +117,7 @@ class Parser(argparse.ArgumentParser):
         )
 
     def flag(self, name: str, help_text: str, default: bool = False) -> None:
-        """Add a boolean option, which stands alone or has the value true or false."""
+        """Add a boolean option: alone, or with the value true or false."""
         self.add_argument(
             *_spellings(name),
             dest=_attribute(name),
@@ -184,7 +184,7 @@ class _Once(argparse.Action):
 
 
 def start_options(parser: Parser) -> None:
-    """Add the options that decide whether a configuration is accepted."""
+    """Add the options with an influence on the acceptance of a configuration."""
     parser.add_argument(
         "--allow-anonymous",
         "--allowAnonymous",
@@ -269,7 +269,7 @@ def _attribute(name: str) -> str:
 
 
 def _words(name: str, separator: str) -> str:
-    """Return the words of ``camelCase``, of which the last may be capitals as in ``msgTTL``, in lower case."""
+    """Return the words of ``camelCase`` in lower case; the last word may be capitals, as in ``msgTTL``."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", separator, name).lower()
 
 

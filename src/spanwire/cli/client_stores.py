@@ -1,4 +1,4 @@
-"""Key stores and trust stores of a command's options; most commands are given none."""
+"""Key stores and trust stores in a command's options; most commands have none."""
 
 from __future__ import annotations
 

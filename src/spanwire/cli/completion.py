@@ -1,7 +1,7 @@
-"""Completion of a command line in bash, zsh and fish, by the library argcomplete (extra ``completion``).
+"""Completion of a command line in bash, zsh and fish, with argcomplete (extra ``completion``).
 
-The shell runs ``spanwire`` without arguments and with the line in its environment. The words before the one under the
-cursor choose a command as they do in a run; its parser, or its list of actions, then answers, and the process ends.
+The shell runs ``spanwire`` without arguments and with the line in its environment. The words before the cursor choose a
+command as in a run. The command's parser, or its list of actions, then answers, and the process ends.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from spanwire.registry import COMPLETING
 def words_before(commands: Iterable[str]) -> list[str]:
     """Return the complete words behind the program's name and before the cursor.
 
-    The first word is one of ``commands``: the process ends if it is the one to complete.
+    The first word is one of ``commands``. The process ends if the cursor is in the first word.
     """
     line, point = os.environ["COMP_LINE"], int(os.environ["COMP_POINT"])
     words = split_line(line, point)[3]
@@ -39,7 +39,7 @@ def complete(parser: argparse.ArgumentParser, skipped: int) -> None:
 
 
 def complete_action(program: str, names: Iterable[str]) -> None:
-    """Print which of the names of actions the word under the cursor may be, and end the process."""
+    """Print the names of actions that fit the word under the cursor, and end the process."""
     parser = argparse.ArgumentParser(prog=program)
     parser.add_argument("action", choices=list(names))
     complete(parser, len(program.split()) - 1)

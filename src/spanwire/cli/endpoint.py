@@ -1,4 +1,4 @@
-"""Options shared by the tools that connect to a broker: address, login and destination."""
+"""Options shared by the tools with a connection to a broker: address, login and destination."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def login_options(parser: Parser) -> None:
 
 
 def connect(options: argparse.Namespace) -> blocking.Connection:
-    """Return a logged-in connection to the broker that the options name."""
+    """Return a logged-in connection to the broker of the options."""
     url = str(options.broker_url)
     return blocking.connect(url, options.user, password(options), options.client_id, tls_settings(url, options))
 

@@ -1,4 +1,4 @@
-"""Entry point of ``spanwire COMMAND …``: finds the command's module and runs it.
+"""Entry point of ``spanwire COMMAND …``: finds the command's module and runs the command.
 
 A `SpanwireError` becomes one line and status 1.
 """
@@ -93,7 +93,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; return its exit status."""
+    """Run a command and return the exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     if registry.COMPLETING in os.environ:
         words = cast("Callable[[Iterable[str]], list[str]]", registry.load(registry.COMPLETED_WORDS))(COMMANDS)
@@ -138,7 +138,7 @@ def activemq() -> int:
 def _loaded(reference: str, is_whole_process: bool) -> Callable[[Sequence[str]], int]:
     """Load the function of a command.
 
-    Loaded modules stay until the end of the process, so a command with a process of its own never searches them for
+    Loaded modules stay until the end of the process. So a command with a process of its own never searches modules for
     garbage: the searches took a tenth of a broker's start.
     """
     if not is_whole_process:

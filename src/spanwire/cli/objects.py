@@ -37,7 +37,7 @@ DESTINATION_TYPES: Final = {"queue": "Queue", "topic": "Topic", "temp-queue": "T
 
 @dataclass(frozen=True, slots=True)
 class ViewedObject:
-    """An object of the broker with its type, name and attributes."""
+    """An object of the broker: type, name and attributes."""
 
     type: str
     name: str

@@ -1,4 +1,4 @@
-"""Finds the running broker that a command means, by the same rules for all commands."""
+"""Finds the running broker of a command, by the same rules for all commands."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MAX_SHOWN: Final = 20  # brokers listed in an error
 
 
 def control_client(options: argparse.Namespace, timeout_s: float = ANSWER_TIMEOUT_S) -> ControlClient:
-    """Return a client for the control socket of the broker that the options name.
+    """Return a client for the control socket of the broker in the options.
 
     Raises:
         ConfigurationError: the options name no broker.
@@ -33,7 +33,7 @@ def control_client(options: argparse.Namespace, timeout_s: float = ANSWER_TIMEOU
 
 
 def directory_of(options: argparse.Namespace) -> Path:
-    """Return the data directory of the broker that the options name. Raises `ConfigurationError`."""
+    """Return the data directory of the broker in the options. Raises `ConfigurationError`."""
     return broker_directory(options, os.environ)
 
 
@@ -55,7 +55,7 @@ def named_configuration(options: argparse.Namespace, environment: Mapping[str, s
 def broker_directory(options: argparse.Namespace, environment: Mapping[str, str]) -> Path:
     """Return the data directory of the named broker, or of the only running broker.
 
-    A broker is named by ``--data-directory``, by its file or by its name.
+    A broker is named by ``--data-directory``, by a file or by a name.
 
     Raises:
         ConfigurationError: no broker or several brokers match.
@@ -81,7 +81,7 @@ def broker_directory(options: argparse.Namespace, environment: Mapping[str, str]
 
 
 def _named(reference: str, running: Sequence[ListedBroker]) -> list[ListedBroker]:
-    """Return the running brokers with this file or name."""
+    """Return the running brokers with the given file or name."""
     file = configuration_file(reference)
     brokers = [broker for broker in running if file is not None and broker.configuration == str(file)]
     return brokers or [broker for broker in running if broker.name == reference]

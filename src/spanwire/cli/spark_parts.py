@@ -1,4 +1,4 @@
-"""Loads parts of the pipeline that need packages of the extra ``spark`` when a command uses them."""
+"""Loads parts of the pipeline at the use by a command: the parts need packages of the extra ``spark``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def load(reference: str) -> Callable[..., object]:
     """Import the attribute of a ``"module:attribute"`` string.
 
     Raises:
-        ConfigurationError: a package is missing; the text has the command that installs it.
+        ConfigurationError: a package is missing; the text has the command to install the package.
     """
     try:
         return cast(Callable[..., object], registry.load(reference))

@@ -1,4 +1,4 @@
-"""The standbys of this user that wait for the broker of a command, for the commands that show or stop them."""
+"""The user's waiting standbys of a command's broker, for the commands to show or stop standbys."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from spanwire.stores.lock_file import holder_of
 
 
 def standbys_of(directory: Path) -> list[ListedBroker]:
-    """Return the standbys of this machine with the data directory ``directory``."""
+    """Return the standbys of the machine with the data directory ``directory``."""
     return [broker for broker in standbys(os.environ) if broker.data_directory == str(directory)]
 
 

@@ -1,4 +1,4 @@
-"""The command ``spanwire bridge``: runs or checks the bridges of a file, and operates those of a running broker."""
+"""The command ``spanwire bridge``: runs or checks bridges of a file, and operates a broker's bridges."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ STOPPING: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 class RouteFile(Protocol):
-    """The part of a route file that the command uses."""
+    """The part of a route file for the command."""
 
     routes: list[Route]
     warnings: list[str]
@@ -115,7 +115,7 @@ def check(arguments: Sequence[str]) -> int:
 
 
 def _checked(options: argparse.Namespace) -> list[Definition]:
-    """Return the definitions of the file, whose jars and convertors are there."""
+    """Return the definitions of the file after a check for all jars and convertors."""
     definitions = with_jars(_definitions(options), options.jars)
     obstacles = convertor_obstacles(definitions, options.convertors)
     if obstacles:
@@ -219,7 +219,7 @@ def _definitions(options: argparse.Namespace) -> list[Definition]:
 
 
 def _bean_bridges(content: bytes, name: str, placeholders: Placeholders) -> list[Definition] | None:
-    """Return the bridges of a file of XML with beans of them; None for any other file."""
+    """Return the bridges of an XML file with beans of bridges; None for any other file."""
     if BEAN not in content:
         return None
     root = read_xml(content, name)

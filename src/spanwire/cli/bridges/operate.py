@@ -1,4 +1,4 @@
-"""``spanwire bridge list``, ``status``, ``pause``, ``resume`` and ``restart``: the bridges of a running broker."""
+"""``spanwire bridge list``, ``status``, ``pause``, ``resume``, ``restart``: bridges of a live broker."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def list_bridges(arguments: Sequence[str]) -> int:
 
 
 def status(arguments: Sequence[str]) -> int:
-    """Show all about some or all bridges. The exit status is 1 if one of them has given up."""
+    """Show all about some or all bridges. The exit status is 1 if a bridge has given up."""
     parser = Parser(
         prog="spanwire bridge status",
         description="Show source, target, state, counters and last error of bridges; fail if one has given up.",

@@ -18,7 +18,7 @@ logger = logging.getLogger("spanwire.bridges")  # the broker takes records of th
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the bridges that standard input names, until its end."""
+    """Run the bridges from standard input, until the end of the input."""
     parser = Parser(prog="spanwire bridge serve", description="Run the bridges of a broker, which starts this command.")
     parser.add_argument("--log-level", choices=LEVELS, default="info", help="the lowest level of log lines")
     options = parser.parse(arguments)

@@ -1,4 +1,4 @@
-"""The command ``spanwire transaction``: prepared branches of distributed transactions at a broker, of any program."""
+"""The command ``spanwire transaction``: prepared branches of distributed transactions of any program."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CONTRARY: Final = {COMMIT: NONE, ROLLBACK: COMMIT}  # the decision that forbids 
 
 @dataclass(frozen=True, slots=True)
 class PreparedBranch:
-    """A prepared branch as an operator sees it."""
+    """A prepared branch in the view of an operator."""
 
     transaction: str
     owner: str

@@ -1,4 +1,4 @@
-"""The actions that change something: operations of the operation table, with a dry run and a question before."""
+"""The changing actions: operations of the operation table, with a dry run and a question before."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MAX_SHOWN: Final = 20  # destinations named before an operation; more are counte
 
 
 def operate(word: str, operation: Operation, view: ViewTable, arguments: Sequence[str]) -> int:
-    """Run an operation of a running broker, and print its result."""
+    """Run an operation of a running broker, and print the result."""
     action = operation.path.rpartition("/")[2]
     parser = Parser(
         prog=f"spanwire {word} {action}", description=f"{operation.meaning[0].upper()}{operation.meaning[1:]}."
@@ -64,7 +64,7 @@ def operate(word: str, operation: Operation, view: ViewTable, arguments: Sequenc
 
 
 def _add_extra(parser: Parser, operation: Operation) -> None:
-    """Add the options that some commands have beside the operation's arguments."""
+    """Add the options of some commands beside the operation's arguments."""
     if operation.command in ENDING:
         parser.add_argument("--yes", action="store_true", help="do not ask before")
         parser.add_argument(
@@ -80,7 +80,7 @@ def _add_extra(parser: Parser, operation: Operation) -> None:
 def _run(
     operation: Operation, values: dict[str, object], options: argparse.Namespace, client: ControlClient
 ) -> object | None:
-    """Run the operation and return its answer; None if it goes on as a task in the background."""
+    """Run the operation and return the answer; None for a task in the background."""
     if operation.command not in MOVING or values.get(DRY_RUN.name):
         return client.ask(operation.command, **values)
     as_task = {LATER.name: True} if operation.subject else {}
@@ -89,7 +89,7 @@ def _run(
 
 
 def _add_arguments(parser: Parser, operation: Operation) -> None:
-    """Add the operation's arguments: what it is about as words, all others as options."""
+    """Add the operation's arguments: its subject as words, all others as options."""
     if operation.subject:
         is_one = operation.command in ONE or operation.command == "create"
         meaning = f"name of the {operation.subject}" + ("" if is_one else ", or a pattern such as 'ORDERS.>'")
@@ -127,7 +127,7 @@ def _help(argument: Argument) -> str:
 
 
 def _meaning(argument: Argument) -> str:
-    """Return the meaning for the help: commands make tasks by themselves."""
+    """Return the meaning for the help: commands make tasks without a request."""
     return argument.meaning.removesuffix(ONLY_TASKS)
 
 
@@ -169,7 +169,7 @@ def _property(text: str) -> tuple[str, object]:
 def _effect(
     word: str, action: str, operation: Operation, view: ViewTable, values: dict[str, object], client: ControlClient
 ) -> str:
-    """Return what an operation is about to do, with the number of messages that wait."""
+    """Return the effect of an operation before its run, with the number of waiting messages."""
     if not operation.subject:
         every = (
             f" of {counted(len(fetch(client, view)), view)}"
@@ -196,7 +196,7 @@ def _effect(
 
 
 def _is_wanted(effect: str) -> bool:
-    """Ask whether to go on. Raises `ConfigurationError` where nobody can answer."""
+    """Ask the user for consent. Raises `ConfigurationError` without a person at a terminal."""
     if not sys.stdin.isatty():
         raise ConfigurationError(f"{effect}: nobody can be asked here, so give --yes, or --dry-run to change nothing")
     sys.stderr.write(f"{effect}\ngo on? [y/N] ")
@@ -205,7 +205,7 @@ def _is_wanted(effect: str) -> bool:
 
 
 def _shown(word: str, action: str, values: dict[str, object], answer: object) -> str:
-    """Return a line for each object of an answer: what it is, then the other values; messages are JSON."""
+    """Return a line for each object of an answer: its name, then the other values; messages are JSON."""
     if isinstance(answer, list):
         return "".join(_line(row) for row in answer if isinstance(row, dict)) or f"{action}: no {word} was affected\n"
     if isinstance(answer, dict):
@@ -218,7 +218,7 @@ def _shown(word: str, action: str, values: dict[str, object], answer: object) ->
 
 
 def _named(word: str, values: dict[str, object]) -> Row:
-    """Return what the operation was about, for an answer that does not say so."""
+    """Return the subject of the operation, for an answer without a name."""
     first = next(iter(values.values()), word)
     return {"name": ", ".join(map(str, first)) if isinstance(first, list) else str(first)}
 

@@ -1,4 +1,4 @@
-"""``spanwire dlq retry`` sends dead letters back to their original destinations."""
+"""``spanwire dlq retry`` sends dead letters back to the original destinations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ USAGE_ERROR: Final = 2
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run ``spanwire dlq retry``: send dead letters back to their original destinations.
+    """Run ``spanwire dlq retry``: send dead letters back to the original destinations.
 
     Prints the number of messages.
     """

@@ -1,4 +1,7 @@
-"""``spanwire definitions``: what makes a second broker the same, as a file; exported, imported and compared."""
+"""``spanwire definitions``: exports, imports and compares the definitions of a broker as a file.
+
+A second broker with the same definitions is the same.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ ANSWER_S: Final = 6 * ANSWER_TIMEOUT_S  # a broker lists 100,000 destinations in
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run a command about definitions; return its exit status."""
+    """Run a command about definitions and return the exit status."""
     commands: dict[str, tuple[Command, str]] = {
         "export": (_export, "write the definitions of a running broker to a file"),
         "import": (_import, "make in a running broker what a file says, and it does not have"),
@@ -107,7 +110,7 @@ def _import(arguments: Sequence[str]) -> int:
 
 
 def _do(client: ControlClient, step: Step) -> str:
-    """Perform a step; return why it was refused, "" if it was not."""
+    """Perform a step and return the reason of a refusal, "" without a refusal."""
     if step.obstacle:
         return step.obstacle
     try:
@@ -165,7 +168,7 @@ def _of_broker(client: ControlClient) -> Document:
 
 
 def _of_file(path: Path, definitions: dict[str, str]) -> Document:
-    """Return the document in a file, or that of a configuration. Raises `ConfigurationError`."""
+    """Return the document in a file, or the document of a configuration. Raises `ConfigurationError`."""
     try:
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
@@ -181,7 +184,7 @@ def _of_file(path: Path, definitions: dict[str, str]) -> Document:
 
 
 def _left_out(document: Document) -> list[str]:
-    """Return a line for each object whose secrets are left out."""
+    """Return a line for each object with omitted secrets."""
     return [
         f"{KINDS[kind].title(key)}: {', '.join(map(str, left_out))}"
         for (kind, key), values in document.items.items()
@@ -190,7 +193,7 @@ def _left_out(document: Document) -> list[str]:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a file that its owner alone may read. Raises `ConfigurationError`."""
+    """Write a file with read permission for the owner alone. Raises `ConfigurationError`."""
     new = path.with_name(f"{path.name}.new")
     try:
         with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE), "w", encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-"""The nouns of commands over the management model, each with its view and actions."""
+"""The nouns of commands over the management model, each with a view and actions."""
 
 from __future__ import annotations
 
@@ -33,14 +33,17 @@ LEFT_OUT: Final = "browse"
 
 @dataclass(frozen=True, slots=True)
 class Noun:
-    """One noun: its word, the plural for people, and its view, whose name its operations have in the HTTP API."""
+    """One noun: the word, the plural for people, and the view.
+
+    The operations of the noun have the view's name in the HTTP API.
+    """
 
     word: str
     meaning: str
     view: ViewTable
 
     def commands(self) -> Mapping[str, tuple[Command, str]]:
-        """Return the actions by name, each with its line of the help."""
+        """Return the actions by name, with lines of the help."""
         what = self.view.name
         commands: dict[str, tuple[Command, str]] = {
             "list": (partial(list_rows, self.word, self.view, COLUMNS[what]), f"list the {self.meaning}"),
@@ -53,7 +56,7 @@ class Noun:
         return commands
 
     def run(self, arguments: Sequence[str]) -> int:
-        """Run an action and return its exit status."""
+        """Run an action and return the exit status."""
         return run_command(f"spanwire {self.word}", arguments, self.commands())
 
 

@@ -25,7 +25,7 @@ NOT_THERE: Final = "-"  # the cell of a value that there is not
 
 
 def list_rows(word: str, view: ViewTable, columns: Sequence[str], arguments: Sequence[str]) -> int:
-    """Run ``spanwire NOUN list``: print the chosen rows as a table, and their number."""
+    """Run ``spanwire NOUN list``: print the chosen rows as a table, and the number of rows."""
     parser = Parser(prog=f"spanwire {word} list", description=f"List {view.meaning}.")
     parser.add_argument(
         "pattern", nargs="?", metavar="PATTERN", help="only names that this matches; * and ? stand for any text"
@@ -100,7 +100,7 @@ def fetch(client: ControlClient, view: ViewTable) -> list[Row]:
 
 
 def qualified(view: ViewTable, name: str) -> str:
-    """Return the name of a queue or topic with its scheme."""
+    """Return the name of a queue or topic with the scheme."""
     scheme = "queue" if view is QUEUES else "topic"
     return name if "://" in name else f"{scheme}://{name}"
 
@@ -112,7 +112,7 @@ def counted(count: int, view: ViewTable) -> str:
 
 
 def table(view: ViewTable, columns: Sequence[str], rows: Sequence[Row]) -> str:
-    """Return rows under their headings, one line each; numbers stand at the right of their column."""
+    """Return rows under headings, one line each; numbers are right-aligned in a column."""
     numbers = {attribute.name for attribute in view.attributes if attribute.type in (INTEGER, NUMBER)}
     lines = [list(columns), *([_cell(row.get(name)) for name in columns] for row in rows)]
     widths = [max(len(line[index]) for line in lines) for index in range(len(columns))]
@@ -146,7 +146,7 @@ def _condition(text: str) -> tuple[str, str]:
 
 
 def _name_pattern(view: ViewTable, pattern: str) -> str:
-    """Return the pattern of keys for one of names: a queue's key is its name behind ``queue://``."""
+    """Return the key pattern for a pattern of names: the key of a queue is the name behind ``queue://``."""
     return pattern if view not in (QUEUES, TOPICS) or "://" in pattern else f"*://{pattern}"
 
 

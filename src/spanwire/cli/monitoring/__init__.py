@@ -1,1 +1,1 @@
-"""Commands that show a broker to monitoring: web, metrics, health."""
+"""Commands for monitoring of a broker: web, metrics, health."""

@@ -1,4 +1,4 @@
-"""``spanwire audit``: prints the equation of each destination, and what crossed the links of a network."""
+"""``spanwire audit``: prints the equation of each destination, and the traffic of a network's links."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _is_asked_for(row: Row, pattern: str | None) -> bool:
 
 
 def lines(rows: Sequence[Row], links: Sequence[Row], producers: Sequence[Row]) -> list[str]:
-    """Return the equations as lines, and what crossed links; with the producers of destinations if some are given."""
+    """Return the equations and the traffic of links as lines; with producers for the given destinations."""
     shown: list[str] = []
     for row in sorted(rows, key=lambda row: (str(row.get("destination")), row.get("scope") == SINCE_START)):
         if row.get("destination") == REMOVED and not _side(row, CAME).strip("0"):
@@ -108,7 +108,7 @@ def _attributes() -> list[tuple[str, str]]:
 
 
 def equation(row: Row) -> list[str]:
-    """Return the equation of a row, and a line for what breaks it; sums of 0 are left out."""
+    """Return the equation of a row, and a line for each reason of a fault; sums of 0 are left out."""
     came, went = _side(row, CAME), _side(row, WENT)
     text = f"{row.get('destination')} ({row.get('scope')}): {came} = {went}"
     difference = _count(row, "difference")
@@ -132,7 +132,7 @@ def _side(row: Row, names: Sequence[str]) -> str:
 
 
 def _senders(row: Row, producers: Sequence[Row]) -> list[str]:
-    """Return who sent the messages of a destination: each producer that is still there, and all others together."""
+    """Return the senders of a destination's messages: each present producer, and all others together."""
     own = [one for one in producers if one.get("destination") == row.get("destination") and _count(one, "sent")]
     found = [f"  sent by {one.get('producer_id')}: {_count(one, 'sent')}" for one in own]
     rest = _count(row, "sent") - sum(_count(one, "sent") for one in own)
@@ -169,9 +169,9 @@ def compared(brokers: Sequence[Row]) -> list[dict[str, object]]:
 
 
 def settled(before: Sequence[Mapping[str, object]], after: list[dict[str, object]]) -> list[dict[str, object]]:
-    """Return the later comparison; where something moved meanwhile nothing is missing or extra, but ``moving``.
+    """Return the later comparison; after a movement between both, missing and extra become ``moving``.
 
-    The brokers tell of different moments, so a difference counts only if both looks show the same.
+    The brokers answer at different moments, so a difference counts only if both comparisons show the same.
     """
     for one in after:
         if one not in before:
@@ -187,7 +187,7 @@ def _by_remote(row: Row) -> dict[str, Row]:
 
 
 def network_lines(brokers: Sequence[Row], crossings: Sequence[Mapping[str, object]]) -> list[str]:
-    """Return a line for each direction of each link, and for each broker that keeps no ledger."""
+    """Return a line for each direction of each link, and for each broker without a ledger."""
     shown: list[str] = []
     for one in crossings:
         sides = f"{one['forwarded']} forwarded, {one['in_flight']} in flight; {one['arrived']} arrived"

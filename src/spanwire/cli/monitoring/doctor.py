@@ -16,7 +16,10 @@ from spanwire.service.doctor.gathering import gather
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Print the findings; return 0 if all is well, 1 for a warning, 2 for what keeps a broker from working."""
+    """Print the findings and return the exit status.
+
+    The status is 0 without findings, 1 for a warning, 2 for an obstacle to a working broker.
+    """
     parser = Parser(
         prog="spanwire doctor",
         description="Say what is wrong with this machine and a configuration before the first start: limits, memory,\n"
@@ -36,7 +39,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _as_text(level: Level, findings: Sequence[Finding]) -> str:
-    """Return a line for each finding, what is worst first, and a line with their numbers."""
+    """Return a line for each finding, the worst first, and a line with the numbers."""
     ordered = sorted(findings, key=lambda finding: -finding.level)
     counts = [
         (sum(one.level is kind for one in findings), kind.name.lower()) for kind in (Level.CRITICAL, Level.WARNING)

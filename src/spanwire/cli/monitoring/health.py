@@ -79,7 +79,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _queue_checks(client: ControlClient, options: argparse.Namespace, status: Mapping[str, object]) -> list[Check]:
-    """Return the checks of queues that are asked for. Raises `ControlError`."""
+    """Return the requested checks of queues. Raises `ControlError`."""
     checks: list[Check] = []
     if options.max_pending or options.max_dead_letters > NO_CHECK:
         destinations = _rows(client.ask("destinations"))
@@ -99,7 +99,7 @@ def _rows(answer: object) -> list[dict[str, object]]:
 
 
 def _as_text(level: Level, checks: Sequence[Check]) -> str:
-    """Return the line of the plug-in, which names faults first, and a line for each check."""
+    """Return the line of the plug-in, with faults first, and a line for each check."""
     faults = [check for check in checks if check.level is not Level.OK]
     summary = "; ".join(f"{check.name}: {check.text}" for check in faults) or f"{len(checks)} checks"
     lines = [f"SPANWIRE {level.name} - {summary}"]

@@ -1,4 +1,4 @@
-"""``spanwire trace``: follows messages live through a broker, and through its network."""
+"""``spanwire trace``: follows messages live through a broker and a network."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ message was seen, or it would not be delivered."""
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Print the steps of marked messages; return 0, or 3 if none was seen."""
+    """Print the steps of marked messages; return 0, or 3 without a seen message."""
     parser = Parser(prog="spanwire trace", description=DESCRIPTION)
     parser.add_argument("destination", metavar="DESTINATION", help="queue, or topic://NAME")
     parser.option("selector", "follow only messages that a selector chooses")
@@ -68,7 +68,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def follow(client: ControlClient, asked: Mapping[str, object], *, as_json: bool = False) -> int:
-    """Start a trace, print its steps until it ends, and end it after Ctrl-C; return the exit status."""
+    """Start a trace, print the steps until the end or Ctrl-C, and return the exit status."""
     answer = _checked(client.ask(TRACE.command, **asked))
     name = str(answer["trace"])
     if not as_json:
@@ -103,7 +103,7 @@ def follow(client: ControlClient, asked: Mapping[str, object], *, as_json: bool 
 def show_dry_run(
     client: ControlClient, destination: str, start: str | None, properties: str, options: argparse.Namespace
 ) -> int:
-    """Print the hops of a message that nobody sends; return the exit status."""
+    """Print the hops of a message without sending a message; return the exit status."""
     asked = {"destination": destination, "from": start, "properties": properties}
     answer = client.ask(TRACE_DRY_RUN.command, **{key: value for key, value in asked.items() if value})
     if not isinstance(answer, dict) or not isinstance(answer.get("hops"), list):
@@ -117,7 +117,7 @@ def show_dry_run(
 
 
 def hop_lines(hop: Mapping[str, object]) -> list[str]:
-    """Return what one broker would do: who gets the message, and why the others do not."""
+    """Return the decision of one broker: the receivers of the message, and the reasons against all others."""
     way, name = hop.get("way"), hop.get("broker")
     before = [str(one) for one in way] if isinstance(way, list) else []
     lines = [" -> ".join([*before, str(name)])]
@@ -159,7 +159,7 @@ def _properties(parser: Parser, words: Sequence[str]) -> str:
 
 
 def _one_in(parser: Parser, rate: str | None) -> int | None:
-    """Return of how many messages one is followed."""
+    """Return the number of messages for one followed message."""
     if rate is None:
         return None
     try:
@@ -182,7 +182,7 @@ def _rows(rows: object) -> list[dict[str, object]]:
 
 
 def observation_line(row: Mapping[str, object]) -> str:
-    """Return one step as a line: time and name of its broker, step, message, and where."""
+    """Return one step as a line: time, name of the broker, step, message, and place."""
     words = [
         time_text(row.get("time_ms")), f"{row.get('broker')!s:<10}", f"{row.get('step')!s:<13}",
         str(row.get("message_id")), str(row.get("destination")),
@@ -196,7 +196,7 @@ def observation_line(row: Mapping[str, object]) -> str:
 
 
 def closing_lines(answer: Mapping[str, object]) -> list[str]:
-    """Return what is to be known of a trace at its end: what was not seen, and how far clocks can be compared."""
+    """Return the remarks at the end of a trace: unseen steps, and the accuracy of comparisons of clocks."""
     lines = [f"ended: {answer.get('ended') or 'its time is over'}; {answer.get('marked')} messages were marked here"]
     if answer.get("dropped"):
         lines.append(f"{answer['dropped']} further steps were not kept: choose fewer messages")
@@ -213,7 +213,7 @@ def closing_lines(answer: Mapping[str, object]) -> list[str]:
 
 
 def time_text(time_ms: object) -> str:
-    """Return the time of day in this machine's zone, with milliseconds."""
+    """Return the time of day in the machine's zone, with milliseconds."""
     try:
         at = datetime.fromtimestamp(int(str(time_ms)) / MILLISECONDS).astimezone()
     except (ValueError, OverflowError, OSError):

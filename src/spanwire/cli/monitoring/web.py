@@ -1,6 +1,6 @@
 """``spanwire web`` and ``spanwire metrics``: a broker over HTTP, and metrics without a port.
 
-Both need the extra ``web``, which is loaded by name.
+Both need the extra ``web`` and load the extra by name.
 """
 
 from __future__ import annotations

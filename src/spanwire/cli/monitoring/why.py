@@ -30,7 +30,7 @@ message."""
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Print the explanations of a message or object; return 0, or 3 if nothing is known of it."""
+    """Print the explanations of a message or object; return 0, or 3 without an explanation."""
     parser = Parser(prog="spanwire why", description=DESCRIPTION)
     parser.add_argument(
         "words",
@@ -85,7 +85,7 @@ def explanation_lines(explanation: dict[str, object]) -> list[str]:
 
 
 def _time(time_ms: object) -> str:
-    """Return a time in this machine's zone, as far as it can be shown."""
+    """Return a time in the machine's zone, or ``-`` for a time outside of the calendar."""
     try:
         return datetime.fromtimestamp(int(str(time_ms)) / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S")
     except (ValueError, OverflowError, OSError):

@@ -1,1 +1,1 @@
-"""Commands about a broker's process, its configuration and its store."""
+"""Commands about a broker's process, configuration and store."""

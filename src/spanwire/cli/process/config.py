@@ -1,6 +1,6 @@
 """``spanwire config check``: shows all obstacles and warnings of a configuration.
 
-With ``--connect`` it tries the remote brokers, too. No broker is started.
+With ``--connect`` the command tries the remote brokers, too. No broker is started.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ check  shows all obstacles and warnings of spanwire start for a configuration wi
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run a command about configurations; return its exit status."""
+    """Run a command about configurations and return the exit status."""
     words = list(arguments)
     offer_actions("spanwire config", words, ["check"])
     if words and words[0] in ("-h", "--help", "help"):
@@ -71,7 +71,7 @@ def _check(arguments: Sequence[str]) -> int:
 
 
 def checked(options: argparse.Namespace) -> tuple[BrokerConfiguration | None, list[str], list[str]]:
-    """Return the configuration that the options name, and every obstacle and warning of `spanwire start` for it.
+    """Return the configuration of the options, with all obstacles and warnings of a `spanwire start`.
 
     The configuration is None if there are obstacles.
     """
@@ -96,7 +96,7 @@ def checked(options: argparse.Namespace) -> tuple[BrokerConfiguration | None, li
 
 
 def _connect(connectors: Sequence[NetworkConnectorSettings]) -> int:
-    """Print what happened at each remote address; return the number of those that cannot be used."""
+    """Print the outcome at each remote address and return the number of unusable addresses."""
     outcomes = check_remotes(connectors)
     for outcome in outcomes:
         sys.stdout.write(f"{'usable' if outcome.is_usable else 'unusable'}: {escaped(outcome.text)}\n")

@@ -1,4 +1,7 @@
-"""``spanwire connector list``, ``start``, ``stop``, ``rebalance``: the addresses that a running broker listens on."""
+"""``spanwire connector list``, ``start``, ``stop``, ``rebalance``: connectors of a running broker.
+
+A connector is an address on which the broker listens.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ TEXTS: Final = {
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one of the actions; return its exit status."""
+    """Run an action and return the exit status."""
     words = list(arguments)
     offer_actions("spanwire connector", words, TEXTS)
     if words and words[0] in ("-h", "--help"):

@@ -1,4 +1,4 @@
-"""``spanwire create``: makes a directory for a broker, with its own configuration, data and start script."""
+"""``spanwire create``: makes a directory for a broker, with configuration, data and start script."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ exec {python} -m spanwire "$@"
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Make the directory, and print what is in it."""
+    """Make the directory, and print the contents."""
     parser = Parser(
         prog="spanwire create",
         description="Create a directory for a further broker of this machine: its configuration in conf, its data in "
@@ -78,7 +78,7 @@ def _given(file: Path) -> str:
 
 
 def _made(name: str) -> str:
-    """Return a configuration with a pair of ports on which nothing listens now. Raises `ConfigurationError`."""
+    """Return a configuration with a pair of ports without a present listener. Raises `ConfigurationError`."""
     for step in range(MOST_BROKERS):
         openwire, stomp = OPENWIRE_PORT + step * PORT_STEP, STOMP_PORT + step * PORT_STEP
         if _is_free(openwire) and _is_free(stomp):

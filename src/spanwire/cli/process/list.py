@@ -1,4 +1,4 @@
-"""``spanwire list``: lists the running brokers of this user."""
+"""``spanwire list``: lists the user's running brokers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def table(brokers: Sequence[ListedBroker], wall_ms: int) -> str:
-    """Return the brokers under their headings."""
+    """Return the brokers under headings."""
     rows = [HEADINGS, *(_cells(broker, wall_ms) for broker in brokers)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]

@@ -1,4 +1,4 @@
-"""``spanwire log-level``: shows and sets levels of loggers of a running broker, until its end."""
+"""``spanwire log-level``: shows and sets levels of a running broker's loggers, until the broker's end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from spanwire.model.text import escaped
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Print a line for each logger with a level of its own."""
+    """Print a line for each logger with an own level."""
     parser = Parser(
         prog="spanwire log-level",
         description="Show the loggers of a running broker that have a level of their own, or set the level of one. A "

@@ -1,4 +1,4 @@
-"""``spanwire reload``: lets a running broker reread its configuration and apply the changes."""
+"""``spanwire reload``: lets a running broker reread the configuration and apply the changes."""
 
 from __future__ import annotations
 

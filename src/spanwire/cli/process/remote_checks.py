@@ -1,4 +1,7 @@
-"""Tries the remote brokers of network connectors: resolve, connect, log in, read advisories; nothing is sent."""
+"""Tries the remote brokers of network connectors: resolve, connect, log in, read advisories.
+
+A check sends no message.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,10 @@ class RemoteCheck:
 
 
 def check_remotes(connectors: Sequence[NetworkConnectorSettings]) -> list[RemoteCheck]:
-    """Return one outcome for each address of the connectors, in their order; takes at most some 32 s for 16 of them."""
+    """Return one outcome for each address of the connectors, in order.
+
+    The checks take at most some 32 s for 16 addresses.
+    """
     listed = [
         (connector, address)
         for connector in connectors

@@ -1,4 +1,4 @@
-"""``spanwire restart``: stops a broker in order and lets its process start again with the same command line."""
+"""``spanwire restart``: stops a broker in order; the process starts again with the same command line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ POLL_S: Final = 0.1  # seconds between two looks whether the broker answers agai
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Restart a broker; return 0 when it answers again."""
+    """Restart a broker; return 0 after an answer of the started broker."""
     parser = Parser(
         prog="spanwire restart",
         description="Stop a running broker in order, and start it again in its process with the same command line: for "
@@ -42,7 +42,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _answering(client: ControlClient, process: int, timeout_s: float) -> dict[str, object]:
-    """Return the answer of the broker after its start. Raises `ControlError` if it ends or does not answer in time."""
+    """Return the answer of the broker after the start. Raises `ControlError` at an end or a timeout."""
     deadline = time.monotonic() + timeout_s
     while True:
         try:

@@ -135,7 +135,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _check(options: argparse.Namespace) -> None:
-    """Raise `ConfigurationError` for names that a unit or a system refuses."""
+    """Raise `ConfigurationError` for unsuitable names in a unit or a system."""
     for option, value, pattern in (("--name", options.name, NAME), ("--user", options.user, USER)):
         if not pattern.fullmatch(value):
             raise ConfigurationError(f"{option} {value[:60]!r}: write letters, digits, '.', '_' and '-' only")
@@ -169,7 +169,7 @@ def _unit(options: argparse.Namespace, parser: Parser, further: list[str]) -> st
 
 
 def _directories(data: Path) -> str:
-    """Return the directives that make the data directory, or make one in another place writable."""
+    """Return the directives to make the data directory, or to make another directory writable."""
     if data.is_relative_to(STATE_ROOT) and data != STATE_ROOT:
         state = _line([str(data.relative_to(STATE_ROOT))])
         return f"StateDirectory={state}\nStateDirectoryMode=0700\nWorkingDirectory={_path(data)}"
@@ -177,12 +177,12 @@ def _directories(data: Path) -> str:
 
 
 def _is_private(paths: Sequence[Path | None]) -> bool:
-    """Return whether one of the paths is below those that ProtectHome hides."""
+    """Return True for a path below a directory hidden by ProtectHome."""
     return any(path.is_relative_to(place) for path in paths if path is not None for place in PRIVATE_PLACES)
 
 
 def _path(path: Path) -> str:
-    """Return a path for a directive that takes the rest of its line."""
+    """Return a path for a directive with a single value up to the end of the line."""
     _refuse_control_characters(str(path))
     return str(path).replace("%", "%%")
 

@@ -45,7 +45,7 @@ PURE: Final = (
 
 
 def start_parser() -> Parser:
-    """Return the parser of this command's arguments."""
+    """Return the parser of the command's arguments."""
     parser = Parser(prog="spanwire start", description="Start a broker in the foreground.")
     placement(parser, starts=True)
     start_options(parser)
@@ -57,7 +57,7 @@ def start_parser() -> Parser:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Start a broker and wait for its end; return 0 after an orderly stop."""
+    """Start a broker and wait for the end; return 0 after an orderly stop."""
     options = start_parser().parse(arguments)
     reopen_log = begin_log(str(options.log_level), str(options.log_format), options.log_file)
     manager = take_service_manager(os.environ, os.getpid())
@@ -121,7 +121,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 class Restart:
-    """The restart of this process: the broker stops in order, and the process runs its command line again.
+    """The restart of the process: the broker stops in order, and the process runs the command line again.
 
     The process id stays the same, so a service manager sees a reload, and a standby takes over meanwhile.
     """
@@ -148,11 +148,11 @@ class Restart:
 
     @property
     def is_due(self) -> bool:
-        """True after `request`, unless somebody has asked for a stop behind it."""
+        """True after `request`, unless a stop was requested later."""
         return self.is_requested and self.service is not None and self.service.stop_requests == 1
 
     def begin(self) -> NoReturn:
-        """Replace this process by a new one with the same command line."""
+        """Replace the process by a new process with the same command line."""
         logging.getLogger(START).info("Restart: process %d runs its command line again", os.getpid())
         logging.shutdown()
         self._manager.return_variables(os.environ)
@@ -160,7 +160,7 @@ class Restart:
 
 
 class WaitingStandby:
-    """The entry of a standby for ``spanwire list``, from the begin of its wait to the end."""
+    """The entry of a standby for ``spanwire list``, from begin to end of the wait."""
 
     def __init__(self, name: str, directory: Path, reference: str | None, manager: ServiceManager) -> None:
         self._name: Final = name
@@ -171,7 +171,7 @@ class WaitingStandby:
         self.status = f"broker {name}: starts"  # for the service manager, "" when the broker runs
 
     def begin(self, directory: Path) -> None:
-        """Make the entry, and say that the broker waits for the lock of ``directory``."""
+        """Make the entry, and report the wait for the lock of ``directory``."""
         file = None if self._reference is None else configuration_file(self._reference)
         self._entry = announce(
             ListedBroker(

@@ -48,7 +48,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _show_standbys(waiting: Sequence[ListedBroker], *, as_json: bool) -> int:
-    """Print standbys without a master on this machine: one as an object, more as a list."""
+    """Print standbys without a master on the machine: one standby as an object, more as a list."""
     if as_json:
         rows = [standby_row(broker) for broker in waiting]
         sys.stdout.write(json.dumps(rows[0] if len(rows) == 1 else rows, indent=2) + "\n")

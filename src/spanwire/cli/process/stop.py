@@ -1,4 +1,4 @@
-"""``spanwire stop``: stops brokers and waits for their ends."""
+"""``spanwire stop``: stops brokers and waits for the ends."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ POLL_S: Final = 0.05  # seconds between two looks at the entries of standbys
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Stop brokers; return 0 after their ends."""
+    """Stop brokers; return 0 after the end of all."""
     parser = Parser(
         prog="spanwire stop",
         description="Stop running brokers in order and wait until they have stopped. A standby takes over then; "
@@ -49,7 +49,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _stop(options: argparse.Namespace) -> None:
-    """Stop the broker that the options name, or its standbys. Raises `ConfigurationError`, `ControlError`."""
+    """Stop the broker of the options, or its standbys. Raises `ConfigurationError`, `ControlError`."""
     directory = directory_of(options)
     try:
         control_client(options).stop(float(options.timeout))
@@ -61,7 +61,7 @@ def _stop(options: argparse.Namespace) -> None:
 
 
 def _stop_several(options: argparse.Namespace) -> int:
-    """Stop the named brokers one after the other; return 1 if one of them is not known, or does not stop."""
+    """Stop the named brokers one after the other; return 1 for an unknown broker, or after a failed stop."""
     if options.configuration is not None or options.data_directory is not None:
         raise ConfigurationError("several brokers are named: leave out --configuration and --data-directory")
     failed = 0
@@ -78,7 +78,7 @@ def _stop_several(options: argparse.Namespace) -> int:
 
 
 def _stop_all(options: argparse.Namespace) -> int:
-    """Stop all running brokers of this user one after the other; return 1 if one of them does not stop."""
+    """Stop all running brokers of the user one after the other; return 1 after a failed stop."""
     if options.names or options.configuration is not None or options.data_directory is not None:
         raise ConfigurationError("--all stops every broker: name none beside it")
     for broker in standbys(os.environ):
@@ -102,7 +102,10 @@ def _stop_all(options: argparse.Namespace) -> int:
 
 
 def _stop_standbys(directory: Path, waiting: Sequence[ListedBroker], timeout_s: float) -> None:
-    """Stop the standbys of a directory without a running master. Raises `ControlError` after ``timeout_s`` seconds."""
+    """Stop the standbys of a directory without a running master.
+
+    Raises `ControlError` after ``timeout_s`` seconds.
+    """
     for broker in waiting:
         os.kill(broker.pid, signal.SIGTERM)
     deadline = time.monotonic() + timeout_s

@@ -48,7 +48,7 @@ MAX_SHOWN: Final = 200  # damages that are listed
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one of the four actions; return 0 if all is well."""
+    """Run one of the four actions; return 0 after a success."""
     words = list(arguments)
     offer_actions("spanwire store", words, ACTIONS)
     if not words or words[0] not in ACTIONS:
@@ -268,7 +268,7 @@ class ProgressLine:
         self._shown_at = -LOG_INTERVAL_S
 
     def __call__(self, what: str, done: int, total: int) -> None:
-        """Show that ``done`` of ``total`` bytes or messages are processed."""
+        """Show the progress: ``done`` of ``total`` bytes or messages."""
         now = self._clock()
         if what != self._what:
             self._what = what

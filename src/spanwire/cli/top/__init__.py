@@ -1,1 +1,1 @@
-"""The screen of ``spanwire top``: tables of a live broker, with textual around figures that need no terminal."""
+"""The screen of ``spanwire top``: tables of a live broker, with textual around terminal-free figures."""

@@ -1,6 +1,6 @@
-"""The textual application: one table for each kind of object, and screens for a destination and an explanation.
+"""The textual application: tables of objects, and screens for destination and explanation.
 
-Needs the extra ``top``. The broker is asked in threads, because the client of the control socket blocks.
+Needs the extra ``top``. Threads ask the broker, because the client of the control socket blocks.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class TopApp(App[None]):
         yield Footer()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer what is about the table only where that is shown."""
+        """Offer the actions of the table only on the screen of the table."""
         return action not in ON_TABLES or len(self.screen_stack) == 1
 
     def on_mount(self) -> None:
@@ -88,7 +88,7 @@ class TopApp(App[None]):
         self.run_worker(self.look())
 
     def _tick(self) -> None:
-        """Look again, unless the answer before is awaited: a broker that hangs leaves the keys alive."""
+        """Look again after the answer to the last look: the keys stay alive despite a hanging broker."""
         if not self._turn.locked():
             self.run_worker(self.look())
 
@@ -98,7 +98,7 @@ class TopApp(App[None]):
         return self.tables[str(self.query_one("#tabs", TabbedContent).active or SHEETS[0].key)]
 
     async def look(self) -> None:
-        """Ask the broker, and show what it answers; not while paused."""
+        """Ask the broker, and show the answer; not while paused."""
         async with self._turn:
             if self._is_paused:
                 return
@@ -118,7 +118,7 @@ class TopApp(App[None]):
         return await asyncio.to_thread(self.client.ask, command, **arguments)
 
     def refresh_table(self) -> None:
-        """Write the rows of the present table; the row under the cursor stays under it."""
+        """Write the rows of the present table; the cursor stays on the same row."""
         table, grid = self.table, self._grid()
         chosen = self.chosen()
         shown = table.shown()
@@ -149,7 +149,7 @@ class TopApp(App[None]):
         self.query_one("#notice", Static).update(f"{'paused, ' if self._is_paused else ''}{text}")
 
     def on_tabbed_content_tab_activated(self) -> None:
-        """Show another table, with the rows of its last look until there are new ones."""
+        """Show another table, with the rows of its last look until the next answer."""
         self._grid().focus()
         self.refresh_table()
         self.run_worker(self.look())
@@ -227,7 +227,7 @@ class TopApp(App[None]):
 
 
 class DestinationScreen(Screen[None]):
-    """One queue or topic: its attributes, its consumers and the first messages of a queue."""
+    """One queue or topic: attributes, consumers and the first messages of a queue."""
 
     BINDINGS: ClassVar = [Binding("escape", "app.pop_screen", "Back"), Binding("f5", "load", "Again")]
 
@@ -331,7 +331,7 @@ class WhyScreen(Screen[None]):
 
 
 def _facts(answer: object) -> str:
-    """Return the attributes of a destination that have a value, several in a line."""
+    """Return the attributes with a value of a destination, several in a line."""
     if not isinstance(answer, dict):
         return ""
     shown = [f"{name} {cell(value, 'text')}" for name, value in answer.items() if value not in (None, "", {}, 0, False)]

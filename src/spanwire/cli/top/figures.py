@@ -27,7 +27,7 @@ Row = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: the attribute of the rows, its heading, and the kind of its values.
+    """One column: the attribute of the rows, the heading, and the kind of values.
 
     A `RATE` is the growth of the attribute in a second.
     """
@@ -38,16 +38,16 @@ class Column:
 
     @property
     def key(self) -> str:
-        """The key of the column, unique in its table."""
+        """The key of the column, unique in a table."""
         return f"{self.attribute}/s" if self.kind == RATE else self.attribute
 
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """One table: the command that lists its rows, what tells a row from others, and its columns.
+    """One table: the command to list the rows, the identity of a row, and the columns.
 
-    ``explained`` is the kind for a question why, "" if there is none, and ``subject`` the attribute with its name.
-    ``inside`` is the key of the rows in an answer that is no list.
+    ``explained`` is the kind for a question why, "" without a question, and ``subject`` the attribute with the name.
+    ``inside`` is the key of the rows in an answer other than a list.
     """
 
     key: str
@@ -121,7 +121,7 @@ SHEETS: Final = (
 
 @dataclass(slots=True)
 class Order:
-    """Order and filter of a table: the sorted column, its direction, a part of the texts of its rows ("" for all)."""
+    """Order and filter of a table: sorted column, direction, and a part of the rows' texts ("" for all)."""
 
     column: str
     is_descending: bool = True
@@ -130,7 +130,7 @@ class Order:
 
 @dataclass(slots=True)
 class Shown:
-    """The rows to show: the identity of each and its cells, and the number of those that match."""
+    """The rows to show: identities and cells, and the number of matching rows."""
 
     rows: list[tuple[str, list[str]]] = field(default_factory=list)
     total: int = 0
@@ -169,7 +169,7 @@ class Table:
         self._before_s = now_s
 
     def identity(self, row: Row) -> str:
-        """Return what tells a row from the others."""
+        """Return the identity of a row, different from the identities of all others."""
         return "\0".join(str(row.get(name)) for name in self.sheet.identity)
 
     def row(self, identity: str) -> dict[str, object] | None:
@@ -177,7 +177,7 @@ class Table:
         return self._rows.get(identity)
 
     def turn_to(self, column: str) -> None:
-        """Sort by a column; by the present one in the other direction."""
+        """Sort by a column; by the present column in the other direction."""
         if self.order.column == column:
             self.order.is_descending = not self.order.is_descending
         else:
@@ -190,7 +190,7 @@ class Table:
         self.turn_to(keys[(keys.index(self.order.column) + steps) % len(keys)])
 
     def shown(self) -> Shown:
-        """Return the rows that match, in order, `MAX_ROWS` at most."""
+        """Return the matching rows in order, `MAX_ROWS` at most."""
         part = self.order.part.lower()
         texts = [column.attribute for column in self.sheet.columns if column.kind == TEXT]
         rows = [
@@ -207,7 +207,7 @@ class Table:
         return [cell(row.get(column.key), column.kind) for column in self.sheet.columns]
 
     def headings(self) -> list[tuple[str, str]]:
-        """Return key and heading of each column; an arrow marks the sorted one."""
+        """Return key and heading of each column; an arrow marks the sorted column."""
         arrow = "▼" if self.order.is_descending else "▲"
         return [
             (column.key, f"{column.heading} {arrow}" if column.key == self.order.column else column.heading)
@@ -260,7 +260,7 @@ def _broker(row: dict[str, object]) -> dict[str, object]:
 
 
 def cell(value: object, kind: str) -> str:
-    """Return a value for people; it cannot steer the terminal."""
+    """Return a value for people, without characters to steer the terminal."""
     if value is None or value == "":
         return NOTHING
     if kind == FLAG:
@@ -278,7 +278,7 @@ def cell(value: object, kind: str) -> str:
 
 
 def headline(status: object) -> str:
-    """Return the line about the broker itself, of an answer to ``summary``."""
+    """Return the line about the broker, from an answer to ``summary``."""
     if not isinstance(status, dict):
         return "the broker's status has another form than expected"
     usage, statistics, uptime = status.get("usage"), status.get("statistics"), status.get("uptime_s")
