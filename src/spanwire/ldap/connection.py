@@ -1,7 +1,8 @@
-"""A connection to a directory for one question, with ldap3. All calls block until the deadline of the question.
+"""A connection to a directory for one question, with ldap3.
 
-ldap3 reads until an answer is complete. So its socket is a `BoundedSocket`, on which all calls together have a deadline
-and a limit of bytes: a directory can neither keep a thread for longer nor fill the memory.
+All calls block until the deadline of the question. ldap3 reads until an answer is complete. So the socket is a
+`BoundedSocket` with a deadline and a limit of bytes for all calls together: a directory can neither keep a thread for
+longer nor fill the memory.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ BROKEN: Final = (
 
 
 class Budget:
-    """The time and the bytes that a question may still take; ``reason`` is that of its end."""
+    """The remaining time and bytes of a question; ``reason`` is the reason of the end."""
 
     def __init__(self, seconds: float, octets: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.reason = ""
@@ -58,7 +59,7 @@ class Budget:
         self._end: Final = clock() + seconds
 
     def seconds(self) -> float:
-        """Return the seconds that are left. Raises `TimeoutError`."""
+        """Return the remaining seconds. Raises `TimeoutError`."""
         left = self._end - self._clock()
         if left <= 0:
             self.reason = f"has not answered within {self._seconds:g} s"
@@ -74,7 +75,7 @@ class Budget:
 
 
 class BoundedSocket:
-    """The part of a socket that ldap3 uses; all calls together have one budget."""
+    """The part of a socket for ldap3; all calls together have one budget."""
 
     def __init__(self, raw: socket.socket, budget: Budget) -> None:
         self.raw: Final = raw
@@ -135,7 +136,7 @@ class _BoundedTls(ldap3.Tls):  # type: ignore[misc]
 
 
 class Entry:
-    """An entry of a directory: its distinguished name and the values of the attributes that were asked for."""
+    """An entry of a directory: the distinguished name and the values of the requested attributes."""
 
     __slots__ = ("_attributes", "name")
 
@@ -144,11 +145,11 @@ class Entry:
         self._attributes: Final = {attribute.lower(): values for attribute, values in attributes.items()}
 
     def raw_values(self, attribute: str) -> list[bytes]:
-        """Return the values of an attribute, none if it is missing."""
+        """Return the values of an attribute, an empty list for a missing attribute."""
         return self._attributes.get(attribute.lower(), [])
 
     def values(self, attribute: str) -> list[str]:
-        """Return the values as text; one that is not UTF-8 names nobody, and is left out."""
+        """Return the values as text, without values in another encoding than UTF-8, which name no user."""
         texts: list[str] = []
         for value in self.raw_values(attribute):
             try:
@@ -159,7 +160,7 @@ class Entry:
 
 
 class DirectoryConnection:
-    """An open connection. Use it in ``with``; all methods raise `DirectoryError` if the directory fails."""
+    """An open connection for use in ``with``; all methods raise `DirectoryError` if the directory fails."""
 
     def __init__(self, connection: Any, budget: Budget, where: str) -> None:
         self._connection: Final = connection
@@ -187,7 +188,7 @@ class DirectoryConnection:
         return self._bound()
 
     def bind_anonymously(self) -> bool:
-        """Log in as nobody. Return False if the directory refuses."""
+        """Log in anonymously. Return False if the directory refuses."""
         connection = self._connection
         connection.user, connection.password, connection.authentication = None, None, ldap3.ANONYMOUS
         return self._bound()
@@ -208,10 +209,10 @@ class DirectoryConnection:
     def search(
         self, base: str, scope: str, condition: str, attributes: list[str], at_most: int, *, cuts: bool = False
     ) -> list[Entry] | None:
-        """Return the entries that a filter finds, None if the base does not exist.
+        """Return the entries found by a filter, None without the base.
 
-        With ``cuts`` more entries than ``at_most`` are cut off; otherwise they are an error. Referrals to other
-        directories are left out.
+        With ``cuts`` more entries than ``at_most`` are cut off; without ``cuts`` the excess is an error. Referrals to
+        other directories are left out.
         """
         connection = self._connection
         self._ask(
@@ -242,7 +243,7 @@ class DirectoryConnection:
         return printable(" ".join(" ".join(word for word in words if word).split())[:MAX_REASON]) or "no reason given"
 
     def _ask(self, request: Callable[[], object]) -> None:
-        """Send a request and read its answer."""
+        """Send a request and read the answer."""
         try:
             request()
         except BROKEN as error:
@@ -259,7 +260,9 @@ def failure(where: str, budget: Budget, error: Exception) -> DirectoryError:
 
 
 def connect(access: DirectoryAccess, seconds: float, octets: int) -> DirectoryConnection:
-    """Return a connection to the first address that answers; ``seconds`` and ``octets`` are for all of the question.
+    """Return a connection to the first answering address.
+
+    ``seconds`` and ``octets`` are limits for the whole question.
 
     Raises:
         DirectoryError: no address answers, or TLS fails
@@ -311,5 +314,5 @@ def _connected(
 
 
 def _octets(attributes: dict[str, Any]) -> dict[str, list[bytes]]:
-    """Return attributes as ldap3 gives them, without what is no value."""
+    """Return attributes as given by ldap3, without other objects than values."""
     return {name: [value for value in values if isinstance(value, bytes)] for name, values in attributes.items()}

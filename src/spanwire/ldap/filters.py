@@ -1,9 +1,9 @@
-"""Search filters with places for names (java.text.MessageFormat), and the escaping of what is put there.
+"""Search filters with places for names (java.text.MessageFormat), and the escaping of the names.
 
-A user's name is a value, never a part of a filter or of a distinguished name. In ``(uid={0})`` it is the value of an
-assertion (RFC 4515, "String Search Filter Definition"). In ``(member=uid={1},ou=User)`` it is a value inside of a
-distinguished name (RFC 4514, "String Representation of Distinguished Names"), which is a value of an assertion itself,
-and is escaped for both.
+A user's name is a value, never a part of a filter or of a distinguished name. In ``(uid={0})`` the name is the value of
+an assertion (RFC 4515, "String Search Filter Definition"). In ``(member=uid={1},ou=User)`` the name is a value inside
+of a distinguished name (RFC 4514, "String Representation of Distinguished Names"). The distinguished name is a value of
+an assertion, so the user's name is escaped for both.
 """
 
 from __future__ import annotations
@@ -85,6 +85,6 @@ def name_value(value: str) -> str:
 
 
 def _is_inside_name(before: str) -> bool:
-    """Return True for a place inside of a distinguished name: after a second ``=`` of its assertion."""
+    """Return True for a place inside of a distinguished name: after a second ``=`` of the assertion."""
     assertion = before.rpartition("(")[2]
     return assertion.count("=") > 1

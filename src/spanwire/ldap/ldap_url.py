@@ -13,7 +13,7 @@ PORTS: Final = {"ldap": 389, "ldaps": 636}
 
 @dataclass(frozen=True, slots=True)
 class LdapUrl:
-    """Host, port, TLS, and the distinguished name below which names are looked up."""
+    """Host, port, TLS, and the distinguished name above all searched names."""
 
     host: str
     port: int

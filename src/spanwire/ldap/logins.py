@@ -1,7 +1,7 @@
-"""Checks the password of a user in a directory, and finds the user's groups (ActiveMQ's LDAPLoginModule).
+"""Checks a user's password in a directory, and finds the user's groups (ActiveMQ, LDAPLoginModule).
 
 The broker's own login searches for the entry of the user and for the roles. The last step is a login as the user, with
-the password: only its answer accepts the user.
+the password: only the answer to the last login accepts the user.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SUBTREE: Final = "SUBTREE"
 def check_login(settings: LoginSettings, name: str, password: str) -> frozenset[str] | None:
     """Return the groups of a user; None if the directory has no such user, or refuses the password.
 
-    An empty password is refused here: a directory may accept it for every name, as a login of nobody.
+    An empty password is refused here: a directory may accept an empty password for every name, as an anonymous login.
 
     Raises:
         DirectoryError: the directory fails
@@ -59,7 +59,7 @@ def log_in(directory: DirectoryConnection, access: DirectoryAccess) -> None:
 
 
 def _find_user(directory: DirectoryConnection, settings: LoginSettings, name: str) -> tuple[str, list[str]] | None:
-    """Return the entry of a user with the groups that the entry names; None if there is none."""
+    """Return the entry of a user with the groups named by the entry; None without an entry."""
     users, attribute = settings.users, settings.user_role_name
     base = settings.access.name_below(users.base)
     found = directory.search(
@@ -78,7 +78,10 @@ def _find_user(directory: DirectoryConnection, settings: LoginSettings, name: st
 
 
 def _roles(directory: DirectoryConnection, settings: LoginSettings, entry_name: str, name: str) -> list[str]:
-    """Return the names of the roles with the user as a member, and of the roles that have these as members."""
+    """Return the names of the roles with the user as a member, and of the roles above.
+
+    A role above has one of the user's roles as a member.
+    """
     roles, attribute = settings.roles, settings.role_name
     if roles is None or not attribute:
         return []
@@ -106,7 +109,7 @@ def _roles(directory: DirectoryConnection, settings: LoginSettings, entry_name: 
 
 
 def is_below(name: str, base: str) -> bool:
-    """Return True if a distinguished name is below another one, by its text without spaces and case."""
+    """Return True if a distinguished name is below another name, by the text without spaces and case."""
     left, right = _bare(name), _bare(base)
     return not right or left.endswith(f",{right}")
 

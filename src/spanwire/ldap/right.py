@@ -1,4 +1,4 @@
-"""Rights on destinations as a directory has them."""
+"""Rights on destinations in the form of a directory."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ class Right:
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """All rights of a directory, and one line for each entry that cannot be used; such an entry gives no right."""
+    """All rights of a directory, and one line for each unusable entry.
+
+    An unusable entry gives no right.
+    """
 
     rights: tuple[Right, ...]
     unusable: tuple[str, ...]

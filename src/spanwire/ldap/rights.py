@@ -26,7 +26,10 @@ ANYTHING: Final = "(objectClass=*)"
 
 
 def read_rights(settings: RightsSettings) -> Rights:
-    """Return the rights of a directory. Raises `DirectoryError`, or `ConfigurationError` for its trust store."""
+    """Return the rights of a directory.
+
+    Raises `DirectoryError`, or `ConfigurationError` for the directory's trust store.
+    """
     with connect(settings.access, RIGHTS_S, MAX_RIGHTS_BYTES) as directory:
         log_in(directory, settings.access)
         return _Reader(directory, settings).read()
@@ -69,7 +72,7 @@ class _Reader:
             raise DirectoryError(f"the directory {self._settings.access}", f"has no base {base[:80]!r}") from None
 
     def _right(self, kind: str, right: str, entry: Entry, base: str, length: int) -> Right | None:
-        """Return the right of an entry, or None if the entry is not where rights are."""
+        """Return the right of an entry, or None for an entry outside of the rights' places."""
         try:
             parts = parse_dn(entry.name, escape=False)
         except LDAPInvalidDnError:
@@ -92,7 +95,7 @@ class _Reader:
         return Right(kind, name, right, frozenset(groups), frozenset(users))
 
     def _member(self, member: str) -> tuple[str | None, str | None]:
-        """Return the group or the user that a member names."""
+        """Return the group or the user named by a member."""
         if self._settings.legacy_names:
             return member.replace("cn=", "").replace("CN=", ""), None
         known = self._members.get(member)

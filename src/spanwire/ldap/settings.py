@@ -1,4 +1,4 @@
-"""Settings of questions to a directory: those of ActiveMQ's LDAPLoginModule and cachedLDAPAuthorizationMap."""
+"""Settings of questions to a directory (ActiveMQ, LDAPLoginModule and cachedLDAPAuthorizationMap)."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ RIGHTS_S: Final = 30.0  # seconds to read an authorization map; nobody waits for
 
 @dataclass(frozen=True, slots=True)
 class DirectoryAccess:
-    """Addresses of a directory, tried in order, and the login for searches; without a name it is anonymous.
+    """Addresses of a directory, tried in order, and the login for searches.
 
-    With ``start_tls`` a connection to ``ldap://`` is encrypted before the first login (RFC 4511, "StartTLS").
+    A login without a name is anonymous. With ``start_tls`` a connection to ``ldap://`` is encrypted before the first
+    login (RFC 4511, "StartTLS").
     """
 
     urls: tuple[LdapUrl, ...]
@@ -30,7 +31,7 @@ class DirectoryAccess:
     connect_s: float = CONNECT_S
 
     def name_below(self, base: str) -> str:
-        """Return the full name of a base that is relative to the name in the URL, as Java's clients take it."""
+        """Return the full name of a base relative to the name in the URL, as in Java's clients."""
         root = self.urls[0].base
         return f"{base},{root}" if base and root else base or root
 
@@ -40,7 +41,7 @@ class DirectoryAccess:
 
 @dataclass(frozen=True, slots=True)
 class SearchSettings:
-    """A search below ``base``, in its subtree or directly below."""
+    """A search in the subtree of ``base``, or directly below ``base``."""
 
     base: str
     template: FilterTemplate
@@ -67,7 +68,7 @@ class LoginSettings:
 
 @dataclass(frozen=True, slots=True)
 class RightsSettings:
-    """The attributes of a cachedLDAPAuthorizationMap; ``refresh_ms`` 0 means that the map is read once."""
+    """The attributes of a cachedLDAPAuthorizationMap; with ``refresh_ms`` 0 the map is read once."""
 
     access: DirectoryAccess
     queue_base: str

@@ -1,7 +1,8 @@
-"""Lines of a child process, logged again by its parent, so that both have one log in one form.
+"""Lines of a child process, logged again by the parent, so that both have one log in one form.
 
-The child runs with ``--log-format json``. What it writes is checked, because a child that serves strangers may be taken
-over: its records stay below the loggers of its own package, and a text or a traceback cannot imitate another line.
+The child runs with ``--log-format json``. The child's output is checked, because a child with strangers as clients may
+be taken over: the records stay below the loggers of the child's own package, and a text or a traceback cannot imitate
+another line.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ INDENT: Final = "    "
 
 
 class ChildLines:
-    """Cuts a child's output into lines, and logs the lines of its log again."""
+    """Cuts a child's output into lines, and logs the lines of the child's log again."""
 
     def __init__(self, package: str) -> None:
         """``package`` is the child's, such as ``spanwire.web``."""
@@ -41,7 +42,7 @@ class ChildLines:
         return [text for text in map(self._plain, lines) if text]
 
     def _plain(self, line: bytes) -> str:
-        """Log a line that is a record and return "", or return the line."""
+        """Log a line with a record and return "", or return another line."""
         text = line.decode("utf-8", "replace").strip()
         record = self._record(text) if text.startswith("{") else None
         if record is None:
@@ -51,7 +52,7 @@ class ChildLines:
         return ""
 
     def _record(self, text: str) -> logging.LogRecord | None:
-        """Return the record of a line of JSON, or None for a line that is none."""
+        """Return the record of a line of JSON, or None for a line without a record."""
         try:
             parts = json.loads(text)
         except (ValueError, RecursionError):

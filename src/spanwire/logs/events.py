@@ -1,8 +1,8 @@
-"""The table of event names: one name for each fault in a log, whatever the values in its text.
+"""The table of event names: one name for each fault in a log, independent of the values in the text.
 
-A record is recognised by its logger and its text before the arguments are filled in, so a call of a logger needs no
-name of its own. `tools/generate_log_reference.py` compares the table with the calls in the sources, and `make lint`
-fails for a call without a row and for a row without a call. Names never change; texts may.
+The logger and the text before the arguments are filled in identify a record, so a call of a logger needs no name of its
+own. `tools/generate_log_reference.py` compares the table with the calls in the sources, and `make lint` fails for a
+call without a row and for a row without a call. Names never change; texts may.
 """
 
 from __future__ import annotations
@@ -437,9 +437,9 @@ EVENTS: Final[dict[str, dict[str, str]]] = {
 
 
 def event_of(record: logging.LogRecord) -> str:
-    """Return the event of a record, or "" for a record that reports no fault of the table.
+    """Return the event of a record, or "" for a record without a fault of the table.
 
-    Records that come from another process bring the event as an attribute.
+    Records from another process bring the event as an attribute.
     """
     event = getattr(record, "event", None)
     if isinstance(event, str):

@@ -1,6 +1,6 @@
-"""A log file that other programs rotate: appended to, and opened again on request.
+"""A log file for rotation by other programs: appended to, and opened again on request.
 
-Each line is one write at the end of the file, so a rotation that copies and truncates the file works as well.
+Each line is one write at the end of the file, so a rotation by copy and truncation works as well.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MODE: Final = 0o640  # lines name users and addresses
 
 
 class LogFile(logging.Handler):
-    """Appends lines to a file. A line that cannot be written is dropped, with one notice on standard error."""
+    """Appends lines to a file. A failed write drops the line, with one notice on standard error."""
 
     def __init__(self, path: Path) -> None:
         """Open the file. Raises `ConfigurationError`."""
@@ -44,7 +44,7 @@ class LogFile(logging.Handler):
             self._has_failed = False
 
     def reopen(self) -> None:
-        """Open the file by its name again; if that fails, go on with the open file."""
+        """Open the file by the same name again; after a failure, go on with the open file."""
         try:
             descriptor = os.open(self._path, FLAGS, MODE)
         except OSError as error:

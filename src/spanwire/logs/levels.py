@@ -22,9 +22,9 @@ MAX_NAME: Final = 80  # characters of an unknown name in an answer
 
 
 async def log_level(arguments: Mapping[str, object]) -> list[dict[str, object]]:
-    """Set the ``level`` of ``logger``, and return the loggers that have a level of their own.
+    """Set the ``level`` of ``logger``, and return the loggers with own levels.
 
-    Without ``level`` nothing is set, and with ``logger`` the answer is the level in effect.
+    Without ``level`` no level changes, and with ``logger`` the answer is the level in effect.
 
     Raises:
         ConfigurationError: there is no such logger or level, or the audit log would be hidden.
@@ -44,7 +44,7 @@ async def log_level(arguments: Mapping[str, object]) -> list[dict[str, object]]:
 
 
 def _known(name: str) -> logging.Logger:
-    """Return a logger that exists, or that of a package. Raises `ConfigurationError`."""
+    """Return an existing logger, or the logger of a package. Raises `ConfigurationError`."""
     if name == ROOT:
         return logging.getLogger()
     if name not in logging.root.manager.loggerDict:
@@ -53,7 +53,7 @@ def _known(name: str) -> logging.Logger:
 
 
 def _set(logger: logging.Logger, name: str, level: int) -> None:
-    """Set a level. The audit log is never hidden: neither by its own level, nor by one that it would inherit."""
+    """Set a level. The audit log is never hidden: neither by an own level, nor by an inherited level."""
     if name == ROOT and level == logging.NOTSET:
         raise ConfigurationError("the logger root has none to inherit a level from")
     audit = logging.getLogger(AUDIT)
@@ -65,7 +65,7 @@ def _set(logger: logging.Logger, name: str, level: int) -> None:
 
 
 def own_levels() -> list[dict[str, object]]:
-    """Return each logger with a level of its own."""
+    """Return each logger with an own level."""
     root: dict[str, object] = {"logger": ROOT, "level": logging.getLevelName(logging.root.level).lower()}
     own = [
         logger

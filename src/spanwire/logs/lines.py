@@ -43,7 +43,10 @@ class LineFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """Formats a record as a JSON object with time, level, logger, message and, if present, event and exception."""
+    """Formats a record as a JSON object.
+
+    The keys are time, level, logger, message and, if present, event and exception.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the record on one line."""
@@ -69,12 +72,12 @@ def local_time(seconds: float) -> str:
 
 
 def begin_log(level: str, form: str = TEXT, file: Path | None = None) -> Callable[[], None]:
-    """Write the log of this process to standard error or to a file, from ``level`` on.
+    """Write the log of the process to standard error or to a file, from ``level`` on.
 
     Lines about the start go to standard output, and to the file.
 
     Returns:
-        A function that opens the file again, for SIGHUP after a rotation; it does nothing without a file.
+        A function that opens the file again, for SIGHUP after a rotation; without a file the function has no effect.
 
     Raises:
         ConfigurationError: the file cannot be opened

@@ -1,4 +1,7 @@
-"""Browsing a queue or durable subscription over the control socket: shows pending messages and leaves them there."""
+"""Browsing a queue or durable subscription over the control socket.
+
+A browse shows pending messages and leaves the messages in place.
+"""
 
 from __future__ import annotations
 
@@ -62,11 +65,11 @@ class QueueAges:
         self._read_stored: Final = read_stored
 
     async def ages(self, arguments: Mapping[str, object]) -> list[View]:
-        """Return the queues that have messages, each with the time of its oldest one.
+        """Return the queues with messages, each with the time of the oldest message.
 
         Returns:
             ``destination`` and ``oldest_ms``, milliseconds since 1970, over the first waiting message and
-            `MAX_OUT` unacknowledged ones; messages without a time do not count.
+            `MAX_OUT` unacknowledged messages; messages without a time do not count.
         """
         views: list[View] = []
         queues = [queue for queue in self._overview.destinations() if isinstance(queue, Queue)]
@@ -92,13 +95,16 @@ class QueueBrowsing:
     """Browses queues without access checks, because an operator is no client."""
 
     def __init__(self, broker: BrowsedBroker, read_stored: ReadStored, *, viewers_see_bodies: bool = False) -> None:
-        """``viewers_see_bodies`` is the setting of ``<web>`` for users who may only look."""
+        """``viewers_see_bodies`` is the setting of ``<web>`` for users with the role of viewers only."""
         self._broker: Final = broker
         self._read_stored: Final = read_stored
         self._viewers_see_bodies: Final = viewers_see_bodies
 
     async def headers(self, arguments: Mapping[str, object]) -> View:
-        """Return messages as `browse` does, without bodies unless the setting shows them to users who may only look."""
+        """Return messages as `browse` does, but without bodies.
+
+        The setting for users with the role of viewers only can show the bodies.
+        """
         answer = await self.browse(arguments)
         shown = answer["messages"]
         assert isinstance(shown, list)

@@ -1,4 +1,4 @@
-"""The operations of the control socket that need the broker alone, and its view of pipelines."""
+"""The operations of the control socket on the broker alone, and the view of pipelines."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def broker_operations(
     *,
     viewers_see_bodies: bool = False,
 ) -> dict[str, Operation]:
-    """Return the operations by their names; ``wake`` ends a turn of the loop soon.
+    """Return the operations by name; ``wake`` ends a turn of the loop soon.
 
-    ``network`` has the links and asks other brokers. ``viewers_see_bodies`` shows the bodies of messages to users who
-    may only look.
+    ``network`` has the links and asks other brokers. ``viewers_see_bodies`` shows the bodies of messages to users with
+    the role of viewers only.
     """
     browsing = QueueBrowsing(broker, read_stored, viewers_see_bodies=viewers_see_bodies)
     queues = QueueOperations(broker.operations, clock, wake)
@@ -81,7 +81,7 @@ def broker_operations(
 
 
 def pipelines(broker: Broker) -> dict[str, object]:
-    """Return the published statuses of pipelines as their texts, and all cursors and sinks, for an operator."""
+    """Return the published statuses of pipelines as texts, and all cursors and sinks, for an operator."""
     parts = broker.assembly
     return {
         "pipelines": parts.statuses.rows(None),

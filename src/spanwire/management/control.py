@@ -108,7 +108,7 @@ class ControlServer:
                 self._path.unlink(missing_ok=True)
 
     def _is_own(self) -> bool:
-        """Return True unless another broker, which has taken over the directory, has put its socket there."""
+        """Return True unless another broker has taken over the directory and put a new socket there."""
         try:
             status = self._path.lstat()
         except OSError:
@@ -135,7 +135,7 @@ class ControlServer:
         self._clients.discard(client)
 
     def handle(self, request: bytes, client: asyncio.Transport) -> None:
-        """Answer a request line at once, or at the end of its operation."""
+        """Answer a request line at once, or at the end of the operation."""
         arguments = _read(request)
         name = arguments.get("command") if arguments is not None else None
         operation = self._operations.get(name) if isinstance(name, str) else None
@@ -195,7 +195,7 @@ class ControlServer:
             return _failure_answer(name)
 
     async def _await(self, name: str, result: Awaitable[object], client: asyncio.Transport) -> None:
-        """Answer with a value that is made over several turns."""
+        """Answer with a value after several turns."""
         try:
             answer: dict[str, object] = {"ok": True, "result": await result}
         except Exception:
@@ -278,7 +278,7 @@ def _failure_answer(name: object) -> dict[str, object]:
 
 
 def _peer(client: asyncio.Transport) -> str:
-    """Return the process and user of a client, where the system knows them."""
+    """Return the process and user of a client, if known to the system."""
     option = getattr(socket, "SO_PEERCRED", None)  # Linux
     connected = client.get_extra_info("socket")
     if option is None or connected is None:

@@ -2,7 +2,7 @@
 
 Unlike the server, the client needs no event loop.
 
-Most commands of the command line load this module and nothing of the broker.
+Most commands of the command line load this module and no other part of the broker.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class ControlClient:
             return self._exchange(connection, {"command": command, **arguments})
 
     def stop(self, timeout_s: float, command: str = "stop") -> None:
-        """Ask the broker to stop, and wait for its end. Raises `ControlError` after ``timeout_s`` seconds.
+        """Ask the broker to stop, and wait for the end. Raises `ControlError` after ``timeout_s`` seconds.
 
-        ``command`` is another one that stops the broker, such as ``restart``.
+        ``command`` is another command to stop the broker, such as ``restart``.
         """
         with self._connect() as connection:
             self._exchange(connection, {"command": command})

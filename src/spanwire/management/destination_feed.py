@@ -1,4 +1,4 @@
-"""The answer to ``changes``: rows of the destinations that have changed since an earlier answer, in slices.
+"""The answer to ``changes``: rows of the changed destinations since an earlier answer, in slices.
 
     → {"command": "changes", "since": null}
     ← {"ok": true, "result": [{"since": [S, 1], "complete": true, "removed": 0, "columns": […]}, ["queue://A", 3, …]]}
@@ -42,7 +42,7 @@ class Changes(Protocol):
         ...
 
     def scan(self, destinations: list[BrokerDestination], since: int) -> list[list[object]]:
-        """Return the rows of those that have changed."""
+        """Return the rows of the changed destinations."""
         ...
 
     def end(self, since: int) -> list[str]:
@@ -62,7 +62,7 @@ class DestinationFeed:
         self._lock: Final = asyncio.Lock()
 
     async def changes(self, arguments: Mapping[str, object]) -> Iterator[object]:
-        """Return the entries of the answer to a reader that has the answer ``since``, or none.
+        """Return the entries of the answer to a reader with the answer ``since``, or without an answer.
 
         Raises:
             ConfigurationError: the argument is no value of an earlier answer

@@ -1,6 +1,6 @@
 """Handles of logged-in operators: a user logs in with name and password and gets a handle with a role.
 
-The web process has no rights of its own. It passes each request on with the handle of its caller; the broker looks up
+The web process has no rights of its own. It passes each request on with the handle of the caller; the broker looks up
 the role of the command (`COMMAND_ROLES`) and writes the user into the audit log. A command without a role is refused.
 """
 
@@ -40,7 +40,7 @@ REALM_ROLES: Final[dict[str, Role]] = {**GROUP_ROLES, "user": Role.VIEW}
 
 
 class UnknownHandleError(SpanwireError):
-    """Raised for a handle that has ended or was never given."""
+    """Raised for an ended or unknown handle."""
 
 
 class ForbiddenError(SpanwireError):
@@ -79,7 +79,7 @@ class Handles:
     ) -> None:
         """``is_open`` returns True for a broker without authentication.
 
-        Everybody may view such a broker, but with a ``realm`` its users alone.
+        All users may view such a broker, but with a ``realm`` the users of the realm alone.
         """
         self._broker: Final = broker
         self._clock: Final = clock

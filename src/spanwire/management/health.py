@@ -1,4 +1,4 @@
-"""Judges a broker's health from the answer to ``summary``: a check for each thing that an operator must know of.
+"""Judges a broker's health from the answer to ``summary``: a check for each concern of an operator.
 
 Pure: `spanwire health` and the web process ask the control socket, and show the checks.
 """
@@ -35,7 +35,7 @@ class Level(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check with its level and one line of text."""
+    """One check with a level and one line of text."""
 
     name: str
     level: Level
@@ -44,7 +44,10 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """Figures at which `broker_checks` warns: percent of memory and store, and days before the end of a certificate."""
+    """Thresholds of the warnings of `broker_checks`.
+
+    The figures are percent of memory and store, and days before the end of a certificate.
+    """
 
     memory: int = MEMORY_WARNING
     store: int = STORE_WARNING
@@ -55,7 +58,7 @@ DEFAULT_THRESHOLDS: Final = Thresholds()
 
 
 def broker_checks(status: Mapping[str, object], thresholds: Thresholds = DEFAULT_THRESHOLDS) -> list[Check]:
-    """Return the checks of a broker that has answered ``summary``."""
+    """Return the checks of a broker from the answer to ``summary``."""
     broker = broker_row(status)
     bridges = rows_of(BRIDGES, status)
     connectors = rows_of(CONNECTORS, status)
@@ -75,7 +78,7 @@ def broker_checks(status: Mapping[str, object], thresholds: Thresholds = DEFAULT
 
 
 def _bridges(bridges: list[dict[str, object]]) -> Check:
-    """Return the check of the bridges of a broker that has some."""
+    """Return the check of the bridges of a broker with bridges."""
     gave_up = [str(bridge.get("name")) for bridge in bridges if bridge.get("gave_up")]
     if gave_up:
         shown = ", ".join(gave_up[:MAX_NAMED])
@@ -101,7 +104,7 @@ def queue_check(queues: Iterable[Mapping[str, object]], most_pending: int) -> Ch
 
 
 def age_check(ages: Iterable[Mapping[str, object]], now_ms: int, most_s: int) -> Check:
-    """Return a warning if a message of a queue is older than ``most_s`` seconds; ``ages`` are rows of ``ages``."""
+    """Return a warning for messages older than ``most_s`` seconds; ``ages`` are rows of ``ages``."""
     found = [(now_ms - _number(row.get("oldest_ms")), str(row.get("destination"))) for row in ages]
     old = sorted([one for one in found if one[0] > most_s * 1000], reverse=True)
     if not old:

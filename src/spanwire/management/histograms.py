@@ -1,4 +1,7 @@
-"""The histograms of a broker for its metrics; the part ``histograms`` of the status has their values by name."""
+"""The histograms of a broker for metrics.
+
+The part ``histograms`` of the status has the values by name.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ MEANINGS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Buckets:
-    """A histogram as read from a status: cumulated counts with their upper bounds in seconds, and the sum."""
+    """A histogram read from a status: cumulated counts with upper bounds in seconds, and the sum."""
 
     counts: list[tuple[str, float]]
     total: float
@@ -33,7 +36,10 @@ def view_of(histogram: Histogram) -> dict[str, object]:
 
 
 def buckets_of(status: Mapping[str, object], name: str) -> Buckets | None:
-    """Return a histogram of a status; None if the broker has none of this name, such as one without a journal."""
+    """Return a histogram of a status; None for a name unknown to the broker.
+
+    For example, a broker without a journal has no histograms of the journal.
+    """
     part = status.get(STATUS_PART)
     view = part.get(name) if isinstance(part, Mapping) else None
     if not isinstance(view, Mapping):

@@ -35,9 +35,9 @@ class _Digest(Protocol):
 
 
 class ListedBroker(NamedTuple):
-    """A broker as in its entry; ``configuration`` is the absolute path of its file, "" without a file.
+    """A broker from an entry; ``configuration`` is the absolute path of the file, "" without a file.
 
-    ``waits_for`` is the directory whose lock a standby waits for, "" for a broker that runs.
+    ``waits_for`` is the directory with the lock for which a standby waits, "" for a running broker.
     """
 
     name: str
@@ -50,7 +50,7 @@ class ListedBroker(NamedTuple):
 
 
 class RunningEntry:
-    """The entry of a broker of this process, until `withdraw` or the end of the process."""
+    """The entry of a broker of the process, until `withdraw` or the end of the process."""
 
     def __init__(self, directory: Path, broker: ListedBroker) -> None:
         """Make the entry. Raises `OSError` if the directory or the entry cannot be made."""
@@ -81,7 +81,7 @@ def announce(broker: ListedBroker, environment: Mapping[str, str]) -> RunningEnt
     """Make the entry of a started broker.
 
     Returns:
-        None if that fails, which is logged; the broker runs nevertheless.
+        None after a logged failure; the broker runs nevertheless.
     """
     directory = _directories(environment)[0]
     try:
@@ -96,7 +96,7 @@ def announce(broker: ListedBroker, environment: Mapping[str, str]) -> RunningEnt
 
 
 def running_brokers(environment: Mapping[str, str]) -> list[ListedBroker]:
-    """Return the running brokers of this user, by name, and standbys whose master is not among them.
+    """Return the running brokers of the user, by name, and standbys without a running master.
 
     Removes the entries of dead brokers.
     """
@@ -108,7 +108,7 @@ def running_brokers(environment: Mapping[str, str]) -> list[ListedBroker]:
 
 
 def standbys(environment: Mapping[str, str]) -> list[ListedBroker]:
-    """Return the brokers of this user that wait for a lock, by name."""
+    """Return the waiting standbys of the user, by name."""
     return _sorted(broker for broker in _entries(environment) if broker.waits_for)
 
 
@@ -140,7 +140,7 @@ def _directories(environment: Mapping[str, str]) -> list[Path]:
 
 
 def _is_own(directory: Path) -> bool:
-    """Return True if only this user can write to the directory."""
+    """Return True for a directory with write permission for the user alone."""
     try:
         status = directory.lstat()
     except OSError:

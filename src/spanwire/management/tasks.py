@@ -1,4 +1,4 @@
-"""Tasks: operations that go on after the answer to their request, with progress, result and cancel."""
+"""Tasks: operations beyond the answer to the request, with progress, result and cancel."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ audit = logging.getLogger("spanwire.audit")
 
 
 class Progress:
-    """The count of messages that an operation has processed, and the wish to end it."""
+    """The count of an operation's processed messages, and the wish to end the operation."""
 
     def __init__(self) -> None:
         self.processed = 0
@@ -40,7 +40,7 @@ class Progress:
 
 
 class Task:
-    """One operation under way or at its end; times are milliseconds since 1970."""
+    """One operation under way or complete; times are milliseconds since 1970."""
 
     def __init__(self, number: int, operation: str, sources: str, user: str, started_ms: int) -> None:
         self.id: Final = str(number)
@@ -112,7 +112,7 @@ class Tasks:
         self.kept: Final[dict[str, KeptTasks]] = {}
 
     def startable(self, name: str, operation: Operation) -> Operation:
-        """Return ``operation`` in a form that becomes a task if its argument `AS_TASK` is true."""
+        """Return ``operation`` in another form: a task if the argument `AS_TASK` is true."""
 
         async def called(arguments: Mapping[str, object]) -> object:
             if arguments.get(AS_TASK) is not True:
@@ -166,7 +166,7 @@ class Tasks:
         )  # fmt: skip
 
     def views(self) -> Iterator[View]:
-        """Yield the tasks, the oldest first, then those that the store keeps."""
+        """Yield the tasks, the oldest first, then the tasks kept by the broker."""
         now = self._clock.now().monotonic
         for task in list(self._tasks.values()):
             if task.state == RUNNING or task.ends > now:
@@ -175,10 +175,10 @@ class Tasks:
             yield from kept.views()
 
     async def cancel(self, arguments: Mapping[str, object]) -> View:
-        """End the task ``id`` after its next slice; what it has done stays.
+        """End the task ``id`` after the next slice; the completed part stays.
 
         Raises:
-            ConfigurationError: there is no such task, or it has ended
+            ConfigurationError: there is no such task, or the task has ended
         """
         kept = self.kept.get(str(arguments.get("id"))[:1])
         if kept is not None:

@@ -1,4 +1,4 @@
-"""An operator's views of a running broker, as plain values for JSON. They contain no secrets."""
+"""An operator's views of a running broker, as plain values for JSON, without secrets."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class ViewedBroker(Protocol):
 
 
 class OverviewSource(Protocol):
-    """The broker's views of its objects (``broker/admin/broker_overview.py``)."""
+    """The broker's views of the objects (``broker/admin/broker_overview.py``)."""
 
     def destinations(self) -> list[BrokerDestination]:
         """Return all queues and topics by name."""
@@ -138,7 +138,7 @@ class OverviewSource(Protocol):
         ...
 
     def destination_details(self, destination: BrokerDestination) -> DestinationDetails:
-        """Return what a list leaves out of a queue or topic."""
+        """Return the parts of a queue or topic that a list leaves out."""
         ...
 
     def ledger_views(self) -> Iterator[LedgerView]:
@@ -146,7 +146,7 @@ class OverviewSource(Protocol):
         ...
 
     def ledger_links(self) -> list[LedgerLinkView]:
-        """Return what crossed the links to and from each other broker."""
+        """Return the traffic of the links to and from each other broker."""
         ...
 
     def totals(self, with_destinations: bool = True) -> Totals:
@@ -154,7 +154,7 @@ class OverviewSource(Protocol):
         ...
 
     def statistics_of(self, totals: Totals) -> BrokerStatistics:
-        """Return the statistics with totals that were added up before."""
+        """Return the statistics with the totals of an earlier sum."""
         ...
 
 
@@ -205,7 +205,7 @@ class BrokerView:
     ) -> None:
         """Take the sources of the views.
 
-        ``facts`` are the parts of the status that others know; ``store_directory`` is None without a store.
+        ``facts`` are the parts of the status from other sources; ``store_directory`` is None without a store.
         """
         self._broker: Final = broker
         self._overview: Final = overview
@@ -234,7 +234,7 @@ class BrokerView:
         }
 
     async def status(self) -> View:
-        """Return name, process, uptime, connectors, usage and totals, which are added up over several turns."""
+        """Return name, process, uptime, connectors, usage and totals, added up over several turns."""
         return self._status(self._overview.statistics_of(await self._totals(with_destinations=True)))
 
     async def _totals(self, *, with_destinations: bool) -> Totals:
@@ -246,7 +246,7 @@ class BrokerView:
     async def summary(self) -> View:
         """Return the status without totals over destinations.
 
-        A monitor that lists the destinations anyway adds them up itself.
+        A monitor with the list of the destinations adds up the totals.
         """
         totals = await self._totals(with_destinations=False)
         status = self._status(self._overview.statistics_of(totals))
@@ -316,17 +316,17 @@ class BrokerView:
             yield asdict(self._overview.branch_view(branch))
 
     def strategies(self) -> Iterator[View]:
-        """Yield the strategies for slow consumers that destinations use or have used."""
+        """Yield the strategies for slow consumers in use by destinations, now or earlier."""
         for watch in self._overview.strategies():
             yield asdict(self._overview.strategy_view(watch))
 
     def ledger(self) -> Iterator[View]:
-        """Yield the equations of queues and durable subscriptions. Each has the values of its own moment."""
+        """Yield the equations of queues and durable subscriptions, each with values of a separate moment."""
         for view in self._overview.ledger_views():
             yield row_of(view, LEDGER_FIELDS)
 
     def ledger_links(self) -> Iterator[View]:
-        """Yield what crossed the links to and from each other broker."""
+        """Yield the traffic of the links to and from each other broker."""
         for view in self._overview.ledger_links():
             yield asdict(view)
 
@@ -399,7 +399,7 @@ def connector_row(connector: ViewedConnector) -> View:
 
 
 def row_of(view: object, names: tuple[str, ...]) -> View:
-    """Return a flat view as a row; `asdict`, which copies values of any depth, takes ten times as long."""
+    """Return a flat view as a row; `asdict` copies values of any depth and takes ten times as long."""
     return {name: getattr(view, name) for name in names}
 
 

@@ -1,1 +1,1 @@
-"""The load generator of ``spanwire bench``: processes of producers and of consumers, latencies and counts."""
+"""The load generator of ``spanwire bench``: producer and consumer processes, latencies and counts."""

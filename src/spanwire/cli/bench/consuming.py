@@ -106,7 +106,10 @@ def consume(plan: Plan, pipe: Pipe, publish: Callable[[int], None]) -> None:
 
 
 async def _consume(plan: Plan, pipe: Pipe, publish: Callable[[int], None], arrivals: Arrivals) -> dict[int, int]:
-    """Receive until all messages are there, or none has come for a while; return the messages of each producer."""
+    """Receive until all messages are there, or for a while no message has come.
+
+    Returns the messages of each producer.
+    """
     connections, receiving = [], []
     try:
         for number in range(plan.consumers):

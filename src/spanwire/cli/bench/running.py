@@ -134,7 +134,7 @@ class _Gathering:
         return result
 
     def _next(self, pipes: list[tuple[str, Pipe]], seconds: float) -> tuple[str, Any]:
-        """Return the next word of a process, and the name of the process. Raises `SpanwireError` at a silent end."""
+        """Return the next word of a process, and the process's name. Raises `SpanwireError` at a silent end."""
         ready = wait([pipe for _, pipe in pipes], seconds)
         for name, pipe in pipes:
             if pipe in ready:

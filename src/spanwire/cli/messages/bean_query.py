@@ -68,7 +68,7 @@ class ControlSource:
 
 
 def pattern_of(name: str) -> str:
-    """Return the pattern of a name as ActiveMQ's query takes it: some properties, with or without the domain."""
+    """Return the pattern of a name in ActiveMQ's query: some properties, with or without the domain."""
     domain, colon, properties = name.partition(":")
     if not colon:
         domain, properties = DOMAIN, f"{name},*"
@@ -106,7 +106,10 @@ async def chosen_beans(source: ControlSource, included: Sequence[str], excluded:
 
 
 async def complete(source: ControlSource, beans: Sequence[Bean], wanted: Sequence[str]) -> None:
-    """Add to beans the attributes in ``wanted`` that only the reading of a single bean shows. Raises `ControlError`."""
+    """Add to beans the ``wanted`` attributes shown only by the reading of a single bean.
+
+    Raises `ControlError`.
+    """
     for bean in beans:
         if bean.detail is not None and any(name not in bean.attributes for name in wanted):
             bean.attributes.update(await bean.detail(source, broker_of(bean)))

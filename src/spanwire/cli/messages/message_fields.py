@@ -66,7 +66,10 @@ def field_lines(row: Mapping[str, object], groups: Sequence[str], names: Sequenc
 
 
 def read_groups(texts: Sequence[str]) -> list[str]:
-    """Return the groups that ``-V`` names, separated by commas. Raises `ConfigurationError` for another word."""
+    """Return the groups in the value of ``-V``, separated by commas.
+
+    Raises `ConfigurationError` for another word.
+    """
     groups = [word.strip() for text in texts for word in text.split(",")]
     for group in groups:
         if group not in GROUPS:

@@ -1,4 +1,4 @@
-"""``spanwire drain URI``: the messages of a broker's queues go to another broker over a link of their own."""
+"""``spanwire drain URI``: all messages of a broker's queues go to another broker over a separate link."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def _route(arguments: Sequence[str]) -> int:
 
 
 def _route_lines(run: DryRun) -> list[str]:
-    """Return the route on one line, then a line for each link that is not taken, and for each stray consumer."""
+    """Return the route on one line, then a line for each unused link, and for each stray consumer."""
     lines = [f"{run.start} does not reach a consumer at {run.goal}"]
     if run.arrived:
         hops = [f"-> {hop.far} ({hop.connector}, priority {hop.priority})" for hop in run.hops]

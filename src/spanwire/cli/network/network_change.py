@@ -1,4 +1,4 @@
-"""``spanwire network start``, ``stop``, ``add`` and ``remove``: network connectors of a running broker."""
+"""``spanwire network start``, ``stop``, ``add``, ``remove``: network connectors of a running broker."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Addresses of brokers and lists of them in URIs, and pauses between attempts to connect. Pure."""
+"""Addresses of brokers and lists of addresses in URIs, and pauses between attempts to connect. Pure."""

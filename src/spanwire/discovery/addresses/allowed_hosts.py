@@ -1,7 +1,7 @@
-"""The hosts that gossip may name: networks such as ``10.1.0.0/16``, and patterns of names such as ``*.example.org``.
+"""The hosts for gossip: networks such as ``10.1.0.0/16``, and name patterns such as ``*.example.org``.
 
-Brokers tell each other addresses. Without a bound, one of them could make the others connect to any host and port that
-they reach. Pure; no name is looked up.
+Brokers tell each other addresses. Without a bound, one broker could make the others connect to any reachable host and
+port. Pure; no name is looked up.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class AllowedHosts:
                 )
 
     def allows(self, host: str) -> bool:
-        """Return True for a host in one of the networks, or with one of the names; ``*`` is a part of a label."""
+        """Return True for a host in an allowed network or with an allowed name; ``*`` is a part of a label."""
         address = _address(host)
         if address is not None:
             return any(address in network for network in self._networks)
@@ -57,10 +57,12 @@ class AllowedHosts:
 
 
 def networks_of(hosts: Sequence[str]) -> tuple[str, ...]:
-    """Return the networks around seeds: the /24 or /64 of an address, the domain of a name, this machine for loopback.
+    """Return the networks around seeds.
+
+    The network is the /24 or /64 of an address, the domain of a name, the local machine for loopback.
 
     Raises:
-        ConfigurationError: a name has no domain, so nothing bounds the others
+        ConfigurationError: a name has no domain, so the other hosts would have no bound
     """
     found: dict[str, None] = {}
     for host in hosts:

@@ -3,8 +3,8 @@
     failover://(tcp://a:1?x=1,static:(tcp://b:2,tcp://c:3))?randomize=false
 
 Clients and network connectors use this reader. ``//`` before the parentheses and the parentheses are optional. Without
-parentheses everything belongs to the inner URIs, also the options. This module only splits a URI; its reader interprets
-the parts. No error text shows the URI, because a URI may contain secrets.
+parentheses everything belongs to the inner URIs, also the options. The module only splits a URI; the reader of the URI
+interprets the parts. No error text shows the URI, because a URI may contain secrets.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Composite:
 
 
 def parse_composite(text: str, depth: int = 0) -> Composite:
-    """Split one level of a URI; ``depth`` is the number of lists around it. Raises `ConfigurationError`."""
+    """Split one level of a URI; ``depth`` is the number of enclosing lists. Raises `ConfigurationError`."""
     text = text.strip()
     if len(text) > MAX_URI:
         raise ConfigurationError(f"a URI of {len(text)} characters is longer than {MAX_URI}")
@@ -82,7 +82,7 @@ def parse_options(subject: str, query: str) -> dict[str, str]:
 
 
 def split_parts(scheme: str, text: str) -> tuple[str, ...]:
-    """Return the text split at its commas, except inside inner lists. Raises `ConfigurationError`."""
+    """Return the text split at commas outside of inner lists. Raises `ConfigurationError`."""
     parts = tuple([part.strip() for part in _cut(scheme, text) if part.strip()])
     if not parts and scheme == DISCOVERY:
         raise ConfigurationError("the discovery: uri names no agent; write discovery:(multicast://default)")

@@ -1,7 +1,7 @@
 """Fixed lists of brokers: ``static:(tcp://host1:61616,ssl://host2:61617)?maxReconnectDelay=5000``.
 
-``static:`` and ``simple:`` stand for all brokers of the list, ``masterslave:`` for the current master. This module only
-splits the URI; its reader interprets the inner URIs and the options.
+``static:`` and ``simple:`` stand for all brokers of the list, ``masterslave:`` for the current master. The module only
+splits the URI; the reader of the URI interprets the inner URIs and the options.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The http agent: brokers register at a registry by HTTP, and ask it for the others (ActiveMQ, HTTPDiscoveryAgent).
+"""The http agent: brokers register at a registry, and ask for others (ActiveMQ, HTTPDiscoveryAgent).
 
     PUT     /path            service: tcp://host:61616     registers a connector; repeated every ``updateInterval``
     DELETE  /path            service: tcp://host:61616     removes it
@@ -115,7 +115,10 @@ class HttpAgent:
                 continue
 
     def _update(self, uris: tuple[str, ...]) -> None:
-        """Register all connectors, then ask for the others. A registry that is away keeps the brokers found before."""
+        """Register all connectors, then ask for the others.
+
+        During an absence of the registry the earlier brokers stay.
+        """
         try:
             for uri in uris:
                 request(self._settings, "PUT", uri)

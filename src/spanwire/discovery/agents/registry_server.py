@@ -1,6 +1,7 @@
-"""The registry of the http agent: a small HTTP server that remembers who has registered (DiscoveryRegistryServlet).
+"""The registry of the http agent: a small HTTP server with the memory of DiscoveryRegistryServlet.
 
-A group is the path of the requests. `Registry` has no sockets; `RegistryServer` gives it a port, and h11 reads HTTP.
+The server remembers the registered brokers. A group is the path of the requests. `Registry` has no sockets;
+`RegistryServer` gives `Registry` a port, and h11 reads HTTP.
 """
 
 from __future__ import annotations

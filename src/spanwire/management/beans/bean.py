@@ -1,4 +1,4 @@
-"""A bean with its attributes, a family of beans, and ActiveMQ's names of both."""
+"""A bean with attributes, a family of beans, and ActiveMQ's names of both."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ Detail = Callable[[BeanSource, str], Awaitable[Node]]
 
 @dataclass(frozen=True, slots=True)
 class Bean:
-    """One object under its name, with its attributes.
+    """One object under a name, with attributes.
 
-    ``kind`` chooses its operations, and ``subject`` are their arguments. ``detail`` returns attributes that only the
-    reading of a single bean shows.
+    ``kind`` chooses the operations, and ``subject`` are the arguments of the operations. ``detail`` returns attributes
+    for the reading of a single bean only.
     """
 
     name: str
@@ -35,10 +35,10 @@ class Bean:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """All beans whose names have the properties ``keys`` beside those of the broker.
+    """All beans with the properties ``keys`` in the name beside the properties of the broker.
 
     ``load`` gets the source of rows and the name of the broker's bean. A pattern finds a family of very many beans only
-    if it has the property ``named``.
+    with the property ``named``.
     """
 
     keys: frozenset[str]
@@ -47,7 +47,7 @@ class Family:
 
 
 def broker_name(name: str) -> str:
-    """Return the name of the broker's bean, with which all others begin."""
+    """Return the name of the broker's bean, the prefix of all other names."""
     return f"{DOMAIN}:type=Broker,brokerName={quoted(name)}"
 
 
@@ -57,7 +57,7 @@ def connector_name(broker: str, name: str) -> str:
 
 
 def network_name(broker: str, row: Row) -> str:
-    """Return the name of a network connector's bean, for its own row or that of a link."""
+    """Return the name of a network connector's bean, for the connector's row or the row of a link."""
     kind = "duplexNetworkConnectors" if row.get("accepted") else "networkConnectors"
     return f"{broker},connector={kind},networkConnectorName={quoted(str(row['name']))}"
 
@@ -68,7 +68,7 @@ def destination_name(broker: str, row: Row) -> str:
 
 
 def consumer_name(broker: str, row: Row) -> str:
-    """Return the name of a consumer's bean, for a durable one that of its subscription."""
+    """Return the name of a consumer's bean; a durable consumer has the name of the subscription."""
     if row["durable"] is not None:
         return subscription_name(
             broker, {"client_id": row["client_id"], "name": row["durable"], "topic": row["destination"]}
@@ -100,7 +100,7 @@ def _client(row: Row) -> str:
 
 
 def short(row: Row) -> str:
-    """Return the name of a destination without its scheme."""
+    """Return the name of a destination without the scheme."""
     return str(row["destination"]).partition("://")[2]
 
 
@@ -120,7 +120,7 @@ def values_of(view: ViewTable, row: Row) -> Node:
 
 
 def kind_of(destination: str) -> Node:
-    """Return the attributes that say which destination a consumer or producer has."""
+    """Return the attributes for the destination of a consumer or producer."""
     scheme, _, name = destination.partition("://")
     return {
         "DestinationName": name,

@@ -12,7 +12,7 @@ STATE: Final = "java.lang.IllegalStateException"
 
 
 class BeanError(Exception):
-    """Raised for a request that finds no bean or is not allowed; ``status`` and ``kind`` are those of Jolokia."""
+    """Raised for a request without a bean or permission; ``status`` and ``kind`` are Jolokia's."""
 
     def __init__(self, status: int, kind: str, text: str) -> None:
         super().__init__(text)

@@ -1,4 +1,4 @@
-"""Operations of beans: commands of the broker with their arguments, and functions of a bean's attributes."""
+"""Operations of beans: commands of the broker with arguments, and functions of a bean's attributes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Answer = Callable[[Node, list[str]], object]  # of the attributes of a bean and 
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """An operation of a bean: the command, its arguments, and the key of the value in the first row of the result.
+    """An operation of a bean: command, arguments, and the key of the value in the result's first row.
 
     An ``is_flag`` value is true unless 0. ``shown`` returns the value from the broker's whole answer, the name of the
     broker's bean and the words instead. With ``takes_objects`` a word may be an object, as JSON.

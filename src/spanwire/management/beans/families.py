@@ -1,4 +1,4 @@
-"""The families of beans, with the properties of their names."""
+"""The families of beans, with the properties of the names."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Finds beans by name or pattern, reads and writes their attributes, and runs their listed operations.
+"""Finds beans by name or pattern, reads and writes attributes, and runs the listed operations.
 
-Jolokia's endpoint and ``spanwire query`` do all they do with beans here, so what one allows the other allows.
+Jolokia's endpoint and ``spanwire query`` work on beans only through this module, so both allow the same.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from spanwire.management.tables.operation_table import COMMAND_ROLES, READING
 
 
 async def all_beans(source: BeanSource, pattern: Pattern) -> list[Bean]:
-    """Return the beans whose names may match a pattern, the broker first."""
+    """Return the beans with a possible match of a pattern, the broker first."""
     broker = await broker_bean(source)
     beans = [broker] if pattern.may_match(frozenset(BROKER_KEYS)) else []
     for family in FAMILIES:
@@ -29,7 +29,7 @@ async def all_beans(source: BeanSource, pattern: Pattern) -> list[Bean]:
 
 
 async def matching_beans(source: BeanSource, name: str) -> list[Bean]:
-    """Return the beans that a name or pattern matches. Raises `BeanError` for an invalid pattern."""
+    """Return the beans matched by a name or pattern. Raises `BeanError` for an invalid pattern."""
     try:
         pattern = Pattern.of(name)
     except ValueError as error:
@@ -59,9 +59,9 @@ async def one_bean(source: BeanSource, name: str) -> tuple[Bean, str]:
 
 
 async def read_attributes(source: BeanSource, name: str, asked: object) -> object:
-    """Return attributes of one bean, or of each bean that a pattern matches.
+    """Return attributes of one bean, or of each bean matched by a pattern.
 
-    ``asked`` is the name of an attribute or a list of them; None asks for all.
+    ``asked`` is the name of an attribute or a list of names; None asks for all.
     """
     if is_pattern(name):
         matching = await matching_beans(source, name)
@@ -122,7 +122,7 @@ async def execute(source: BeanSource, bean: Bean, broker: str, operation: str, a
 
 
 async def write_attribute(source: BeanSource, name: str, attribute: object, value: object) -> object:
-    """Write one of the listed attributes of a bean, and return its value before. Raises as `execute`."""
+    """Write a listed attribute of a bean, and return the value before. Raises as `execute`."""
     bean, _ = await one_bean(source, name)
     execution = WRITABLE.get(bean.kind, {}).get(str(attribute))
     if execution is None:

@@ -1,4 +1,4 @@
-"""Messages under the names of ActiveMQ's composite data, in the form that Jolokia gives tables."""
+"""Messages under the names of ActiveMQ's composite data, in Jolokia's form of tables."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def composites(answer: object) -> list[Node]:
 
 
 def composite(row: Mapping[str, object]) -> Node:
-    """Return one message. Its properties stand in a table for each type that JSON distinguishes."""
+    """Return one message. The properties stand in a table for each type of JSON."""
     properties = row.get("properties")
     own = properties if isinstance(properties, dict) else {}
     timestamp = row.get("timestamp_ms")
@@ -82,7 +82,7 @@ def sent(headers: Mapping[str, object]) -> Node:
 
 
 def _whole(name: str, value: object) -> int:
-    """Return a whole number from 0 on, which may be a text. Raises `BeanError`."""
+    """Return a whole number from 0 on, from a number or a text. Raises `BeanError`."""
     text = str(value)
     if not (len(text) <= MAX_DIGITS and text.isascii() and text.isdigit()):
         raise BeanError(400, ILLEGAL, f"{name} is a whole number from 0 on")

@@ -16,7 +16,7 @@ QUOTED: Final = {"?": "&qmark;", "=": "&equals;", "*": "&asterisk;"}
 
 
 def quoted(text: str) -> str:
-    """Return a value of a bean's name, as ActiveMQ writes it."""
+    """Return a value of a bean's name in ActiveMQ's spelling."""
     return ILLEGAL_IN_NAMES.sub(lambda match: QUOTED.get(match[0], "_"), text)
 
 
@@ -27,13 +27,16 @@ def parts(name: str) -> tuple[str, frozenset[str]]:
 
 
 def is_pattern(name: str) -> bool:
-    """Return True for a name that may stand for several beans."""
+    """Return True for a name of possibly several beans."""
     return "*" in name or "?" in name
 
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """The name of a bean, or of several with ``*`` and ``?`` in values of properties, or ``*`` as the last property."""
+    """The name of a bean, or a pattern of names.
+
+    A pattern has ``*`` and ``?`` in values of properties, or ``*`` as the last property.
+    """
 
     domain: re.Pattern[str]
     tests: tuple[re.Pattern[str], ...]
@@ -42,7 +45,7 @@ class Pattern:
 
     @classmethod
     def of(cls, name: str) -> Pattern:
-        """Return the pattern of a name. Raises `ValueError` if it is too long, or has too many stars."""
+        """Return the pattern of a name. Raises `ValueError` for too long a name, or too many stars."""
         if len(name) > MAX_PATTERN or name.count("*") > MAX_WILDCARDS:
             raise ValueError(f"a pattern has at most {MAX_PATTERN} characters and {MAX_WILDCARDS} stars")
         domain, properties = parts(name)
@@ -59,7 +62,7 @@ class Pattern:
         return self.keys <= keys if self.is_open else self.keys == keys
 
     def chosen(self, names: Iterable[str]) -> list[str]:
-        """Return the names that match."""
+        """Return the matching names."""
         return [name for name in names if self.matches(name)]
 
     def matches(self, name: str) -> bool:

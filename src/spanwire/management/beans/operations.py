@@ -1,4 +1,7 @@
-"""The operations of beans under ActiveMQ's names, each as one command of the broker. No other operation exists."""
+"""The operations of beans under ActiveMQ's names, each as one command of the broker.
+
+No other operation exists.
+"""
 
 from __future__ import annotations
 

@@ -26,13 +26,13 @@ FILTERS: Final[dict[str, Callable[[Row], bool]]] = {
 
 
 def queried(view: ViewTable, answer: object, broker: str, words: Sequence[str]) -> str:
-    """Return the page of the destinations that a filter finds, by their beans' names, and the number of all of them.
+    """Return a page of destinations found by a filter, by the beans' names, and the number on all pages.
 
     Args:
         view: the table of queues or of topics.
         answer: the broker's answer with all destinations.
         broker: the name of the broker's bean.
-        words: the filter, the number of the page from 1 on, and its size.
+        words: the filter, the number of the page from 1 on, and the size of a page.
 
     Raises:
         BeanError: a word is no filter or number
@@ -56,7 +56,7 @@ def queried(view: ViewTable, answer: object, broker: str, words: Sequence[str]) 
 
 
 def _lowered(view: ViewTable, row: Row) -> dict[str, object]:
-    """Return attributes with the small first letter that ActiveMQ's JSON has."""
+    """Return attributes with a small first letter, as in ActiveMQ's JSON."""
     return {name[0].lower() + name[1:]: value for name, value in values_of(view, row).items()}
 
 

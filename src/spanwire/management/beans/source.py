@@ -1,4 +1,4 @@
-"""The source of beans: a running broker, asked for its views and told operations."""
+"""The source of beans: a running broker, with views and operations."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from spanwire.management.tables.operation_table import Role
 
 
 class BeanSource(Protocol):
-    """Asks one broker for one user. The HTTP API has a source for each request, a command one for its run."""
+    """Asks one broker for one user. The HTTP API has a source for each request, a command for its run."""
 
     @property
     def role(self) -> Role:

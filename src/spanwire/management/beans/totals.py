@@ -1,4 +1,4 @@
-"""The row of the broker with totals over its destinations, which are added up where they are shown."""
+"""The row of the broker with totals over the destinations, added up at the place of display."""
 
 from __future__ import annotations
 

@@ -21,12 +21,12 @@ MAX_LONG_DIGITS: Final = 18  # of a limit
 
 
 def subject_of(subject: Node, words: list[str]) -> Node:
-    """Return the subject itself."""
+    """Return the subject, unchanged."""
     return dict(subject)
 
 
 def keys_of(*names: str) -> Arguments:
-    """Return a function for some values of the subject; it raises `BeanError` if one is missing."""
+    """Return a function for values of the subject; the function raises `BeanError` for a missing value."""
 
     def arguments(subject: Node, words: list[str]) -> Node:
         missing = next((name for name in names if subject.get(name) is None), None)
@@ -43,7 +43,7 @@ def queue_of(subject: Node, words: list[str]) -> Node:
 
 
 def with_value(base: Arguments, name: str, read: Callable[[str], object]) -> Arguments:
-    """Return a function that adds the first word, read by ``read``, as the argument ``name``."""
+    """Return a function to add the first word, read by ``read``, as the argument ``name``."""
     return lambda subject, words: {**base(subject, words), name: read(words[0])}
 
 
@@ -54,7 +54,7 @@ def one_message(subject: Node, words: list[str]) -> Node:
 
 
 def some_messages(subject: Node, words: list[str]) -> Node:
-    """Return the destination, a selector and a number of messages, if there is one."""
+    """Return the destination, a selector and, if given, a number of messages."""
     return {**queue_of(subject, words), "selector": words[0], **_most(words, 1)}
 
 
@@ -69,12 +69,12 @@ def one_message_to(subject: Node, words: list[str]) -> Node:
 
 
 def some_messages_to(subject: Node, words: list[str]) -> Node:
-    """Return the destination, a selector, a target and a number of messages, if there is one."""
+    """Return the destination, a selector, a target and, if given, a number of messages."""
     return {**queue_of(subject, words), "selector": words[0], "target": words[1], **_most(words, 2)}
 
 
 def browsed(subject: Node, words: list[str]) -> Node:
-    """Return the queue to be browsed, with a selector if there is one."""
+    """Return the queue for a browse, with a selector if given."""
     return {"destination": subject["destination"], "limit": MAX_SHOWN, **({"selector": words[0]} if words else {})}
 
 
@@ -84,7 +84,7 @@ def browsed_one(subject: Node, words: list[str]) -> Node:
 
 
 def browsed_queue(subject: Node, words: list[str]) -> Node:
-    """Return the queue with the name that is the first word."""
+    """Return the queue named by the first word."""
     return browsed({"destination": f"queue://{words[0]}"}, [])
 
 
@@ -97,7 +97,7 @@ def _most(words: list[str], index: int) -> Node:
 
 
 def text_message(subject: Node, words: list[str]) -> Node:
-    """Return the text of a message; of two words the first one is an object of headers."""
+    """Return the text of a message; the first of two words is an object of headers."""
     headers = {} if len(words) == 1 else sent(_object(words[0]))
     return {"destination": subject["destination"], "body": words[-1], **headers}
 
@@ -113,7 +113,7 @@ def _object(word: str) -> Mapping[str, object]:
 
 
 def destination(scheme: str) -> Arguments:
-    """Return a function for the destination with the name that is the first word."""
+    """Return a function for the destination named by the first word."""
     return lambda subject, words: {"destinations": [f"{scheme}://{words[0]}"]}
 
 
@@ -129,12 +129,12 @@ def logger_of(subject: Node, words: list[str]) -> Node:
 
 
 def level_of(subject: Node, words: list[str]) -> Node:
-    """Return the name of a logger, and a level under its name here."""
+    """Return the name of a logger, and a level under Python's name."""
     return {"logger": _logger(words[0]), "level": LOG4J.get(words[1].lower(), words[1].lower())}
 
 
 def root_level(subject: Node, words: list[str]) -> Node:
-    """Return a level for all loggers without a level of their own."""
+    """Return a level for all loggers without own levels."""
     return level_of(subject, [ROOT, words[0]])
 
 
@@ -150,7 +150,7 @@ def flag(word: str) -> bool:
 
 
 def whole(word: str) -> int:
-    """Return the value of a word, which may be negative. Raises `BeanError`."""
+    """Return the value of a word, possibly negative. Raises `BeanError`."""
     digits = word.removeprefix("-")
     if not (digits.isascii() and digits.isdigit() and len(digits) <= MAX_LONG_DIGITS):
         raise BeanError(400, ILLEGAL, "the value is no whole number")
@@ -158,7 +158,7 @@ def whole(word: str) -> int:
 
 
 def instant(text: str) -> int:
-    """Return the milliseconds since 1970 of a time as the scheduler's bean shows it."""
+    """Return the milliseconds since 1970 of a time in the form of the scheduler's bean."""
     try:
         return int(time.mktime(time.strptime(text, DATE))) * 1000
     except (ValueError, OverflowError) as error:
@@ -197,7 +197,7 @@ def connector_uri(attributes: Node, words: list[str]) -> object:
 
 
 def matches(scheme: str) -> Answer:
-    """Return a function that tells if the consumer of a bean gets messages of the named queue or topic."""
+    """Return a function to tell if the consumer of a bean gets messages of the named queue or topic."""
 
     def answer(attributes: Node, words: list[str]) -> object:
         is_queue = scheme == "queue"

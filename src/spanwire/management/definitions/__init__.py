@@ -1,1 +1,1 @@
-"""Definitions of brokers as documents: TOML and XML, their differences, and the steps that make a broker the same."""
+"""Definitions of brokers as documents: TOML, XML, differences, and the steps to an equal broker."""

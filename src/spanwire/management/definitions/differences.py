@@ -25,7 +25,7 @@ class Difference:
         return _changed(self.kind, self.before, self.after)
 
     def lines(self) -> list[str]:
-        """Return lines for people: ``+`` and ``-`` for objects of one document, ``~`` for each different field."""
+        """Return lines for people: ``+`` and ``-`` for objects of one document, ``~`` for a different field."""
         title = self.kind.title(self.key)
         if self.before is None or self.after is None:
             return [f"{'+' if self.before is None else '-'} {title}"]

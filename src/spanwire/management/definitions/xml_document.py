@@ -46,7 +46,7 @@ NOT_SAID: Final = (SUBSCRIPTION, STRATEGY, BRIDGE, LOGGER)
 
 
 def to_xml(document: Document) -> tuple[str, list[str]]:
-    """Return the document as a ``<broker>``, and one line for each object or value without an equivalent in XML."""
+    """Return the document as a ``<broker>``, and a line for each object or value unknown to XML."""
     limits = document.items.get((LIMITS.name, ()), {})
     uncommitted = limits.get("maximum_uncommitted")
     count = "" if uncommitted is None else f" maxUncommittedCount={_quoted(uncommitted)}"

@@ -43,7 +43,7 @@ class ActingBroker(Protocol):
 
     @property
     def connection_id(self) -> str:
-        """The id of the connections on which the broker acts for operators."""
+        """The id of the broker's connections for operators."""
         ...
 
     def send(self, principal: Principal, message: Message, observer: ActionObserver, now: Time) -> None:
@@ -134,9 +134,9 @@ class BrokerActions:
         return view
 
     async def create_subscription(self, arguments: Mapping[str, object]) -> View:
-        """Create the durable subscription of ``client_id`` and ``name`` to ``topic``, with a ``selector`` if any.
+        """Create the durable subscription of ``client_id`` and ``name`` to ``topic``.
 
-        The user is that of `send`.
+        A ``selector`` is optional. The user is that of `send`.
 
         Raises:
             AuthenticationError: the broker refuses the user
@@ -152,7 +152,7 @@ class BrokerActions:
         return {"client_id": client_id, "name": name, "topic": topic.qualified_name}
 
     async def _principal(self, arguments: Mapping[str, object]) -> Principal:
-        """Return the user whose rights an action has. Raises `AuthenticationError`."""
+        """Return the user with the rights for an action. Raises `AuthenticationError`."""
         operator = arguments.get(OPERATOR)
         if isinstance(operator, Operator):
             return Principal(operator.user, operator.groups)
@@ -183,7 +183,7 @@ class BrokerActions:
         return {"xid": xid, "outcome": "committed" if commit else "rolled back"}
 
     async def end_consumer(self, arguments: Mapping[str, object]) -> View:
-        """Ask the client of the consumer ``consumer_id`` to close it, and remove it after a second.
+        """Ask the client to close the consumer ``consumer_id``, and remove the consumer after a second.
 
         Raises:
             ConfigurationError: the argument is invalid
@@ -216,7 +216,7 @@ class ScheduledBroker(Protocol):
 
 
 class JobRemoval:
-    """Removes scheduled messages by their time, in slices."""
+    """Removes scheduled messages by time, in slices."""
 
     def __init__(self, overview: ScheduledBroker, broker: ActingBroker, clock: Clock, wake: Callable[[], None]) -> None:
         self._overview: Final = overview
@@ -225,7 +225,7 @@ class JobRemoval:
         self._wake: Final = wake
 
     async def remove(self, arguments: Mapping[str, object]) -> View:
-        """Remove the scheduled messages whose next delivery is from ``from_ms`` to ``to_ms``, without these all.
+        """Remove the scheduled messages with the next delivery from ``from_ms`` to ``to_ms``, else all.
 
         Returns:
             ``removed``, the number of jobs.

@@ -51,9 +51,10 @@ class BrokerAdjustments:
         self._wake: Final = wake
 
     async def limits(self, arguments: Mapping[str, object]) -> View:
-        """Set ``memory_limit_bytes``, ``store_limit_bytes``, ``temporary_limit_bytes`` and ``maximum_uncommitted``.
+        """Set the usage limits of the broker; missing limits stay.
 
-        Those that are missing stay.
+        The limits are ``memory_limit_bytes``, ``store_limit_bytes``, ``temporary_limit_bytes`` and
+        ``maximum_uncommitted``.
 
         Raises:
             ConfigurationError: an argument is invalid
@@ -70,7 +71,7 @@ class BrokerAdjustments:
         return {name: arguments[name] for name in names if arguments.get(name) is not None}
 
     async def settings(self, arguments: Mapping[str, object]) -> list[View]:
-        """Set the memory limit, flow control, audit of copies and pause between warnings of the ``destinations``.
+        """Set memory limit, flow control, audit of copies and pause between warnings of the ``destinations``.
 
         Raises:
             ConfigurationError: an argument is invalid
@@ -108,7 +109,9 @@ class BrokerAdjustments:
         return {"name": name}
 
     async def reset_producer(self, arguments: Mapping[str, object]) -> View:
-        """Set the counters of the producer ``producer_id`` to 0; with ``only_waits`` those of sends that waited.
+        """Set the counters of the producer ``producer_id`` to 0.
+
+        With ``only_waits`` the counters of blocked sends alone become 0.
 
         Raises:
             ConfigurationError: an argument is invalid

@@ -18,19 +18,19 @@ class AdministeredBroker(Protocol):
     """The part of the broker used here (``broker/admin/administration.py``)."""
 
     def remove_subscription(self, client_id: str, name: str, now: Time) -> int:
-        """Delete a durable subscription. Returns the number of its pending messages."""
+        """Delete a durable subscription. Returns the number of the pending messages."""
         ...
 
     def remove_destination(self, destination: Destination, now: Time) -> None:
-        """Remove a destination that is empty and not in use."""
+        """Remove an empty and unused destination."""
         ...
 
     def disconnect(self, name: str, now: Time) -> list[str]:
-        """Close connections. Returns their ids."""
+        """Close connections. Returns the ids of the connections."""
         ...
 
     def create_destination(self, destination: Destination, now: Time) -> bool:
-        """Create a queue or topic. Returns False if it existed before."""
+        """Create a queue or topic. Returns False for an existing destination."""
         ...
 
     def switch_statistics(self, destination: Destination, enabled: bool, now: Time) -> None:
@@ -38,7 +38,7 @@ class AdministeredBroker(Protocol):
         ...
 
     def free_groups(self, destination: Destination, group: str | None, now: Time) -> int:
-        """Take message groups of a queue from their consumers."""
+        """Take message groups of a queue from the groups' consumers."""
         ...
 
     def reset_statistics(self, destination: Destination, now: Time) -> None:
@@ -92,7 +92,7 @@ class BrokerAdministration:
         """Create the ``destinations``, names of queues or topics without patterns.
 
         Returns:
-            ``destination`` and ``created`` for each; those that exist stay as they are.
+            ``destination`` and ``created`` for each; existing destinations do not change.
 
         Raises:
             ConfigurationError: a name is invalid
@@ -135,7 +135,7 @@ class BrokerAdministration:
         return views
 
     async def free_groups(self, arguments: Mapping[str, object]) -> list[View]:
-        """Take the message ``group`` of the queues ``destinations`` from its consumer, without a group all of them.
+        """Take the message ``group`` of the queues ``destinations`` from a consumer; without it, all groups.
 
         Returns:
             ``destination`` and ``removed``, the number of groups, for each queue.

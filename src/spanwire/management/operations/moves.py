@@ -36,7 +36,7 @@ audit = logging.getLogger("spanwire.audit")
 
 
 class MoveTasks:
-    """Starts moves of the broker, and shows them beside the other tasks."""
+    """Starts moves of the broker, and shows moves beside the other tasks."""
 
     def __init__(
         self, moves: Moves, queues: OperatedQueues, tasks: Tasks, clock: Clock, wake: Callable[[], None]
@@ -48,7 +48,7 @@ class MoveTasks:
         tasks.kept["M"] = self
 
     def startable(self, verb: str, operation: Operation) -> Operation:
-        """Return ``operation`` in a form that becomes a move if `AS_TASK` is true, and a count if `DRY_RUN` is."""
+        """Return ``operation`` in another form: with `AS_TASK` a move, with `DRY_RUN` a count."""
 
         async def called(arguments: Mapping[str, object]) -> object:
             if arguments.get(DRY_RUN) is True:
@@ -104,10 +104,10 @@ class MoveTasks:
         return rows
 
     async def cancel(self, arguments: Mapping[str, object]) -> View:
-        """End the move ``id`` after its next slice; what it has done stays.
+        """End the task ``id`` after the next slice; the completed part stays.
 
         Raises:
-            JmsError: there is no such move, or it has ended
+            ConfigurationError, JmsError: there is no such task, or the task has ended
         """
         move = self._moves.cancel(str(arguments.get("id")), self._clock.now())
         self._wake()
@@ -117,24 +117,24 @@ class MoveTasks:
         """Go on with the cancelled or failed move ``id``.
 
         Raises:
-            JmsError: there is no such move, or it runs or is done
+            JmsError: there is no such move, or the move runs or is done
         """
         move = self._moves.resume(str(arguments.get("id")), self._clock.now())
         self._wake()
         return {"task": move.id}
 
     async def undo(self, arguments: Mapping[str, object]) -> View:
-        """Begin to bring back what the move ``id`` has moved, as a task of its own.
+        """Begin to bring back the messages of the move ``id``, as a separate task.
 
         Raises:
-            JmsError: there is no such move, it runs, or it cannot be undone
+            JmsError: there is no such move, the move runs, or cannot be undone
         """
         move = self._moves.undo(str(arguments.get("id")), _user(arguments), self._clock.now())
         self._wake()
         return {"task": move.id}
 
     def views(self) -> Iterator[View]:
-        """Yield the moves that are kept, the oldest first."""
+        """Yield the kept moves, the oldest first."""
         for move in self._moves.all():
             yield self._view(move)
 
@@ -168,7 +168,7 @@ class MoveTasks:
 
 
 class _Counted:
-    """The result of a dry run, set by the broker at its end."""
+    """The result of a dry run, set by the broker at the end."""
 
     def __init__(self) -> None:
         self.answer: Final[asyncio.Future[tuple[int, int]]] = asyncio.get_running_loop().create_future()

@@ -25,13 +25,13 @@ class OperatedQueues(Protocol):
     """The part of the broker used here (``broker/admin/queue_operations.py``)."""
 
     def queues(self, pattern: Destination) -> list[Destination]:
-        """Return the queues of this name or pattern."""
+        """Return the queues of a name or pattern."""
         ...
 
     def remove(
         self, destination: Destination, selector: str | None, observer: OperationObserver, limit: int, now: Time
     ) -> None:
-        """Remove the messages that match the selector."""
+        """Remove the messages matching the selector."""
         ...
 
     def retry(
@@ -43,7 +43,7 @@ class OperatedQueues(Protocol):
         now: Time,
         lifetime_ms: int = SAME_LIFETIME,
     ) -> None:
-        """Send dead letters back to their destinations, with another time to live if ``lifetime_ms`` is one."""
+        """Send dead letters back to the original destinations; ``lifetime_ms``, if given, is the time to live."""
         ...
 
     def transfer(
@@ -56,7 +56,7 @@ class OperatedQueues(Protocol):
         limit: int,
         now: Time,
     ) -> None:
-        """Move messages that match the selector to a target, or copy them."""
+        """Move messages matching the selector to a target, or copy the messages."""
         ...
 
     def pause(self, destination: Destination, pause: bool, now: Time) -> int:
@@ -68,7 +68,7 @@ Operate = Callable[[Destination, str | None, OperationObserver, int, Time], None
 
 
 class QueueOperations:
-    """Starts operations and waits for their end. The broker does the work in slices."""
+    """Starts operations and waits for the ends. The broker does the work in slices."""
 
     def __init__(self, queues: OperatedQueues, clock: Clock, wake: Callable[[], None]) -> None:
         self._queues: Final = queues
@@ -95,11 +95,11 @@ class QueueOperations:
     async def retry(self, arguments: Mapping[str, object]) -> list[View]:
         """Send at most ``limit`` dead letters of the queues ``destinations`` back.
 
-        ``lifetime_ms`` replaces their time to live, 0 for none.
+        ``lifetime_ms`` replaces the time to live, 0 for unlimited.
 
         Returns:
-            ``destination``, ``retried`` and ``left`` for each queue; ``left`` counts matching messages that are no dead
-            letters or whose destination is gone.
+            ``destination``, ``retried`` and ``left`` for each queue; ``left`` counts matching messages other than dead
+            letters, and dead letters without an existing destination.
 
         Raises:
             ConfigurationError: an argument is invalid, or there is no such queue
@@ -118,10 +118,10 @@ class QueueOperations:
         ]
 
     async def move(self, arguments: Mapping[str, object]) -> list[View]:
-        """Move at most ``limit`` messages of the queues ``destinations`` that match ``selector`` to ``target``.
+        """Move at most ``limit`` messages matching ``selector`` of ``destinations``, queues, to ``target``.
 
         Returns:
-            ``destination``, ``moved`` and ``left`` for each queue; ``left`` counts matching messages that had no room.
+            ``destination``, ``moved`` and ``left`` for each queue; ``left`` counts matching messages without room.
 
         Raises:
             ConfigurationError: an argument is invalid, or there is no such queue
@@ -133,7 +133,7 @@ class QueueOperations:
         ]
 
     async def copy(self, arguments: Mapping[str, object]) -> list[View]:
-        """Copy messages as `move` moves them; the result has ``copied`` in place of ``moved``."""
+        """Copy messages with the arguments of `move`; the result has ``copied`` in place of ``moved``."""
         return [
             {"destination": queue.qualified_name, "copied": count, "left": skipped}
             for queue, count, skipped in await self._all(arguments, self._transfer(arguments, keeps=True))
@@ -227,7 +227,10 @@ def lifetime_of(arguments: Mapping[str, object]) -> int:
 
 
 def target_of(arguments: Mapping[str, object]) -> Destination:
-    """Return the argument ``target``. Raises `ConfigurationError`, and `JmsError` for a name without sense."""
+    """Return the argument ``target``.
+
+    Raises `ConfigurationError`, and `JmsError` for a name without sense.
+    """
     name = arguments.get("target")
     if not isinstance(name, str) or not name:
         raise ConfigurationError("target is the queue or topic that gets the messages")
@@ -235,7 +238,7 @@ def target_of(arguments: Mapping[str, object]) -> Destination:
 
 
 class _OperationResult:
-    """The result of an operation, set by the broker at its end."""
+    """The result of an operation, set by the broker at the end."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress: Final = progress

@@ -1,4 +1,4 @@
-"""The questions why of operators; the explanations are loaded with the first one."""
+"""The questions why of operators; the first question loads the explanations."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ class NetworkSource(Protocol):
     """The part of the network connectors used here (``service/networking/networking.py``)."""
 
     def link_descriptions(self) -> Sequence[LinkDescription]:
-        """Return what explains why messages do or do not cross each link."""
+        """Return the reasons of each link for or against a crossing of messages."""
         ...
 
     async def ask_everywhere(self, action: str, text: str) -> list[View]:
-        """Return the answers of this broker and of those behind it to a question of another kind."""
+        """Return the broker's answers and the answers of brokers behind it to a question of another kind."""
         ...
 
     def traces(self, broker: Broker, wake: Callable[[], None]) -> TraceCommands:
-        """Return the traces of this broker, which other brokers ask about, too."""
+        """Return the broker's traces, also for questions of other brokers."""
         ...
 
     async def explain_everywhere(self, message_id: str) -> list[View]:
-        """Return the explanations of this broker and of those behind it about a message."""
+        """Return the explanations of the broker and of the brokers behind it about a message."""
         ...
 
 
@@ -67,13 +67,16 @@ class Questions:
         return await self._questions.why(arguments)
 
     async def explanations(self, message_id: str) -> list[View]:
-        """Return this broker's explanations of a message."""
+        """Return the broker's explanations of a message."""
         answer = await self.why({"name": message_id, "kind": "message"})
         return cast("list[View]", answer["explanations"])
 
 
 class TraceCommands:
-    """Starts, reads and ends traces (`spanwire.management.questions.traces`), which are loaded with the first one."""
+    """Starts, reads and ends traces of messages.
+
+    The first trace loads `spanwire.management.questions.traces`.
+    """
 
     def __init__(
         self, broker: Broker, clock: Clock, wake: Callable[[], None], network: NetworkSource | None = None
@@ -101,11 +104,11 @@ class TraceCommands:
         return await self._traces.end(arguments)
 
     async def observations(self, arguments: Mapping[str, object]) -> View:
-        """Return what was observed. Raises `ConfigurationError`."""
+        """Return the observations. Raises `ConfigurationError`."""
         return await self._traces.observations(arguments)
 
     async def own(self, text: str) -> list[View]:
-        """Return what this broker observed for another one. Raises `ConfigurationError`."""
+        """Return the broker's observations for another broker. Raises `ConfigurationError`."""
         return await self._traces.own(text)
 
     @property
@@ -116,9 +119,9 @@ class TraceCommands:
         return self._probe
 
     async def dry_run(self, arguments: Mapping[str, object]) -> View:
-        """Return what brokers would do with a message that nobody sends. Raises `ConfigurationError`."""
+        """Return the brokers' decisions about an unsent message. Raises `ConfigurationError`."""
         return await self._routes.dry_run(arguments)
 
     async def own_route(self, text: str) -> list[View]:
-        """Return what this broker would do with such a message. Raises `ConfigurationError`."""
+        """Return the broker's decisions about the message of a dry run. Raises `ConfigurationError`."""
         return await self._routes.own(text)

@@ -1,7 +1,7 @@
-"""``spanwire trace --dry-run``: asks hop by hop what each broker would do with a message that nobody sends.
+"""``spanwire trace --dry-run``: asks hop by hop for each broker's decision about an unsent message.
 
-The question goes from broker to broker over the links' logins, like questions why. It is never a message of a queue, so
-nothing is delivered, and a broker that is no Spanwire is not asked: there the answer ends.
+The question goes from broker to broker over the links' logins, like questions why. The question is never a message of a
+queue, so no message is delivered. Brokers other than Spanwire are not asked: there the answer ends.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class RouteProbe:
         }
 
     async def _hop(self, name: str, text: str) -> View:
-        """Ask one broker, this one itself, or another over the network."""
+        """Ask one broker: directly the own broker, or another broker over the network."""
         rows = await self.own(text) if name == self._broker.name else []
         if not rows and self._network is not None:
             rows = await self._network.ask_everywhere(ACTION, text)
@@ -75,7 +75,7 @@ class RouteProbe:
         return silent_hop(name, "it cannot be asked from here: this broker has opened no link that leads to it")
 
     async def own(self, text: str) -> list[View]:
-        """Return what this broker would do; nothing if another broker is meant.
+        """Return the broker's own decisions, an empty list for a question to another broker.
 
         Args:
             text: the question as JSON, with ``target``, ``destination``, ``properties`` and ``path``, ids of brokers.
@@ -112,11 +112,13 @@ class RouteProbe:
 
 
 async def walked(start: str, ask: Hop) -> list[View]:
-    """Return the hops of a message from the broker ``start`` on, each with ``way``, the brokers before it, and ``end``.
+    """Return the hops of a message from the broker ``start`` on.
+
+    Each hop has ``way``, the brokers before the hop, and ``end``.
 
     Args:
         start: the name of the first broker.
-        ask: returns what a broker of a name would do with a message that has come through brokers of these ids.
+        ask: returns the decisions of a named broker about a message with a path through brokers of the given ids.
     """
     hops: list[View] = []
     front: list[tuple[str, tuple[str, ...], tuple[str, ...]]] = [(start, (), ())]
@@ -135,7 +137,7 @@ async def walked(start: str, ask: Hop) -> list[View]:
 
 
 def silent_hop(name: str, reason: str) -> View:
-    """Return the hop of a broker that tells nothing."""
+    """Return the hop of a silent broker."""
     return {
         "kind": "hop", "broker": name, "id": "", "silence": reason, "held": "", "forwards": [], "answers": [],
         "closed": [], "untold": 0,
@@ -143,7 +145,7 @@ def silent_hop(name: str, reason: str) -> View:
 
 
 def typed(properties: object) -> dict[str, PropertyValue]:
-    """Return properties with their types. Raises `ConfigurationError`."""
+    """Return properties with types. Raises `ConfigurationError`."""
     if not isinstance(properties, dict) or len(properties) > MAX_PROPERTIES:
         raise ConfigurationError(f"properties are an object of at most {MAX_PROPERTIES} names")
     found: dict[str, PropertyValue] = {}
@@ -162,7 +164,7 @@ def typed(properties: object) -> dict[str, PropertyValue]:
 
 
 def _end(hop: View, taken: Sequence[Mapping[str, object]]) -> str:
-    """Return how the way ends at a hop: delivered, held, unknown; "" if it goes on."""
+    """Return the end of the way at a hop: delivered, held, unknown; "" for a way that goes on."""
     if hop.get("silence"):
         return "unknown"
     if any(not one.get("target_id") for one in taken):

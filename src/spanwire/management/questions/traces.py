@@ -1,7 +1,7 @@
-"""``spanwire trace``: marks messages of a queue or topic, and reads what this broker and the others observed of them.
+"""``spanwire trace``: marks messages of a queue or topic, and reads the observations of all brokers.
 
-`spanwire.broker.following` observes. Other brokers are asked over their links, like for questions why
-(`spanwire.network.reports.message_questions`), and each applies the same mark.
+`spanwire.broker.following` observes. Other brokers are asked over the links, like for questions why
+(`spanwire.network.reports.message_questions`), and each broker applies the same mark.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ENDED: Final = "an operator has ended it"
 
 
 class Trace:
-    """One trace that was started at this broker, with what all brokers observed, in the order in which it was read."""
+    """One trace of this broker, with the observations of all brokers in the order of reading."""
 
     def __init__(self, settings: MarkSettings, until_ms: int, *, everywhere: bool) -> None:
         self.settings: Final = settings
@@ -50,7 +50,7 @@ class Trace:
         self.is_complete = not everywhere  # nothing more is to come from others
 
     def take(self, rows: Sequence[View]) -> None:
-        """Keep what brokers tell: observations that are new, and how each broker is."""
+        """Keep the brokers' reports: new observations, and the state of each broker."""
         for row in rows:
             name = str(row["broker"])
             if name not in self.brokers and len(self.brokers) >= MAX_BROKERS:
@@ -85,8 +85,8 @@ class Traces:
     async def start(self, arguments: Mapping[str, object]) -> View:
         """Mark messages of ``destination`` and return the id of the trace.
 
-        ``selector``, ``ids`` and ``one_in`` choose them, ``seconds`` and ``messages`` bound the trace. With ``network``
-        all brokers mark them.
+        ``selector``, ``ids`` and ``one_in`` choose the messages, ``seconds`` and ``messages`` bound the trace. With
+        ``network`` all brokers mark messages.
 
         Raises:
             ConfigurationError: an argument is invalid, or too many traces are active
@@ -106,7 +106,7 @@ class Traces:
         return self._view(trace, len(trace.rows))
 
     async def end(self, arguments: Mapping[str, object]) -> View:
-        """End the trace ``trace`` at all brokers; what was observed stays readable for a while.
+        """End the trace ``trace`` at all brokers; the observations stay readable for a while.
 
         Raises:
             ConfigurationError: there is no such trace
@@ -117,10 +117,10 @@ class Traces:
         return self._view(trace, len(trace.rows))
 
     async def observations(self, arguments: Mapping[str, object]) -> View:
-        """Return what was observed for the trace ``trace``, from the row ``after`` on.
+        """Return the observations of the trace ``trace``, from the row ``after`` on.
 
         Returns:
-            the trace, ``observations``, ``brokers`` with the offsets of their clocks, and ``next``, the ``after`` of
+            the trace, ``observations``, ``brokers`` with the offsets of the clocks, and ``next``, the ``after`` of
             the next call
 
         Raises:
@@ -136,7 +136,7 @@ class Traces:
         return self._view(trace, int(after))
 
     async def own(self, text: str) -> list[View]:
-        """Return what this broker observed for a mark of another broker, which begins with its first question.
+        """Return the broker's observations for another broker's mark, active from the first question on.
 
         Args:
             text: the mark and the highest numbers that the other broker has, as JSON.
@@ -163,7 +163,7 @@ class Traces:
         return [] if mark is None else self._rows(mark, number if isinstance(number, int) else 0)
 
     def _rows(self, mark: Mark, after: int) -> list[View]:
-        """Return the state of this broker, and its observations after a number."""
+        """Return the state of the broker, and the observations after a number."""
         now = self._clock.now()
         names = self._names()
         state: View = {
@@ -180,12 +180,12 @@ class Traces:
         return [state, *rows]
 
     def _names(self) -> dict[str, str]:
-        """Return the names of the brokers at the other ends of links by their ids."""
+        """Return the names of the brokers at the other ends of links by id."""
         links = () if self._network is None else self._network.link_descriptions()
         return {link.remote_id: link.remote for link in links if link.remote_id and link.remote}
 
     def _look(self, trace: Trace) -> None:
-        """Read on at this broker, and begin to ask the others unless that was done a moment ago."""
+        """Read on at the own broker, and begin to ask the others unless the last question was a moment ago."""
         mark = self._follower.find(trace.settings.mark_id)
         if mark is not None:
             trace.take(self._rows(mark, trace.after.get(self._broker.name, 0)))
@@ -224,7 +224,7 @@ class Traces:
         return trace
 
     def _view(self, trace: Trace, after: int | None) -> View:
-        """Return the trace, with its rows from ``after`` on; without rows for None."""
+        """Return the trace, with the rows from ``after`` on; without rows for None."""
         mark = self._follower.find(trace.settings.mark_id)
         view: View = {
             "trace": trace.settings.mark_id,
@@ -268,7 +268,7 @@ def mark_settings(arguments: Mapping[str, object]) -> MarkSettings:
 
 
 def traced_destination(name: object) -> Destination:
-    """Return the one queue or topic of a name; a name without a prefix is that of a queue."""
+    """Return the single queue or topic of a name; a name without a prefix means a queue."""
     if not isinstance(name, str) or not name:
         raise ConfigurationError("destination is the name of a queue, or topic://NAME")
     try:

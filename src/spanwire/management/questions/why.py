@@ -56,10 +56,10 @@ class WhyQuestions:
         self._searches = 0
 
     async def why(self, arguments: Mapping[str, object]) -> View:
-        """Explain the object ``name`` of a ``kind``; without a kind the first one with this name.
+        """Explain the object ``name`` of a ``kind``; without a kind the first object of the name.
 
-        ``client_id`` names the client of a durable subscription, ``queue`` the only queue whose stored messages are
-        compared with a message id. With ``network`` the other brokers are asked about the message as well.
+        ``client_id`` names the client of a durable subscription, ``queue`` the only queue with a search of stored
+        messages for a message id. With ``network`` the other brokers are asked about the message as well.
 
         Returns:
             ``broker``, ``kind`` and ``explanations``.
@@ -96,7 +96,7 @@ class WhyQuestions:
     def _found(
         self, kind: str, name: str, client_id: str | None
     ) -> BrokerDestination | DurableSubscription | ConnectionState | LinkDescription | None:
-        """Return the object of a name; None if a message is asked for, or nothing has the name."""
+        """Return the object of a name; None for a message, or without an object of the name."""
         if kind in ("", QUEUE_KIND, TOPIC):
             destination = self._destination(kind, name)
             if destination is not None:
@@ -165,7 +165,7 @@ class WhyQuestions:
         return kind, explainer.destination(found, oldest, sequence, links, now)
 
     async def _oldest(self, queue: Queue) -> tuple[int, Message | None]:
-        """Return sequence and message of the oldest pending message, from the store if it is not in memory."""
+        """Return sequence and message of the oldest pending message, from the store if needed."""
         for sequence, message in queue.oldest(1):
             found = message if message is not None else (await self._read_stored(queue.name, [sequence]))[0]
             return sequence, found

@@ -1,4 +1,4 @@
-"""Attributes of an operator's views: the classes, types and units of `spanwire.management.tables.view_table`."""
+"""Attributes of an operator's views: classes, types and units of the module `view_table`."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ METRIC_PREFIX: Final = "spanwire"
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """One attribute of a view; ``bean`` is the name in ActiveMQ's beans, "" without one.
+    """One attribute of a view; ``bean`` is the name in ActiveMQ's beans, "" without a name.
 
-    A ``detail`` is shown for a single object alone, because it would make lists long or slow.
+    A ``detail`` is shown for a single object alone, because details would make lists long or slow.
     """
 
     name: str
@@ -60,7 +60,7 @@ class ViewTable:
     labels: tuple[tuple[str, str], ...] = ()
 
     def metrics(self) -> list[Attribute]:
-        """Return the attributes that are metrics."""
+        """Return the attributes of the metrics."""
         return [attribute for attribute in self.attributes if attribute.metric]
 
     def beans(self) -> list[tuple[str, str]]:
@@ -78,22 +78,22 @@ class ViewTable:
 
 
 def integer(name: str, meaning: str, bean: str = "", unit: str = "", metric: str = NO_METRIC) -> Attribute:
-    """Return an attribute that is a whole number."""
+    """Return an attribute with a whole number."""
     return Attribute(name, INTEGER, meaning, bean, unit, metric)
 
 
 def messages(name: str, meaning: str, bean: str = "", metric: str = GAUGE) -> Attribute:
-    """Return an attribute that counts messages."""
+    """Return an attribute with a count of messages."""
     return Attribute(name, INTEGER, meaning, bean, MESSAGES, metric)
 
 
 def text(name: str, meaning: str, bean: str = "", nullable: bool = False) -> Attribute:
-    """Return an attribute that is a text."""
+    """Return an attribute with a text."""
     return Attribute(name, TEXT, meaning, bean, nullable=nullable)
 
 
 def flag(name: str, meaning: str, bean: str = "", metric: str = NO_METRIC) -> Attribute:
-    """Return an attribute that is true or false; as a metric 1 or 0."""
+    """Return an attribute with true or false; as a metric 1 or 0."""
     return Attribute(name, BOOLEAN, meaning, bean, metric=metric)
 
 

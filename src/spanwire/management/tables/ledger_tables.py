@@ -1,4 +1,4 @@
-"""Tables of `view_table` about the ledger: the equation of each destination, and what crossed the links."""
+"""Tables of `view_table` about the ledger: the equation of each destination, and the traffic of links."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Filter, order and page of a list, from the query of a request or of a command. Pure, without the broker.
+"""Filter, order and page of a list, from the query of a request or of a command.
 
     ?page=2&size=50&sort=-pending&destination=queue://ORDERS.*&pending=>10&paused=true
 
-Texts are patterns with ``*`` and ``?``; numbers may begin with ``>`` or ``<``.
+Texts are patterns with ``*`` and ``?``; numbers may begin with ``>`` or ``<``. Pure, without the broker.
 """
 
 from __future__ import annotations
@@ -33,12 +33,15 @@ Test = Callable[[object], bool]
 
 
 class QueryError(SpanwireError):
-    """Raised for an unknown word of a query, or a value that its attribute cannot have."""
+    """Raised for an unknown word of a query, or a value of the wrong type for the attribute."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A checked query for one view; it ``is_total`` if each row has a value for each attribute of the order."""
+    """A checked query for one view.
+
+    The listing ``is_total`` if each row has a value for each attribute of the order.
+    """
 
     page: int
     size: int
@@ -62,7 +65,7 @@ class Listing:
         }
 
     def _sort(self, rows: list[Row]) -> None:
-        """Sort rows; where each one has a value they are compared directly, which takes a fifth of the time."""
+        """Sort rows; if each row has a value, a direct comparison takes a fifth of the time."""
         if self.is_total:
             with contextlib.suppress(KeyError):  # a row of an older broker
                 rows.sort(key=itemgetter(*self.sort), reverse=self.descending)

@@ -1,4 +1,4 @@
-"""Tables of `view_table` about network connectors, their links, and bridges."""
+"""Tables of `view_table` about network connectors, links, and bridges."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The table of an operator's operations and reading commands, each with the role that it needs.
+"""The table of an operator's operations and reading commands, each with the needed role.
 
-The control socket refuses a handle every command that is not listed here. The HTTP API and its description have one
-route for each operation.
+The control socket refuses a handle every command outside of the table. The HTTP API and its description have one route
+for each operation.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from spanwire.management.tables.view_table import VIEWS
 
 
 class Role(IntEnum):
-    """A role of an operator; each one includes the lower ones."""
+    """A role of an operator; each role includes the lower roles."""
 
     NONE = 0
     VIEW = 1
@@ -29,10 +29,10 @@ TOPIC: Final = "topic"
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One argument of an operation; the type is one of JSON Schema.
+    """One argument of an operation, with a type of JSON Schema.
 
-    ``least`` is the lowest number, and ``most`` the highest one; ``choices`` are the texts that count, if not all do.
-    Without a value that ``stays`` the present setting is kept, which is neither true nor false.
+    ``least`` is the lowest number, and ``most`` the highest; ``choices`` are the valid texts, if not all are valid.
+    Without a value for an argument that ``stays`` the present setting is kept, and is neither true nor false.
     """
 
     name: str

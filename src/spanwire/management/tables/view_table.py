@@ -1,7 +1,7 @@
-"""The table of an operator's views: each attribute with its type, unit, meaning, ActiveMQ name and metric.
+"""The table of an operator's views: attributes with type, unit, meaning, ActiveMQ name and metric.
 
-The rows of the control socket (`spanwire.management.views`) have these keys. The command line, the web process and the
-reference of metrics read names from this table alone, so a new attribute appears in all of them.
+The rows of the control socket (`spanwire.management.views`) have the names of the attributes as keys. The command line,
+the web process and the reference of metrics read names from the table alone, so a new attribute appears in all.
 """
 
 from __future__ import annotations
@@ -372,7 +372,7 @@ Row = Mapping[str, object]
 
 
 def rows_of(view: ViewTable, answer: object) -> list[dict[str, object]]:
-    """Return the rows of a view from the answer to its ``command``, with the attributes of the table alone."""
+    """Return the rows of a view from the answer to ``command``, with the attributes of the table alone."""
     names = [attribute.name for attribute in view.attributes]
     return [{name: row[name] for name in names if name in row} for row in _raw_rows(view, answer)]
 
@@ -392,9 +392,9 @@ def _raw_rows(view: ViewTable, answer: object) -> list[Row]:
 
 
 def listed_rows(view: ViewTable, rows: list[dict[str, object]]) -> list[dict[str, object]]:
-    """Return the rows of queues or topics among those of all destinations, without copies.
+    """Return the rows of queues or topics among the rows of all destinations, without copies.
 
-    They have all attributes of a list (`spanwire.web.mirror`).
+    The rows have all attributes of a list (`spanwire.web.mirror`).
     """
     schemes = ("queue://", "temp-queue://") if view is QUEUES else ("topic://", "temp-topic://")
     return [row for row in rows if str(row["destination"]).startswith(schemes)]
@@ -409,9 +409,9 @@ def rows_of_changes(answer: object) -> list[dict[str, object]]:
 
 
 def with_averages(row: Row) -> dict[str, object]:
-    """Return the row of a destination with the figures that follow from others.
+    """Return the row of a destination with the derived figures.
 
-    They are made here, not in the broker's turn.
+    The figures are calculated in the reader of the row, not in the broker's turn.
     """
     limit, blocked = _number(row.get("memory_limit_bytes")), _number(row.get("blocked_sends"))
     return {
@@ -433,7 +433,7 @@ def type_of(row: Row) -> str:
 
 
 def metric_type_of(row: Row) -> str:
-    """Return the label ``type`` of a destination's metrics: its type, or ``advisory``."""
+    """Return the label ``type`` of a destination's metrics: the destination type, or ``advisory``."""
     return "advisory" if str(row.get("destination")).startswith(ADVISORY_TOPICS) else type_of(row)
 
 

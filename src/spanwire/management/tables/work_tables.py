@@ -1,4 +1,4 @@
-"""Tables of `view_table` about work: tasks, scheduled messages, prepared branches, stores, counts of links."""
+"""Tables of `view_table` about work: tasks, scheduled messages, prepared branches, stores, links."""
 
 from __future__ import annotations
 

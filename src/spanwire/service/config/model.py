@@ -154,7 +154,7 @@ class CertifiedSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LoginModuleConfiguration:
-    """A login module for a ``guest``, ``certified`` users, ``users`` with passwords, or users of a ``directory``.
+    """A login module for a ``guest``, ``certified`` users, ``users`` with passwords, or a ``directory``.
 
     ``flag`` is a flag of `spanwire.broker.security.authentication`. A guest module with ``without_credentials`` refuses
     clients that give a name or a password.
@@ -259,7 +259,7 @@ class TracingConfiguration:
 
 @dataclass(frozen=True, slots=True)
 class CodeDirectories:
-    """Directories of the command line with code of the operator: message convertors, and jars of JMS providers."""
+    """Directories of the command line with the operator's code: message convertors, jars of JMS providers."""
 
     convertors: Path | None = None
     jars: Path | None = None

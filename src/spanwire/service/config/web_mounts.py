@@ -1,4 +1,4 @@
-"""Further paths of the web applications of ActiveMQ: where a configuration puts their servlets and pages."""
+"""Further paths of the web applications of ActiveMQ: the configured places of servlets and pages."""
 
 from __future__ import annotations
 

@@ -106,10 +106,11 @@ class Certificate:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """All facts; ``missing`` has one line for each missing extra, ``obstacles`` and ``warnings`` belong to the file.
+    """All facts about machine, user and file.
 
-    ``user`` is the number of the user, ``now_s`` the wall clock in seconds since 1970. ``running`` is the process
-    of a broker that already uses the data directory, 0 for none.
+    ``missing`` has one line for each missing extra, ``obstacles`` and ``warnings`` belong to the file. ``user`` is the
+    number of the user, ``now_s`` the wall clock in seconds since 1970. ``running`` is the process of a broker that
+    already uses the data directory, 0 without a process.
     """
 
     user: int

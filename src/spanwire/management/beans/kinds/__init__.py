@@ -1,4 +1,4 @@
 """The beans of each kind of object: the broker, clients, destinations, networks, services.
 
-Each module has the kinds whose attributes stand in one table of views, and says under which names they are found.
+Each module has the kinds of one table of views: attributes from the table, and the names of the beans.
 """

@@ -59,7 +59,7 @@ def _of_destination(view: ViewTable, destination: object) -> Detail:
 
 
 async def _client_id(source: BeanSource, connection_id: object) -> object:
-    """Return the client id of a connection; None if it is gone."""
+    """Return the client id of a connection; None for a closed connection."""
     if connection_id is None:
         return None
     rows = rows_of(CONNECTIONS, await source.view(CONNECTIONS.command))

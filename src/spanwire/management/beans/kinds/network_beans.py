@@ -1,4 +1,4 @@
-"""Beans of network connectors, their links, the destinations of links, and bridges of `<jmsBridgeConnectors>`."""
+"""Beans of network connectors, links, the links' destinations, and bridges of `<jmsBridgeConnectors>`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spanwire.management.tables.work_tables import LINK_DESTINATIONS
 
 
 async def network_connector_beans(source: BeanSource, broker: str) -> list[Bean]:
-    """Return the network connectors of this broker; those of others have beans of their links alone."""
+    """Return the broker's network connectors; connectors of other brokers have beans of links alone."""
     status = await source.status()
     return [
         Bean(

@@ -1,4 +1,4 @@
-"""Beans of stores, scheduled messages, prepared branches, strategies for slow consumers, health and loggers."""
+"""Beans of stores, scheduled messages, prepared branches, slow consumers, health and loggers."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ async def health_beans(source: BeanSource, broker: str) -> list[Bean]:
 
 
 async def logging_beans(source: BeanSource, broker: str) -> list[Bean]:
-    """Return the bean of loggers to a user who may set their levels."""
+    """Return the bean of loggers to a user with the right to set levels."""
     if source.role < COMMAND_ROLES["log-level"]:
         return []
     return [Bean(f"{broker},service=Log4JConfiguration", {}, executions.LOGGING, {}, _levels)]

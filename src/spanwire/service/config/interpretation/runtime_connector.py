@@ -1,4 +1,4 @@
-"""Interprets connectors that an operator adds to a running broker, with the rules of a configuration file."""
+"""Interprets an operator's new connectors of a running broker, with the rules of a configuration file."""
 
 from __future__ import annotations
 

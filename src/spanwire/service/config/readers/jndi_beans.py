@@ -88,7 +88,7 @@ class JndiBeans:
         return element
 
     def _read(self, holder: Element, into: Element, depth: int = 0) -> None:
-        """Add the properties that an element holds: ``prop``, ``entry``, the lines of a text, or those of a file."""
+        """Add the properties in an element: ``prop``, ``entry``, the lines of a text, or the lines of a file."""
         if depth > MAX_REFERENCES:
             return
         key = holder.value("key")

@@ -200,7 +200,7 @@ class SpringDocument:
             self._findings.unknown(element.line, "element in <beans>", element.name, known)
 
     def _import(self, element: Element) -> None:
-        """Read the web server of an imported ``jetty.xml``, or routes; report another file, which is never used.
+        """Read the web server of an imported ``jetty.xml``, or routes; report another file as unused.
 
         The likely contents of the file decide whether the broker can do without it.
         """

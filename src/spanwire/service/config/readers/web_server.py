@@ -1,6 +1,6 @@
-"""Reads the web server of ActiveMQ's files, ``<jetty>`` or an imported ``jetty.xml``, as the element ``<web>``.
+"""Reads ActiveMQ's web server, ``<jetty>`` or an imported ``jetty.xml``, as the element ``<web>``.
 
-Of these files count the address and the file of users (ActiveMQ, Web Console). Pages, handlers and headers are those of
+Only the address and the file of users count (ActiveMQ, Web Console). Pages, handlers and headers are those of
 Spanwire's web process.
 """
 

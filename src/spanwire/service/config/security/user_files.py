@@ -1,4 +1,4 @@
-"""Reads users.properties and groups.properties of ActiveMQ's PropertiesLoginModule, and jetty-realm.properties.
+"""Reads user files: those of ActiveMQ's PropertiesLoginModule, and jetty-realm.properties.
 
 users.properties name=password the password may be in ENC(…) groups.properties group=name,name a group and its members
 
@@ -93,7 +93,7 @@ class RealmFile:
 
 
 def _plain(obfuscated: str) -> str:
-    """Return a password that Jetty has obfuscated: four digits of base 36 for a byte, five for one above 127.
+    """Return a password in Jetty's obfuscation: four digits of base 36 for a byte, five above 127.
 
     Raises `ValueError`.
     """

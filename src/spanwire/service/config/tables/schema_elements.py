@@ -1,4 +1,4 @@
-"""Elements of ActiveMQ's schema that may stand beside the broker, from ``activemq.xsd`` of 5.17 and 6.1."""
+"""Elements of ActiveMQ's schema beside the broker, from ``activemq.xsd`` of 5.17 and 6.1."""
 
 from __future__ import annotations
 

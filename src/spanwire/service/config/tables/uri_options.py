@@ -1,4 +1,4 @@
-"""Options of a connector's URI, with ActiveMQ's names: kind of value, supported value, and reason of no effect."""
+"""Options of a connector's URI, with ActiveMQ's names: kind of value, supported value, missing effect."""
 
 from __future__ import annotations
 

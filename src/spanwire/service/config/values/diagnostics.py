@@ -71,7 +71,7 @@ class Findings:
         self._obstacles.append((sys.maxsize, text))
 
     def not_yet(self, line: int, word: str, feature: str = "", advice: str = "remove it", guards: bool = False) -> None:
-        """Report an unsupported word with the ``feature`` that it asks for; with ``guards`` it is never skipped."""
+        """Report an unsupported word with its ``feature``; with ``guards`` the word is never skipped."""
         asked = f" (later feature: {feature})" if feature in PLANNED else f" (it asks for {feature})" if feature else ""
         state = "is not yet supported" if feature in PLANNED else "is not supported"
         if guards:

@@ -231,7 +231,7 @@ def _origins(options: dict[str, str], line: int, findings: Findings) -> tuple[st
 
 
 def _without_usual_port(origin: str) -> str:
-    """Return an origin without the usual port of its scheme, which a browser leaves out (RFC 6454, section 6.2)."""
+    """Return an origin without the usual port of the scheme, as in browsers (RFC 6454, section 6.2)."""
     for scheme, port in (("http://", ":80"), ("https://", ":443")):
         if origin.startswith(scheme):
             return origin.removesuffix(port)
