@@ -33,7 +33,7 @@ def data_directory(configuration: BrokerConfiguration, override: Path | None, en
 
 
 def usual_directory(broker_name: str, environment: Mapping[str, str]) -> Path:
-    """Return the data directory of a broker without a configured one."""
+    """Return the data directory of a broker without a configured directory."""
     if environment.get(DATA_VARIABLE):
         return Path(environment[DATA_VARIABLE]).absolute()
     home = environment.get("XDG_DATA_HOME") or str(Path(environment.get("HOME") or "/").absolute() / ".local" / "share")

@@ -1,6 +1,6 @@
 """Renews the lease of a broker on its store, for as long as the broker works.
 
-The event loop renews the lease: a loop that hangs does not. A start blocks the loop, so a thread renews meanwhile.
+The event loop renews the lease: a hanging loop does not. A start blocks the loop, so a thread renews meanwhile.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ logger = logging.getLogger(__name__)
 
 
 class Lease:
-    """The lease of an epoch, ``length_s`` seconds long and renewed every ``period_s``; ``clock`` is monotonic."""
+    """The lease of an epoch, renewed every ``period_s``.
+
+    The lease is ``length_s`` seconds long; ``clock`` is monotonic.
+    """
 
     def __init__(
         self, epoch: Epoch, length_s: float, period_s: float, clock: Callable[[], float] = time.monotonic

@@ -88,18 +88,18 @@ class Persistence:
 
     @property
     def directories(self) -> list[Path]:
-        """Return the directories that the broker locks, in this order."""
+        """Return the directories for the broker's locks, in the order of locking."""
         named = [path.absolute() for path in (self._directory, self.journal_directory) if path is not None]
         return list(dict.fromkeys(named))
 
     def lock(self, expired: bytes = b"") -> None:
-        """Lock the directories that are not locked yet, and begin an epoch if the configuration has a lease.
+        """Lock the directories without a lock, and begin an epoch if the configuration has a lease.
 
-        With ``expired``, the contents of an epoch file that was not renewed in time, take the directories from the
-        broker that holds them.
+        With ``expired``, the contents of an epoch file without a renewal in time, take the directories from the present
+        holder.
 
         Raises:
-            DirectoryInUseError: another broker uses one of the directories, or takes them at this moment.
+            DirectoryInUseError: another broker uses one of the directories, or takes the directories at the moment.
             StoreError: a directory is unusable.
         """
         if self.epoch is not None:
@@ -125,7 +125,7 @@ class Persistence:
                 raise
 
     def _lock_all(self, hanging: LockHolder | None = None) -> None:
-        """Lock all directories. Replace a lock only if ``hanging`` has it: another holder has no part in the epoch."""
+        """Lock all directories. Replace only a lock of ``hanging``: another holder has no part in the epoch."""
         needs_lock = self._configuration.lock.use_lock
         for path in self.directories:
             if path in self._locks:
@@ -138,7 +138,10 @@ class Persistence:
                 self._locks[path] = DataDirectory(path, needs_lock=needs_lock, replaces_lock=True)
 
     def _begin_epoch(self, directory: Path, expired: bytes) -> None:
-        """Own the store from now on. The lock comes before the look at the epoch, and the look before the claim."""
+        """Own the store from now on.
+
+        The lock comes before the look at the epoch, and the look before the claim.
+        """
         if expired and read_epoch(directory / JOURNAL_DIRECTORY) == expired:
             self._lock_all(epoch_in(expired).holder)
         journal = self._locks[directory].subdirectory(JOURNAL_DIRECTORY) if directory in self._locks else None
@@ -148,7 +151,7 @@ class Persistence:
         self.epoch = claim_epoch(journal, settings.holder_id or self._name)
 
     def present_epoch(self) -> bytes:
-        """Return the contents of the epoch file; b"" without one."""
+        """Return the contents of the epoch file; b"" without a file."""
         directory = self.journal_directory
         return b"" if directory is None else read_epoch(directory / JOURNAL_DIRECTORY)
 
@@ -158,7 +161,7 @@ class Persistence:
             self.epoch.check()
 
     def lost_lock(self) -> Path | None:
-        """Return a locked directory whose lock file was removed or replaced; None if there is none.
+        """Return a locked directory with a removed or replaced lock file; None without such a directory.
 
         Raises:
             OSError: the file system does not answer.
@@ -210,7 +213,7 @@ class Persistence:
         return Recovered([], {}, True)
 
     def views(self) -> list[dict[str, object]]:
-        """Return the journal's figures for an operator; none without persistence."""
+        """Return the journal's figures for an operator; an empty list without persistence."""
         journal, directory = self.journal, self.journal_directory
         if journal is None:
             return []
@@ -231,7 +234,7 @@ class Persistence:
         return None if self.journal is None else self.journal.sync_times
 
     def stop(self) -> None:
-        """Write everything and close the journal; blocks. Raises `StoreError` if writing fails."""
+        """Write everything and close the journal; blocks. Raises `StoreError` after a failed write."""
         if self.journal is not None:
             self.journal.stop()
             self.journal = None
@@ -248,7 +251,10 @@ class Persistence:
 
 
 def loop_poster(loop: asyncio.AbstractEventLoop) -> Callable[[Callable[[], None]], None]:
-    """Return a function with which the store's threads run callbacks in ``loop``; after its end they are dropped."""
+    """Return a function to run callbacks of the store's threads in ``loop``.
+
+    After the end of the loop the callbacks are dropped.
+    """
 
     def post(callback: Callable[[], None]) -> None:
         try:

@@ -26,17 +26,17 @@ StatisticsFormatClass = Callable[[str, MessageFormat], StatisticsFormat]
 
 
 class NoTraces:
-    """Stands for the traces of a broker that traces nothing."""
+    """Stands for the traces of a broker without traces."""
 
     def plugins(self, plugins: PluginSettings) -> PluginSettings:
         """Return the plug-ins unchanged."""
         return plugins
 
     def start(self) -> None:
-        """Do nothing."""
+        """Start no traces."""
 
     async def stop(self) -> None:
-        """Do nothing."""
+        """Stop no traces."""
 
     def row(self) -> dict[str, int]:
         """Return no figures."""
@@ -44,7 +44,7 @@ class NoTraces:
 
 
 def broker_traces(configuration: BrokerConfiguration, environment: Mapping[str, str]) -> BrokerTraces | NoTraces:
-    """Return the traces of a broker whose configuration or environment asks for them.
+    """Return the traces of a broker, if requested by the configuration or the environment.
 
     Raises:
         ConfigurationError: the extra is missing, or a variable of the environment is refused.
@@ -75,7 +75,7 @@ def install_plugins(
 
 
 def addresses(connectors: Sequence[TransportConnector], broker_name: str, directory: Path | None) -> dict[str, str]:
-    """Return the first connector of each scheme, under its name in statistics."""
+    """Return the first connector of each scheme, under the name in statistics."""
     addresses_by_scheme = {"vm": f"vm://{broker_name}", "dataDirectory": "" if directory is None else str(directory)}
     names = {"tcp": "openwire", "nio": "openwire", "nio+ssl": "ssl", "stomp+nio": "stomp", "stomp+nio+ssl": "stomp+ssl"}
     for connector in connectors:

@@ -1,4 +1,4 @@
-"""Published addresses of connectors: the host in the form that is asked for, looked up once."""
+"""Published addresses of connectors: the host in the requested form, looked up once."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _looked_up(host: str, is_any: bool, strategy: str) -> str:
 
 
 def _outgoing(address: str) -> str:
-    """Return the address of the network card that leads out; ``address`` if there is none."""
+    """Return the address of the network card to the outside; ``address`` without such a card."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(ELSEWHERE)

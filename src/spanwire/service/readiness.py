@@ -53,10 +53,10 @@ async def start_obstacles(
     allow_anonymous: bool,
     code: CodeDirectories = NO_CODE,
 ) -> list[str]:
-    """Return one line for each reason why a broker with this configuration would not start.
+    """Return one line for each obstacle to a start of a broker with the configuration.
 
-    ``override`` is the data directory of the command line, if present, and ``code`` has its directories with code of
-    the operator.
+    ``override`` is the data directory of the command line, if present, and ``code`` has the command line's directories
+    with code of the operator.
     """
     connectors = [
         TransportConnector(settings, Admission()) for settings in configuration.connectors if settings.auto_start
@@ -103,9 +103,9 @@ def _unread_log_settings(configuration: BrokerConfiguration) -> list[str]:
 
 
 def web_connectors(configuration: BrokerConfiguration) -> list[TransportConnector]:
-    """Return the address of the web process as a connector that is never bound, for `open_connectors`.
+    """Return the address of the web process as a never bound connector, for `open_connectors`.
 
-    None is needed where the users of a realm guard it.
+    The list is empty for a web port guarded by the users of a realm.
     """
     web = configuration.web
     if web is None or (web.realm is not None and configuration.authentication is None):
@@ -152,7 +152,7 @@ def _unusable_stores(configuration: BrokerConfiguration) -> Iterable[str]:
 
 
 def _check_store(context: str, settings: object) -> None:
-    """Make a TLS context and drop it. Raises `ConfigurationError`."""
+    """Make a TLS context as a test. Raises `ConfigurationError`."""
     cast(Callable[[object], object], registry.load(context))(settings)
 
 
@@ -175,7 +175,7 @@ def _missing_extras(configuration: BrokerConfiguration) -> Iterable[str]:
 
 
 def _unusable_tunnels(configuration: BrokerConfiguration) -> Iterable[str]:
-    """Yield a line for a link over HTTP without its extra."""
+    """Yield a line for a link over HTTP without the needed extra."""
     for link in configuration.network_connectors:
         for remote in link.remotes:
             if remote.is_tunnelled:
@@ -188,7 +188,7 @@ def _unusable_tunnels(configuration: BrokerConfiguration) -> Iterable[str]:
 def _misplaced_data(
     configuration: BrokerConfiguration, override: Path | None, environment: Mapping[str, str]
 ) -> Iterable[str]:
-    """Yield a line for each directory in `SYSTEM_DIRECTORIES` that only the file's location implies."""
+    """Yield a line for each directory in `SYSTEM_DIRECTORIES` implied only by the file's location."""
     directory = Path(configuration.source).absolute().parent
     for path, system in _system_places(configuration, override, environment):
         if _is_presumed(configuration, path):

@@ -1,6 +1,6 @@
 """Reloads the configuration of a running broker (ActiveMQ's runtimeConfigurationPlugin).
 
-Supported changes are applied. An unreadable or refused file changes nothing.
+Supported changes are applied. An unreadable or refused file has no effect.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ class RunningBroker:
         """Apply the changes of ``configuration``.
 
         Returns:
-            One line for each network connector that failed to start.
+            One line for each network connector with a failed start.
 
         Raises:
-            ConfigurationError: the configuration is refused; nothing has changed.
+            ConfigurationError: the configuration is refused, without a change.
         """
         await self._refuse_open_binds(Security(configuration))
         use_keys = await asyncio.to_thread(self._read_keys)
@@ -142,7 +142,7 @@ class RuntimeConfiguration:
         await self._log_reload()
 
     async def reload(self, _: Mapping[str, object]) -> list[str]:
-        """Reload now; return one line for each change. Raises `SpanwireError`, and nothing has changed then."""
+        """Reload now; return one line for each change. Raises `SpanwireError` for a refusal without a change."""
         async with self._turn:
             with self._reloading():
                 return await self._reload()

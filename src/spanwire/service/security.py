@@ -99,9 +99,10 @@ class Security:
         return authenticator
 
     async def change_rights(self, configuration: BrokerConfiguration) -> AuthorizationMap | None:
-        """Return the authorizer of another configuration; None if a directory has it, which has been read then.
+        """Return the authorizer of another configuration; None for rights in a directory, after a read.
 
-        Of a directory that cannot be read, nobody has rights until it can: those of the old configuration end.
+        For an unreadable directory, no user has rights until a successful read: the rights of the old configuration
+        end.
         """
         self._configuration = configuration
         authorization = configuration.authorization
@@ -117,7 +118,7 @@ class Security:
         return self._configuration.authentication is None
 
     def obstacle(self) -> str | None:
-        """Return the reason against connectors open to other machines; None if a password is required."""
+        """Return the reason against connectors open to other machines; None with a required password."""
         authentication = self._configuration.authentication
         if authentication is None:
             return "without authentication: bind 127.0.0.1, add a simpleAuthenticationPlugin"
@@ -131,7 +132,7 @@ class Security:
         return None
 
     def exposure(self, *, has_realm: bool) -> dict[str, object]:
-        """Return what guards the web port: the reason against opening it to other machines, or that its realm does."""
+        """Return the guard of the web port: the reason against an open port, or the guarding realm."""
         is_guarded = has_realm and self.is_open
         return {"obstacle": None if is_guarded else self.obstacle(), "realm": is_guarded}
 
@@ -220,7 +221,7 @@ class _UserFiles(Protocol):
 
 
 class _WatchedFiles(Generic[Users]):
-    """A pair of user files, their reading function and their login module."""
+    """A pair of user files, with the reading function and the login module."""
 
     def __init__(self, stamp: Stamp, read: Callable[[], Users], replace: Callable[[Users], None]) -> None:
         self._read_stamp: Final = stamp
@@ -252,5 +253,5 @@ def _principals(configured: tuple[CertifiedConfiguration, ...]) -> dict[str, Pri
 
 
 def is_well_known(user: str, password: str) -> bool:
-    """Return True for a password that anybody tries first."""
+    """Return True for a password among the first guesses of an attacker."""
     return password.lower() in WELL_KNOWN_PASSWORDS or password.lower() == user.lower()

@@ -5,7 +5,7 @@
     await service.finished()       # until request_stop() or a failure of the store
     await service.stop()
 
-The whole broker runs in the loop's thread; the store's threads call it through `loop.call_soon_threadsafe`.
+The whole broker runs in the loop's thread; the store's threads call the loop through `loop.call_soon_threadsafe`.
 """
 
 from __future__ import annotations
@@ -98,10 +98,10 @@ class BrokerService:
     ) -> None:
         """``reread`` reads the configuration again; without ``reread`` the configuration never changes.
 
-        ``polling`` lets the loop poll for input; without it the loop sleeps whenever there is none.
-        ``on_wait`` gets the directory for whose lock the start waits.
-        ``code`` has the directories with message convertors and jars of bridges, ``deploy`` is the one with routes.
-        ``operations`` are those of the process around it, such as its restart. A reload runs inside of ``reloading()``.
+        ``polling`` lets the loop poll for input; without ``polling`` the loop sleeps during every lack of input.
+        ``on_wait`` gets the directory of the lock during a wait of the start. ``code`` has the directories with message
+        convertors and jars of bridges, ``deploy`` is the directory with routes. ``operations`` are operations of the
+        surrounding process, such as a restart. A reload runs inside of ``reloading()``.
         """
         self.configuration: Final = configuration
         self.directory: Final = directory
@@ -225,7 +225,7 @@ class BrokerService:
             waited += STOP_POLL
 
     async def _sockets_closed(self, turn: Turn) -> None:
-        """Wait for sockets with unsent output; the pump aborts them after `CLOSE_LINGER`."""
+        """Wait for sockets with unsent output; the pump aborts such sockets after `CLOSE_LINGER`."""
         waited = 0.0
         while turn.connection_count and waited < CLOSE_LINGER + 1.0:
             await asyncio.sleep(STOP_POLL)
@@ -282,7 +282,7 @@ class BrokerService:
             raise
 
     def _opening(self) -> list[TransportConnector]:
-        """Return the connectors that are open, or open with the broker."""
+        """Return the open connectors, and the connectors to open with the broker."""
         return [one for one in self.connectors if one.settings.auto_start or one.is_started]
 
     async def _refuse_open_binds(self, security: Security) -> None:
@@ -344,7 +344,7 @@ class BrokerService:
         return format_class(broker_id, self.configuration.broker_name, uri, producer_connection_id, formats)
 
     def _address(self) -> str:
-        """Return this broker's address for other brokers."""
+        """Return the broker's address for other brokers."""
         uris = [announced_uri(connector, self.environment.host_name) for connector in self._opening()]
         spoken = [uri for uri in uris if read_address(uri) is not None]  # usable for links and clients
         return (spoken or uris or [f"vm://{self.configuration.broker_name}"])[0]
@@ -385,7 +385,7 @@ class BrokerService:
         return await self._runtime.reload(arguments)
 
     def _facts(self) -> dict[str, object]:
-        """Return the parts of the status that the broker itself does not know."""
+        """Return the parts of the status that the broker core does not know."""
         return {
             "data_directory": str(self.directory),
             "persistent": self.configuration.persistence.persistent,

@@ -1,8 +1,9 @@
-"""A broker that waits for the lock of its data directory, and the check of the lock while the broker runs.
+"""A broker in wait for the lock of its data directory, and the check of the lock of a running broker.
 
-Of several brokers with one directory, the holder of the lock is the master. The others are standbys: they try the lock
-again and again, and bind no port before they have it. With a lease a standby also takes the lock of a master that has
-not renewed its lease in time, once it has bound its ports: a standby that cannot serve must not end a master that can.
+Of several brokers with one directory, the holder of the lock is the master. The others are standbys: a standby tries
+the lock again and again, and binds no port before the lock. With a lease a standby also takes the lock of a master
+without a renewal in time, after the bind of the standby's ports: a standby unable to serve must not end a working
+master.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ Waits = Callable[[Path], None]
 
 
 class StandbyEndError(SpanwireError):
-    """Raised by the start of a broker that was stopped while it waited for the lock."""
+    """Raised by the start of a broker after a stop during the wait for the lock."""
 
 
 class Standby:
-    """Acquires the lock of the data directory and checks it afterwards.
+    """Acquires the lock of the data directory and checks the lock afterwards.
 
-    ``on_wait`` gets the directory whose lock another broker holds, once. ``on_lost`` gets the error if the lock is
-    lost; the broker must not write to its store then.
+    ``on_wait`` gets the directory locked by another broker, once. ``on_lost`` gets the error after a loss of the lock;
+    the broker must not write to the store then.
     """
 
     def __init__(
@@ -83,11 +84,11 @@ class Standby:
                 await self._pause(stopped)
 
     async def standby_arrived(self, stopped: asyncio.Event) -> None:
-        """Wait for a standby, if the configuration says so (``waitForSlave``).
+        """Wait for a standby, if the configuration has ``waitForSlave``.
 
         Raises:
             StandbyEndError: ``stopped`` was set meanwhile.
-            ConfigurationError: none has arrived within ``waitForSlaveTimeout``.
+            ConfigurationError: no standby has arrived within ``waitForSlaveTimeout``.
         """
         settings = self._settings
         if not settings.waits_for_standby:
@@ -105,11 +106,11 @@ class Standby:
             waited_ms += settings.retry_ms
 
     def has_standby(self) -> bool:
-        """Return True if another broker waits for the lock of this one."""
+        """Return True for a broker in wait for the lock of the present broker."""
         return any(has_standby(path) for path in self._persistence.directories)
 
     def starting(self) -> AbstractContextManager[object]:
-        """Return a context that renews the lease while the start of the broker blocks the loop."""
+        """Return a context for renewals of the lease during the start, which blocks the loop."""
         return self._renewing
 
     def watch(self) -> None:
@@ -130,7 +131,10 @@ class Standby:
         return self._settings.use_lock and not self._settings.fail_if_locked and self._persistence.is_persistent
 
     async def _takes(self, connectors: Sequence[TransportConnector], expired: bytes) -> bool:
-        """Bind ``connectors``, and then lock the directory. Returns False, with the ports free, if it must wait."""
+        """Bind ``connectors``, and then lock the directory.
+
+        Returns False, with the ports free, for a standby that must wait.
+        """
         try:
             for connector in connectors:
                 await connector.bind()
@@ -148,7 +152,7 @@ class Standby:
         return False
 
     async def _acquire(self, stopped: asyncio.Event) -> bytes:
-        """Wait for the lock, and return b""; or return an epoch that has expired, whose broker has the lock."""
+        """Wait for the lock and return b"", or return the expired epoch of the lock's holder."""
         loop = asyncio.get_running_loop()
         while True:
             try:
@@ -172,7 +176,7 @@ class Standby:
             raise StandbyEndError("the broker was stopped while it waited for the lock of its data directory")
 
     def _entered(self, expired: bytes, waited_s: float) -> None:
-        """Note that this broker has the directory, by a lock or after the epoch ``expired``."""
+        """Note the possession of the directory, by a lock or after the epoch ``expired``."""
         self._begin_lease()
         self._withdraw_marker()
         if expired:
@@ -204,9 +208,9 @@ class Standby:
             logger.info("this broker owns the store with epoch %d", epoch.number)
 
     def _expired(self, error: DirectoryInUseError, now: float) -> bytes:
-        """Return the epoch if the broker that holds the directory has not renewed its lease in time; else b"".
+        """Return the epoch of the directory's holder after a missed renewal of the lease; else b"".
 
-        A holder that is not the owner of the epoch is one without a lease, such as ``spanwire store repair``.
+        A holder other than the owner of the epoch has no lease, such as ``spanwire store repair``.
         """
         if not self._settings.lease_ms:
             return b""
@@ -216,7 +220,7 @@ class Standby:
         return b""
 
     def _note_obstacle(self, error: SpanwireError) -> None:
-        """Tell people why this broker does not take over, once for each reason."""
+        """Report the obstacle to a takeover by the broker, once for each reason."""
         if str(error) != self._obstacle:
             self._obstacle = str(error)
             logger.warning(
@@ -265,7 +269,7 @@ class Standby:
 
 
 async def _is_set(event: asyncio.Event, timeout_ms: int) -> bool:
-    """Wait for ``event``, for at most ``timeout_ms``. Returns True if it is set."""
+    """Wait for ``event``, for at most ``timeout_ms``. Returns True for a set event."""
     try:
         await asyncio.wait_for(event.wait(), timeout_ms / 1000)
     except TimeoutError:

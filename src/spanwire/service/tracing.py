@@ -1,6 +1,6 @@
-"""The traces of a broker: notes taken by the core, and the thread that sends them.
+"""The traces of a broker: notes of the core, and a thread to send the notes.
 
-Loaded only by a broker that traces; `spanwire.service.plugins` asks.
+Loaded only by a broker with traces; `spanwire.service.plugins` decides.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 
 class BrokerTraces:
-    """The traces of one broker, switched on by its configuration or by the environment.
+    """The traces of one broker, switched on by the configuration or by the environment.
 
     ``configuration`` is None if only the environment asks.
 
@@ -57,7 +57,7 @@ class BrokerTraces:
             logger.warning("the environment names a collector, and nothing is traced: %s", error)
 
     def plugins(self, plugins: PluginSettings) -> PluginSettings:
-        """Return the plug-ins of the broker, with the one that takes notes."""
+        """Return the plug-ins of the broker, with the plug-in for notes."""
         return plugins if self._export is None else replace(plugins, tracing=self._settings)
 
     def start(self) -> None:
@@ -71,7 +71,7 @@ class BrokerTraces:
             await asyncio.to_thread(self._export.stop)
 
     def row(self) -> dict[str, int]:
-        """Return the figures of the status; empty if nothing is traced."""
+        """Return the figures of the status; empty without traces."""
         export = self._export
         if export is None:
             return {}

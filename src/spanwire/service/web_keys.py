@@ -22,7 +22,7 @@ NO_CLIENT_CERTIFICATE = 0
 
 
 def read_keys(connectors: Sequence[TransportConnector], web: WebProcess | None) -> Callable[[], None]:
-    """Read all key stores again. Returns a function that uses the keys. Raises `ConfigurationError`."""
+    """Read all key stores again. Returns a function to use the keys. Raises `ConfigurationError`."""
     contexts = [connector.read_keys() for connector in connectors]
     if web is not None:
         web.check_keys()
@@ -37,7 +37,7 @@ def read_keys(connectors: Sequence[TransportConnector], web: WebProcess | None) 
 
 
 def web_keys(configuration: BrokerConfiguration) -> dict[str, object] | None:
-    """Return the settings of the web port, else those of the first connector with TLS; None without any."""
+    """Return the settings of the web port, else of the first connector with TLS; None without TLS."""
     tls = configuration.web.tls if configuration.web is not None else None
     if tls is None:
         others = [connector.tls for connector in configuration.connectors if connector.tls is not None]
@@ -64,7 +64,7 @@ def _values(tls: TlsSettings) -> dict[str, object]:
 
 
 def shows_bodies(configuration: BrokerConfiguration) -> bool:
-    """Return True if users who may only look are shown the bodies of messages."""
+    """Return True if users with the role of viewers only see the bodies of messages."""
     return configuration.web is not None and configuration.web.viewers_see_bodies
 
 

@@ -1,4 +1,4 @@
-"""Users of the web port alone, from the file of Jetty's HashLoginService (ActiveMQ, conf/jetty-realm.properties)."""
+"""Users of the web port alone, from a file of Jetty's HashLoginService (jetty-realm.properties)."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ logger = logging.getLogger(__name__)
 
 
 class WebRealm:
-    """Authenticates the users of a realm's file, which is read again when it has changed.
+    """Authenticates the users of a realm's file, and reads a changed file again.
 
-    A well-known password, such as admin's in the file that ActiveMQ ships, counts for clients on this machine alone.
+    A well-known password, such as admin's in the file from ActiveMQ, counts for clients on the same machine alone.
     """
 
     def __init__(self, file: UserSource) -> None:
@@ -71,7 +71,7 @@ class WebRealm:
 
 
 def web_realm(web: WebConfiguration | None) -> WebRealm | None:
-    """Return the realm of a web port with one. Raises `ConfigurationError`."""
+    """Return the realm of a web port with a realm. Raises `ConfigurationError`."""
     return None if web is None or web.realm is None else WebRealm(web.realm)
 
 

@@ -1,4 +1,4 @@
-"""Spreads the clients of connectors once over the linked brokers, because an operator wants it."""
+"""Spreads the clients of connectors once over the linked brokers, at the request of an operator."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class ClientSpread:
         brokers_for: Callable[[TransportConnector], list[str]],
         wake: Callable[[], None],
     ) -> None:
-        """``brokers_for`` returns the addresses of this broker and of the linked ones; ``wake`` ends a turn soon."""
+        """``brokers_for`` returns the addresses of own and linked brokers; ``wake`` ends a turn soon."""
         self._listening: Final = listening
         self._brokers_for: Final = brokers_for
         self._wake: Final = wake
 
     async def rebalance(self, arguments: Mapping[str, object]) -> list[dict[str, object]]:
-        """Ask the failover clients of ``connectors`` once to spread over this broker and those that it is linked to.
+        """Ask the failover clients of ``connectors`` once to spread over the broker and the linked brokers.
 
         Returns:
             For each connector ``clients`` and ``brokers``, the numbers of both.

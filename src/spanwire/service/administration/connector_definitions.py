@@ -1,6 +1,6 @@
-"""Definitions of connectors: the attributes with which a configuration, or an operator, makes the same ones again.
+"""Definitions of connectors: the attributes for equal connectors of a configuration or an operator.
 
-Secrets are left out and named. Attributes with their default are not listed.
+Secrets are left out and named. Attributes with a default value are not listed.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def network_definition(settings: NetworkConnectorSettings, *, is_started: bool, 
     """Return the definition of a network connector.
 
     Args:
-        settings: its settings.
-        is_started: False if an operator has stopped it, or not started it yet.
-        stores: key and trust store of the broker, which a connector that an operator adds has.
+        settings: the settings of the connector.
+        is_started: False after a stop by an operator, or before the first start.
+        stores: key and trust store of the broker, used by a connector from an operator.
     """
     bridge = settings.bridge
     uri, left_out = without_secrets(settings.written)
@@ -64,7 +64,7 @@ def network_definition(settings: NetworkConnectorSettings, *, is_started: bool, 
 
 
 def connector_definition(settings: ConnectorSettings, *, is_started: bool) -> View:
-    """Return the definition of a transport connector; its port is that of the configuration, which may be 0."""
+    """Return the definition of a transport connector with the port of the configuration, possibly 0."""
     options = "&".join(f"{name}={quote(value, safe='/:,*')}" for name, value in settings.options.items())
     uri, left_out = without_secrets(f"{settings.uri()}?{options}" if options else settings.uri())
     attributes = _attributes(TRANSPORT_CONNECTOR, settings)
@@ -89,7 +89,7 @@ def connector_definition(settings: ConnectorSettings, *, is_started: bool) -> Vi
 
 
 def without_secrets(uri: str) -> tuple[str, list[str]]:
-    """Return a URI without logins and secret options, and the names of what was left out."""
+    """Return a URI without logins and secret options, and the names of the omitted parts."""
     left_out = ["login in uri"] if LOGIN.search(uri) else []
     option = SECRET_OF_ONE if "(" in uri else SECRET_OPTION
     left_out += [f"{match[2]} in uri" for match in option.finditer(uri)]
@@ -99,7 +99,7 @@ def without_secrets(uri: str) -> tuple[str, list[str]]:
 
 
 def _attributes(table: AttributeTable, settings: object) -> dict[str, str]:
-    """Return the attributes of a table whose values are not the defaults, as a file spells them."""
+    """Return the attributes of a table with other values than the defaults, in the spelling of a file."""
     found = {}
     for row in table.rows:
         field = row.field.split()[0]

@@ -30,13 +30,13 @@ Make = Callable[[str, str | None, Mapping[str, str]], TransportConnector]
 
 
 class ConnectorOperations:
-    """Starts and stops connectors by name, adds and removes them."""
+    """Starts, stops, adds and removes connectors by name."""
 
     def __init__(self, connectors: list[TransportConnector], start: Open, withdraw: Withdraw, make: Make) -> None:
-        """``start`` opens a connector; it raises `SpanwireError` if the port cannot be taken, or may not be open.
+        """``start`` opens a connector, or raises `SpanwireError` for a taken port or a forbidden opening.
 
-        ``withdraw`` ends the announcement of a stopped connector. ``make`` returns a closed connector of an address,
-        a name and further attributes, and raises `ConfigurationError` for what is refused.
+        ``withdraw`` ends the announcement of a stopped connector. ``make`` returns a closed connector of an address, a
+        name and further attributes, and raises `ConfigurationError` for refused values.
         """
         self._connectors: Final = connectors
         self._make: Final = make
@@ -58,7 +58,7 @@ class ConnectorOperations:
         return [connector_row(connector) for connector in chosen]
 
     async def stop(self, arguments: Mapping[str, object]) -> list[dict[str, object]]:
-        """Stop connectors until an operator starts them, and close their connections; return a view of each.
+        """Stop connectors until a start by an operator, and close the connections; return a view of each.
 
         Raises:
             ConfigurationError: a name is unknown
@@ -94,7 +94,7 @@ class ConnectorOperations:
         return [connector_row(connector)]
 
     async def remove(self, arguments: Mapping[str, object]) -> list[dict[str, object]]:
-        """Stop connectors as `stop` does, and forget them until the next start of the broker.
+        """Stop connectors as `stop` does, and forget the connectors until the next start of the broker.
 
         Raises:
             ConfigurationError: a name is unknown
@@ -116,7 +116,10 @@ class ConnectorOperations:
         return [connector_row(connector) for connector in chosen]
 
     async def _start_listed(self, connector: TransportConnector) -> None:
-        """Start a connector, and close it again if it was removed while its host was resolved or its port taken."""
+        """Start a connector, and close the connector again after a removal during the start.
+
+        A start resolves the host and takes the port, so an operator can remove the connector meanwhile.
+        """
         await self._start(connector)
         if connector not in self._connectors:
             await self._close(connector)
@@ -163,7 +166,7 @@ class ConnectorOperations:
 
 
 def connector_maker(stores: Stores | None, admission: Admission) -> Make:
-    """Return a function that makes a closed connector with the broker's key store (`ConnectorOperations`)."""
+    """Return a function to make a closed connector with the broker's key store (`ConnectorOperations`)."""
 
     def make(uri: str, name: str | None, settings: Mapping[str, str]) -> TransportConnector:
         read = cast("ReadListener", registry.load(registry.READ_LISTENER))

@@ -19,7 +19,7 @@ View = dict[str, object]
 
 
 def connector_view(settings: NetworkConnectorSettings) -> View:
-    """Return all settings of a connector of this broker, with hidden passwords."""
+    """Return all settings of a connector of the broker, with hidden passwords."""
     tls = _tls(settings)
     return {
         **bridge_view(settings.bridge),

@@ -1,4 +1,7 @@
-"""Definitions of a running broker, or of its configuration: what makes a second one the same, without messages."""
+"""Definitions of a running broker or of a configuration: the contents of a second, equal broker.
+
+Messages are no part of the definitions.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,7 @@ class Definitions:
         networking: DefinedNetworking,
         bridges: DefinedBridges | None,
     ) -> None:
-        """``bridges`` is None for a broker that has none."""
+        """``bridges`` is None for a broker without bridges."""
         self._broker_name: Final = broker.name
         self._overview: Final = broker.overview
         self._connectors: Final = connectors
@@ -57,7 +60,7 @@ class Definitions:
         self._bridges: Final = bridges
 
     def rows(self) -> Iterator[View]:
-        """Yield the definitions: limits, destinations, subscriptions, connectors, strategies, bridges, loggers."""
+        """Yield definitions: limits, destinations, subscriptions, connectors, strategies, bridges, loggers."""
         statistics = self._overview.statistics_of(self._overview.totals(False))  # its sums, not added up, are unused
         yield {"kind": "limits", **{name: getattr(statistics, name) for name in LIMITS}}
         yield from self._destinations()
@@ -86,7 +89,7 @@ class Definitions:
             }
 
     def _subscriptions(self) -> Iterator[View]:
-        """Yield the durable subscriptions, without those of bridges, which make them again."""
+        """Yield the durable subscriptions, except subscriptions of bridges, because bridges subscribe again."""
         for durable in self._overview.durables():
             terms = durable.terms
             if not terms.client_id.endswith(f"_inbound_{self._broker_name}"):
@@ -124,9 +127,10 @@ def definition_rows(
 
 
 def configured_rows(configuration: BrokerConfiguration, directory: Path) -> Iterator[View]:
-    """Yield the definitions of a configuration: what a broker started with it has at once.
+    """Yield the definitions of a configuration: the objects of a newly started broker.
 
-    ``directory`` is that of its journal, or the existing one around it, for limits in percent of the disk.
+    ``directory`` is the directory of the journal, or the existing directory around the journal, for limits in percent
+    of the disk.
     """
     limits = usage_limits(configuration.usage, directory if configuration.persistence.persistent else None)
     yield {
@@ -153,7 +157,7 @@ def _configured_destinations(destinations: Iterable[Destination], policies: Poli
 
 
 def _is_defined(destination: Destination) -> bool:
-    """Return True for a destination that operators and clients make, not the broker for its own purposes."""
+    """Return True for a destination of operators and clients, False for an internal one of the broker."""
     return not (destination.is_temporary or destination.is_advisory or is_control(destination))
 
 

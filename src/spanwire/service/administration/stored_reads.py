@@ -1,4 +1,4 @@
-"""Reads of stored messages for operators, beside those of the broker."""
+"""Reads of stored messages for operators, beside the reads of the broker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from spanwire.model.message import Message
 
 
 class StoredReads:
-    """Requests with negative numbers, so that they never meet the broker's positive ones.
+    """Requests with negative numbers, distinct from the positive numbers of the broker.
 
     ``wake`` lets the loop hand a request to the store.
     """
@@ -34,7 +34,7 @@ class StoredReads:
         return await reply
 
     def take(self, request: int, messages: list[Message | None]) -> bool:
-        """Answer a request; False for one of the broker."""
+        """Answer a request; False for a request of the broker."""
         reply = self._replies.pop(request, None)
         if reply is None:
             return False

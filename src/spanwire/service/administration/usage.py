@@ -1,4 +1,4 @@
-"""Usage limits of a configuration in bytes of this machine's disks."""
+"""Usage limits of a configuration in bytes of the machine's disks."""
 
 from __future__ import annotations
 

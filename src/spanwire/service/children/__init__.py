@@ -1,1 +1,1 @@
-"""Processes that a broker starts and watches: started again after growing pauses, and stopped with the broker."""
+"""Child processes under the broker's watch: restarts after growing pauses, and a stop with the broker."""

@@ -56,7 +56,7 @@ logger = logging.getLogger(__name__)
 
 
 def own_address(connectors: Iterable[TransportConnector]) -> str | None:
-    """Return the URL at which a process of this machine reaches the broker; None without a suitable connector."""
+    """Return the URL of the broker for a process of the same machine; None without a suitable connector."""
     for connector in connectors:
         settings = connector.settings
         if PROTOCOL in settings.spoken() and settings.tls is None:
@@ -80,10 +80,10 @@ class BridgeChildProcess:
         stop_s: float = STOP_S,
         wall_ms: Callable[[], int] = lambda: int(time.time() * 1000),
     ) -> None:
-        """``directory`` is the broker's data directory, where the names of paused bridges are kept.
+        """``directory`` is the broker's data directory, with the names of paused bridges.
 
         ``code`` has the directories of message convertors and jars, ``deployment`` the deploy directory with the reader
-        of its files, ``tracing`` the settings of a broker that traces.
+        of deployed files, ``tracing`` the settings of a broker with traces.
         """
         self._code: Final = code
         self._tracing: Final = None if tracing is None else {"endpoint": tracing.endpoint}
@@ -126,9 +126,9 @@ class BridgeChildProcess:
         return Deployments(deployment.directory, taken, deployment.read, self._replace)
 
     async def _replace(self, names: list[str], definitions: list[Definition]) -> bool:
-        """Stop the routes of some names, and start others; the first ones start the child.
+        """Stop the routes of some names, and start others; the first routes start the child.
 
-        Returns False after an error in the log, with everything as it was.
+        Returns False after an error in the log, without a change.
         """
         if self._url is None and any(uses_this_broker(definition) for definition in definitions):
             logger.error("%s", NO_CONNECTOR)
@@ -150,10 +150,10 @@ class BridgeChildProcess:
         return True
 
     def _reached(self, definitions: Iterable[Definition]) -> list[Definition]:
-        """Return definitions with the address of this broker and the paths of their jars.
+        """Return definitions with the address of the broker and the paths of the jars.
 
         Raises:
-            ConfigurationError: a jar is missing, or can be changed by other users.
+            ConfigurationError: a jar is missing, or other users can change a jar.
         """
         url, found = self._url, with_jars(definitions, self._code.jars)
         return found if url is None else [reached_at(definition, url) for definition in found]
@@ -201,7 +201,7 @@ class BridgeChildProcess:
         }
 
     async def command(self, action: str, arguments: Mapping[str, object]) -> list[dict[str, object]]:
-        """Pause, resume or restart bridges; return their rows as they were before.
+        """Pause, resume or restart bridges; return the rows from before.
 
         Raises:
             ConfigurationError: a name is unknown, or the bridges cannot run.
@@ -222,7 +222,7 @@ class BridgeChildProcess:
         return [self._row(definition) for definition in self._definitions if definition.name in names]
 
     def _resting(self) -> set[str]:
-        """Return the names of the bridges that an operator has paused, or has not started yet."""
+        """Return the names of the bridges paused by an operator, or not yet started by an operator."""
         return self._waiting.union(self._paused.names)
 
     def _send(self, command: dict[str, Any]) -> None:

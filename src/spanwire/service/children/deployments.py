@@ -1,8 +1,8 @@
-"""The deploy directory of a broker: a file that is dropped in starts its routes, a deleted one stops them.
+"""The deploy directory of a broker: a new file starts routes, the deletion of a file stops the routes.
 
-A file counts when it has not changed between two looks, so a file that is being written is left alone. A changed file
-replaces its routes: the old ones complete their batches before the new ones start. A broken file is one line in the
-log, and the routes it had before go on.
+A file counts if two looks show the same version, so a half-written file is left alone. A changed file replaces its
+routes: the old routes complete their batches before the new routes start. A broken file is one line in the log, and the
+earlier routes of the file go on.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """A deploy directory, and the function that reads its files."""
+    """A deploy directory, and the function to read deployed files."""
 
     directory: Path
     read: Reader
@@ -44,17 +44,17 @@ class Deployment:
 
 @dataclass(slots=True)
 class _File:
-    """A file as it was at the last look; ``taken`` is the version whose routes run, or that is broken."""
+    """A file at the last look; ``taken`` is the version with running routes, or a broken version."""
 
     seen: Signature | None = None
     taken: Signature | None = None
 
 
 class Deployments:
-    """The files of one directory, and the names of their routes.
+    """The files of one directory, and the names of the files' routes.
 
-    ``read`` returns definitions and warnings of a file, for a list of names that are taken. ``replace`` stops the
-    routes of some names and starts others; it returns False where it has logged an error and changed nothing.
+    ``read`` returns definitions and warnings of a file, for a list of taken names. ``replace`` stops the routes of some
+    names and starts others, or logs an error and returns False without a change.
     """
 
     def __init__(self, directory: Path, taken: list[str], read: Reader, replace: Replace) -> None:
@@ -67,13 +67,13 @@ class Deployments:
         self._trouble: str | None = None
 
     async def watch(self) -> None:
-        """Look at the directory until this task is cancelled."""
+        """Look at the directory until the task is cancelled."""
         while True:
             await self.look()
             await asyncio.sleep(POLL_S)
 
     async def look(self) -> None:
-        """Look at the directory once, and carry out what has changed."""
+        """Look at the directory once, and carry out the changes."""
         try:
             found = await asyncio.to_thread(self._list)
         except ConfigurationError as error:
@@ -94,7 +94,7 @@ class Deployments:
                 await self._deploy(name)
 
     def _complain(self, trouble: str) -> None:
-        """Log why nothing is deployed, once."""
+        """Log the reason for the lack of deployments, once."""
         if self._trouble != trouble:
             self._trouble = trouble
             logger.error("nothing is deployed: %s", trouble)

@@ -1,4 +1,4 @@
-"""Loads the child for bridges by its name, because most brokers have no bridges."""
+"""Loads the child for bridges by name, because most brokers have no bridges."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def bridge_child(
     configuration: BrokerConfiguration, directory: Path | None, code: CodeDirectories, deploy: Path | None
 ) -> BridgeChildProcess | None:
-    """Return the child for the bridges of a configuration; None without bridges and without a deploy directory."""
+    """Return the child for a configuration's bridges; None without bridges and without a deploy directory."""
     if not configuration.bridges and not configuration.routes and deploy is None:
         return None
     child = cast("type[BridgeChildProcess]", registry.load(registry.BRIDGE_CHILD))

@@ -1,4 +1,4 @@
-"""Names of the bridges that an operator has paused, kept in the data directory over restarts."""
+"""Names of the bridges paused by an operator, kept in the data directory over restarts."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ logger = logging.getLogger(__name__)
 
 
 class PausedBridges:
-    """The names; without a directory they last as long as the broker."""
+    """The names; without a directory the names last as long as the broker."""
 
     def __init__(self, directory: Path | None) -> None:
         self._path: Final = None if directory is None else directory / FILE_NAME
         self.names: frozenset[str] = frozenset()
 
     def read(self) -> None:
-        """Read the file. A damaged file pauses nothing, and the log says so."""
+        """Read the file. A damaged file pauses no bridge, and is reported in the log."""
         if self._path is None:
             return
         try:

@@ -31,14 +31,14 @@ class Supervision:
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``child`` is the name in the log. ``run`` runs the child to its end and returns the reason."""
+        """``child`` is the name in the log. ``run`` runs the child to the end and returns the reason."""
         self._child: Final = child
         self._run: Final = run
         self._pause: Final = pause
         self._now: Final = now
 
     async def supervise(self) -> None:
-        """Run the child until this task is cancelled."""
+        """Run the child until the task is cancelled."""
         failures = 0
         while True:
             began = self._now()

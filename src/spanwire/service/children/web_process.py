@@ -73,9 +73,10 @@ class WebProcess:
             self._task = asyncio.get_running_loop().create_task(self._serve(self._task))
 
     def wait(self, directory: Path, name: str) -> None:
-        """Show until `start` that the broker ``name`` waits for the lock of ``directory``.
+        """Show until `start` the wait of the broker ``name`` for the lock of ``directory``.
 
-        The keys of HTTPS come over the control socket, which a standby does not have. So it shows nothing then.
+        The keys of HTTPS come over the control socket, but a standby has no control socket. So no page is shown with
+        HTTPS.
         """
         if self._tls is not None or any(importlib.util.find_spec(needed) is None for needed in self._needed):
             return
@@ -90,13 +91,13 @@ class WebProcess:
             make(self._tls)
 
     def reload(self) -> None:
-        """Let the child read its keys again; open connections stay."""
+        """Let the child read the keys again; open connections stay."""
         process = self._process
         if process is not None and process.returncode is None and process.stdin is not None:
             process.stdin.write(RELOAD)
 
     async def stop(self) -> None:
-        """Stop the child and wait for its end; may be called twice."""
+        """Stop the child and wait for the end; may be called twice."""
         task, self._task = self._task, None
         if task is None:
             return
@@ -105,7 +106,7 @@ class WebProcess:
         await end_process(self._process, STOP_S)
 
     async def _serve(self, waiting: asyncio.Task[None] | None) -> None:
-        """Run the child again and again, after the one of the standby has freed the port."""
+        """Run the child again and again, after the standby's child has freed the port."""
         if waiting is not None:
             waiting.cancel()
             await asyncio.gather(waiting, return_exceptions=True)
@@ -145,9 +146,10 @@ class WebProcess:
             await asyncio.sleep(RELAY_PAUSE_S)
 
     async def _last_line(self, stream: asyncio.StreamReader) -> str:
-        """Log the records of the child's log, and return the last other line of its errors at their end.
+        """Log the records of the child's log, and return the last other line of the child's errors at the end.
 
-        A child that listens has other lines logged as well. Those of one that cannot start are the reason of its end.
+        The other lines of a listening child are logged as well. The lines of a child without a port are the reason of
+        the end.
         """
         lines, last = ChildLines(PACKAGE), ""
         while True:
@@ -162,7 +164,7 @@ class WebProcess:
 
 
 def shown_wait(on_wait: Callable[[Path], None], web: WebProcess | None, name: str) -> Callable[[Path], None]:
-    """Return ``on_wait`` of a standby, followed by the page that shows the wait, if ``web`` serves one."""
+    """Return ``on_wait`` of a standby, followed by a page with the wait, if ``web`` serves a page."""
 
     def waits(directory: Path) -> None:
         on_wait(directory)

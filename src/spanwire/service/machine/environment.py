@@ -12,7 +12,7 @@ from spanwire.transports.loop.system_clock import SystemClock
 
 
 class RealEnvironment:
-    """The `Environment` of this machine. Not a subclass, because this module is not compiled."""
+    """The machine's `Environment`. Not a subclass, because the module is not compiled."""
 
     def __init__(self, clock: SystemClock | None = None) -> None:
         self.clock: Final = clock if clock is not None else SystemClock()
@@ -23,7 +23,7 @@ class RealEnvironment:
 
     @property
     def host_name(self) -> str:
-        """Return the name of this host for generated ids."""
+        """Return the name of the host for generated ids."""
         return self._host_name
 
     def random_bytes(self, count: int) -> bytes:

@@ -1,4 +1,4 @@
-"""The limit of open files of this process."""
+"""The process's limit of open files."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Samples the event loop: how late its timers run, and how long one turn takes.
+"""Samples the event loop: the delay of timers, and the duration of a turn.
 
-Ten samples a second cost a message nothing, while a measurement of each turn would cost each turn.
+Ten samples a second have no cost for a message, while a measurement of each turn would slow each turn.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ INTERVAL_S: Final = 0.1  # seconds between two samples
 
 
 class LoopProbe:
-    """The histograms of one loop. ``lag`` is the delay of a timer, ``turn`` the time from one turn to the next."""
+    """The histograms of one loop: ``lag`` is the delay of a timer, ``turn`` the time between two turns."""
 
     def __init__(self) -> None:
         self.lag: Final = Histogram()

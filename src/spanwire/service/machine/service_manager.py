@@ -32,10 +32,10 @@ logger = logging.getLogger(__name__)
 
 
 class ServiceManager:
-    """The service manager behind a socket. No error of the socket is raised: the first one is logged."""
+    """The service manager behind a socket. No error of the socket is raised: the first error is logged."""
 
     def __init__(self, variables: dict[str, str], pid: int) -> None:
-        """``variables`` are those of the environment; a watchdog of another process than ``pid`` is ignored."""
+        """``variables`` are the environment's; a watchdog of another process than ``pid`` is ignored."""
         self._variables: Final = variables
         self._address: Final = _address(variables.get(SOCKET_VARIABLE, ""))
         self._watchdog_us: Final = _watchdog(variables, pid) if self._address else 0
@@ -63,15 +63,15 @@ class ServiceManager:
         self._tell({"READY": "1"} | self._watchdog(self._watchdog_us))
 
     def standby(self, status: str) -> None:
-        """Tell that the broker waits for a lock, as ``status`` says.
+        """Report a wait for a lock, with the text ``status``.
 
-        A standby is ready, else its start would time out. It opens the store in one step of the loop when it takes
-        over, so the watchdog gives it `RECOVERY_S` from now on.
+        A standby is ready, else the start would time out. A standby opens the store in one step of the loop at the
+        takeover, so the watchdog allows `RECOVERY_S` from now on.
         """
         self._tell({"READY": "1"} | self._watchdog(RECOVERY_S * US_PER_S) | self._new_status(status))
 
     def restarting(self) -> None:
-        """Tell that the process stops the broker and starts it again; the watchdog gives it `RECOVERY_S`."""
+        """Report a stop and new start of the broker by the process; the watchdog allows `RECOVERY_S`."""
         self._tell(_reloading() | self._watchdog(RECOVERY_S * US_PER_S))
 
     def stopping(self) -> None:
@@ -80,7 +80,7 @@ class ServiceManager:
 
     @contextlib.contextmanager
     def reloading(self) -> Iterator[None]:
-        """Tell that the configuration is read again, and afterwards, also after an error, that the broker serves."""
+        """Report a reload of the configuration, and afterwards, also after an error, a serving broker."""
         self._tell(_reloading())
         try:
             yield
@@ -88,7 +88,7 @@ class ServiceManager:
             self._tell({"READY": "1"})
 
     def close(self) -> None:
-        """Send nothing more. May be called twice."""
+        """Send no more reports. May be called twice."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -97,11 +97,11 @@ class ServiceManager:
             self._socket = None
 
     def return_variables(self, environment: MutableMapping[str, str]) -> None:
-        """Put the variables back for a program that takes the place of this one under the same process id."""
+        """Put the variables back for the next program under the same process id."""
         environment.update(self._variables)
 
     def _watchdog(self, microseconds: int) -> dict[str, str]:
-        """Return the line that sets the watchdog's time; none without a watchdog."""
+        """Return the line to set the watchdog's time; empty without a watchdog."""
         return {WATCHDOG_VARIABLE: str(microseconds)} if self._watchdog_us else {}
 
     def _new_status(self, status: str) -> dict[str, str]:
@@ -113,7 +113,7 @@ class ServiceManager:
         return {"STATUS": line}
 
     def _tell(self, lines: dict[str, str]) -> None:
-        """Send lines in one datagram, with those that could not be sent before."""
+        """Send lines in one datagram, together with lines from earlier failed attempts."""
         if not self._address:
             return
         if any(name in lines for name in STATES):
@@ -143,16 +143,16 @@ class ServiceManager:
 
 
 def take_service_manager(environment: MutableMapping[str, str], pid: int) -> ServiceManager:
-    """Return the service manager of this process, and remove its variables from ``environment``.
+    """Return the service manager of the process, and remove the manager's variables from ``environment``.
 
-    Children of the broker would otherwise report their own states as the broker's.
+    Children of the broker would otherwise report the children's states as the broker's.
     """
     taken = {name: environment.pop(name) for name in VARIABLES if name in environment}
     return ServiceManager(taken, pid)
 
 
 def _address(text: str) -> str:
-    """Return the address of a socket for the system: a name that begins with @ is abstract."""
+    """Return the address of a socket for the system: a name with @ at the beginning is abstract."""
     if text.startswith("@"):
         return "\0" + text[1:]
     if text and not text.startswith("/"):
@@ -166,7 +166,7 @@ def _address(text: str) -> str:
 
 
 def _watchdog(variables: dict[str, str], pid: int) -> int:
-    """Return the microseconds of the watchdog, 0 without one for this process."""
+    """Return the microseconds of the watchdog, 0 without a watchdog for the process."""
     text = variables.get(WATCHDOG_VARIABLE, "")
     if not text or variables.get(WATCHDOG_PID_VARIABLE, str(pid)) != str(pid):
         return 0
@@ -177,5 +177,5 @@ def _watchdog(variables: dict[str, str], pid: int) -> int:
 
 
 def _reloading() -> dict[str, str]:
-    """Return the lines of a reload; systemd wants the time at which it began."""
+    """Return the lines of a reload; systemd wants the time of the begin."""
     return {"RELOADING": "1", "MONOTONIC_USEC": str(time.clock_gettime_ns(time.CLOCK_MONOTONIC) // NS_PER_US)}

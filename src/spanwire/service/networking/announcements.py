@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 class Announcements:
-    """The agents that announce connectors; connectors with equal settings share an agent."""
+    """The agents for the announcement of connectors; connectors with equal settings share an agent."""
 
     def __init__(self) -> None:
         self._agents: Final[dict[AgentSettings, DiscoveryAgent]] = {}

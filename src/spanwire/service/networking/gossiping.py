@@ -1,4 +1,4 @@
-"""Makes the gossip of a broker: what it tells of its own connectors, and how it asks other brokers."""
+"""Makes the gossip of a broker: the reports on its connectors, and the questions to other brokers."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def make_gossip(
 
     Args:
         broker: the broker.
-        listening: its transport connectors; those that are open, and where brokers can link, are told.
-        accepted: returns the names of the brokers that have opened a duplex link to this one.
+        listening: the broker's transport connectors; open connectors suitable for links are reported.
+        accepted: returns the names of the brokers at the other ends of accepted duplex links.
     """
 
     addresses = OwnAddresses(listening, broker.environment)
@@ -56,6 +56,6 @@ class OwnAddresses:
 
 
 async def _ask(peer: Peer, text: str) -> str:
-    """Ask a broker for members; the client that asks is loaded at the first question."""
+    """Ask a broker for members; the first question loads the client."""
     ask = cast("Callable[[Peer, str], Awaitable[str]]", registry.load(registry.GOSSIP_QUESTION))
     return await ask(peer, text)

@@ -1,4 +1,4 @@
-"""The questions about messages that brokers of a network ask each other: why, trace and route."""
+"""The questions about messages between brokers of a network: why, trace and route."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ TRACE: Final = QuestionKind(trace_rows.FIELD, trace_rows.MAX_ROWS, trace_rows.me
 
 
 class BrokerQuestions:
-    """Answers other brokers, each kind of question in its own way."""
+    """Answers other brokers, each kind of question in another way."""
 
     def __init__(self, kinds: Mapping[str, MessageQuestions]) -> None:
         self._kinds: Final = kinds
 
     def answer_later(self, action: str, text: str, asked: str, seconds: int, question: str, answer: LateAnswer) -> bool:
-        """Answer a question of another broker. Return False if too many of its kind are being answered."""
+        """Answer a question of another broker. Return False during too many answers of the same kind."""
         return self._kinds[action].answer_later(text, asked, seconds, question, answer)
 
 
@@ -39,11 +39,11 @@ def questions_of_brokers(
     """Return the kinds of questions by name.
 
     Args:
-        broker: the broker that answers.
-        peers: returns the brokers of the links that run and were opened here.
+        broker: the answering broker.
+        peers: returns the brokers of the running links opened by the broker.
         wake: ends a turn of the loop soon.
-        questions: explains messages of this broker.
-        traces: observes messages of this broker, and answers dry runs.
+        questions: explains messages of the broker.
+        traces: observes messages of the broker, and answers dry runs.
     """
     clock = broker.environment
 
@@ -67,11 +67,11 @@ def questions_of_brokers(
 
 
 async def _ask_why(peer: Peer, message_id: str, asked: Sequence[str], seconds: float, question: str) -> list[Row]:
-    """Ask a broker about a message; the client that asks is loaded at the first question."""
+    """Ask a broker about a message; the first question loads the client."""
     return await cast("Ask", registry.load(registry.MESSAGE_QUESTION))(peer, message_id, asked, seconds, question)
 
 
 async def _ask(peer: Peer, action: str, text: str, asked: Sequence[str], seconds: float, question: str) -> str:
-    """Ask a broker a question of another kind, and return its answer."""
+    """Ask a broker a question of another kind, and return the answer."""
     ask = cast("AskBrokers", registry.load(registry.BROKERS_QUESTION))
     return await ask(peer, action, text, asked, seconds, question)
