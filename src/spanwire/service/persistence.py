@@ -93,7 +93,7 @@ class Persistence:
         return list(dict.fromkeys(named))
 
     def lock(self, expired: bytes = b"") -> None:
-        """Lock the directories without a lock, and begin an epoch if the configuration has a lease.
+        """Lock the directories not locked yet, and begin an epoch if the configuration has a lease.
 
         With ``expired``, the contents of an epoch file without a renewal in time, take the directories from the present
         holder.

@@ -63,7 +63,7 @@ class RightsFault(Enum):
 
 
 class DirectoryInUseError(StoreError):
-    """Raised for a data directory that another broker has locked; ``holder`` is that broker."""
+    """Raised for a data directory locked by another broker; ``holder`` is the other broker."""
 
     def __init__(self, path: Path, holder: LockHolder) -> None:
         super().__init__(f"the data directory {path} is in use{_user_of(holder)}")
@@ -72,14 +72,14 @@ class DirectoryInUseError(StoreError):
 
 
 class DataDirectory:
-    """A data directory and its lock. The operating system releases the lock when the process ends."""
+    """A data directory and the lock. The operating system releases the lock at the end of the process."""
 
     def __init__(self, path: Path, *, needs_lock: bool = True, replaces_lock: bool = False) -> None:
         """Create and lock ``path``.
 
-        Without ``needs_lock`` a file system without locks is no obstacle; a lock that another broker holds is one.
-        With ``replaces_lock`` a file of this broker takes the place of the lock file that another broker holds, which
-        ends that broker at its next look.
+        Without ``needs_lock`` a file system without locks is no obstacle; a lock held by another broker is an obstacle.
+        With ``replaces_lock`` a new file takes the place of the lock file held by another broker, and the other broker
+        ends at the next look.
 
         Raises:
             DirectoryInUseError: another broker uses the directory.
@@ -136,7 +136,7 @@ class DataDirectory:
             self._descriptor = -1
 
     def _replace(self) -> None:
-        """Lock a new file, and give it the name of the lock file. Raises `StoreError`."""
+        """Lock a new file, and rename the new file to the lock file. Raises `StoreError`."""
         lock, draft = self.path / LOCK_NAME, self.path / LOCK_DRAFT
         self.predecessor = holder_of(self.path)
         try:
@@ -185,7 +185,7 @@ class DataDirectory:
             ) from error
 
     def _sign(self) -> None:
-        """Write this process into the lock file, and keep the broker that was there."""
+        """Write the process into the lock file, and keep the earlier holder."""
         self.predecessor = holder_in(self._descriptor)
         try:
             os.ftruncate(self._descriptor, 0)
@@ -258,7 +258,7 @@ def check_rights(path: Path, what: str, status: os.stat_result, user: int) -> No
 
 
 def rights_faults(owner: int, mode: int, user: int) -> list[RightsFault]:
-    """Return what is wrong with owner and mode of a directory for a broker of ``user``."""
+    """Return the faults in owner and mode of a directory for a broker of ``user``."""
     faults = []
     if owner not in (user, 0):
         faults.append(RightsFault.OWNER if user != 0 else RightsFault.OWNER_OF_ROOT)

@@ -1,12 +1,12 @@
-"""The epoch of a store that several brokers share: who may write to it, and since when nobody has said so.
+"""The epoch of a store shared by several brokers: the owner, and the time since its last sign.
 
     DIRECTORY/journal/epoch      "EPOCH PID HOST TOKEN RENEWALS HOLDER", replaced by each broker that takes the store
     DIRECTORY/takeover           locked by a broker while it takes the store
 
-The file has a name, and the broker whose token it holds owns the store. The owner writes a higher count of renewals
-again and again: its *lease*. Another broker may replace the file once the count has stood still for the time of a
-lease; the old owner finds that when it looks (`Epoch.check`). It looks after each sync and before it answers.
-``docs/internals/adr/0019-epochs.md`` says why nothing acknowledged is lost then.
+The broker with the token in the file owns the store, as long as the file has its name. The owner writes a higher count
+of renewals again and again: the *lease*. Another broker may replace the file after a standstill of the count for the
+time of a lease; the old owner finds the replacement at a look (`Epoch.check`). A look follows each sync and precedes
+each answer. ``docs/internals/adr/0019-epochs.md`` has the proof: no acknowledged message is lost then.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ GONE: Final = (errno.ENOENT, errno.ESTALE)  # the second by NFS, for a replaced 
 
 
 class EpochText(NamedTuple):
-    """The contents of an epoch file; ``number`` is 0 without a readable one.
+    """The contents of an epoch file; ``number`` is 0 without a readable file.
 
-    The epoch of a broker that has ended in order is ``given_up``: it never expires, the lock alone counts.
+    After an orderly end of its broker an epoch is ``given_up``: the epoch never expires, the lock alone counts.
     """
 
     number: int
@@ -58,7 +58,10 @@ NO_EPOCH: Final = EpochText(0, LockHolder(0, ""), "")
 
 
 class Epoch:
-    """The epoch of this broker, from `claim_epoch` on. ``token`` is part of the names of this broker's own files."""
+    """The epoch of the broker, from `claim_epoch` on.
+
+    ``token`` is part of the names of the broker's own files.
+    """
 
     def __init__(self, path: Path, number: int, token: str, holder_id: str) -> None:
         self.path: Final = path
@@ -75,29 +78,29 @@ class Epoch:
         return self._mark + f"{self._renewals:0{COUNT_DIGITS}} {self._holder_id}\n".encode("ascii")
 
     def own(self, descriptor: int) -> None:
-        """Note the file that this broker writes, and keep its ``descriptor`` open until `close`.
+        """Note the broker's own epoch file, and keep the file's ``descriptor`` open until `close`.
 
-        An open file keeps its inode number, also without a name, so that no later epoch's file gets this number.
+        An open file keeps its inode number, also without a name, so that no later epoch's file gets the same number.
         """
         self._descriptor = descriptor
         status = os.fstat(descriptor)
         self._file = (status.st_dev, status.st_ino)
 
     def close(self) -> None:
-        """Close the file. The store is no longer this broker's."""
+        """Close the file. The broker no longer owns the store."""
         self._file = (0, 0)
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
 
     def check(self) -> None:
-        """Return if this broker still owns the store.
+        """Return normally if the broker still owns the store.
 
-        The file is opened by its name each time, which makes NFS ask the server.
+        The file is opened by name each time, so NFS asks the server.
 
         Raises:
             FencedError: another broker has taken over the store.
-            StoreError: the file cannot be read, so nobody can tell.
+            StoreError: the file cannot be read, so the owner is unknown.
         """
         try:
             found = self._read(os.O_RDONLY)
@@ -118,13 +121,16 @@ class Epoch:
             raise self._fenced()
 
     def give_up(self) -> None:
-        """Write that this broker has ended, unless another one has taken over the store. Does nothing on an error."""
+        """Write the end of the broker, unless another broker has taken over the store.
+
+        An error has no effect.
+        """
         self._renewals = GIVEN_UP
         with suppress(OSError):
             self._read(os.O_RDWR)
 
     def _read(self, flags: int) -> bool:
-        """Return True if the file is this broker's; with ``O_RDWR`` write the count into that very file."""
+        """Return True for the broker's own file; with ``O_RDWR`` write the count into the same file."""
         try:
             descriptor = os.open(self.path, flags | os.O_CLOEXEC | os.O_NOFOLLOW)
         except OSError as error:
@@ -143,7 +149,7 @@ class Epoch:
         return True
 
     def _is_named(self) -> bool:
-        """Return True if the file of this broker still has its name; for a process without free descriptors.
+        """Return True if the broker's file still has its name; for a process without free descriptors.
 
         The descriptor of `own` keeps the file's inode number from a later epoch's file.
         """
@@ -168,7 +174,7 @@ class Epoch:
 
 
 class TakeOverLock:
-    """Keeps other brokers from taking the store at the same time: a context that is True if it has the lock."""
+    """Keeps other brokers from taking the store at the same time: a context, True with the lock."""
 
     def __init__(self, directory: Path) -> None:
         self._path: Final = directory / TAKE_OVER_NAME
@@ -197,7 +203,7 @@ class TakeOverLock:
 
 
 def read_epoch(journal: Path) -> bytes:
-    """Return the contents of the epoch file in the directory ``journal``; b"" without a readable one."""
+    """Return the contents of the epoch file in the directory ``journal``; b"" without a readable file."""
     try:
         descriptor = os.open(journal / EPOCH_NAME, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
@@ -219,10 +225,10 @@ def epoch_in(text: bytes) -> EpochText:
 
 
 def claim_epoch(journal: Path, holder_id: str) -> Epoch:
-    """Make this broker the owner of the store in ``journal``. The old owner finds that at its next look.
+    """Make the broker the owner of the store in ``journal``.
 
-    The caller holds the `TakeOverLock`, and closes the epoch when it gives the store up. The file is on the disk before
-    the store is read.
+    The old owner finds the change at the next look. The caller holds the `TakeOverLock`, and closes the epoch at the
+    end of the use. The file is on the disk before the store is read.
 
     Raises:
         StoreError: the file cannot be written.
@@ -255,7 +261,7 @@ def _open_draft(draft: Path) -> int:
 
 
 def _prepare_draft(draft: Path) -> None:
-    """Make the file for the next claim while the disk has room for it."""
+    """Make the file for the next claim while the disk has room."""
     with suppress(OSError):
         descriptor = _open_draft(draft)
         try:
@@ -289,7 +295,7 @@ def sync_directory(path: Path) -> None:
 
 
 class LeaseWatch:
-    """Watches the epoch file of another broker; times are monotonic seconds of this process."""
+    """Watches the epoch file of another broker; times are monotonic seconds of the process."""
 
     def __init__(self, lease_s: float) -> None:
         self._lease_s: Final = lease_s
@@ -297,9 +303,10 @@ class LeaseWatch:
         self._since = 0.0
 
     def expired(self, text: bytes, now: float) -> bool:
-        """Take the present contents of the file. Return True if they have been the same for the time of a lease.
+        """Take the present contents of the file. Return True for the same contents over the time of a lease.
 
-        A missing or foreign file never expires: its broker has no lease. Nor does one that its broker has given up.
+        A missing or foreign file never expires: the file's broker has no lease. An epoch that was given up never
+        expires.
         """
         if text != self._text:
             self._text = text

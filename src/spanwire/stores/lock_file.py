@@ -1,4 +1,4 @@
-"""The lock file of a data directory: its holder, and the marker of brokers that wait for it.
+"""The lock file of a data directory: the holder, and the marker of waiting brokers.
 
     DIRECTORY/lock       locked by the broker that uses the directory; holds "PID HOST"
     DIRECTORY/standby    locked, shared, by each broker that waits for ``lock``
@@ -25,9 +25,9 @@ HOLDER: Final = re.compile(r"(\d{1,10})(?: ([A-Za-z0-9._-]{1,255}))?")
 
 
 class LockHolder(NamedTuple):
-    """The holder of a lock as its file names it.
+    """The holder of a lock, as named in the lock file.
 
-    ``process`` is 0 if the file does not say; ``host`` is empty in a file of an earlier version.
+    ``process`` is 0 for a file without a number; ``host`` is empty in a file of an earlier version.
     """
 
     process: int
@@ -35,7 +35,7 @@ class LockHolder(NamedTuple):
 
     @property
     def is_elsewhere(self) -> bool:
-        """Return True if the holder does not run on this machine."""
+        """Return True if the holder runs on another machine."""
         if self.host and self.host != host_name():
             return True
         return self.process > 0 and not _is_running(self.process)
@@ -54,17 +54,17 @@ UNKNOWN: Final = LockHolder(0, "")
 
 
 def host_name() -> str:
-    """Return the name of this machine as in a lock file and in an epoch."""
+    """Return the name of the machine as in a lock file and in an epoch."""
     return NO_HOST_NAME.sub("-", os.uname().nodename) or "unknown"
 
 
 def own_text() -> bytes:
-    """Return the contents of a lock file that this process holds."""
+    """Return the contents of the process's lock file."""
     return f"{os.getpid()} {host_name()}\n".encode("ascii")
 
 
 def holder_in(descriptor: int) -> LockHolder:
-    """Return the holder named in an open lock file; `UNKNOWN` for an unreadable or foreign one."""
+    """Return the holder named in an open lock file; `UNKNOWN` for an unreadable or foreign file."""
     try:
         text = os.pread(descriptor, MAX_HOLDER_BYTES, 0).decode("ascii", "replace").strip()
     except OSError:
@@ -74,7 +74,7 @@ def holder_in(descriptor: int) -> LockHolder:
 
 
 def holder_of(directory: Path) -> LockHolder:
-    """Return the holder named in the lock file of ``directory``; `UNKNOWN` without a readable one."""
+    """Return the holder named in the lock file of ``directory``; `UNKNOWN` without a readable file."""
     try:
         descriptor = os.open(directory / LOCK_NAME, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
@@ -86,14 +86,14 @@ def holder_of(directory: Path) -> LockHolder:
 
 
 class StandbyMarker:
-    """The marker of a broker that waits for a directory, until `withdraw` or the end of the process."""
+    """The marker of a waiting broker of a directory, until `withdraw` or the end of the process."""
 
     def __init__(self, directory: Path) -> None:
         self._path: Final = directory / STANDBY_NAME
         self._descriptor = -1
 
     def set(self) -> None:
-        """Set the marker. Does nothing if it is set, or cannot be set now: the next call tries again."""
+        """Set the marker, unless set already. After a failure the next call tries again."""
         if self._descriptor >= 0:
             return
         try:

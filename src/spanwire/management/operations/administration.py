@@ -135,8 +135,9 @@ class BrokerAdministration:
         return views
 
     async def free_groups(self, arguments: Mapping[str, object]) -> list[View]:
-        """Take the message ``group`` of the queues ``destinations`` from a consumer; without it, all groups.
+        """Take the message ``group`` of the queues ``destinations`` from the group's consumer.
 
+        Without ``group`` all groups are taken.
         Returns:
             ``destination`` and ``removed``, the number of groups, for each queue.
 

@@ -1,4 +1,4 @@
-"""Definitions of a running broker or of a configuration: the contents of a second, equal broker.
+"""Definitions of a running broker or of a configuration, for a second broker with the same objects.
 
 Messages are no part of the definitions.
 """

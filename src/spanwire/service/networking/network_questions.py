@@ -25,7 +25,7 @@ class BrokerQuestions:
         self._kinds: Final = kinds
 
     def answer_later(self, action: str, text: str, asked: str, seconds: int, question: str, answer: LateAnswer) -> bool:
-        """Answer a question of another broker. Return False during too many answers of the same kind."""
+        """Answer a question of another broker. Return False at the limit of open questions of a kind."""
         return self._kinds[action].answer_later(text, asked, seconds, question, answer)
 
 

@@ -1,13 +1,13 @@
-"""The files of a journal whose store another broker may take over at any time.
+"""The files of a journal, if another broker may take over the store at any time.
 
 Used only with a lease (`spanwire.stores.epoch`); every other broker has a plain `FileDisk`.
 
 | what an old owner may do late | why it does no harm |
 |---|---|
-| write to its segment | the new owner's first segment says where that one ends; nothing behind is read |
-| create, fill, cut or remove its next segment's file, its reserve or a summary that it writes | names with its token |
-| make its next segment's file a segment | the new owner removes that file first, and then looks for segments |
-| delete a segment | only one that a record on the disk dropped before the take-over |
+| write to its segment | the new owner's first segment has the old one's end; bytes behind it are not read |
+| create, fill, cut or remove its next segment's file, its reserve or an unfinished summary | names with its token |
+| make its next segment's file a segment | the new owner removes the file before a look for segments |
+| delete a segment | only a segment dropped by a record on the disk before the take-over |
 | answer | after a sync follows a look at the epoch, and only then an answer |
 """
 
@@ -26,7 +26,7 @@ OWN_NAMES: Final = (SPARE_NAME, RESERVE_NAME, NEW_NAME)
 
 
 class Files(Disk, Protocol):
-    """A `Disk` whose files can be closed. `FileDisk` is one."""
+    """A `Disk` with files to close, such as `FileDisk`."""
 
     def close(self) -> None:
         """Close all files."""
@@ -34,7 +34,7 @@ class Files(Disk, Protocol):
 
 
 class Fence(Protocol):
-    """Says whether this broker still owns the store. `spanwire.stores.epoch.Epoch` is one."""
+    """Checks for the broker's ownership of the store, as `spanwire.stores.epoch.Epoch` does."""
 
     def check(self) -> None:
         """Raise `StoreError` if another broker has taken over the store."""
@@ -42,7 +42,7 @@ class Fence(Protocol):
 
 
 class FencedDisk:
-    """Implements `Disk` with the files of another one, and looks at the epoch after each sync and each error."""
+    """Implements `Disk` with the files of another disk, and looks at the epoch after each sync and error."""
 
     def __init__(self, files: Files, fence: Fence, token: str) -> None:
         self._files: Final[Files] = files
@@ -122,8 +122,8 @@ def own_name(name: str, token: str) -> str:
 def remove_others_files(journal: Path, fence: Fence | None) -> None:
     """Remove the next segment's file, the reserve and unfinished summaries of all earlier brokers.
 
-    Their room comes free at once, even if a broker that hangs has them open. Without a ``fence`` the files of a broker
-    without a lease stay, which the lock keeps apart.
+    The room comes free at once, even if a hanging broker has the files open. Without a ``fence`` the files of a broker
+    without a lease stay, because the lock keeps both brokers apart.
 
     Raises:
         StoreError: another broker has taken over the store.
@@ -140,7 +140,7 @@ def remove_others_files(journal: Path, fence: Fence | None) -> None:
 
 
 def _remove(path: Path) -> None:
-    """Remove a file and free its room."""
+    """Remove a file and free the room."""
     with suppress(FileNotFoundError):
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
         try:

@@ -68,7 +68,7 @@ def _ignore_space(has_space: bool) -> None:
 
 
 class OpenDisk(Disk, Protocol):
-    """Files that the store closes. `FileDisk` is one; tests delay syncs and refuse writes with others."""
+    """Files closed by the store, such as a `FileDisk`; tests delay syncs and refuse writes with others."""
 
     def close(self) -> None:
         """Close all files."""
@@ -76,10 +76,10 @@ class OpenDisk(Disk, Protocol):
 
 
 class JournalStore:
-    """Connects one `Journal` with its threads and the loop.
+    """Connects one `Journal` with the threads and the loop.
 
     The broker calls ``store``. ``recovered``, ``metadata`` (by table) and ``clean`` are the state left by the last run.
-    The service decides about turns, and about the time after ``on_failed``, which is called once. The broker must then
+    The service decides about turns, and about the time after ``on_failed``, called once. The broker must then
     stop with a non-zero exit.
     """
 
@@ -137,16 +137,16 @@ class JournalStore:
         clock: Callable[[], float] = time.monotonic,
         epoch: Epoch | None = None,
     ) -> JournalStore:
-        """Lock ``directory``, unless it is locked already, recover the journal in it and open a new segment.
+        """Lock ``directory``, if not yet locked, recover the journal inside and open a new segment.
 
-        Blocks; call it before the loop serves.
+        Blocks; call `open` before the loop serves.
 
         ``schedule`` posts a call to the loop from any thread; `turn` must follow ``on_stored``. ``on_space(False)``
-        says that the disk is full and takes no messages until ``on_space(True)``. With ``sync=False``
-        (enableJournalDiskSyncs="false") calls are reported before they are synced, with ``sync_interval`` at most this
-        many seconds before. ``audit`` is filled from the journal, and copied into the journal from then on. ``clock``
-        measures syncs, in seconds. With an ``epoch`` another broker may take over the store at any time, and every
-        sync is followed by a look at the epoch; ``sync`` must be True then.
+        reports a full disk, without room for messages until ``on_space(True)``. With ``sync=False``
+        (enableJournalDiskSyncs="false") calls are reported before the sync, with ``sync_interval`` at most so many
+        seconds before. ``audit`` is filled from the journal, and copied into the journal from then on. ``clock``
+        measures syncs, in seconds. With an ``epoch`` another broker may take over the store at any time, and every sync
+        is followed by a look at the epoch; ``sync`` must be True then.
 
         Raises:
             StoreError: the store is in use or unreadable. The text is one line; the store is unchanged.
@@ -202,12 +202,12 @@ class JournalStore:
 
     @property
     def moved_bytes(self) -> int:
-        """Bytes that compaction has written in this run."""
+        """Bytes written by compaction in the present run."""
         return self._journal.moved_bytes
 
     @property
     def sync_times(self) -> Histogram:
-        """Times of the writes and syncs of this run."""
+        """Times of the writes and syncs of the present run."""
         return self._loop_syncs.times
 
     def start(self) -> None:
@@ -219,8 +219,8 @@ class JournalStore:
     def turn(self, now: float, active: int = 0) -> None:
         """Hand the collected work to the threads, once per turn of the loop. ``now`` is monotonic seconds.
 
-        Repeat ``on_stored`` if the broker asked for a position that was stored already. A batch may be written here,
-        not by the thread, if all of the ``active`` sockets, those with input in this turn, wait for the disk.
+        Repeat ``on_stored`` after a broker's request for an already stored position. The loop's thread may write a
+        batch itself, if all of the ``active`` sockets, with input in the turn, wait for the disk.
         """
         if self._error is not None:
             return
@@ -294,7 +294,7 @@ class JournalStore:
             self._writer.prepare(journal.wanted_spare, journal.wanted_reserve, journal.room_bytes)
 
     def _writes_here(self, batch: Batch, now: float) -> bool:
-        """Return True if this thread should write ``batch``, and the writer's files are as they should be."""
+        """Return True if the loop's thread should write ``batch``, and the writer's files are ready."""
         journal = self._journal
         return (
             self._is_synced
@@ -304,7 +304,7 @@ class JournalStore:
         )
 
     def _write_here(self, batch: Batch) -> bool:
-        """Write ``batch`` on this thread and report it; False if the disk is full and the writer waits."""
+        """Write and report ``batch`` on the loop's thread; False on a full disk with a waiting writer."""
         try:
             is_written = self._writer.write_now(batch)
         except StoreError as error:
@@ -337,7 +337,7 @@ class JournalStore:
         return False
 
     def _finish(self) -> None:
-        """Write the last batches on this thread, after the end of the writer thread."""
+        """Write the last batches on the present thread, after the end of the writer thread."""
         journal = self._journal
         self._write_all()
         if journal.has_unwritten and not self._write_rest():
@@ -358,9 +358,9 @@ class JournalStore:
             batch = self._journal.next_batch()
 
     def _write_rest(self) -> bool:
-        """Write the calls that wait for disk space; return False on a full disk.
+        """Write the waiting calls without disk space; return False on a full disk.
 
-        These calls were not acknowledged, so their loss breaks no promise.
+        Such calls were not acknowledged, so a loss breaks no promise.
         """
         self._journal.space_changed(UNMANAGED, True)
         try:
@@ -385,7 +385,7 @@ class JournalStore:
         self._report_all()
 
     def _complete_written(self, batch: Batch) -> None:
-        """Take a batch that the writer thread has written."""
+        """Take a batch written by the writer thread."""
         if batch.sync_seconds >= 0.0:
             self._loop_syncs.note_sync(batch.sync_seconds)
         self._complete(batch)
@@ -443,7 +443,7 @@ class JournalStore:
         self._on_stored(journal.stored_position)  # a turn must follow, to continue the scan or write moved messages
 
     def fail(self, error: StoreError) -> None:
-        """Accept and answer nothing more, and report ``error`` to ``on_failed``; `stop` raises it then."""
+        """Accept and answer no more calls, and report ``error`` to ``on_failed``; `stop` raises it then."""
         if self._error is None:
             self._error = error
             self._answers.stop()
@@ -475,7 +475,7 @@ def _open_files(path: Path, epoch: Epoch | None, write_through: bool) -> OpenDis
 
 
 def _own_files(locked: DataDirectory, path: Path, epoch: Epoch | None) -> None:
-    """Remove files of other brokers; without an ``epoch`` of its own, a broker ends all leases of the store.
+    """Remove files of other brokers; a broker without an ``epoch`` ends all leases of the store.
 
     Raises:
         StoreError: another broker has taken over the directory meanwhile.

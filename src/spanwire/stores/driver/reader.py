@@ -1,4 +1,4 @@
-"""The reader thread of the journal: reads messages in blocks and checks them, outside of the loop."""
+"""The reader thread of the journal: reads messages in blocks and checks messages, outside of the loop."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ from spanwire.stores.journal.segments.segment import segment_name
 
 
 class JournalReader:
-    """Runs the thread that reads.
+    """Runs the reading thread.
 
     The callbacks ``on_read(fetch, results)``, ``on_scanned(scan, block)`` and ``on_failed`` run ON THE READER THREAD:
-    they must only hand over to the loop. ``results`` has one item per `Fetch.reads`; None if the segment's file is
-    missing.
+    they must only hand over to the loop. ``results`` has one item per `Fetch.reads`; None for a missing segment's file.
     """
 
     def __init__(

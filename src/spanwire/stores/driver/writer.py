@@ -99,13 +99,13 @@ class JournalWriter:
     def write_now(self, batch: Batch) -> bool:
         """Write and sync a batch on the caller's thread, while the writer's own thread is idle.
 
-        The batch begins no segment and deletes none.
+        The batch begins no segment and deletes no segment.
 
         Returns:
-            False if the disk is full: `hand_over` the batch, for the thread writes it again when there is room.
+            False if the disk is full: `hand_over` the batch, and the thread writes the batch again when there is room.
 
         Raises:
-            StoreError: the batch cannot be written; the thread must write nothing more.
+            StoreError: the batch cannot be written; the thread must not write again.
         """
         name = segment_name(batch.segment)
         started = self._clock()
@@ -165,7 +165,7 @@ class JournalWriter:
             self._on_failed(error)
 
     def _wait_seconds(self) -> float | None:
-        """Return the seconds until the next timed sync or attempt to get space; None without either."""
+        """Return the seconds until the next timed sync or attempt to get space; None if neither is due."""
         due = self._next_attempt if self.is_full else 0.0
         if self._unsynced and self._sync_interval > 0.0 and (due == 0.0 or self._next_sync < due):
             due = self._next_sync
@@ -211,7 +211,7 @@ class JournalWriter:
             logger.warning("%s", fault)
 
     def _retry_until_space(self, write: Callable[[], None]) -> None:
-        """Call ``write`` until the disk has space for it; only once during a stop."""
+        """Call ``write`` until the disk has space; only once during a stop."""
         while True:
             try:
                 write()

@@ -23,7 +23,7 @@ MAX_SLICE: Final = 500  # messages located and read together; bounds the memory
 
 @dataclass(frozen=True, slots=True)
 class StoredMessage:
-    """A message as stored: its bytes, the number of their format, and the location of the record."""
+    """A stored message: the bytes, the number of the format, and the location of the record."""
 
     sequence: int
     format_id: int
@@ -57,7 +57,7 @@ class StoreContents:
     def read(self, recovered: RecoveredDestination) -> Iterator[StoredMessage]:
         """Yield the messages of a destination in the order of sequences.
 
-        Memory holds one block of them at a time.
+        Memory holds one block of messages at a time.
         """
         for first in range(0, len(recovered.sequences), MAX_SLICE):
             self._journal.fetch(0, recovered.destination, list(recovered.sequences[first : first + MAX_SLICE]))

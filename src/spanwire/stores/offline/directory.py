@@ -22,7 +22,7 @@ FOREIGN_STORE: Final = "db-*.log"  # KahaDB's journal files
 
 
 class StoreInUseError(StoreError):
-    """Raised if a broker uses a store that must not change."""
+    """Raised for a store in use by a broker, if the store must not change."""
 
 
 class ReadLock:
@@ -47,7 +47,10 @@ class ReadLock:
             raise StoreInUseError(f"the store in {path} is in use by {holder}: stop that broker first") from error
 
     def check(self) -> None:
-        """Raise `StoreInUseError` if a broker has taken the store since: with a lease it replaces the lock file."""
+        """Raise `StoreInUseError` if a broker has taken the store since.
+
+        A broker with a lease replaces the lock file.
+        """
         held = os.fstat(self._descriptor) if self._descriptor >= 0 else None
         try:
             named = os.stat(self._path / LOCK_NAME, follow_symlinks=False)
@@ -67,7 +70,7 @@ class ReadLock:
 
 
 class OwnStore:
-    """A store that this process may change: ``journal`` has the segments."""
+    """A store for changes by the process: ``journal`` has the segments."""
 
     def __init__(self, journal: Path, locked: DataDirectory) -> None:
         self.journal: Final = journal
@@ -87,7 +90,7 @@ def read_directory(path: Path) -> Iterator[Path]:
     """Lock the journal in ``path`` for reading.
 
     Raises:
-        StoreError: the directory has no journal; `StoreInUseError` if a broker uses it, also if one has begun to.
+        StoreError: the directory has no journal; `StoreInUseError` if a broker uses, or begins to use, the directory.
     """
     journal = _journal(path)
     lock = ReadLock(path)
@@ -103,7 +106,7 @@ def read_directory(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def shared_directory(path: Path) -> Iterator[ReadDisk]:
-    """Open the journal in ``path`` for reading, as it is at this moment, whether a broker uses it or not.
+    """Open the journal in ``path`` for reading in the present state, also if a broker uses the journal.
 
     The lock is given back at once, so that a broker may start meanwhile.
 
@@ -130,13 +133,13 @@ def shared_directory(path: Path) -> Iterator[ReadDisk]:
 
 @contextmanager
 def own_directory(path: Path, make: bool) -> Iterator[OwnStore]:
-    """Lock the journal in ``path`` for changes, and end the lease of its last broker, which nobody renews now.
+    """Lock the journal in ``path`` for changes, and end the lease of the last broker.
 
-    With ``make`` the journal may be missing; the caller creates it.
+    No broker renews the lease now. With ``make`` the journal may be missing; the caller creates the journal.
 
     Raises:
-        StoreError: the directory has no journal; `StoreInUseError` if a broker takes it at this moment.
-        DirectoryInUseError: a broker uses it.
+        StoreError: the directory has no journal; `StoreInUseError` if a broker takes the directory at the moment.
+        DirectoryInUseError: a broker uses the directory.
         OSError: the epoch cannot be removed.
     """
     journal = path / JOURNAL_DIRECTORY if make and not (path / JOURNAL_DIRECTORY).exists() else _journal(path)

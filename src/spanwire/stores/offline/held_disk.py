@@ -1,4 +1,4 @@
-"""The files of a store at one moment, held open while its broker goes on or starts."""
+"""The files of a store at one moment, held open during the work or the start of a broker."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ SPARE_DESCRIPTORS: Final = 64  # open files of the process beside the segments
 
 
 class HeldDisk(ReadDisk):
-    """Implements `spanwire.stores.journal.segments.disk_port.Disk` for reading the segments that were there.
+    """Implements the journal's `Disk` for reading the segments of one moment.
 
-    The broker appends to its last segment and deletes whole ones, so the segments up to the last one of a listing, each
-    as long as it is now, are what a crash at this moment would leave. An open file stays readable after its deletion.
+    The protocol is `spanwire.stores.journal.segments.disk_port.Disk`. The broker appends to the last segment and
+    deletes whole segments. So the segments up to the last one of a listing, each in the present length, are the state
+    after a crash at the moment. An open file stays readable after a deletion.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -49,7 +50,7 @@ class HeldDisk(ReadDisk):
         return dict(self._sizes)
 
     def _segments(self) -> list[str]:
-        """Return the names in rising order. Raises `StoreError` if there is none yet."""
+        """Return the names in rising order. Raises `StoreError` without a name."""
         names = sorted(name for name in os.listdir(self._directory) if segment_number(name) > 0)
         if not names:
             raise StoreError(f"{self._directory} holds no segment yet")
@@ -60,7 +61,7 @@ class HeldDisk(ReadDisk):
 
 
 def _allow_open_files(count: int) -> None:
-    """Raise the limit of open files of this process. Raises `StoreError` if the system does not allow so many."""
+    """Raise the process's limit of open files. Raises `StoreError` if the system does not allow so many."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= count:
         return

@@ -57,7 +57,7 @@ TEMPORARY_NAME: Final = "journal.importing"
 
 @dataclass(frozen=True, slots=True)
 class ImportedMessage:
-    """A message with its destination, sequence and redelivery count."""
+    """A message with destination, sequence and redelivery count."""
 
     destination: Destination
     sequence: int
@@ -180,9 +180,9 @@ def fill(
 
 
 def _append(opened: OpenedJournal, item: ImportedMessage) -> None:
-    """Append a message under its own sequence.
+    """Append a message under the message's own sequence.
 
-    If the destination has a higher sequence, the message gets a new one.
+    If the destination has a higher sequence, the message gets a new sequence.
     """
     journal = opened.journal
     owner = opened.recovery.index.by_name[item.destination.qualified_name]

@@ -1,4 +1,4 @@
-"""Reads a whole store and reports its contents and faults. Changes nothing."""
+"""Reads a whole store and reports contents and faults, without a change."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class DestinationReport:
 
 @dataclass(slots=True)
 class Inspection:
-    """The report about a store. ``salvage`` plans a repair; it is None for a directory without segments."""
+    """The report about a store. ``salvage`` plans a repair, and is None for a directory without segments."""
 
     salvage: Salvage | None = None
     findings: list[Finding] = field(default_factory=list)
@@ -178,7 +178,7 @@ def _state(contents: StoreContents) -> tuple[object, object]:
 def _count_losses(holes: list[Hole], contents: StoreContents, inspection: Inspection) -> None:
     """Count lost messages: holes with a plausible header, unless the message is also stored elsewhere.
 
-    A message that was removed later counts, too, if the record of its removal is unknown.
+    A later removed message counts, too, if the record of the removal is unknown.
     """
     index = contents.recovery.index
     reports = {report.name: report for report in inspection.destinations}
@@ -193,5 +193,5 @@ def _count_losses(holes: list[Hole], contents: StoreContents, inspection: Inspec
 
 
 def refuse_unreadable(error: OSError, path: str) -> StoreError:
-    """Return the error for a store that the disk or missing rights make unreadable."""
+    """Return the error for a store made unreadable by the disk or missing rights."""
     return StoreError(f"the store in {path} cannot be read: {error.strerror or error}; look at the disk and its rights")

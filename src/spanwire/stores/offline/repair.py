@@ -55,9 +55,9 @@ def finish(journal: Disk) -> bool:
 
 
 def repair(journal: Disk, quarantine: Disk, salvage: Salvage, check: Callable[[], None] = lambda: None) -> None:
-    """Repair the store in ``journal`` as ``salvage`` plans. ``quarantine`` must be empty.
+    """Repair the store in ``journal`` by the plan of ``salvage``. ``quarantine`` must be empty.
 
-    ``check`` raises `StoreError` if the store is not this process's any more; nothing was changed then.
+    ``check`` raises `StoreError` after a loss of the store to another process, before any change.
 
     Raises:
         StoreError: from ``check``.
@@ -123,7 +123,7 @@ def _carry_out(journal: Disk) -> None:
 
 
 def _copy(source: Disk, file: PatchedFile, target: Disk, name: str) -> None:
-    """Write the contents of ``file`` and sync them. Unreadable bytes become zeros."""
+    """Write the contents of ``file`` and sync the copy. Unreadable bytes become zeros."""
     target.resize(name, file.size)
     for offset in range(0, file.size, MAX_PART_BYTES):
         target.write(name, offset, [file.read(source, offset, MAX_PART_BYTES)])

@@ -1,4 +1,4 @@
-"""Interprets an operator's new connectors of a running broker, with the rules of a configuration file."""
+"""Interprets connectors added to a running broker by an operator, with a configuration file's rules."""
 
 from __future__ import annotations
 
