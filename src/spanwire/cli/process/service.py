@@ -135,7 +135,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _check(options: argparse.Namespace) -> None:
-    """Raise `ConfigurationError` for unsuitable names in a unit or a system."""
+    """Raise `ConfigurationError` for a name that a unit or the system would refuse."""
     for option, value, pattern in (("--name", options.name, NAME), ("--user", options.user, USER)):
         if not pattern.fullmatch(value):
             raise ConfigurationError(f"{option} {value[:60]!r}: write letters, digits, '.', '_' and '-' only")

@@ -1,4 +1,4 @@
-"""Attributes of an operator's views: classes, types and units of the module `view_table`."""
+"""Attributes of an operator's views: the classes, types and units of `tables.view_table`."""
 
 from __future__ import annotations
 

@@ -148,8 +148,8 @@ class WebProcess:
     async def _last_line(self, stream: asyncio.StreamReader) -> str:
         """Log the records of the child's log, and return the last other line of the child's errors at the end.
 
-        The other lines of a listening child are logged as well. The lines of a child without a port are the reason of
-        the end.
+        The other lines of a listening child are logged as well. The lines of a child that fails to start are the
+        reason of the end.
         """
         lines, last = ChildLines(PACKAGE), ""
         while True:
