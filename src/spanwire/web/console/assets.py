@@ -1,4 +1,7 @@
-"""Style sheet and modules of the pages, from the package. Their path has a digest, so browsers keep them."""
+"""Style sheet and modules of the pages, from the package.
+
+Paths have a digest, so browsers keep the files.
+"""
 
 from __future__ import annotations
 
@@ -34,12 +37,15 @@ def version() -> str:
 
 
 def asset(name: str) -> str:
-    """Return the path of a file. Modules import each other by relative paths, so all have the same version."""
+    """Return the path of a file.
+
+    Modules import each other by relative paths, so all have the same version.
+    """
     return f"{PREFIX}/{version()}/{name}"
 
 
 async def serve_asset(call: Call) -> Response:
-    """Answer with a file. Raises `ProblemError` if there is none."""
+    """Answer with a file. Raises `ProblemError` for an unknown name."""
     name, asked = str(call.request.path_params["file"]), str(call.request.path_params["version"])
     content = contents().get(name)
     if content is None:

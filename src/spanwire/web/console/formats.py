@@ -16,7 +16,7 @@ MAX_MOMENT_MS: Final = 253_402_300_799_999  # the end of the year 9999, the last
 
 
 def number(value: object) -> str:
-    """Return a number with thousands separators; a dash for a missing one."""
+    """Return a number with thousands separators; a dash for a missing number."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return NONE if value is None else str(value)
     if isinstance(value, float):
@@ -25,7 +25,7 @@ def number(value: object) -> str:
 
 
 def size(value: object) -> str:
-    """Return a number of bytes in a unit of its size."""
+    """Return a number of bytes in a unit for the size."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return NONE
     amount, unit = float(value), 0
@@ -36,7 +36,7 @@ def size(value: object) -> str:
 
 
 def duration(seconds: object) -> str:
-    """Return a time span in its two largest units."""
+    """Return a time span in the two largest units."""
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
         return NONE
     rest, words = int(seconds), []
@@ -48,7 +48,7 @@ def duration(seconds: object) -> str:
 
 
 def moment(milliseconds: object) -> str:
-    """Return a ``<time>`` element for milliseconds since 1970; a dash for none."""
+    """Return a ``<time>`` element for milliseconds since 1970; a dash for None."""
     is_number = isinstance(milliseconds, (int, float)) and not isinstance(milliseconds, bool)
     if not isinstance(milliseconds, (int, float)) or not is_number or not 0 < milliseconds <= MAX_MOMENT_MS:
         return NONE

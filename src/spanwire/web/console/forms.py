@@ -1,4 +1,7 @@
-"""Queries and forms of pages: reads the words of a link, and the fields of a POST that a page of this host has sent."""
+"""Queries and forms of pages.
+
+Reads the words of a link, and the fields of a POST from a page of this host.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,10 @@ class Form:
 
 
 def read_words(call: Call) -> Form:
-    """Return the words of a request's query; names may have one half of a surrogate pair. Raises `ProblemError`."""
+    """Return the words of a request's query. Raises `ProblemError`.
+
+    Names may have one half of a surrogate pair.
+    """
     return Form(_fields(bytes(call.request.scope.get("query_string", b""))))
 
 

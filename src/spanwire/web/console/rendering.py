@@ -59,7 +59,7 @@ HEADERS: Final = {
 
 @cache
 def environment() -> Environment:
-    """Return the environment of all templates: each value is escaped, and a missing one is an error."""
+    """Return the environment of all templates: each value is escaped, and a missing value is an error."""
     made = Environment(
         loader=PackageLoader("spanwire.web.console"),
         autoescape=True,
@@ -81,10 +81,10 @@ def environment() -> Environment:
 
 
 def page(call: Call, template: str, title: str, **values: object) -> Response:
-    """Return the response of a page for its caller.
+    """Return the response of a page for the caller.
 
-    ``values`` are those of the template. A page with ``views``, and with ``destination`` if it is about one, follows
-    the changes of these views.
+    ``values`` are the variables of the template. A page with ``views``, and with ``destination`` if about a single
+    destination, follows the changes of the views.
     """
     words = read_words(call)
     count = words.text("count")
@@ -115,7 +115,7 @@ def login_page(request: Request, target: str, fault: str = "", status: int = HTT
 def standby_page(
     request: Request, *, name: str, waits_for: str, directory: str, since_ms: int, waited_s: float
 ) -> Response:
-    """Return the page of a broker that waits for the lock of a store; ``directory`` "" shows no place."""
+    """Return the page of a broker during the wait for the lock of a store; ``directory`` "" shows no place."""
     values = {"name": name, "waits_for": waits_for, "directory": directory, "since_ms": since_ms, "waited_s": waited_s}
     return _response(request, "standby.html", f"Standby {name}", HTTPStatus.OK, {"caller": NOBODY, **values})
 

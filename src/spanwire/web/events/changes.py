@@ -1,7 +1,7 @@
-"""Reads the views that listeners name, once for all of them, and sends each listener what has changed.
+"""Reads the views of the listeners, once for all streams, and sends each listener the changes.
 
 A round is one request to the broker for each view, however many listeners there are. The pause behind a round grows
-with the rows that the broker had to show, so the broker spends at most one percent of a core on all streams together.
+with the number of rows from the broker, so the broker spends at most one percent of a core on all streams together.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Pause = Callable[[float], Awaitable[None]]
 
 
 class Changes:
-    """The rounds of one web process, and its listeners. Rounds go on while there is a listener."""
+    """The rounds and listeners of one web process. Rounds go on while there is a listener."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic, pause: Pause = asyncio.sleep) -> None:
         self._now: Final = now
@@ -94,7 +94,7 @@ class Changes:
         return [listener for listener in self._listeners if not listener.is_ended]
 
     async def _round(self) -> None:
-        """Read each view that is asked for, and send what has changed."""
+        """Read each requested view, and send the changes."""
         self._costs.clear()
         for listener in self._live():
             if self._now() - listener.renewed_at >= RENEWAL_S:
@@ -120,14 +120,14 @@ class Changes:
         return differences is not None and differences.has_base
 
     def _open(self, listener: Listener) -> None:
-        """Tell a client to load its lists: what changes from now on is sent."""
+        """Tell a client to load its lists: later changes are sent."""
         listener.is_open = True
         listener.put(event_of(OPEN, {"views": [view.name for view in listener.views]}), self._now())
         if self._published_pace:
             listener.put(event_of(PACE, {"seconds": self._published_pace}), self._now())
 
     def _tell_pace(self, seconds: int) -> None:
-        """Tell the seconds between two rounds when they change; 0 for rounds that follow closely."""
+        """Tell the seconds between two rounds after a change; 0 for closely following rounds."""
         if seconds == self._published_pace:
             return
         self._published_pace = seconds
@@ -136,7 +136,7 @@ class Changes:
                 listener.put(event_of(PACE, {"seconds": seconds}), self._now())
 
     def _lose(self, reason: str) -> None:
-        """Note that the broker does not answer. After its return clients load their lists again."""
+        """Note a broker without an answer. After the broker's return clients load their lists again."""
         self._views.clear()
         for listener in self._live():
             if listener.is_open:

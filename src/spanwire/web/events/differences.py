@@ -1,4 +1,4 @@
-"""The rows of one view that a round has found changed, new or gone."""
+"""The rows of one view found changed, new or gone by a round."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Key = tuple[object, ...]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Changed and new rows, and the keys of rows that are gone."""
+    """Changed and new rows, and the keys of vanished rows."""
 
     changed: Sequence[Row]
     removed: Sequence[Row]
@@ -35,7 +35,7 @@ class Differences:
         return self._rows is not None
 
     def update(self, rows: Iterable[Row]) -> Change:
-        """Take a reading. Returns what differs from the one before; the first one differs in nothing."""
+        """Take a reading. Returns the difference to the reading before, empty for the first."""
         former, now = self._rows, {tuple(row.get(key) for key in self._keys): row for row in rows}
         self._rows = now
         if former is None:

@@ -1,4 +1,4 @@
-"""One open stream: which changes it is for, and the events that its client has yet to take."""
+"""One open stream: views and destinations of interest, and the waiting events."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ PACE: Final = "pace"
 
 
 class Listener:
-    """Holds the events of one client until they are sent. A client that is too slow is dropped."""
+    """Holds the events of one client until they are sent. A too slow client is dropped."""
 
     def __init__(self, call: Call, views: tuple[ViewTable, ...], destinations: frozenset[str], now: float) -> None:
-        """Listen to ``views``; with ``destinations`` only to rows of these, where a view has destinations.
+        """Listen to ``views``, with ``destinations`` only to their rows where a view has destinations.
 
         ``now`` is in monotonic seconds.
         """
@@ -39,7 +39,7 @@ class Listener:
         self._is_ready: Final = asyncio.Event()
 
     def put(self, event: bytes, now: float) -> None:
-        """Add an event; `MAX_WAITING` events that nobody has taken end the stream."""
+        """Add an event; `MAX_WAITING` waiting events end the stream."""
         if self.is_ended:
             return
         if len(self._events) >= MAX_WAITING:
@@ -51,12 +51,12 @@ class Listener:
         self._is_ready.set()
 
     def beat(self, now: float) -> None:
-        """Add a comment after `HEARTBEAT_S` seconds without an event, unless the client has not taken the last one."""
+        """Add a comment after `HEARTBEAT_S` seconds without an event, unless the last comment still waits."""
         if not self._events and now - self._put_at >= HEARTBEAT_S:
             self.put(HEARTBEAT, now)
 
     def end(self, reason: str = "") -> None:
-        """End the stream, with an event that has the reason if there is one."""
+        """End the stream; a reason is sent as a last event."""
         if self.is_ended:
             return
         self.is_ended = True
@@ -65,7 +65,7 @@ class Listener:
         self._is_ready.set()
 
     async def take(self) -> bytes:
-        """Return the events that wait; empty at the end of the stream."""
+        """Return the waiting events; empty at the end of the stream."""
         while not self._events and not self.is_ended:
             self._is_ready.clear()
             await self._is_ready.wait()

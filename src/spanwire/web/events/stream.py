@@ -1,4 +1,6 @@
-"""The handler of ``/api/v1/events``: reads the query, and sends events until the client or the web process ends.
+"""The handler of ``/api/v1/events``.
+
+Reads the query, and sends events until the client or the web process ends.
 
 ?views=queues,links&destination=queue://ORDERS&destination=queue://BILLS
 """
@@ -26,7 +28,7 @@ BY_NAME: Final = {view.name: view for view in VIEWS}
 
 
 class EventStream(Response):
-    """Sends the events of a listener as they come."""
+    """Sends the events of a listener as soon as they come."""
 
     media_type = MEDIA_TYPE
 

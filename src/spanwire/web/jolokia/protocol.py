@@ -1,7 +1,7 @@
-"""The requests of Jolokia: reads them, finds their beans, and answers.
+"""The requests of Jolokia: reading, beans, and answers.
 
 Requests come as GET (``/api/jolokia/read/MBEAN/ATTRIBUTE``) or as POST of one object or a list of objects. A GET
-changes nothing, so ``exec`` is a POST.
+changes no state, so ``exec`` is a POST.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def request_of(words: list[str]) -> Node:
 
 
 async def _answered(call: Call, request: object) -> Node:
-    """Return the answer to one request; its errors stand in it."""
+    """Return the answer to one request; errors are part of the answer."""
     shown = request if isinstance(request, dict) else {}
     answer: Node = {"request": shown, "timestamp": int(time.time())}
     try:

@@ -1,5 +1,5 @@
-"""Log-in of browsers: a session begins with credentials, and a cookie stands for it until the log-out.
+"""Log-in of browsers: a session begins with credentials, and lasts by a cookie until the log-out.
 
 - A *token* is the secret in the cookie; the process keeps a digest.
-- A *proof of the origin* is a header that only browsers set, and only for pages of this host.
+- A *proof of the origin* is a header set only by browsers, and only for pages of this host.
 """

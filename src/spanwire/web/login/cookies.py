@@ -1,7 +1,7 @@
-"""The cookie of a session, and the credentials that a request stands for.
+"""The cookie of a session, and the credentials of a request.
 
-A browser sends the cookie to this host alone (`SameSite=Strict`, no domain), and hides it from scripts. A request with
-the cookie that may change something proves its origin.
+A browser sends the cookie to this host alone (`SameSite=Strict`, no domain), and hides the cookie from scripts. A
+request with the cookie proves its origin before a change.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ SAFE_METHODS: Final = ("GET", "HEAD")
 
 
 def credentials(request: Request, sessions: Sessions, *, is_use: bool = True) -> str | None:
-    """Return the ``Authorization`` header of a request, or the one that began the session of its cookie.
+    """Return the ``Authorization`` header of a request, or that of its cookie's session.
 
-    A cookie without a session is none, as it may come from an earlier process. Without ``is_use`` the idle time of the
-    session goes on.
+    A cookie without a session does not count, as an earlier process may have set the cookie. Without ``is_use`` the
+    idle time of the session goes on.
 
     Raises:
-        ProblemError: the request comes from a session and proves no origin
+        ProblemError: the request comes from a session, without a proof of the origin
     """
     authorization: str | None = request.headers.get("authorization")
     token = None if authorization is not None else token_of(request)
@@ -46,9 +46,9 @@ def credentials(request: Request, sessions: Sessions, *, is_use: bool = True) ->
 
 
 def proves_origin(method: str, headers: Mapping[str, str]) -> bool:
-    """Return True if a request with a cookie may do what its method does.
+    """Return True if a request with a cookie may run its method.
 
-    The guard has refused foreign origins before, so an unsafe request must show an origin at all.
+    The guard has refused foreign origins before, so an unsafe request must show some origin.
     """
     return method in SAFE_METHODS or "origin" in headers or headers.get("sec-fetch-site") == "same-origin"
 
@@ -62,7 +62,7 @@ def token_of(request: Request) -> str | None:
 
 
 def end_refused(request: Request, sessions: Sessions) -> None:
-    """End the session whose credentials the broker has refused."""
+    """End the session after the broker has refused its credentials."""
     token = token_of(request)
     if token is not None and "authorization" not in request.headers:
         sessions.end(token)
@@ -74,7 +74,7 @@ def set_token(request: Request, response: Response, token: str) -> None:
 
 
 def clear_token(request: Request, response: Response) -> None:
-    """Let the browser forget its token."""
+    """Let the browser forget the token."""
     _set(request, response, "", 0)
 
 

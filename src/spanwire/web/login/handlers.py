@@ -1,4 +1,4 @@
-"""Handlers of the session: begin one, and end it."""
+"""Handlers of the session: its begin and end."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def begin(call: Call) -> Response:
 
 
 async def end(call: Call) -> Response:
-    """End the session of the cookie, if there is one."""
+    """End the session of the cookie, if present."""
     token = token_of(call.request)
     if token is not None:
         call.sessions.end(token)

@@ -53,7 +53,7 @@ class Sessions:
         return token
 
     def find(self, token: str, *, is_use: bool = True) -> Session | None:
-        """Return the session of a token, if it has not ended. A use begins its idle time again."""
+        """Return the session of a token, or None after the end. A use begins the idle time again."""
         key, now = _digest(token), self._now()
         if not is_use:
             known = self._sessions.get(key)

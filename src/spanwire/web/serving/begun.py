@@ -1,4 +1,7 @@
-"""A call that has begun: most reads of a request have their bytes at once, and then need neither timer nor task."""
+"""A call after its begin.
+
+Most reads of a request have their bytes at once, and then need neither timer nor task.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,8 @@ Result = TypeVar("Result")
 class Begun(Generic[Result]):
     """Runs an awaitable up to its first wait.
 
-    With ``is_over`` it did not wait, and ``result`` is what it returned. Otherwise awaiting this object goes on with
-    it. What the awaitable raises before its first wait, the constructor raises.
+    With ``is_over`` the awaitable did not wait, and ``result`` is the returned value. Otherwise awaiting this object
+    goes on with the awaitable. An error before the first wait is raised by the constructor.
     """
 
     __slots__ = ("_first", "_steps", "is_over", "result")
@@ -31,7 +34,7 @@ class Begun(Generic[Result]):
             self.result = end.value
 
     def __await__(self) -> Generator[Any, Any, Result]:
-        """Go on, as ``yield from`` does with a generator that has not begun (PEP 380)."""
+        """Go on, as ``yield from`` does with a generator before its begin (PEP 380)."""
         waits_for = self._first
         while True:
             try:

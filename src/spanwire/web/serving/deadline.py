@@ -1,9 +1,9 @@
-"""HTTP connections with deadlines against clients that send the head of a request, or read an answer, too slowly.
+"""HTTP connections with deadlines against clients that send a head or read an answer too slowly.
 
-Connections without a complete request make room for new ones, so that clients that open many and ask nothing, or send
-bodies that never end, keep nobody out.
+Connections without a complete request make room for new ones, so that clients with many idle connections or endless
+bodies keep no other client out.
 
-A body that breaks the rules of HTTP gets one answer, and no traceback in the log. `DeadlineProtocol` has h11 read HTTP;
+A body against the rules of HTTP gets one answer, and no traceback in the log. `DeadlineProtocol` has h11 read HTTP;
 `spanwire.web.serving.quick` does the same with httptools.
 """
 
@@ -25,9 +25,9 @@ _idle: Final[WeakKeyDictionary[ServerState, dict[Deadlines, None]]] = WeakKeyDic
 
 
 class Deadlines(asyncio.Protocol):
-    """Closes a connection after `HEAD_S` seconds without a complete head, or if an answer stalls for `STALL_S`.
+    """Closes a connection after `HEAD_S` seconds without a complete head or `STALL_S` of a stalled answer.
 
-    Of more than `MAX_IDLE` connections without a request the one that has been so longest is closed. A base of both
+    Of more than `MAX_IDLE` connections without a request the longest idle connection is closed. A base of both
     protocols, in front of uvicorn's class.
     """
 
@@ -62,7 +62,7 @@ class Deadlines(asyncio.Protocol):
         super().connection_lost(exc)
 
     def on_response_complete(self) -> None:
-        """Go on with the next request, or wait for it."""
+        """Go on with the next request, or wait for the next request."""
         super().on_response_complete()  # type: ignore[misc]
         if not self._is_busy() and not self.transport.is_closing():
             self._begin_idling()
@@ -113,10 +113,10 @@ class Deadlines(asyncio.Protocol):
 
 
 class DeadlineProtocol(Deadlines, H11Protocol):
-    """A connection whose HTTP h11 reads."""
+    """A connection with h11 as the reader of HTTP."""
 
     def send_400_response(self, msg: str) -> None:
-        """Answer bytes that are no HTTP, in place of the handler if the head of the request was in order."""
+        """Answer malformed HTTP, in place of the handler if the head of the request was in order."""
         cycle = self.cycle
         if cycle is not None and not cycle.response_complete:
             cycle.disconnected = True

@@ -1,11 +1,11 @@
 """The guard in front of all routes: refuses malformed requests, and sets the headers of responses.
 
 - Host (DNS rebinding): one Host header; on a loopback port only the names of loopback.
-- Origin (cross-site requests): a browser's Origin is the host itself.
+- Origin (cross-site requests): a browser's Origin is this host.
 - Head: at most `MAX_HEAD_BYTES` in `MAX_HEADERS` headers; the server refuses most larger heads before.
 - Body: at most `MAX_BODY_BYTES`, or `MAX_MESSAGE_BYTES` on the paths of messages; all bodies under way together have at
-  most `MAX_BODIES_BYTES`. A body arrives within `BODY_S` seconds, or with `LEAST_RATE`; routes get the whole body.
-  It is as long as its Content-Length, whatever has read it.
+  most `MAX_BODIES_BYTES`. A body arrives within `BODY_S` seconds, or with `LEAST_RATE`; routes get the whole body. The
+  length of a body is its Content-Length, for both readers of HTTP.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Fault = tuple[HTTPStatus, str]
 
 
 class _Head:
-    """The part of a request's head that the guard looks at."""
+    """The part of a request's head for the guard."""
 
     __slots__ = ("count", "hosts", "is_json", "is_open_ended", "lengths", "origins", "sites", "size")
 
@@ -88,8 +88,8 @@ class Guard:
     ) -> None:
         """Guard ``app``.
 
-        The bodies of requests below ``message_paths`` are messages. What is below ``page_paths`` a user may open from a
-        page of another site, as nothing there changes by a GET.
+        The bodies of requests below ``message_paths`` are messages. Pages below ``page_paths`` may be opened from a
+        page of another site, as a GET changes no state there.
         """
         self._app: Final = app
         self._is_loopback: Final = is_loopback
@@ -154,7 +154,7 @@ class Guard:
 
 
 def deadline(began: float, body_s: float, received: int) -> float:
-    """Return the time at which a body that has ``received`` bytes is given up, in seconds of the clock of ``began``."""
+    """Return the deadline of a body with ``received`` bytes, in seconds of the clock of ``began``."""
     return began + body_s + received / LEAST_RATE
 
 
@@ -183,8 +183,8 @@ def _fault(head: _Head, is_loopback: bool, most: int) -> Fault | None:
 def _body_fault(head: _Head, size: int) -> Fault | None:
     """Return the reason against a body of ``size`` bytes, or None.
 
-    An operation without a body has no arguments: a purge that has lost its selector would remove all messages. So this
-    trusts no reader of HTTP that the announced body has come.
+    An operation without a body has no arguments: a purge without its lost selector would remove all messages. So the
+    announced length is compared with the body, in distrust of the reader of HTTP.
     """
     for length in head.lengths:
         if (length.lstrip(b"0") or b"0") != b"%d" % size:
@@ -195,21 +195,21 @@ def _body_fault(head: _Head, size: int) -> Fault | None:
 
 
 def _site_fault(head: _Head) -> Fault | None:
-    """Return the reason against a request that a page of another site has made, or None."""
+    """Return the reason against a request from a page of another site, or None."""
     if not {b"same-origin", b"none"}.issuperset(head.sites):
         return HTTPStatus.FORBIDDEN, "requests from pages of other sites are refused"
     return None
 
 
 def _is_link(scope: Scope) -> bool:
-    """Return True if the browser shows the answer to its user as a page of its own (Fetch Metadata)."""
+    """Return True if the browser shows the answer as a new page (Fetch Metadata)."""
     headers = dict(scope["headers"])
     shown = headers.get(b"sec-fetch-mode") == b"navigate" and headers.get(b"sec-fetch-dest") == b"document"
     return shown and scope["method"] == "GET"
 
 
 class _Paths:
-    """Paths with all that is below them."""
+    """Paths with all paths below."""
 
     def __init__(self, paths: tuple[str, ...]) -> None:
         self._paths: Final = frozenset(paths)

@@ -1,4 +1,4 @@
-"""The TLS context of the web port, from the key store that the broker names."""
+"""The TLS context of the web port, from the key store of the broker."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spanwire.tls.settings import KeyStore, TlsSettings, TrustStore
 
 
 def web_context(directory: Path) -> ssl.SSLContext:
-    """Return a context with the keys as they are now. Blocks.
+    """Return a context with the present keys. Blocks.
 
     Raises:
         ConfigurationError: the broker has no key store, or the store cannot be used
@@ -29,7 +29,10 @@ def web_context(directory: Path) -> ssl.SSLContext:
 
 
 def settings_of(answer: dict[str, object]) -> TlsSettings:
-    """Return the settings in the broker's answer. Raises `ConfigurationError` for a broker of another version."""
+    """Return the settings in the broker's answer.
+
+    Raises `ConfigurationError` for a broker of another version.
+    """
     try:
         key, trust = _part(answer["key_store"]), answer["trust_store"]
         key_path = key["key_path"]

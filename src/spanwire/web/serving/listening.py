@@ -1,4 +1,4 @@
-"""The listening socket of the web process, and the server on it, with keys that can be exchanged."""
+"""The listening socket of the web process, and a server on the socket, with exchangeable keys."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class WebServer(uvicorn.Server):
     ) -> None:
         """``read_keys`` reads the key store and blocks; None serves without TLS.
 
-        ``end_streams`` ends answers that would last as long as their clients.
+        ``end_streams`` ends answers without an end of their own.
         """
         super().__init__(config)
         self._listener: Final = listener
@@ -77,12 +77,12 @@ class WebServer(uvicorn.Server):
         await super().shutdown(sockets)
 
     def renew(self) -> None:
-        """Read the keys again soon; after an error the old ones stay, and the log says so."""
+        """Read the keys again soon; after an error the old keys stay, and the log has the error."""
         if self._read_keys is not None:
             self.renewal = asyncio.get_running_loop().create_task(self._renew())
 
     def follow_parent(self) -> None:
-        """Renew the keys for each input on standard input, and stop at its end."""
+        """Renew the keys for each input on standard input, and stop at the end of the input."""
         asyncio.get_running_loop().add_reader(STANDARD_INPUT, self._on_input)
 
     def _on_input(self) -> None:

@@ -1,7 +1,9 @@
-"""HTTP connections read by httptools, which takes a tenth of the time of h11. The extra `speed` installs it.
+"""HTTP connections read by httptools, in a tenth of the time of h11.
 
-httptools keeps what it has read of a header, so this class limits what a client sends without content: a head, the
-trailers behind a body, or the extensions of a chunk.
+The extra `speed` installs httptools.
+
+httptools keeps all read bytes of a header, so this class limits the input without content: a head, the trailers behind
+a body, or the extensions of a chunk.
 """
 
 from __future__ import annotations
@@ -19,11 +21,11 @@ MAX_PIPELINED: Final = 16  # complete requests of a connection behind the one th
 
 
 class TooManyRequestsError(Exception):
-    """Raised for requests that a client sends without waiting for answers."""
+    """Raised for too many requests of a client without a wait for answers."""
 
 
 class QuickProtocol(Deadlines, HttpToolsProtocol):
-    """A connection whose HTTP httptools reads."""
+    """A connection with httptools as the reader of HTTP."""
 
     _barren_bytes = 0  # received since the last head, content or end of a request
     _is_head = True  # a head is being read; otherwise a body, or the trailers behind it
@@ -31,12 +33,12 @@ class QuickProtocol(Deadlines, HttpToolsProtocol):
     _answering: Any = None  # the request that is being answered; `cycle` is the newest one
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Start with a parser that reads the body of a request which offers another protocol."""
+        """Start with a parser that reads the body of a request with an offer of another protocol."""
         super().connection_made(transport)
         self.parser = cast(Any, QuickParser(self, reads_after_close=True))
 
     def data_received(self, data: bytes) -> None:
-        """Read requests, up to one that is malformed or has too much in front of its content."""
+        """Read requests, up to a malformed request or a request with too much in front of the content."""
         if self._is_refused:
             return
         self._barren_bytes += len(data)
@@ -45,7 +47,7 @@ class QuickProtocol(Deadlines, HttpToolsProtocol):
             self.send_400_response(f"a head has more than {MAX_HEAD_BYTES} bytes")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell all requests that the client has gone; uvicorn tells the newest one alone."""
+        """Tell all requests that the client has gone; uvicorn tells the newest request alone."""
         for cycle in (self._answering, *(waiting for waiting, _ in self.pipeline)):
             if cycle is not None and not cycle.response_complete:
                 cycle.disconnected = True
@@ -57,12 +59,12 @@ class QuickProtocol(Deadlines, HttpToolsProtocol):
         super()._start_asgi_task(cycle, app)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep a header. Trailers are none: the guard has seen the head without them."""
+        """Keep a header. Trailers do not count: the guard has seen the head without trailers."""
         if self._is_head:
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Start a request, or keep it until its predecessors are answered."""
+        """Start a request, or keep the request until all earlier requests are answered."""
         if len(self.pipeline) >= MAX_PIPELINED:
             raise TooManyRequestsError
         self._is_head = False
@@ -81,10 +83,10 @@ class QuickProtocol(Deadlines, HttpToolsProtocol):
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer bytes that are no HTTP, and close.
+        """Answer malformed HTTP, and close.
 
-        Requests in front of a malformed head get their answers first. A request whose body is malformed gets this
-        answer in place of its own.
+        Requests in front of a malformed head get their answers first. A request with a malformed body gets this answer
+        in place of the route's.
         """
         self._is_refused = True
         cycle = self.cycle

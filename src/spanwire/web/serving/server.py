@@ -54,8 +54,8 @@ def serve(
     """Serve the broker in a data directory.
 
     ``mounts`` are further paths of the servlets. With ``ends_with_parent`` the end of standard input ends the server,
-    and a line of input makes it read its keys again. The kernel closes standard input at the end of the parent process.
-    Otherwise SIGHUP calls ``reopen_log`` and reads the keys again.
+    and a line of input makes the server read the keys again. The kernel closes standard input at the end of the parent
+    process. Otherwise SIGHUP calls ``reopen_log`` and reads the keys again.
 
     Raises:
         ConfigurationError: the port cannot be opened, or would be open to others without users
@@ -109,14 +109,14 @@ def refuse_exposure(answer: object, host: str) -> None:
 
 
 def http_protocol() -> type[asyncio.Protocol]:
-    """Return the class of a connection: that of httptools where it is installed, which is quicker."""
+    """Return the class of a connection: the quicker httptools where installed, otherwise h11."""
     if importlib.util.find_spec("httptools") is None:
         return DeadlineProtocol
     return cast(type[asyncio.Protocol], registry.load(QUICK_PROTOCOL))
 
 
 def server_config(app: ASGIApp, protocol: type[asyncio.Protocol] | None = None) -> uvicorn.Config:
-    """Return the configuration of the server: its protocol, by default that of `http_protocol`, and limits."""
+    """Return the configuration of the server: protocol, by default from `http_protocol`, and limits."""
     return uvicorn.Config(
         app,
         http=http_protocol() if protocol is None else protocol,

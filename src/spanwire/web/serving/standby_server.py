@@ -1,7 +1,7 @@
-"""The pages of a standby over HTTP: its wait, the broker that it waits for, and that it is not ready.
+"""The pages of a standby over HTTP: its wait, the awaited master, and the state "not ready".
 
-The web process of a standby has no control socket to ask: the socket in the directory belongs to the master. It reads
-who holds the lock from the lock file at each request, in a thread, because a file system that hangs may hold it up.
+The web process of a standby has no control socket to ask: the socket in the directory belongs to the master. Each
+request reads the holder of the lock from the lock file, in a thread, because a hanging file system may block the read.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ WAITS: Final = "this broker is a standby: it waits for another one, and answers 
 
 @dataclass(frozen=True, slots=True)
 class StandbyFacts:
-    """The name of a standby, the directory whose lock it waits for, and the wall time of the begin in milliseconds."""
+    """A standby: name, directory of the awaited lock, and wall time of the begin in milliseconds."""
 
     name: str
     directory: Path
@@ -50,7 +50,7 @@ class StandbyFacts:
 
 
 def serve_standby(name: str, directory: Path, host: str, port: int) -> None:
-    """Show until standard input ends that the broker ``name`` waits, from now on, for the lock of ``directory``.
+    """Show the wait of the broker ``name`` for the lock of ``directory``, until standard input ends.
 
     Raises:
         ConfigurationError: the port cannot be opened
@@ -67,9 +67,11 @@ def serve_standby(name: str, directory: Path, host: str, port: int) -> None:
 
 
 def standby_application(facts: StandbyFacts, *, is_loopback: bool, now: Callable[[], float] = time.time) -> ASGIApp:
-    """Return the application. Only on a loopback port it says where the store is and which process holds it.
+    """Return the application.
 
-    Nobody can log in at a standby, because it has not opened the store and its users.
+    Only on a loopback port the answers have the directory of the store and the process with the lock.
+
+    A log-in at a standby is not possible, because the store and its users are not open.
     """
 
     def page(request: Request) -> Response:
@@ -111,7 +113,7 @@ async def _serve(server: WebServer) -> None:
 
 
 def _nothing() -> None:
-    """End no streams: there are none."""
+    """End no streams: a standby has no streams."""
 
 
 def _health(result: str, status: HTTPStatus) -> Response:

@@ -1,1 +1,1 @@
-"""Figures over time: their history in bounded memory (`history`), the recorder, and charts."""
+"""Figures over time: history in bounded memory (`history`), the recorder, and charts."""

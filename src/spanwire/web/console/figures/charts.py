@@ -1,6 +1,6 @@
-"""Charts over time: paths and ticks of an SVG that a template draws. Pure.
+"""Charts over time: paths and ticks for the SVG of a template. Pure.
 
-Values are averaged to at most `POINTS` points. No line is drawn through a gap, where nothing was recorded.
+Values are averaged to at most `POINTS` points. No line is drawn through a gap in the records.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ DAY: Final = "day"
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line: label, path of the SVG, and its last and greatest value as text."""
+    """One line: label, path of the SVG, and the last and greatest value as text."""
 
     label: str
     path: str
@@ -37,9 +37,11 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """One chart with its lines; ticks are pairs of a place and a text. A chart without values has no paths.
+    """One chart with its lines; ticks are pairs of a place and a text.
 
-    ``begins`` is the place of its first value; what lies before it was not recorded.
+    A chart without values has no paths.
+
+    ``begins`` is the place of the first recorded value.
     """
 
     title: str
@@ -51,12 +53,15 @@ class Chart:
 
     @property
     def is_empty(self) -> bool:
-        """True if nothing was recorded."""
+        """True without recorded values."""
         return not any(line.path for line in self.lines)
 
 
 def charts_of(recorder: Recorder, name: str, *, is_day: bool) -> list[Chart]:
-    """Return the charts of a destination or the broker: pending messages, and rates of sends and acknowledgements."""
+    """Return the charts of a destination or the broker.
+
+    The charts show pending messages, and rates of sends and acknowledgements.
+    """
     now = recorder.now()
     pending, sent, acknowledged = [
         recorder.history.values(name, FIGURES.index(figure), now, is_day=is_day)
@@ -94,7 +99,7 @@ def link_charts(recorder: Recorder, name: str, *, is_day: bool) -> list[Chart]:
 
 
 def rates(values: Sequence[float], step_s: int) -> list[float]:
-    """Return the growth of a counter in units a second, at each value with one before it."""
+    """Return the growth of a counter in units a second, at each value with a predecessor."""
     found: list[float] = []
     known, place = math.nan, 0
     for index, value in enumerate(values):
@@ -124,14 +129,17 @@ def chart(title: str, unit: str, lines: Sequence[tuple[str, Sequence[float]]], *
 
 
 def _begin(columns: Sequence[Sequence[float]]) -> float:
-    """Return the place of the first value; the left edge if the first but one is known, as a rate begins with it."""
+    """Return the place of the first value.
+
+    The place is the left edge if the first but one is known, as the rate begins there.
+    """
     known = [index for values in columns for index, value in enumerate(values) if not math.isnan(value)]
     first = min(known, default=0)
     return LEFT if first <= 1 else round(LEFT + (WIDTH - LEFT) * first / len(columns[0]), 1)
 
 
 def averages(values: Sequence[float], size: int) -> list[float]:
-    """Return the average of each ``size`` values; NaN where none is known."""
+    """Return the average of each ``size`` values; NaN without known values."""
     found = []
     for start in range(0, len(values), size):
         known = [value for value in values[start : start + size] if not math.isnan(value)]

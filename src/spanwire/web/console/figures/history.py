@@ -1,7 +1,7 @@
 """Figures of the last hour by the second, and of the last day by the minute, in bounded memory. Pure.
 
-A figure is recorded as the broker tells it. Rates are differences of counters; a counter that has become smaller,
-because the broker has started again or a destination is gone, has no rate at that place.
+A figure is recorded as reported by the broker. Rates are differences of counters; a counter with a smaller value,
+because the broker has started again or a destination is gone, has no rate there.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Ring:
         self._last = -1
 
     def record(self, slot: int, values: Sequence[float]) -> None:
-        """Set the values of a slot; an earlier slot than the last one is left out, as the clock was set back."""
+        """Set the values of a slot; a slot before the last is left out, as the clock was set back."""
         if slot < self._last:
             if self._last - slot < self._capacity:
                 return
@@ -83,7 +83,7 @@ class History:
         return list(self._series)
 
     def record(self, name: str, now: float, values: Sequence[float]) -> None:
-        """Record the figures of an object; a new one is left out if there are `MAX_SERIES`."""
+        """Record the figures of an object; a new object is left out if there are `MAX_SERIES`."""
         series = self._series.get(name)
         if series is None:
             if len(self._series) >= MAX_SERIES:
@@ -98,7 +98,7 @@ class History:
             del self._series[name]
 
     def values(self, name: str, column: int, now: float, *, is_day: bool = False) -> list[float]:
-        """Return a figure over the last hour, or the last day, the oldest first; NaN where nothing was recorded."""
+        """Return a figure over the last hour or day, the oldest first; NaN without a record."""
         series = self._series.get(name)
         count = MINUTES if is_day else SECONDS
         if series is None:

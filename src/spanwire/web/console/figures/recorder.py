@@ -1,4 +1,4 @@
-"""Records the figures of the broker, its links, and its busiest or opened destinations, once a second."""
+"""Records the figures of the broker, of links, and of the busiest or opened destinations, once a second."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Recorder:
         self._chosen_at = -CHOICE_S
 
     async def run(self, pause: Pause = asyncio.sleep) -> None:
-        """Record until the task is cancelled. A broker that does not answer leaves a gap."""
+        """Record until the task is cancelled. A broker without an answer leaves a gap."""
         while True:
             rows = 0
             try:
@@ -75,7 +75,7 @@ class Recorder:
                 self.history.record(name, now, [_figure(row, figure) for figure in FIGURES])
 
     def open(self, name: str) -> None:
-        """Record a destination from now on, because somebody looks at it."""
+        """Record a destination from now on, because of an open page."""
         self._opened.pop(name, None)
         while len(self._opened) >= MAX_DESTINATIONS:
             del self._opened[next(iter(self._opened))]
@@ -88,7 +88,7 @@ class Recorder:
         return self.history.rate(name, FIGURES.index(figure), self.now())
 
     def _choose(self, destinations: Mapping[str, Row], now: float) -> None:
-        """Choose the destinations with series: those that were opened, then the busiest."""
+        """Choose the destinations with series: opened destinations, then the busiest."""
         counts = {
             name: _figure(row, "enqueued") + _figure(row, "dequeued") for name, row in destinations.items()
         }  # fmt: skip

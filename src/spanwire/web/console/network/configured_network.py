@@ -1,7 +1,7 @@
-"""The network as its configuration files have it: routes without sending, and findings, as of ``spanwire network``.
+"""The network of the configuration files: dry runs and findings, as of ``spanwire network``.
 
-The broker names its own file, and the files of the other brokers that ``networkFiles`` of ``<web>`` lists. They are
-read again when they change. Reading and checking take place in a thread, so that other pages are served meanwhile.
+The broker names its own file, and the files of other brokers from ``networkFiles`` of ``<web>``. Changed files are read
+again. Reading and checking take place in a thread, and other pages are served meanwhile.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MAX_NAME: Final = 1_000  # characters of a destination or selector in a question
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A route that is asked for: a message for ``destination`` sent at ``start``, and a consumer at ``goal``."""
+    """A requested route: a message for ``destination`` sent at ``start``, and a consumer at ``goal``."""
 
     start: str
     destination: str
@@ -39,14 +39,14 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class ConsoleSettings:
-    """Settings of the console that the broker's configuration has."""
+    """Settings of the console in the broker's configuration."""
 
     files: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """The findings about a network; ``errors`` are lines about files that cannot be read."""
+    """The findings about a network; ``errors`` are lines about unreadable files."""
 
     findings: tuple[LintFinding, ...]
     errors: tuple[str, ...]
@@ -69,7 +69,7 @@ def read_question(words: Form, own: str) -> Question | None:
 
 
 async def settings_of(call: Call) -> ConsoleSettings:
-    """Return the console's settings; the web process asks for them in its own name."""
+    """Return the console's settings; asked for in the name of the web process."""
     answer = await call.link.ask("console")
     if not isinstance(answer, dict):
         return ConsoleSettings()
@@ -78,7 +78,7 @@ async def settings_of(call: Call) -> ConsoleSettings:
 
 
 async def runs_of(call: Call, question: Question, network: KnownNetwork) -> tuple[list[DryRun], str]:
-    """Return the dry runs for a question, or the reason why there are none."""
+    """Return the dry runs for a question, or the reason against an answer."""
     settings = await settings_of(call)
     if not settings.files:
         return [], "this broker was started without a configuration file, so no route is known"

@@ -1,6 +1,6 @@
-"""Masks the secrets of a configuration file, so that its lines can be shown.
+"""Masks the secrets of a configuration file before its lines are shown.
 
-Nobody knows all forms in which a file has a password, so that more is hidden than must be. A telling word hides
+The forms of passwords in files are not all known, so more is hidden than must be. A telling word hides
 
     password="..."                      the value of an attribute with that name
     <property name="password" ...>      all other attributes of the element, and all that is inside it
@@ -39,7 +39,7 @@ REST: Final = re.compile(r"[\s/?>]*")  # what a well-formed tag has beside its n
 
 
 class Element:
-    """An element of the file, or the file itself; ``parent`` is the element around it."""
+    """An element of the file, or the file itself; ``parent`` is the surrounding element."""
 
     __slots__ = ("is_secret", "name", "parent")
 
@@ -50,7 +50,7 @@ class Element:
 
 
 def masked(text: str, is_comment: bool = False) -> str:
-    """Return the text of a configuration file without its secrets; ``is_comment`` for the text of a comment."""
+    """Return the text of a configuration file without secrets; ``is_comment`` for the text of a comment."""
     pieces = _pieces(text)
     elements: list[Element] = []
     around = _mark(pieces, elements)
@@ -75,7 +75,10 @@ def _pieces(text: str) -> list[str]:
 
 
 def _mark(pieces: list[str], elements: list[Element]) -> list[Element]:
-    """Return the element around each piece, for a tag its own one; ``elements`` gets all of them, some marked."""
+    """Return the element around each piece, for a tag its own element.
+
+    All elements are added to ``elements``, some with a mark.
+    """
     current = Element("", None)
     elements.append(current)
     around: list[Element] = []
@@ -129,7 +132,7 @@ def _is_named_secret(tag: str) -> bool:
 
 
 def _has_setting(value: str) -> bool:
-    """Return True if the secrets of a value are behind their names, as in the options of an address."""
+    """Return True if the secrets of a value are behind names, as in the options of an address."""
     found = SECRET.search(value)
     return found is not None and re.match(r"[\w.-]*\s*=", value[found.end() :]) is not None
 

@@ -1,4 +1,4 @@
-"""The brokers and links that a map shows, from what brokers have told and from the ways to consumers. Pure."""
+"""The brokers and links of a map, from the reports of brokers and the ways to consumers. Pure."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ Row = Mapping[str, object]
 
 @dataclass(slots=True)
 class KnownBroker:
-    """A broker of the map; ``silence`` is the reason if it tells nothing, ``age_s`` the age of what it told.
+    """A broker of the map; ``silence`` is the reason for a missing report, ``age_s`` the age of the report.
 
-    A guest has opened its link to the own broker itself, and nobody else has asked it.
+    A guest has opened the link to the own broker, and no other broker has asked the guest.
     """
 
     name: str
@@ -38,8 +38,8 @@ class KnownBroker:
 class KnownLink:
     """One direction of a link: messages go from ``near`` to ``far``.
 
-    ``state`` is empty if nobody tells it. ``is_known`` is False for one that is reported by consumers beyond it. Of a
-    duplex link whose far end tells nothing, the way back has the messages that came over it alone.
+    ``state`` is empty without a report. ``is_known`` is False for a link known only from consumers beyond. For a duplex
+    link with a silent far end, the way back has only the received messages.
     """
 
     near: str
@@ -80,11 +80,11 @@ class KnownNetwork:
 
 
 def known_network(rows: Sequence[Row], status_links: Sequence[Row] = ()) -> KnownNetwork:
-    """Return the network of the rows that brokers have told, the own one first.
+    """Return the network from the rows of brokers, the own broker first.
 
     Args:
         rows: as the control command ``network`` returns them.
-        status_links: links of the broker's status, which have ``ways`` to consumers beyond.
+        status_links: links of the broker's status, with ``ways`` to consumers beyond.
     """
     own = str(rows[0].get("name")) if rows else ""
     network = KnownNetwork(own, {own: KnownBroker(own, OWN)})
@@ -111,14 +111,14 @@ def known_network(rows: Sequence[Row], status_links: Sequence[Row] = ()) -> Know
 
 
 def _drop_nameless(network: KnownNetwork) -> None:
-    """Drop what far ends tell of links without a name, where the near end has told more."""
+    """Drop the reports of far ends about links without a name, where the near end has reported more."""
     named = {(link.near, link.far) for link in network.links.values() if link.name and link.is_direct}
     for key in [key for key in network.links if not key[2] and key[:2] in named]:
         del network.links[key]
 
 
 def _mark_guests(network: KnownNetwork, links: Sequence[Row]) -> None:
-    """Mark the brokers that only their own links to the own broker tell of."""
+    """Mark the brokers known only from incoming links to the own broker."""
     for link in links:
         guest = network.brokers.get(str(link.get("remote")))
         if guest is not None and guest.kind == REPORTED and (link.get("incoming") or link.get("accepted")):
@@ -150,7 +150,10 @@ def _link(network: KnownNetwork, link: KnownLink) -> None:
 
 
 def _directions(teller: str, row: Row) -> Iterator[KnownLink]:
-    """Yield the directions that a broker tells of a link; those that the other end knows better are not direct."""
+    """Yield the directions of a link in a broker's report.
+
+    Directions better known at the other end are not direct.
+    """
     other = str(row.get("remote") or row.get("uri") or "")
     if not other:
         return

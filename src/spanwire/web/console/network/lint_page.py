@@ -1,4 +1,4 @@
-"""The page of findings about the configurations of the network, and the lines of a file that a finding is about."""
+"""The page of findings about the configurations of the network, and the lines around a finding."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ MAX_FILE_BYTES: Final = 4 * 1024 * 1024  # bytes of a configuration file of whic
 
 
 async def show_findings(call: Call) -> Response:
-    """Show what ``spanwire network lint`` finds in the files of the network."""
+    """Show the findings of ``spanwire network lint`` in the files of the network."""
     found = await findings_of(call)
     return page(call, "network_lint.html", "Findings", found=found, split=split)
 
 
 async def show_lines(call: Call) -> Response:
-    """Show the line of a file with some around it, without secrets. Raises `ProblemError` for another file."""
+    """Show some lines around a line of a file, without secrets. Raises `ProblemError` for another file."""
     words = read_words(call)
     name, line = words.text("name"), words.text("line")
     settings = await settings_of(call)

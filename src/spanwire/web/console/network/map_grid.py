@@ -1,6 +1,6 @@
-"""The grid of a map: one cell for each broker, near the brokers that it is linked to. Pure.
+"""The grid of a map: one cell for each broker, near the linked brokers. Pure.
 
-Each second row is moved by half a cell, so that a line to the next but one row does not run through the broker between.
+Each second row is moved by half a cell, so a line to the next but one row does not run through the broker between.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ Cell = tuple[int, int]  # column and row
 
 
 class MapGrid:
-    """Brokers in cells; starts with the free cell that is nearest to each position."""
+    """Brokers in cells; starts with the nearest free cell to each position."""
 
     def __init__(self, positions: Mapping[str, tuple[float, float]], edges: Iterable[tuple[str, str]]) -> None:
-        """Place brokers by their positions; ``edges`` are pairs of linked ones."""
+        """Place brokers by position; ``edges`` are pairs of linked brokers."""
         self._beside: Final[dict[str, set[str]]] = defaultdict(set)
         for near, far in edges:
             self._beside[near].add(far)
@@ -46,7 +46,7 @@ class MapGrid:
             self._put(name, cell)
 
     def shorten(self) -> None:
-        """Move brokers towards their neighbours, or exchange two, while that makes lines shorter."""
+        """Move brokers towards their neighbours, or exchange two, as long as the lines get shorter."""
         for _ in range(SWEEPS):
             moves = [name for name in sorted(self._beside) if self._improve(name)]
             if not moves:
@@ -62,7 +62,7 @@ class MapGrid:
         self._cells[name], self._names[cell] = cell, name
 
     def _improve(self, name: str) -> bool:
-        """Move a broker to the best cell in reach, and the one that was there to the cell that gets free."""
+        """Move a broker to the best cell in reach, and the former broker of that cell to the freed cell."""
         here = self._cells[name]
         now = self._length(name, here)
         best, gain = here, LEAST_GAIN
@@ -90,7 +90,10 @@ class MapGrid:
                 yield column, row
 
     def _length(self, name: str, cell: Cell, freed: Cell | None = None) -> float:
-        """Return the length of a broker's lines from a cell; a neighbour in that cell would be in the freed one."""
+        """Return the length of a broker's lines from a cell.
+
+        A neighbour in the cell would move to the freed cell.
+        """
         x, y = _middle(cell)
         total = 0.0
         for other in self._beside[name]:

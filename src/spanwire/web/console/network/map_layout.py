@@ -1,4 +1,4 @@
-"""Draws a map: places of brokers or clusters on a grid, and a curve for each pair of linked ones.
+"""Draws a map: places of brokers or clusters on a grid, and a curve for each linked pair.
 
 The places follow from names and links, so brokers do not jump when a state or counter changes.
 """
@@ -30,7 +30,7 @@ Communities = Callable[[Sequence[str], Sequence[Edge]], list[list[str]]]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The middle of a broker or cluster; ``members`` are the brokers of a cluster, one for a broker."""
+    """The middle of a broker or cluster; ``members`` are the brokers of a cluster, or the single broker."""
 
     name: str
     x: float
@@ -45,7 +45,7 @@ class Place:
 
 @dataclass(slots=True)
 class Curve:
-    """All links of one direction between two places; ``x`` and ``y`` are its middle."""
+    """All links of one direction between two places; ``x`` and ``y`` are the middle."""
 
     near: str
     far: str
@@ -64,7 +64,10 @@ class Curve:
 
 @dataclass(slots=True)
 class MapLayout:
-    """A drawn map and its size; ``is_clustered`` if places are clusters, ``beyond`` counts brokers not drawn."""
+    """A drawn map and its size.
+
+    ``is_clustered`` if places are clusters; ``beyond`` counts brokers not drawn.
+    """
 
     places: list[Place]
     curves: list[Curve] = field(default_factory=list)
@@ -77,7 +80,8 @@ class MapLayout:
 def layout(network: KnownNetwork, around: str = "") -> MapLayout:
     """Return the map of a network.
 
-    A network of more than `MOST_DRAWN` brokers is drawn as clusters; with ``around`` the nearest brokers of that one.
+    A network of more than `MOST_DRAWN` brokers is drawn as clusters; with ``around`` the nearest neighbours of a
+    broker.
     """
     names = list(network.brokers)
     edges = [(link.near, link.far) for link in network.links.values()]
@@ -127,7 +131,10 @@ def _nearest(start: str, edges: Iterable[Edge]) -> list[str]:
 
 @lru_cache(maxsize=REMEMBERED)
 def _clusters(names: tuple[str, ...], edges: tuple[Edge, ...]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Return the clusters, each under the name of its broker with most links; small ones beyond the limit are one."""
+    """Return the clusters, each under the name of the broker with most links.
+
+    Small clusters beyond the limit become one cluster.
+    """
     find = cast(Communities, registry.load(registry.MAP_COMMUNITIES))
     degrees: dict[str, int] = defaultdict(int)
     for near, far in edges:
@@ -151,7 +158,10 @@ def _cells(names: tuple[str, ...], edges: tuple[Edge, ...]) -> dict[str, tuple[f
 
 
 def _path(near: Place, far: Place) -> tuple[str, float, float]:
-    """Return a curve from one circle to another, which leaves room beside it for the way back, and its middle."""
+    """Return a curve from one circle to another, and the middle of the curve.
+
+    The curve leaves room for the way back.
+    """
     across, down = far.x - near.x, far.y - near.y
     length = math.hypot(across, down)
     unit_x, unit_y = across / length, down / length

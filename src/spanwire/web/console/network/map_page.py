@@ -48,7 +48,7 @@ class Marks:
 
 
 async def show_map(call: Call) -> Response:
-    """Show the brokers and links that are known, with a route if the query asks for one."""
+    """Show the known brokers and links, with a route for a query."""
     words = read_words(call)
     status = await call.status()
     network = await network_of(call, status)
@@ -107,7 +107,7 @@ async def network_of(call: Call, status: Mapping[str, object]) -> KnownNetwork:
 
 
 def _marked(network: KnownNetwork, runs: list[DryRun]) -> Marks:
-    """Return the marks of all runs; brokers and links that only files have are added to the network."""
+    """Return the marks of all runs; brokers and links from files alone are added to the network."""
     marks = Marks()
     for run in runs:
         network.brokers.setdefault(run.goal, KnownBroker(run.goal, CONFIGURED))
@@ -154,7 +154,7 @@ def _note(network: KnownNetwork, name: str) -> str:
 
 
 def rate_of(curve: Curve) -> str:
-    """Return the messages a second of a curve, and those that wait; empty without any."""
+    """Return the messages a second of a curve, and the waiting messages; empty without messages."""
     rate, waiting = (sum(getattr(link, name) or 0 for link in curve.links) for name in ("rate", "waiting"))
     parts = [f"{formats.number(round(rate, 1))}/s"] if rate else []
     return ", ".join([*parts, f"{formats.number(waiting)} wait"] if waiting else parts)

@@ -1,1 +1,1 @@
-"""Forms that change something: operations of the HTTP API, the sending of messages, and the words of both."""
+"""Forms for changes: operations of the HTTP API, the sending of messages, and the words of both."""

@@ -1,7 +1,7 @@
-"""Operations as forms: a page that asks with all arguments, and the POST that runs the operation of the HTTP API.
+"""Operations as forms: a page with all arguments, and the POST for the operation of the HTTP API.
 
 ``/admin/do/queues/purge?name=queue://ORDERS`` has a form for the operation ``/queues/{name}/purge``. Words of the query
-fill its fields, and ``id`` chooses messages. A POST leads to the page in ``back``.
+fill the fields, and ``id`` chooses messages. A POST leads to the page in ``back``.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def path_of(operation: Operation) -> str:
 
 
 async def ask(operation: Operation, call: Call) -> Response:
-    """Show the form of an operation, with the number of messages that it concerns."""
+    """Show the form of an operation, with the number of concerned messages."""
     words = read_words(call)
     names = words.texts("name")
     if operation.subject:
@@ -98,7 +98,7 @@ async def act(operation: Operation, call: Call) -> Response:
 
 
 async def _ended(operation: Operation, task_id: str, back: str, call: Call) -> Response:
-    """Wait a moment for the end of a task; the page of tasks shows one that takes longer."""
+    """Wait a moment for the end of a task; the page of tasks shows a longer task."""
     for _ in range(POLLS):
         rows = await call.ask("tasks")
         found = [row for row in rows if row.get("id") == task_id] if isinstance(rows, list) else []
@@ -119,7 +119,7 @@ def _led(target: str, operation: str, count: object) -> Response:
 
 
 def _subject(operation: Operation, names: Sequence[str], *, is_form: bool = False) -> dict[str, object]:
-    """Return the argument with the destinations. Raises `ProblemError` for a name that the operation cannot have."""
+    """Return the argument with the destinations. Raises `ProblemError` for an unsuited name."""
     plain = []
     for name in names:
         scheme, mark, rest = name.rpartition("://")
@@ -135,7 +135,7 @@ def _subject(operation: Operation, names: Sequence[str], *, is_form: bool = Fals
 
 
 def _selector(words: Form) -> str:
-    """Return the selector: that of the field, or one for the chosen messages."""
+    """Return the selector from the field, or a selector for the chosen messages."""
     ids = words.texts("id")
     if not ids:
         return words.text(SELECTOR.name).strip()
@@ -162,7 +162,7 @@ async def _count(operation: Operation, names: Sequence[str], selector: str, call
 
 
 def _value(argument: Argument, form: Form) -> object | None:
-    """Return the argument in a field; None for an empty one. Raises `ProblemError`."""
+    """Return the argument in a field; None for an empty field. Raises `ProblemError`."""
     texts = [text for text in form.texts(argument.name) if text.strip()]
     if argument.type == BOOLEAN:
         if argument.stays and not texts:

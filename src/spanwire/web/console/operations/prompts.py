@@ -1,4 +1,4 @@
-"""Prompts: the words with which the console asks before an operation, and tells its result. Pure."""
+"""Prompts: the words of the console before an operation and for the result. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Prompt:
     """The words of one operation: title, label of the button, consequence, and result.
 
     Button and result may have ``{count}`` messages, the title the ``{subject}``. A prompt with ``needs_count`` names
-    the messages it concerns. ``is_dangerous`` marks what cannot be undone.
+    the concerned messages. ``is_dangerous`` marks an operation without an undo.
     """
 
     title: str

@@ -1,4 +1,7 @@
-"""The page that sends messages: all that a JMS message has, and several at a time, as the JSON form of the HTTP API."""
+"""The page that sends messages, as the JSON form of the HTTP API.
+
+The form has all fields of a JMS message, and a number of messages.
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Pages that show something: each module has the handlers of one kind of page."""
+"""Pages without changes: each module has the handlers of one kind of page."""

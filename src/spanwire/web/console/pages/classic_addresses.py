@@ -1,6 +1,6 @@
 """Addresses of ActiveMQ's console: its XML pages for programs, and redirects for bookmarks.
 
-The XML is that of ``xml/queues.jsp``, ``xml/topics.jsp`` and ``xml/subscribers.jsp``, which monitoring scripts read.
+The XML pages are ``xml/queues.jsp``, ``xml/topics.jsp`` and ``xml/subscribers.jsp``, for monitoring scripts.
 """
 
 from __future__ import annotations
@@ -63,12 +63,12 @@ Row = Mapping[str, object]
 
 
 def refuse(request: Request, error: ProblemError) -> Response:
-    """Return the answer to an error: a problem, and no page, because a program reads it."""
+    """Return the answer to an error: a problem, and no page, because the reader is a program."""
     return json_refusal(request, error)
 
 
 async def lead(target: str, call: Call) -> Response:
-    """Lead to the page that shows the same; ``JMSDestination`` and ``id`` name queue and message."""
+    """Lead to the page with the same content; ``JMSDestination`` and ``id`` name queue and message."""
     words = read_words(call)
     name, message_id = words.text("JMSDestination"), words.text("id") or words.text("messageId")
     if target == CONNECTION:

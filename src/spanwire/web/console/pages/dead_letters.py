@@ -1,9 +1,9 @@
-"""The dead-letter page: messages of dead-letter queues in groups by cause, origin or age, to work on them together.
+"""The dead-letter page: messages of dead-letter queues in groups by cause, origin or age.
 
-The broker writes the cause into a property of each dead letter. Its text up to the first digit makes the group, so
-causes that differ by a number alone are one group, and a selector chooses exactly its messages: those whose cause is
-the same text, or goes on with a digit, or begins with the same `MAX_START` characters. No selector knows the origin, so
-a group of one origin is chosen by the ids of its messages.
+The broker writes the cause into a property of each dead letter. The text up to the first digit makes the group, so
+causes with different numbers alone are one group, and a selector chooses exactly the messages of the group: the cause
+is the same text, or goes on with a digit, or begins with the same `MAX_START` characters. No selector knows the origin,
+so a group of one origin is chosen by the ids of its messages.
 """
 
 from __future__ import annotations
@@ -75,9 +75,9 @@ class Group:
 
 
 async def show_dead_letters(call: Call) -> Response:
-    """Show the dead-letter queues that have messages, each with its groups.
+    """Show the dead-letter queues with messages, each with its groups.
 
-    The word ``queue`` names the only one, and ``skip`` the number of its messages before those that are grouped.
+    The word ``queue`` names a single queue, and ``skip`` the number of messages before the grouped messages.
     """
     words = read_words(call)
     by = words.text("by") if words.text("by") in GROUPINGS else BY_CAUSE
@@ -111,12 +111,12 @@ async def show_dead_letters(call: Call) -> Response:
 
 
 def is_dead_letter_queue(row: Mapping[str, object]) -> bool:
-    """Return True if a policy sends dead letters to a queue, or if it has one of ActiveMQ's names."""
+    """Return True if a policy sends dead letters to a queue, or if the queue has a name of ActiveMQ's."""
     return bool(row.get("dead_letters")) or NAMES.fullmatch(str(row.get("destination"))) is not None
 
 
 def groups_of(messages: Iterable[Mapping[str, object]], by: str = BY_CAUSE, now_ms: int = 0) -> list[Group]:
-    """Return the groups of some messages, the largest first; those by age from the youngest on."""
+    """Return the groups of some messages, the largest first; groups by age from the youngest on."""
     groups: dict[str, Group] = {}
     for message in messages:
         key, title, selector = _group(message, by, now_ms)
@@ -174,7 +174,7 @@ def chosen(ids: Sequence[str]) -> str:
 
 
 def selector_of(cause: str | None) -> str:
-    """Return the selector for the messages in the group of a cause, or for those without one."""
+    """Return the selector for the messages in the group of a cause, or without a cause."""
     if cause is None:
         return f"{CAUSE} IS NULL"
     start = DIGIT.split(cause, maxsplit=1)[0]

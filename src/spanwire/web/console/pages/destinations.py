@@ -115,7 +115,7 @@ async def show_destination(view: ViewTable, call: Call) -> Response:
 
 
 async def find_destination(view: ViewTable, name: str, call: Call) -> dict[str, object]:
-    """Return the row of a destination. Raises `ProblemError` if there is none."""
+    """Return the row of a destination. Raises `ProblemError` for an unknown name."""
     for row in await listed(view, call):
         if row.get("destination") == name:
             return row
@@ -127,7 +127,7 @@ async def _clients(view: ViewTable, name: str, call: Call) -> list[dict[str, obj
 
 
 async def show_connection(call: Call) -> Response:
-    """Show one connection, by its id or the id of its client, with its consumers and producers."""
+    """Show one connection, by its id or client id, with consumers and producers."""
     name = read_words(call).text("name")
     rows = {view.name: await view_rows(view, call.view) for view in (CONNECTIONS, CONSUMERS, PRODUCERS)}
     found = [row for row in rows[CONNECTIONS.name] if name in (row.get("connection_id"), row.get("client_id"))]
@@ -149,7 +149,10 @@ async def show_connection(call: Call) -> Response:
 
 
 async def show_link(call: Call) -> Response:
-    """Show the links of one network connector with charts; a discovery connector has a link to each broker."""
+    """Show the links of one network connector with charts.
+
+    A discovery connector has a link to each broker.
+    """
     words = read_words(call)
     name, is_day = words.text("name"), words.text("span") == DAY
     links = [row for row in await view_rows(LINKS, call.view) if row.get("name") == name]

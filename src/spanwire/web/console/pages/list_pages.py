@@ -51,10 +51,10 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: an attribute of the view, its heading, and the path of a page that has ``name`` in its query.
+    """One column: an attribute of the view, a heading, and the path of a page with ``name`` in the query.
 
-    A column with ``terms``, pairs of an attribute and a word, shows their sum, and below it those that are not 0. One
-    with ``words`` shows the text that it returns for the value, as a state.
+    A column with ``terms``, pairs of an attribute and a word, shows their sum, and below the terms other than 0. A
+    column with ``words`` shows the returned text for the value, as a state.
     """
 
     name: str
@@ -66,10 +66,9 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class RowAction:
-    """An operation on one row: its label, path and role, and pairs of a word of its form and an attribute.
+    """An operation on one row: label, path and role, and pairs of a word of the form and an attribute.
 
-    ``folder`` is the begin of its path; pages that are no forms of an operation have another one. ``fixed`` are words
-    that do not depend on the row.
+    ``folder`` is the begin of the path, different for pages without an operation. ``fixed`` are words for all rows.
     """
 
     label: str
@@ -88,10 +87,10 @@ class RowAction:
 
 @dataclass(frozen=True, slots=True)
 class ListPage:
-    """One list. ``searched`` is the attribute that the search looks into; ``hidden`` rows are shown when asked for.
+    """One list. ``searched`` is the searched attribute; ``hidden`` rows are shown on request.
 
-    ``also`` has labels and paths of lists that belong to this one, and ``create`` the label and path of the operation
-    that adds a row. ``bulk`` has labels and paths of operations on rows that a user chooses.
+    ``also`` has labels and paths of related lists, and ``create`` the label and path of the operation for a new row.
+    ``bulk`` has labels and paths of operations on chosen rows.
     """
 
     view: ViewTable
@@ -112,7 +111,7 @@ class ListPage:
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """The heading of a column; ``target`` orders the list by it, and is empty for a sum."""
+    """The heading of a column; ``target`` is the link to the list in the order of the column, empty for a sum."""
 
     label: str
     target: str
@@ -122,7 +121,10 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One value of a row, as text; ``style`` is the class of its width and side, ``note`` what a sum is made of."""
+    """One value of a row, as text.
+
+    ``style`` is the class of its width and side, ``note`` the terms of a sum.
+    """
 
     text: str
     target: str
@@ -183,7 +185,7 @@ async def show_list(listed: ListPage, call: Call) -> Response:
 def _row(
     listed: ListPage, attributes: Mapping[str, Attribute], row: Row, call: Call
 ) -> tuple[list[Cell], Row, list[tuple[str, str]]]:
-    """Return cells, row, and label and link of each operation that the caller may run on the row."""
+    """Return cells, row, and label and link of each permitted operation on the row."""
     cells = [_cell(column, attributes[column.name], row) for column in listed.columns]
     actions = [
         (one.label, one.target(row, listed.path))
@@ -219,7 +221,7 @@ def _heading(
 
 
 def _filter(listed: ListPage, one: Filter, query: Sequence[tuple[str, str]]) -> tuple[str, str, bool]:
-    """Return label, link and state of a filter; the link of an active one takes it away."""
+    """Return label, link and state of a filter; the link of an active filter removes the filter."""
     is_active = (one.name, one.value) in query
     rest = [pair for pair in query if pair != (one.name, one.value) and pair[0] != one.name]
     return one.label, _target(listed, rest, **{} if is_active else {one.name: one.value}), is_active

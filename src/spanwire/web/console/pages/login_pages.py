@@ -1,4 +1,4 @@
-"""Pages to log in and out; the session is that of `spanwire.web.login`."""
+"""Pages to log in and out; `spanwire.web.login` has the session."""
 
 from __future__ import annotations
 

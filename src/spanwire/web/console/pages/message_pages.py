@@ -40,9 +40,9 @@ Message = Mapping[str, object]
 
 
 async def browse(call: Call) -> Response:
-    """Show messages of a queue that match a selector, a page of them, the oldest first; they stay there.
+    """Show a page of a queue's messages for a selector, the oldest first. Messages stay in the queue.
 
-    A caller who may only look sees no bodies unless the broker's configuration shows them.
+    A caller with read rights alone sees no bodies, unless the broker's configuration shows bodies.
     """
     words = read_words(call)
     name, selector = words.text("name"), words.text("selector").strip()
@@ -71,7 +71,7 @@ async def browse(call: Call) -> Response:
 
 
 def _next(answer: Mapping[str, object]) -> int:
-    """Return the number to skip for the page behind an answer; 0 without one."""
+    """Return the number to skip for the page behind an answer; 0 without a further page."""
     behind, waiting = answer.get("next"), answer.get("waiting")
     has_more = isinstance(behind, int) and isinstance(waiting, int) and behind < min(waiting, MAX_SKIPPED)
     return behind if has_more and isinstance(behind, int) else 0
@@ -93,7 +93,7 @@ async def _browsed(call: Call, name: str, selector: str, limit: int, skip: int =
 
 
 async def show_message(call: Call) -> Response:
-    """Show one message of a queue. Raises `ProblemError` if it is gone."""
+    """Show one message of a queue. Raises `ProblemError` if the message is gone."""
     words = read_words(call)
     name, message_id = words.text("name"), words.text("id")
     answer, _ = await _browsed(call, name, chosen([message_id]), 1)
@@ -137,7 +137,7 @@ def excerpt(message: Message) -> str:
 
 
 def decoded(message: Message) -> tuple[str, str | list[tuple[str, str]]]:
-    """Return the form of a body (text, JSON, map, stream, bytes or none) with its text, or its pairs."""
+    """Return the form of a body (text, JSON, map, stream, bytes or none) with text or pairs."""
     body = message.get("body")
     if "fault" in message:
         return "none", str(message["fault"])

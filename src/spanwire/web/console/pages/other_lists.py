@@ -1,4 +1,7 @@
-"""The lists beside queues: topics, subscriptions, clients, connectors, the network, scheduled messages and tasks."""
+"""The lists beside queues.
+
+The lists are topics, subscriptions, clients, connectors, the network, scheduled messages and tasks.
+"""
 
 from __future__ import annotations
 
@@ -61,12 +64,12 @@ def _is_undoable(row: Row) -> bool:
 
 
 def _has_nothing(row: Row) -> bool:
-    """Return True for a row of the ledger that never had a message."""
+    """Return True for a row of the ledger without any message so far."""
     return not any(row.get(name) for name in (*CAME, *WENT, "difference"))
 
 
 def _verdict(difference: object) -> str:
-    """Return what the equation of the ledger says."""
+    """Return the result of the ledger's equation."""
     if not isinstance(difference, (int, float)):
         return "unknown"
     if difference == 0:

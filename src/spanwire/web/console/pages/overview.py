@@ -1,4 +1,4 @@
-"""The overview: facts, figures and rates of the broker, and what an operator should look at."""
+"""The overview: facts, figures and rates of the broker, and notes for an operator."""
 
 from __future__ import annotations
 

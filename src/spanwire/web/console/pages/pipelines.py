@@ -1,4 +1,4 @@
-"""The page of pipelines: routes that run on Spark against this broker, and the cursors and ledgers that it holds.
+"""The page of pipelines: routes on Spark against this broker, and the broker's cursors and ledgers.
 
 A pipeline publishes its status to the broker every five seconds (`spanwire.pipeline.watch`).
 """
@@ -22,7 +22,7 @@ Row = dict[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A run of a pipeline with its last status, None for one of another version."""
+    """A run of a pipeline with its last status, None for a status of another version."""
 
     name: str
     run: str
@@ -67,7 +67,7 @@ def _published(row: Row) -> Published:
 
 
 def held(cursor: Row) -> int:
-    """Return the number of messages that a cursor holds."""
+    """Return the number of messages held by a cursor."""
     first, end = cursor.get("from"), cursor.get("to")
     return max(0, end - first) if isinstance(first, int) and isinstance(end, int) else 0
 

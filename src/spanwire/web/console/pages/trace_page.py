@@ -1,4 +1,4 @@
-"""The page of traces: starts one, shows the steps of its messages as they come, and asks for a dry run."""
+"""The page of traces: starts a trace, shows the steps of messages, and asks for a dry run."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def show_trace(call: Call) -> Response:
 
 
 async def start_trace(call: Call) -> Response:
-    """Start the trace of the form and lead to its page."""
+    """Start the trace of the form and lead to the page of the trace."""
     form = await read_form(call)
     arguments: dict[str, object] = {"destination": form.text("destination").strip()}
     if form.text("is_topic") and "://" not in form.text("destination"):
@@ -66,7 +66,7 @@ async def start_trace(call: Call) -> Response:
 
 
 async def end_trace(call: Call) -> Response:
-    """End the trace of the form and lead back to its page."""
+    """End the trace of the form and lead back to the page of the trace."""
     form = await read_form(call)
     name = form.text("trace")
     await call.ask(TRACE_END.command, trace=name)

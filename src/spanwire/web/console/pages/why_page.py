@@ -50,7 +50,10 @@ Row = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One piece of evidence: its text, broker, object and time; ``target`` is the page of the object, if it has one."""
+    """One piece of evidence: text, broker, object and time.
+
+    ``target`` is the page of the object, or empty.
+    """
 
     text: str
     broker: str
@@ -61,7 +64,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """One line of advice: a command within it is a link to ``target``, the page that does the same."""
+    """One line of advice: a command within the line is a link to ``target``, the page for the command."""
 
     text: str
     command: str = ""
@@ -71,7 +74,7 @@ class Advice:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """An explanation as the page shows it."""
+    """An explanation for the page."""
 
     broker: str
     subject: str
@@ -82,12 +85,12 @@ class Shown:
 
     @property
     def is_calm(self) -> bool:
-        """Return True if nothing is stuck."""
+        """Return True without stuck messages."""
         return self.cause in CALM
 
 
 async def show_why(call: Call) -> Response:
-    """Show the form of the question, and the broker's answer to it. Raises `ProblemError` for wrong arguments."""
+    """Show the form of the question, and the broker's answer. Raises `ProblemError` for wrong arguments."""
     words = read_words(call)
     asked = {name: words.text(name).strip() for name in WORDS}
     fault, kind, explanations = "", asked["kind"], list[Shown]()
@@ -150,7 +153,10 @@ def _advice(text: str, own: str, row: Row, role: Role) -> Advice:
 
 
 def advised(text: str, role: Role) -> Advice:
-    """Return a line of advice about this broker; a command that a page can do for this role is a link to the page."""
+    """Return a line of advice about the own broker.
+
+    A command with a page for the role is a link to the page.
+    """
     found = COMMAND.search(text)
     if found is None or ELSEWHERE in text:
         return Advice(text)
@@ -167,7 +173,7 @@ def advised(text: str, role: Role) -> Advice:
 
 
 def _target(verb: str, words: list[str], role: Role) -> tuple[str, int]:
-    """Return the page of a command with these words, and the number of words used; an empty path without one."""
+    """Return the page of a command in words, and the number of words used; an empty path without a page."""
     if verb == "why":
         has_kind = words[0] in KINDS and len(words) > 1
         used = 2 if has_kind else 1
