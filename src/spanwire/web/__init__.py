@@ -1,4 +1,6 @@
-"""The web process: metrics, health checks, management API, Jolokia and console over HTTP, beside a running broker.
+"""The web process: monitoring, management API, Jolokia and console over HTTP, beside a running broker.
+
+Monitoring is metrics and health checks.
 
 The process talks to the broker through the control socket, with the handle of each caller
 (`spanwire.management.handles`), and has neither a store nor rights. Needs the extra ``web``: Jinja2, Starlette, uvicorn

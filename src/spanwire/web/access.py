@@ -36,7 +36,7 @@ class Access:
     """Logs callers in. The broker checks the credentials and decides about the role."""
 
     def __init__(self, link: Link, now: Callable[[], float] = time.monotonic, *, is_guarded: bool = False) -> None:
-        """With ``is_guarded`` each login asks the broker first if it may be open to other machines."""
+        """With ``is_guarded`` each login asks the broker first if the port may be open to other machines."""
         self._is_guarded: Final = is_guarded
         self._link: Final = link
         self._now: Final = now
@@ -73,7 +73,7 @@ class Access:
         return caller
 
     async def admit(self, user: str | None, password: str | None, host: str) -> None:
-        """Check a user who connects to the broker as a client: the realm guards a broker without users.
+        """Check a user for a connection to the broker as a client: the realm guards a broker without users.
 
         Raises:
             ProblemError: the user is not in the realm, or the port may not be open to other machines
@@ -85,7 +85,7 @@ class Access:
             raise problem_of(error) from error
 
     async def refuse_exposure(self) -> dict[str, object]:
-        """Return what guards the port.
+        """Return the guards of the port.
 
         Raises:
             ProblemError: the port is open to other machines, and the broker no longer has users

@@ -42,7 +42,10 @@ async def list_view(view: ViewTable, call: Call) -> Response:
 
 
 async def listed(view: ViewTable, call: Call) -> list[dict[str, object]]:
-    """Return the rows of a view. Those of queues and topics are the ones that the mirror keeps: nobody changes them."""
+    """Return the rows of a view.
+
+    Rows of queues and topics are the mirror's own objects, and must not be changed.
+    """
     if view is not QUEUES and view is not TOPICS:
         return await view_rows(view, call.view)
     answer = await call.view(view.command)
@@ -74,7 +77,7 @@ async def one_destination(view: ViewTable, call: Call) -> Response:
 
 
 async def details(view: ViewTable, row: dict[str, object], call: Call) -> dict[str, object]:
-    """Return the row of one destination with the attributes that lists leave out."""
+    """Return the row of one destination with the attributes not in lists."""
     answer = await call.ask("destination", destination=row["destination"])
     rows = rows_of(view, [answer])
     return rows[0] if rows else row
@@ -98,16 +101,16 @@ async def run(operation: Operation, arguments: dict[str, object], call: Call) ->
 
 
 async def answer_question(question: Operation, call: Call) -> Response:
-    """Answer a question that changes nothing; the query has the arguments."""
+    """Answer a question without a change; the query has the arguments."""
     arguments: dict[str, object] = dict(call.request.query_params.multi_items())
     check_arguments(question.arguments, arguments)
     return JSONResponse(await call.ask(question.command, **arguments))
 
 
 def subject(operation: Operation, names: Sequence[str]) -> dict[str, object]:
-    """Return the argument that has the destinations with some names. Raises `ProblemError` for a pattern.
+    """Return the argument with the destinations of some names. Raises `ProblemError` for a pattern.
 
-    A part of a name may have ``*`` and ``>``; alone between two dots they stand for several destinations.
+    A part of a name may have ``*`` and ``>``; alone between two dots these characters stand for several destinations.
     """
     if any("," in name or set(name.split(".")) & set(WILDCARDS) for name in names):
         raise ProblemError(HTTPStatus.BAD_REQUEST, "the path names one destination, not a pattern")

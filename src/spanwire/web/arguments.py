@@ -1,4 +1,4 @@
-"""Arguments in the JSON body of a request: reads the object, and checks it against a table of arguments."""
+"""Arguments in the JSON body of a request: reading, and checks against a table of arguments."""
 
 from __future__ import annotations
 
@@ -36,17 +36,19 @@ def read_object(content_type: str, body: bytes) -> dict[str, object]:
 
 
 def _refuse_constant(name: str) -> object:
-    """Refuse NaN and Infinity, which Python reads and JSON does not have (RFC 8259 §6)."""
+    """Refuse NaN and Infinity, read by Python, but not in JSON (RFC 8259 §6)."""
     raise ValueError(f"{name} is no JSON")
 
 
 def check_arguments(
     known: tuple[Argument, ...], content: MutableMapping[str, object], others: tuple[str, ...] = ()
 ) -> None:
-    """Raise `ProblemError` for an unknown or missing argument, or one of another type; errors name ``others`` too.
+    """Raise `ProblemError` for an unknown or missing argument, or an argument of another type.
 
-    A whole number may be written with a fraction of zero, as programs write it that know no other numbers; it becomes
-    an integer in ``content``.
+    Errors name ``others`` too.
+
+    A whole number may have a fraction of zero, as from programs without integers, and becomes an integer in
+    ``content``.
     """
     names = [*others, *(argument.name for argument in known)]
     for name in content:
@@ -60,7 +62,7 @@ def check_arguments(
 
 
 def _check(argument: Argument, content: MutableMapping[str, object]) -> None:
-    """Raise `ProblemError` for a missing argument, or one of another type."""
+    """Raise `ProblemError` for a missing argument, or an argument of another type."""
     if argument.name not in content:
         if argument.required:
             raise ProblemError(HTTPStatus.BAD_REQUEST, f"the argument {argument.name} is missing: {argument.meaning}")

@@ -30,8 +30,8 @@ Refusal = Callable[[Request, ProblemError], Response]
 class Call:
     """One request. ``caller`` is `NOBODY` on a public route.
 
-    ``renew`` logs the caller in again, for answers that last longer than a handle. Its argument is True if the broker
-    has refused the handle. It raises `ProblemError` if the login is refused, or if the role has become too low.
+    ``renew`` logs the caller in again, for answers longer than the life of a handle. Its argument is True if the broker
+    has refused the handle. `ProblemError` is raised if the login is refused, or if the role has become too low.
     ``log_in`` returns the caller of an ``Authorization`` header, and raises as `spanwire.web.access.Access.caller`.
     """
 
@@ -67,7 +67,7 @@ class Call:
     async def ask(self, command: str, **arguments: object) -> object:
         """Return the present answer to a command with arguments.
 
-        An operation drops the snapshots, also if it fails, so that the next view has what it has done.
+        An operation drops the snapshots, also after a failure, so that the next view has the effect.
 
         Raises:
             ControlError: the broker does not answer, or refuses
@@ -99,7 +99,7 @@ Node = dict[str, object]  # of an OpenAPI document
 
 @dataclass(frozen=True, slots=True)
 class RouteSchema:
-    """Schemas of a route for the OpenAPI document: the answer, parameters of the query, and the body of a POST."""
+    """Schemas of a route for the OpenAPI document: answer, parameters of the query, and body of a POST."""
 
     answer: Node
     parameters: tuple[Node, ...] = ()
@@ -112,10 +112,9 @@ class RouteRow:
     """One route: method, path, the lowest permitted role, handler, and a summary in words.
 
     `Role.NONE` makes a route public, without a login. A route with ``is_messaging`` logs the caller in as a client of
-    the broker, with rights to destinations instead of a role. ``schema`` is None on
-    routes that `spanwire.web.openapi` describes by their path, and on those of the servlets, which it leaves out.
-    ``refusal`` returns the answer to an error, a problem in JSON by default; the description leaves out routes with
-    another one, as they are pages.
+    the broker, with rights to destinations instead of a role. ``schema`` is None on routes described by their path in
+    `spanwire.web.openapi`, and on the undescribed routes of the servlets. ``refusal`` returns the answer to an error, a
+    problem in JSON by default; the description leaves out routes with another refusal, the pages.
     """
 
     method: str

@@ -1,4 +1,7 @@
-"""Endpoint of a route: logs the caller in, checks the role, calls the handler, and answers errors as problems."""
+"""Endpoint of a route: logs the caller in, checks the role, calls the handler, and answers errors.
+
+Errors are answered as problems.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ LIVE: Final = "x-spanwire-live"  # a header of requests that an open page of the
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """The parts of the application that all requests share."""
+    """The parts of the application shared by all requests."""
 
     link: Link
     access: Access
@@ -88,7 +91,7 @@ class Endpoint:
         )
 
     async def _caller(self, request: Request, authorization: str | None) -> Caller:
-        """Log the caller in; refused credentials end the session that they came from. Raises `ProblemError`."""
+        """Log the caller in; refused credentials end their session. Raises `ProblemError`."""
         try:
             caller = await self._shared.access.caller(authorization, _address(request))
         except ProblemError as error:
@@ -101,11 +104,11 @@ class Endpoint:
         return caller
 
     async def _log_in(self, request: Request, authorization: str) -> Caller:
-        """Return the caller of credentials that a form has sent. Raises `ProblemError`."""
+        """Return the caller of credentials from a form. Raises `ProblemError`."""
         return await self._shared.access.caller(authorization, _address(request))
 
     async def _renew(self, request: Request, is_refused: bool) -> Caller:
-        """Log the caller of a long answer in again; this is no use of the session. Raises `ProblemError`."""
+        """Log the caller of a long answer in again; the session counts as unused. Raises `ProblemError`."""
         authorization = credentials(request, self._shared.sessions, is_use=False)
         if is_refused:
             self._shared.access.forget(authorization, _address(request))

@@ -77,7 +77,7 @@ class Snapshots:
     """Answers to reading commands without arguments, shared by all requests of `MAX_AGE_S` seconds.
 
     A view is the same for every caller who may see it (`spanwire.web.calls.Call.view` checks the role), so one caller's
-    answer serves the others. A refusal concerns the caller who asked alone.
+    answer serves the others. A refusal concerns the asking caller alone.
     """
 
     def __init__(self, link: Link, now: Callable[[], float] = time.monotonic) -> None:
@@ -108,11 +108,11 @@ class Snapshots:
             raise
 
     def forget(self) -> None:
-        """Drop all answers, because an operation has changed the broker; whoever ran it sees the change at once."""
+        """Drop all answers after an operation, so the caller sees the change at once."""
         self._answers.clear()
 
     def cost(self, command: str) -> int:
-        """Return the number of rows that the broker has made for the last answer."""
+        """Return the number of the broker's rows for the last answer."""
         return self._costs.get(command, 0)
 
     async def _asked(self, command: str, handle: str) -> object:

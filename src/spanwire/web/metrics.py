@@ -54,9 +54,9 @@ def exposition(
     Args:
         status: the answer to ``summary``.
         destinations: the answer to ``destinations``.
-        accept: the ``Accept`` header, which chooses the format.
+        accept: the ``Accept`` header, for the choice of the format.
         busiest: the number of destinations with separate series; None for all.
-        series: attributes of these destinations that are shown.
+        series: shown attributes of these destinations.
     """
     registry = CollectorRegistry()
     registry.register(BrokerCollector(status, destinations, busiest, series))
@@ -126,7 +126,7 @@ class BrokerCollector(Collector):
 
 
 def _histograms(status: Row) -> Iterable[Metric]:
-    """Yield the histograms that the broker has."""
+    """Yield the histograms of the broker."""
     for name, meaning in MEANINGS.items():
         buckets = buckets_of(status, name)
         if buckets is not None:
@@ -136,7 +136,7 @@ def _histograms(status: Row) -> Iterable[Metric]:
 
 
 def _of_rows(view: ViewTable, rows: Sequence[Row], names: frozenset[str] | None = None) -> Iterable[Metric]:
-    """Yield the metrics of the rows of a view, or those with some names; rows with equal labels count once."""
+    """Yield the metrics of the rows of a view, or only some by name; rows with equal labels count once."""
     labels = [label for label, _ in view.labels]
     distinct = {tuple(_text(row.get(key)) for _, key in view.labels): row for row in rows}
     for attribute in view.metrics():

@@ -1,4 +1,7 @@
-"""A copy of the rows of all destinations, kept up to date by changes (`spanwire.management.destination_feed`)."""
+"""A copy of the rows of all destinations, kept up to date by changes.
+
+`spanwire.management.destination_feed` sends the changes.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +22,9 @@ Row = dict[str, object]
 
 
 class DestinationMirror:
-    """The rows of the destinations, by name. Each answer has the same objects for rows that have not changed.
+    """The rows of the destinations, by name. Each answer has the same objects for unchanged rows.
 
-    The rows have the attributes of a list, also those that follow from others, so a page of a list copies its own rows
-    alone.
+    The rows have the attributes of a list, also the derived attributes, so a page of a list copies its own rows alone.
     """
 
     def __init__(self, link: Link) -> None:

@@ -144,7 +144,7 @@ def _parameters(route: RouteRow, path: str) -> list[Node]:
 
 
 def _filter(attribute: Attribute) -> Node:
-    """Return the schema of the values that a filter compares with (`spanwire.management.tables.listing`)."""
+    """Return the schema of a filter's values (`spanwire.management.tables.listing`)."""
     if attribute.type == BOOLEAN:
         return {"enum": ["true", "false"]}
     if attribute.type in (INTEGER, NUMBER):

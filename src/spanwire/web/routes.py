@@ -82,10 +82,10 @@ def application(
 ) -> ASGIApp:
     """Return the application behind the guard.
 
-    ``is_loopback`` restricts the Host header to names of loopback. With ``is_guarded`` nobody logs in while the broker
-    has an obstacle to an open port, such as missing users. ``changes`` lets the caller end the streams of events,
-    and ``recorder`` lets it run the recorder of the console, whose snapshots serve all routes. ``mounts`` are further
-    paths of the servlets and demo pages; the routes of ``rows`` come first.
+    ``is_loopback`` restricts the Host header to names of loopback. With ``is_guarded`` no caller logs in while the
+    broker has an obstacle to an open port, such as missing users. ``changes`` lets the caller end the streams of
+    events, and ``recorder`` lets the caller run the recorder of the console, with the snapshots for all routes.
+    ``mounts`` are further paths of the servlets and demo pages; the routes of ``rows`` come first.
     """
     recorder = Recorder(Snapshots(link, now)) if recorder is None else recorder
     access, snapshots = Access(link, now, is_guarded=is_guarded), recorder.snapshots
@@ -115,7 +115,7 @@ def _methods_at(mount: str, rows: Sequence[RouteRow], shared: Shared) -> Methods
 
 
 def _search_order(row: RouteRow) -> int:
-    """Return the place of a route in the search, which compares one after the other: servlets are asked most often."""
+    """Return the place of a route in the linear search; the most often asked servlets come first."""
     return 0 if row.is_messaging and SUBJECT in row.path else 1
 
 

@@ -1,7 +1,7 @@
 """The way of a request to the message servlet past the search through all routes.
 
 Starlette compares a path with one regular expression after the other, and wraps each call in two layers for errors. For
-a message that is sent or read this took a third of the time in the web process.
+each message sent or read both took a third of the time in the web process.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class ServletRouter:
     def __init__(self, app: ASGIApp, mounts: Sequence[tuple[str, Methods]]) -> None:
         """Serve ``mounts`` in front of ``app``.
 
-        Each is a path with the answers to methods of this path and of the paths below it, whose rest is the parameter
-        ``name``. The first that fits counts. What fits none, or has another method, is for ``app``.
+        Each mount is a path with the answers to methods of the path and of all paths below, with the rest as the
+        parameter ``name``. The first match counts. Requests without a match, or with another method, are for ``app``.
         """
         self._app: Final = app
         self._mounts: Final = [(mount, f"{mount}/", methods) for mount, methods in mounts]
@@ -54,7 +54,10 @@ class ServletRouter:
 
 
 async def _answer(answer: Answer, scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer with an endpoint. A fault of ours gets a problem, and goes on to the server, which logs the traceback."""
+    """Answer with an endpoint.
+
+    An internal error gets a problem, and goes on to the server, for a traceback in the log.
+    """
     try:
         response = await answer(Request(scope, receive, send))
     except Exception:

@@ -35,7 +35,7 @@ class Connection:
 
     @property
     def broker_name(self) -> str | None:
-        """Name that the broker reports, or None before the first login."""
+        """Name reported by the broker, or None before the first login."""
         return self.shared.core.broker_name
 
     @property
@@ -61,7 +61,7 @@ class Connection:
         return self._new_session(core)
 
     def _new_session(self, core: ClientSession) -> Session:
-        """Return the session of ``core``. A connection that traces has sessions of its own."""
+        """Return the session of ``core``. A tracing connection has sessions of its own."""
         return Session(self.shared, core, self._requestor)
 
     async def close(self) -> None:

@@ -34,7 +34,7 @@ class Producer(Sender):
 
     @property
     def last_message_id(self) -> str | None:
-        """JMSMessageID of the message that the last send has sent, or None before the first one."""
+        """JMSMessageID of the last sent message, or None before the first send."""
         return self.core.last_message_id
 
     async def close(self) -> None:

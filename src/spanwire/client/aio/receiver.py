@@ -25,7 +25,7 @@ class Receiver(MessageWaiter):
         shared.add_message_waiter(core, self)
 
     def receive_no_wait(self) -> Message | None:
-        """Return the next message that has arrived, or None.
+        """Return the next arrived message, or None.
 
         Returns None, too, while the socket accepts no acknowledgements. Raises `IllegalStateError` for a closed
         consumer.

@@ -1,6 +1,6 @@
 """Sending calls of an asyncio producer (JMS 1.1 §4.6).
 
-This part of a producer differs between the shells: it looks at the wire before a message is encoded. A call between
+This part of a producer differs between the shells: a send looks at the wire before a message is encoded. A call between
 would cost each message more.
 """
 
@@ -59,7 +59,7 @@ class Sender:
             group_sequence: JMSXGroupSeq.
             wait: True waits for the broker's response, False never waits. None waits for persistent messages outside of
                 a transaction, unless the URL says ``jms.useAsyncSend=true``.
-            delay_ms: Milliseconds that the broker's scheduler holds the message.
+            delay_ms: Milliseconds of delay in the broker's scheduler.
 
         Raises:
             MessageFormatError: The body, a property, the priority or a time is not allowed.

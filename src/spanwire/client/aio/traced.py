@@ -1,6 +1,6 @@
 """Connections of an asyncio program that has configured OpenTelemetry: sends and receives make spans.
 
-Loaded only in such a program. All other programs have the classes that these are derived from.
+Loaded only in such a program. All other programs have the base classes.
 """
 
 from __future__ import annotations

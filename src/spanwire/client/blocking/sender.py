@@ -59,7 +59,7 @@ class Sender:
             group_sequence: JMSXGroupSeq.
             wait: True waits for the broker's response, False never waits. None waits for persistent messages outside of
                 a transaction, unless the URL says ``jms.useAsyncSend=true``.
-            delay_ms: Milliseconds that the broker's scheduler holds the message.
+            delay_ms: Milliseconds of delay in the broker's scheduler.
 
         Raises:
             MessageFormatError: The body, a property, the priority or a time is not allowed.

@@ -83,7 +83,7 @@ class Session:
         return self._new_producer(core)
 
     def _new_producer(self, core: ClientProducer) -> Producer:
-        """Return the producer of ``core``. A session that traces has producers and consumers of its own."""
+        """Return the producer of ``core``. A tracing session has producers and consumers of its own."""
         return Producer(self.core, core, self._shared)
 
     def _new_consumer(self, core: ClientConsumer) -> Consumer:

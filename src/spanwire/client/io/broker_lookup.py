@@ -30,7 +30,7 @@ def find_brokers(url: BrokerUrl, group: AgentSettings, tls: ClientTlsSettings | 
     """Return the usable brokers of a discovery group. Blocks for one announcement interval.
 
     Raises:
-        JmsError: No broker was announced, or none may receive the login.
+        JmsError: No broker was announced, or no broker may receive the login.
     """
     uris = _uris(group)
     addresses = [address for address in [discovered_address(uri, url) for uri in uris] if address is not None]
@@ -72,7 +72,7 @@ def _uris(group: AgentSettings) -> list[str]:
 
 
 def _listen(group: MulticastSettings) -> list[str]:
-    """Return the URIs announced by multicast, without the brokers that have announced their end."""
+    """Return the URIs announced by multicast, without the brokers with an announced end."""
     uris: dict[str, None] = {}
     end = time.monotonic() + group.keep_alive_ms / 1000 + GRACE
     with join_group(group) as joined:

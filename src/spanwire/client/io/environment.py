@@ -26,7 +26,7 @@ CLOCK_JUMP_MS: Final = 5_000  # milliseconds; a system clock that is set back by
 
 
 class Forks:
-    """Counts the forks above this process, so that a send need not ask the system for its process id."""
+    """Counts the forks above this process, for sends without a look at the process id."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -72,7 +72,7 @@ class Machine:
 
 
 def host_name() -> str:
-    """Return the host name, reduced to the characters that an id may contain."""
+    """Return the host name, reduced to the permitted characters of an id."""
     name = "".join(character for character in socket.gethostname() if character.isalnum() or character in "-.")
     return name or "localhost"
 
@@ -136,14 +136,14 @@ def connection_error(address: BrokerAddress, error: Exception) -> JmsError:
 
 
 def protocol_error(address: BrokerAddress, error: ProtocolError) -> JmsError:
-    """Return the error for bytes that no OpenWire broker sends."""
+    """Return the error for bytes of another protocol than OpenWire."""
     if isinstance(error, OtherProtocolError):
         return JmsError(f"{address.url} {error}")
     return JmsError(f"{address.url} does not speak OpenWire as it should: {error}")
 
 
 def login_timeout_error(address: BrokerAddress, is_open: bool, timeout: float | None = None) -> JmsError:
-    """Return the error of a connection or login that took too long."""
+    """Return the error of a too slow connection or login."""
     seconds = address.settings.connect_timeout_ms / 1000 if timeout is None else timeout
     if is_open:
         return JmsError(
@@ -163,6 +163,6 @@ def short_reason(error: Exception) -> str:
 
 
 def check_process(process: int) -> None:
-    """Raise `IllegalStateError` in a child of the process that opened the connection."""
+    """Raise `IllegalStateError` in a child of the connection's process."""
     if os.getpid() != process:
         raise IllegalStateError("the connection belongs to the process that opened it; open one after the fork")

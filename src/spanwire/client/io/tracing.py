@@ -1,6 +1,8 @@
-"""Spans of a client, in the program's own tracer (OpenTelemetry, "Semantic Conventions for Messaging Spans").
+"""Spans of a client, in the program's own tracer.
 
-Loaded only in a program that has configured OpenTelemetry; `spanwire.client.io.tracing_switch` asks. Bodies and the
+Source: OpenTelemetry, "Semantic Conventions for Messaging Spans".
+
+Loaded only in a program with a configuration of OpenTelemetry; `spanwire.client.io.tracing_switch` asks. Bodies and the
 texts of errors are in no span.
 """
 
@@ -63,9 +65,9 @@ class ClientTracing:
             yield
 
     def received(self, message: Message) -> None:
-        """Make a span for the moment in which the program got a message, with a link to the sender's span.
+        """Make a span for the reception of a message, with a link to the sender's span.
 
-        Its parent is the current span of the program, or the sender's without one.
+        The parent is the current span of the program, otherwise the sender's.
         """
         context = _context(message)
         sender = trace.get_current_span(context).get_span_context()
@@ -94,7 +96,7 @@ class ClientTracing:
 
 
 def _words(operation: str, destination: Destination | str | None) -> tuple[str, dict[str, str | bool]]:
-    """Return the name of a span, and its attributes that are known at its begin."""
+    """Return the name of a span, and the known attributes at the begin."""
     qualified = "" if destination is None else str(destination)
     scheme, mark, name = qualified.partition("://")
     if not mark:
@@ -127,7 +129,10 @@ def _destination(message: Message) -> Destination | None:
 
 
 def _context(message: Message) -> Context:
-    """Return the context that a message carries; that of no span for a message whose properties cannot be read."""
+    """Return the context in a message.
+
+    A message with unreadable properties has the context of no span.
+    """
     try:
         properties = message.properties
     except MessageFormatError:

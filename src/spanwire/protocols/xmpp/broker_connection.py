@@ -66,7 +66,7 @@ logger = logging.getLogger(__name__)
 class XmppBrokerConnection(ClientConnection, ProtocolConnection):
     """The connection of an XMPP client.
 
-    ``wants_tls`` is True once the client was told to begin TLS; the transport does it after the output is written.
+    ``wants_tls`` is True once the client was told to begin TLS; the transport begins TLS after the output is written.
     """
 
     def __init__(self, broker: Broker, settings: ConnectionSettings, now: Time) -> None:
@@ -96,7 +96,7 @@ class XmppBrokerConnection(ClientConnection, ProtocolConnection):
         self._goodbye_token = NO_TOKEN  # of the answer that all messages of a leaving client are stored
 
     def receive_data(self, data: bytes, now: Time) -> None:
-        """Process bytes from the client and every stanza that ``data`` completes."""
+        """Process bytes from the client and every completed stanza."""
         if self._state is State.CLOSED:
             return
         self._last_received = now.monotonic
@@ -125,7 +125,10 @@ class XmppBrokerConnection(ClientConnection, ProtocolConnection):
         return (self._next_event < len(self._events) or self._is_busy()) and self._state is not State.CLOSED
 
     def _is_busy(self) -> bool:
-        """Return True while a login waits or a job of the client is unfinished; other requests of the client wait."""
+        """Return True while a login waits or a job of the client is unfinished.
+
+        Other requests of the client wait.
+        """
         client = self._client
         return self._held_login is not None or (client is not None and client.job is not None)
 
@@ -163,7 +166,7 @@ class XmppBrokerConnection(ClientConnection, ProtocolConnection):
         self._close(now)
 
     def data_to_send(self) -> list[bytes]:
-        """Return the output and forget it."""
+        """Return and forget the output."""
         chunks = self._out.copy()
         self._out.clear()
         return chunks
@@ -188,7 +191,7 @@ class XmppBrokerConnection(ClientConnection, ProtocolConnection):
         return self._silence_end()
 
     def handle_timeout(self, now: Time) -> None:
-        """Close a connection without a login; ask a silent client whether it lives, then close it."""
+        """Close a connection without a login; ping a silent client, then close the connection."""
         if self._state is State.CLOSED:
             return
         if self._client is None:
@@ -275,7 +278,7 @@ class XmppBrokerConnection(ClientConnection, ProtocolConnection):
             self._fail(XmppProtocolError("policy-violation", "the client does not read its answers"), now)
 
     def _count_answers(self, written: int) -> None:
-        """Count the output behind the first ``written`` chunks as answers that the client has not read."""
+        """Count the output behind the first ``written`` chunks as answers unread by the client."""
         self._unread_answers += sum([len(chunk) for chunk in self._out[written:]])
 
     def _handle_stanza(self, stanza: Element, now: Time) -> None:
@@ -293,7 +296,7 @@ class XmppBrokerConnection(ClientConnection, ProtocolConnection):
             raise XmppProtocolError("not-authorized", f"{stanza.name[:40]!r} came before the login")
 
     def _open_stream(self, header: Element, now: Time) -> None:
-        """Answer the header of a stream by ours and by what can be done next."""
+        """Answer the header of a stream by ours and by the features."""
         if self._client is None:
             to = header.attributes.get("to")
             if to is not None:
@@ -325,7 +328,7 @@ class XmppBrokerConnection(ClientConnection, ProtocolConnection):
         self._write(stream_header(self._domain, stream_id))
 
     def _start_tls(self) -> None:
-        """Let TLS begin; bytes that came before it are never read as if they had come inside."""
+        """Let TLS begin; earlier bytes are refused, and never read as bytes of the TLS connection."""
         if not self._settings.offers_tls:
             raise XmppProtocolError("policy-violation", "TLS is not configured")
         self._check_last("TLS")
@@ -334,7 +337,7 @@ class XmppBrokerConnection(ClientConnection, ProtocolConnection):
         self._write(PROCEED)
 
     def _check_last(self, following: str) -> None:
-        """Check that the client has sent nothing before ``following``."""
+        """Check that no bytes of the client are left before ``following``."""
         decoder = self._decoder
         if self._next_event < len(self._events) or not decoder.is_between_stanzas or decoder.failure is not None:
             raise XmppProtocolError("policy-violation", f"the client did not wait for {following}")
@@ -377,7 +380,7 @@ class XmppBrokerConnection(ClientConnection, ProtocolConnection):
         self._finish_login(now)
 
     def _finish_login(self, now: Time) -> None:
-        """Log the client in unless a directory has still to answer, and wait for its next stream.
+        """Log the client in unless a directory has still to answer, and wait for the next stream.
 
         Raises:
             JmsError: the login is refused.
@@ -410,7 +413,7 @@ class XmppBrokerConnection(ClientConnection, ProtocolConnection):
         """Answer a refused login.
 
         Raises:
-            XmppProtocolError: it was the last one that is allowed.
+            XmppProtocolError: it was the last permitted login.
         """
         self._write(sasl_failure(refusal(error)))
         login = self._login
@@ -421,7 +424,7 @@ class XmppBrokerConnection(ClientConnection, ProtocolConnection):
             raise XmppProtocolError("policy-violation", f"too many failed logins: {error}") from error
 
     def _bind(self, stanza: Element, now: Time) -> None:
-        """Give the client its address; its resource gets the number of the connection, so no two are equal."""
+        """Give the client an address; the resource gets the number of the connection, so addresses are unique."""
         client = self._client
         if client is None or stanza.attributes.get("type") in UNANSWERED:
             return

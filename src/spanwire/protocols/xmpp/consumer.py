@@ -1,4 +1,4 @@
-"""A consumer of an XMPP client: a queue whose messages it gets, or a room in which it takes part."""
+"""A consumer of an XMPP client: the source is a queue, or a room with the client as a participant."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 class Undelivered:
-    """A message that XMPP cannot carry, and that is to become a dead letter."""
+    """A message without a form in XMPP, to become a dead letter."""
 
     __slots__ = ("consumer", "message_id")
 
@@ -36,7 +36,7 @@ class Undelivered:
 
 
 class ClientOutput:
-    """The output of a connection, in which its consumers write: its ``chunks``, for the client ``jid``.
+    """The output of a connection and its consumers: ``chunks`` for the client ``jid``.
 
     ``undelivered`` is emptied at each flush.
     """
@@ -56,8 +56,8 @@ class ClientOutput:
 class XmppConsumer(MessageConsumer):
     """Writes the messages of one destination as stanzas.
 
-    ``address`` is that of the queue or room, as the client wrote it. ``nick`` is the client's own name in a room, ""
-    for a queue. ``broker_side`` is the broker's subscription.
+    ``address`` is the address of the queue or room, as written by the client. ``nick`` is the client's own name in a
+    room, "" for a queue. ``broker_side`` is the broker's subscription.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class XmppConsumer(MessageConsumer):
         return bool(self.nick)
 
     def dispatch(self, message: Message, sequence: int, redelivery_count: int) -> None:
-        """Write a message stanza, or put the message aside if XMPP cannot carry it."""
+        """Write a message stanza, or put the message aside if XMPP cannot carry the message."""
         output = self._output
         try:
             view = output.formats.view(message)
@@ -121,7 +121,7 @@ class XmppConsumer(MessageConsumer):
         return f"{self.address}/{nick if nick.isprintable() and len(nick) <= MAX_NICK else BROKER}"
 
     def _queue_sender(self, view: MessageView) -> str:
-        """Return the client that has sent the message, else the destination for replies, else the queue itself."""
+        """Return the sending client of the message, else the destination for replies, else the queue."""
         written = property_text(view, FROM)
         if written:
             try:

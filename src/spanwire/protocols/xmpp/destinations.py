@@ -1,8 +1,8 @@
-"""Destinations by the addresses of clients, which have no capital letters.
+"""Destinations by the addresses of clients, without capital letters.
 
-Clients write local parts in small letters (RFC 6122, Appendix A), destinations are kept as they were first written. So
-an address names the destination that has exactly this name, else the only one that differs in the size of letters, else
-a new one in small letters.
+Clients write local parts in small letters (RFC 6122, Appendix A), destinations keep the first spelling. So an address
+names the destination with exactly the same name, else the only destination with a difference in the size of letters,
+else a new destination in small letters.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Destinations:
         self._known: Final[dict[str, Destination]] = {}
 
     def find(self, jid: Jid, *, is_room: bool = False) -> Destination:
-        """Return the destination of an address; a room is a topic in whatever domain.
+        """Return the destination of an address; a room is a topic in any domain.
 
         Raises:
             StanzaError: the address names no destination, or several.
@@ -55,7 +55,7 @@ class Destinations:
         return similar
 
     def _search(self, written: Destination) -> Destination | None:
-        """Return the destination that exists under the name or the only similar one; None without any."""
+        """Return the existing destination of the name, or the only similar destination; None without a match."""
         if written.is_composite or written.is_pattern or written.is_temporary:
             return written
         if self._broker.assembly.map.find(written) is not None:
@@ -74,7 +74,7 @@ class Destinations:
         return similar[0] if similar else None
 
     def readable(self, kind: int) -> list[Destination]:
-        """Return the queues or topics that the client may read, by age."""
+        """Return the queues or topics readable for the client, by age."""
         access = self._broker.access
         found: list[Destination] = []
         count = 0

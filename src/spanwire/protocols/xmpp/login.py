@@ -1,4 +1,4 @@
-"""Logins by SASL (RFC 6120, section 6): which mechanisms a connection offers, and their steps.
+"""Logins by SASL (RFC 6120, section 6): the mechanisms of a connection, and their steps.
 
 PLAIN            name and password in clear, inside TLS only, or from this machine (RFC 4616)
 SCRAM-SHA-256    a proof of the password, where the broker holds passwords; so does SCRAM-SHA-1
@@ -41,7 +41,7 @@ LOOPBACK: Final = ("127.", "[::1]", "::1", "[::ffff:127.", "::ffff:127.")
 
 
 class Credentials:
-    """The end of an exchange: name and password, and what the client gets beside its success.
+    """The end of an exchange: name and password, and further content of the success.
 
     Both are None for an anonymous client. ``is_proven`` is False after a wrong proof of SCRAM.
     """
@@ -158,7 +158,7 @@ class SaslLogin:
 
 
 def connection_info(credentials: Credentials, connection_id: str, settings: ConnectionSettings) -> ConnectionInfo:
-    """Return the announcement of a client for the broker; the connection id is its client id, too."""
+    """Return the announcement of a client for the broker; the connection id is the client id, too."""
     return ConnectionInfo(
         connection_id,
         connection_id,
@@ -186,14 +186,14 @@ def refusal(error: JmsError) -> StanzaError:
 def requires_tls(settings: ConnectionSettings) -> bool:
     """Return True if the client must begin TLS before its login.
 
-    Where TLS can be had, a login in clear is for this machine only, and never where a certificate is needed.
+    Where TLS is on offer, a login in clear is for this machine only, and never where a certificate is needed.
     """
     needs_certificate = settings.options.get(NEED_CERTIFICATE, "false").lower() == "true"
     return settings.offers_tls and (needs_certificate or not may_send_passwords(settings))
 
 
 def may_send_passwords(settings: ConnectionSettings) -> bool:
-    """Return True if a password in clear is safe on the connection, or its connector allows it anyway."""
+    """Return True if a password in clear is safe on the connection, or allowed by the connector anyway."""
     if settings.encrypted or settings.options.get(PLAIN_WITHOUT_TLS, "false").lower() == "true":
         return True
     return host_of(settings.remote_address).startswith(LOOPBACK)
@@ -218,7 +218,7 @@ def plain_credentials(step: bytes) -> Credentials:
 
 
 def decoded(text: str) -> bytes:
-    """Return a step of a client from its Base64.
+    """Return a step of a client from Base64.
 
     Raises:
         StanzaError: the text is no Base64, or too long.

@@ -1,11 +1,11 @@
-"""Presences: the queues whose messages a client gets, and the rooms in which it takes part (RFC 6121; XEP-0045).
+"""Presences: the consumed queues and the joined rooms of a client (RFC 6121; XEP-0045).
 
-    available, without an address      the queue of the client's own name, unless its priority is negative
+    available, without an address      the queue of the client's own name, unless the priority is negative
     available or subscribe, a queue    the queue
     available, a room with a nick      the room; another nick changes the name there
     unavailable or unsubscribe         ends it
 
-All of it lasts as long as the connection.
+Queues and rooms last as long as the connection.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Presences:
             self.handle_queue(jid, destination, kind in BEGINNINGS, kind, now)
 
     def handle_queue(self, jid: Jid, destination: Destination, begins: bool, kind: str, now: Time) -> None:
-        """Begin or end the consumption of a queue, and tell the client, which shows it in its roster."""
+        """Begin or end the consumption of a queue, and tell the client for the roster."""
         address = Jid(jid.local, jid.domain)
         consumer = self.find(destination)
         if not begins:
@@ -156,7 +156,7 @@ class Presences:
         self._write_occupant(consumer.address, nick, "", [OWN_PRESENCE])
 
     def _add(self, destination: Destination, address: Jid, nick: str, now: Time) -> XmppConsumer:
-        """Return a new consumer, to which nothing is dispatched yet."""
+        """Return a new consumer, without a dispatch so far."""
         self._count += 1
         connection_id = self._state.connection_id
         consumer = XmppConsumer(self._count, destination, address, nick, connection_id, self._output)
@@ -198,7 +198,7 @@ class Presences:
         self._output.write(presence)
 
     def write_notice(self, text: str) -> None:
-        """Write a message of the broker itself."""
+        """Write a message from the broker."""
         notice = Element(CLIENT, "message", self._attributes(self._output.jid.domain, "headline"))
         notice.add(Element(CLIENT, "body", text=text))
         self._output.write(notice)

@@ -1,4 +1,7 @@
-"""Queries of a client: service discovery (XEP-0030), roster, ping (XEP-0199), version (XEP-0092), session."""
+"""Queries of a client: service discovery, roster, ping, version, session.
+
+Sources: XEP-0030 (service discovery), XEP-0199 (ping), XEP-0092 (version).
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ class Queries:
         self._presences: Final[Presences] = presences
 
     def handle(self, iq: Element, kind: str, now: Time) -> None:
-        """Answer a query; answers of the client itself are ignored.
+        """Answer a query; answers from the client are ignored.
 
         Raises:
             JmsError: the query is malformed or not supported.
@@ -69,7 +72,7 @@ class Queries:
         self._output.write(answer)
 
     def _info(self, jid: Jid, query: Element) -> Element:
-        """Return what an address is."""
+        """Return the identity of an address."""
         kind = self._service(jid, query)
         answer = Element(INFO, "query")
         name = unescape_local(jid.local)
@@ -88,7 +91,7 @@ class Queries:
         return answer
 
     def _items(self, jid: Jid, query: Element) -> Element:
-        """Return what is below an address: the services of the broker, queues or topics."""
+        """Return the items below an address: the services of the broker, queues or topics."""
         kind = self._service(jid, query)
         answer = Element(ITEMS, "query")
         domain = self._output.jid.domain
@@ -110,7 +113,7 @@ class Queries:
         return kind
 
     def _roster(self) -> Element:
-        """Return the queues that the client may read; those that it consumes are subscribed."""
+        """Return the readable queues of the client; the consumed queues are subscribed."""
         answer = Element(ROSTER, "query")
         for destination in self._destinations.readable(QUEUE):
             consumed = self._presences.find(destination) is not None

@@ -34,7 +34,7 @@ def reply(stanza: Element, receiver: str, kind: str) -> Element:
 
 
 def error_reply(stanza: Element, receiver: str, error: SpanwireError) -> Element:
-    """Return the error that answers ``stanza``."""
+    """Return the error in answer to ``stanza``."""
     kind, condition = condition_of(error)
     answer = reply(stanza, receiver, "error")
     inner = answer.add(Element(CLIENT, "error", {"type": kind}))
@@ -44,7 +44,7 @@ def error_reply(stanza: Element, receiver: str, error: SpanwireError) -> Element
 
 
 def condition_of(error: SpanwireError) -> tuple[str, str]:
-    """Return what a client may do about an error, and the name of its condition."""
+    """Return the possible reaction of a client to an error, and the name of the condition."""
     if isinstance(error, StanzaError):
         return error.kind, error.condition
     if isinstance(error, AuthorizationError):

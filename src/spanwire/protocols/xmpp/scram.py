@@ -1,10 +1,10 @@
-"""The server's side of a login by SCRAM (RFC 5802, RFC 7677): the password itself is never sent.
+"""The server's side of a login by SCRAM (RFC 5802, RFC 7677): the password is never sent.
 
     client → n,,n=USER,r=NONCE                     client → c=biws,r=NONCE…,p=PROOF
     server → r=NONCE…,s=SALT,i=ITERATIONS          server → v=SIGNATURE
 
 Salt and keys are made for each login, whether the user exists or not, so neither answers nor times tell user names. An
-exchange needs the password in clear; it is not offered where the broker has none.
+exchange needs the password in clear, and is not offered by a broker without passwords.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class ScramExchange:
         return self._challenge.encode()
 
     def verify(self, step: bytes) -> bytes | None:
-        """Return the server's signature for a right proof, None for a wrong one or an unknown user.
+        """Return the server's signature for a right proof, None for a wrong proof or an unknown user.
 
         Raises:
             StanzaError: the step is malformed, or belongs to another exchange.
@@ -102,7 +102,7 @@ class ScramExchange:
 
 
 def prepared(text: str) -> str:
-    """Return a user name or password in the form in which clients compare it (SASLprep, RFC 4013)."""
+    """Return a user name or password in the form for comparisons (SASLprep, RFC 4013)."""
     if text.isascii():
         return text
     mapped = [" " if stringprep.in_table_c12(character) else character for character in text]

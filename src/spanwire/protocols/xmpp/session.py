@@ -1,4 +1,7 @@
-"""Executes the messages of a logged-in client in the broker; presences and queries have modules of their own."""
+"""Executes the messages of a logged-in client in the broker.
+
+Presences and queries have modules of their own.
+"""
 
 from __future__ import annotations
 
@@ -33,9 +36,9 @@ logger = logging.getLogger(__name__)
 
 
 class ClientSession:
-    """The work of one client, whose address is ``jid``.
+    """The work of one client with the address ``jid``.
 
-    ``pending`` are the sends that the broker has not finished, by token, without their contents.
+    ``pending`` are the sends not finished by the broker, by token, without their contents.
     """
 
     def __init__(
@@ -90,7 +93,7 @@ class ClientSession:
                 self._output.write(error_reply(stanza, str(self.jid), error))
 
     def complete(self, token: int, error: SpanwireError | None) -> None:
-        """Answer a send that the broker has finished, if its stanza asks for a receipt or was refused."""
+        """Answer a send finished by the broker, if the stanza asks for a receipt or was refused."""
         stanza = self.pending.pop(token, None)
         if stanza is None:
             if error is not None:  # one of several destinations refuses a message that had to wait
@@ -102,7 +105,7 @@ class ClientSession:
             self._write_receipt(stanza)
 
     def acknowledge_undelivered(self, now: Time) -> None:
-        """Move messages that XMPP cannot carry to the dead letter queue."""
+        """Move messages without a form in XMPP to the dead letter queue."""
         undelivered = self._output.undelivered
         while undelivered:  # the room of one message can bring the next
             entry = undelivered.pop(0)
@@ -173,7 +176,7 @@ class ClientSession:
 
 
 def without_contents(stanza: Element) -> Element:
-    """Return the part of a message that its receipt or its error needs."""
+    """Return the part of a message for the receipt or the error."""
     kept = Element(CLIENT, stanza.name)
     for name in ("to", "id"):
         if name in stanza.attributes:

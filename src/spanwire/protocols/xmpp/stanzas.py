@@ -73,7 +73,7 @@ def message_view(
     """Return the message of a stanza; ``nick`` is the sender's name in the room, "" outside of rooms.
 
     Raises:
-        StanzaError: a header has no name, or the name of a property that the broker sets.
+        StanzaError: a header has no name, or the name of a property set by the broker.
     """
     view = MessageView(TEXT, destination, message_id)
     view.timestamp_ms = timestamp_ms
@@ -167,7 +167,9 @@ def _headers(view: MessageView, described: str) -> Element:
 
 
 def body_text(view: MessageView) -> tuple[str, str]:
-    """Return the body as text, and the kind of the message if the text is JSON that describes the body, else "".
+    """Return the body as text, and the kind of the message if the text is JSON, else "".
+
+    Such JSON describes the body.
 
     Raises:
         MessageFormatError: the body cannot be decoded, or is far longer than `MAX_BODY`.

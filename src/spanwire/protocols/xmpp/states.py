@@ -1,11 +1,11 @@
 """States of an XMPP connection (RFC 6120, section 4.3).
 
-HEADER      the header of a stream is awaited: of the first one, and again after a login
+HEADER      the header of a stream is awaited: of the first stream, and again after a login
 LOGIN       STARTTLS, or the steps of a login
-PROCEEDED   TLS begins, and with it another connection inside of it
-BINDING     the client is logged in, and asks for its address
+PROCEEDED   TLS begins, with another connection inside
+BINDING     the client is logged in, and asks for an address
 CONNECTED   all stanzas of a client are allowed: ``session.py``
-LEAVING     the client has ended its stream; its last messages are on their way to the disk
+LEAVING     the client has ended the stream; the last messages are on the way to the disk
 CLOSED      the transport may close the socket
 """
 

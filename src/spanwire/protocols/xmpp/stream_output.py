@@ -1,4 +1,7 @@
-"""The elements around the stanzas: headers, features, errors and the end of a stream (RFC 6120, section 4)."""
+"""The elements around the stanzas: headers, features, errors and the end of a stream.
+
+Source: RFC 6120, section 4.
+"""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ def login_page(request: Request, target: str, fault: str = "", status: int = HTT
 def standby_page(
     request: Request, *, name: str, waits_for: str, directory: str, since_ms: int, waited_s: float
 ) -> Response:
-    """Return the page of a broker during the wait for the lock of a store; ``directory`` "" shows no place."""
+    """Return the page of a broker in wait for the lock of a store; ``directory`` "" shows no place."""
     values = {"name": name, "waits_for": waits_for, "directory": directory, "since_ms": since_ms, "waited_s": waited_s}
     return _response(request, "standby.html", f"Standby {name}", HTTPStatus.OK, {"caller": NOBODY, **values})
 

@@ -69,7 +69,7 @@ async def _published(request: Request, login: Login) -> Response:
 
 
 async def browse(call: Call) -> Response:
-    """Answer with the first messages of a queue, which stay there."""
+    """Answer with the first messages of a queue, without removal."""
     return await with_login(call, partial(_browsed, call.request))
 
 
@@ -114,7 +114,7 @@ async def _received(request: Request, login: Login) -> Response:
 
 
 async def _read(request: Request, reader: Reader, arguments: Mapping[str, object]) -> list[Message]:
-    """Return the messages that are there; waits for the first one."""
+    """Return the available messages; waits for the first message."""
     most = min(_number(arguments, "max_messages", 1), MAX_LISTED)
     wait_s = min(_number(arguments, "wait_ms", 0), MAX_WAIT_MS) / 1000
     messages: list[Message] = []
@@ -171,7 +171,7 @@ def answer(content: object) -> Response:
 
 
 def named_destination(request: Request) -> Destination:
-    """Return the destination of the path; it is a queue unless ``type=topic`` follows. Raises `BadRequestError`."""
+    """Return the destination of the path, a queue unless ``type=topic`` follows. Raises `BadRequestError`."""
     written_type = Parameters(request.query_params.multi_items()).text("type")
     kind = [] if written_type is None else [("type", written_type)]
     items = [("destination", str(request.path_params["name"])), *kind]

@@ -149,7 +149,7 @@ def _broken(name: str, number: float, kind: str) -> Typed:
 def message_json(message: Message) -> dict[str, object]:
     """Return the JSON form of a received message.
 
-    Octets are in base64. A message that cannot be decoded has the field ``error`` instead of body or properties.
+    Octets are in base64. A message with a wrong format has the field ``error`` instead of body or properties.
     """
     answer: dict[str, object] = {
         "id": message.message_id,
@@ -184,7 +184,10 @@ def message_json(message: Message) -> dict[str, object]:
 
 
 def _property_json(kind: str, value: object) -> object:
-    """Return a property; a plain value that `read_message` would give another type gets the type beside it."""
+    """Return a property.
+
+    A plain value with another type for `read_message` gets its type too.
+    """
     plain = plain_json(value)
     if kind == "int" or kind in ("boolean", "string", "null"):
         return plain
@@ -196,7 +199,7 @@ def _property_json(kind: str, value: object) -> object:
 
 
 def plain_json(value: object) -> object:
-    """Return a value of a body as JSON has it: octets in base64, and numbers that JSON cannot write as texts."""
+    """Return a value of a body as JSON: octets in base64, and numbers outside of JSON as texts."""
     if isinstance(value, (bytes, bytearray)):
         return base64.b64encode(value).decode("ascii")
     if isinstance(value, float) and not math.isfinite(value):

@@ -1,6 +1,6 @@
 """The messages of a queue or topic as server-sent events, one event for each message.
 
-A message of a queue is acknowledged when its event has been written to the connection.
+A message of a queue is acknowledged after its event was written to the connection.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ END: Final = b'event: end\ndata: {"detail":"the stream has lasted an hour; conne
 
 
 async def stream(call: Call) -> Response:
-    """Answer with the messages of a queue or topic as they come."""
+    """Answer with the messages of a queue or topic as events."""
     request = call.request
     accepted = request.headers.get("accept", "")
     if MEDIA_TYPE not in accepted.lower():  # a link or an image of a page, which would consume, does not ask for it
@@ -54,7 +54,7 @@ async def _stream(request: Request, login: Login) -> Response:
 
 
 class MessageStream(Response):
-    """Sends each message of a consumer, and acknowledges it when it has been written."""
+    """Sends each message of a consumer, and acknowledges the message after the write."""
 
     media_type = MEDIA_TYPE
 
@@ -65,7 +65,7 @@ class MessageStream(Response):
         self._now: Final = now
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send events until the client goes, the broker ends the consumer, or the stream has lasted `STREAM_S`."""
+        """Send events until the client goes, the broker ends the consumer, or `STREAM_S` are over."""
         self._login.requests += 1
         try:
             headers = [header for header in self.raw_headers if header[0] != b"content-length"]

@@ -64,7 +64,7 @@ def answer_of(message: Message, *, as_json: bool = False, as_xml: bool = False) 
 
 
 def json_value(value: object) -> object:
-    """Return a value of a map or stream as JSON has it; octets in base64."""
+    """Return a value of a map or stream in the form of JSON; octets in base64."""
     if isinstance(value, (bytes, bytearray)):
         return base64.b64encode(value).decode("ascii")
     if isinstance(value, dict):
@@ -90,7 +90,7 @@ def _body(message: Message, as_json: bool, as_xml: bool) -> tuple[bytes, str]:
 
 
 def _property_headers(message: Message) -> dict[str, str]:
-    """Return the properties as headers, and one header with the names of those that would break a header."""
+    """Return the properties as headers, and one header with the names of the unfit properties."""
     headers: dict[str, str] = {}
     omitted: list[str] = []
     size = 0
@@ -117,7 +117,7 @@ def _text(value: object) -> str:
 
 
 def _fits(text: str) -> bool:
-    """Return True for a text that a header can hold."""
+    """Return True for a text fit for a header."""
     return len(text) <= MAX_HEADERS_BYTES and VISIBLE.fullmatch(text) is not None and text == text.strip()
 
 

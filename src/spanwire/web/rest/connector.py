@@ -1,4 +1,4 @@
-"""The address of the broker's own OpenWire connector, which the web process uses as a client."""
+"""The address of the broker's own OpenWire connector, for the web process as a client."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def connected(
 
     Args:
         snapshots: answers of the broker.
-        admit: raises `ProblemError` for a user at a host who may not connect.
+        admit: raises `ProblemError` for a user or host without the right to connect.
         user: the user, or None.
         password: the password, or None.
         host: the address of the user's machine.

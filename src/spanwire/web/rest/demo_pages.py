@@ -30,7 +30,7 @@ async def page(file: str, content_type: str, call: Call) -> Response:
 
 
 async def welcome(mount: str, call: Call) -> Response:
-    """Lead to the welcome page, whose links are relative to its directory."""
+    """Lead to the welcome page, with links relative to the directory."""
     return RedirectResponse(f"{mount}/", HTTPStatus.MOVED_PERMANENTLY)
 
 

@@ -1,4 +1,7 @@
-"""Leases: received messages that wait for their acknowledgement, or go back to the queue when their time is over."""
+"""Leases: received messages before their acknowledgement.
+
+Messages go back to the queue at the end of the lease.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ class FullLeasesError(Exception):
 
 
 class NoLeaseError(Exception):
-    """Raised for a lease that does not exist, or whose time is over."""
+    """Raised for an unknown lease, or after its end."""
 
 
 class LeasedBytes:
@@ -38,7 +41,7 @@ class LeasedBytes:
 
 @dataclass(slots=True)
 class Lease:
-    """Messages that one consumer has received, until ``until`` in seconds of the clock of `Leases`."""
+    """Messages received by one consumer, until ``until`` in seconds of the clock of `Leases`."""
 
     reader: Reader
     messages: Sequence[Message]
@@ -66,11 +69,13 @@ class Leases:
         self._leased.check()
 
     def begin(self, reader: Reader, messages: Sequence[Message], lease_s: float) -> str:
-        """Keep the messages of a consumer, which belongs to the lease from now on. Returns the name of the lease.
+        """Keep the messages of a consumer. Returns the name of the lease.
+
+        The consumer belongs to the lease from now on.
 
         Args:
             reader: the consumer.
-            messages: what it has received.
+            messages: its received messages.
             lease_s: seconds until the messages go back.
         """
         name = secrets.token_urlsafe(TOKEN_BYTES)
@@ -80,14 +85,14 @@ class Leases:
         return name
 
     async def acknowledge(self, name: str, ids: Collection[str] | None) -> int:
-        """Acknowledge messages and end their lease. Returns the number of messages after the broker has answered.
+        """Acknowledge messages and end the lease. Returns the number of messages after the broker's answer.
 
         Args:
             name: the lease.
             ids: ids of the messages to acknowledge, the others go back; None for all.
 
         Raises:
-            NoLeaseError: there is no such lease, or an id is not in it.
+            NoLeaseError: there is no such lease, or an id is not in the lease.
             JmsError: the connection has failed, and the broker may deliver the messages again.
         """
         lease = self._lease(name)
@@ -101,7 +106,7 @@ class Leases:
         return len(chosen)
 
     async def release(self, name: str) -> int:
-        """Give the messages of a lease back. Returns their number. Raises `NoLeaseError` or `JmsError`."""
+        """Give the messages of a lease back. Returns the number. Raises `NoLeaseError` or `JmsError`."""
         lease = self._lease(name)
         self._drop(name)
         await lease.reader.close()
@@ -112,7 +117,7 @@ class Leases:
         self._lease(name).until = self._now() + lease_s
 
     async def sweep(self) -> None:
-        """Give the messages of leases back whose time is over."""
+        """Give the messages of overdue leases back."""
         now = self._now()
         for name in [name for name, lease in self._leases.items() if lease.until <= now]:
             lease = self._drop(name)
@@ -122,7 +127,7 @@ class Leases:
                 continue  # the connection has given the messages back
 
     def close(self) -> None:
-        """Forget all leases; the end of the connection gives their messages back."""
+        """Forget all leases; the end of the connection gives the messages back."""
         for name in list(self._leases):
             self._drop(name)
 

@@ -62,7 +62,7 @@ class Login:
         self.used_at = self._now()
 
     async def send(self, posted: Posted) -> str:
-        """Send a message and wait until the broker has it. Returns the message id.
+        """Send a message and wait until the broker's answer. Returns the message id.
 
         Raises:
             JmsError: the broker refuses the message, or the connection has failed.
@@ -97,7 +97,7 @@ class Login:
         return session, await session.create_producer()
 
     async def reader(self, destination: Destination, selector: str | None) -> Reader:
-        """Return a consumer for one request, a pooled one if there is one. Raises `JmsError`."""
+        """Return a consumer for one request, from the pool if possible. Raises `JmsError`."""
         key = str(destination), selector
         for index in range(len(self._readers) - 1, -1, -1):
             if self._readers[index].key == key:
@@ -105,11 +105,11 @@ class Login:
         return await open_reader(self._connection, destination, selector)
 
     async def follow(self, destination: Destination, selector: str | None, prefetch: int) -> Reader:
-        """Return a new consumer that the broker gives messages ahead; its user closes it. Raises `JmsError`."""
+        """Return a new consumer with a prefetch, closed by the user. Raises `JmsError`."""
         return await open_reader(self._connection, destination, selector, prefetch)
 
     async def give_back(self, reader: Reader, *, is_queue: bool) -> None:
-        """End a request. The consumer of a queue stays for a moment, one of a topic would gather messages."""
+        """End a request. The consumer of a queue stays for a moment, a topic's consumer would gather messages."""
         if is_queue and not reader.is_left and len(self._readers) < MAX_POOLED and self.is_alive:
             reader.used_at = self._now()
             self._readers.append(reader)
@@ -117,7 +117,7 @@ class Login:
             await _quietly(reader.close())
 
     async def browse(self, queue: Destination, selector: str | None) -> AsyncGenerator[Message]:
-        """Iterate over the messages of a queue, which stay there. Raises `JmsError`."""
+        """Iterate over the messages of a queue, without removal. Raises `JmsError`."""
         async with self._connection.session() as session:
             async for message in session.create_browser(queue, selector):
                 yield message
@@ -132,7 +132,7 @@ class Login:
         await self.leases.sweep()
 
     async def close(self) -> None:
-        """Close the connection with all that belongs to it."""
+        """Close the connection with all leases, consumers and producers."""
         self.leases.close()
         await _quietly(self._connection.close())
 
@@ -184,7 +184,7 @@ class Logins:
             await self._drop(key)
 
     async def sweep(self) -> None:
-        """Close what is idle."""
+        """Close idle logins and their idle consumers."""
         for key, task in list(self._logins.items()):
             if not task.done() or task.cancelled() or task.exception() is not None:
                 continue
@@ -211,14 +211,14 @@ class Logins:
             await task.result().close()
 
     async def _sweep(self) -> None:
-        """Close what is idle, until there is no login left."""
+        """Close idle logins from time to time, until there is no login left."""
         while self._logins:
             await asyncio.sleep(SWEEP_S)
             await self.sweep()
 
 
 async def _quietly(closing: Awaitable[None]) -> None:
-    """Close something; a connection that has failed has closed all of it already."""
+    """Wait for a closing; a failed connection has closed all resources already."""
     try:
         await closing
     except JmsError:

@@ -1,4 +1,4 @@
-"""The servlets and demo pages at the paths where a configuration puts the web applications of ActiveMQ."""
+"""The servlets and demo pages at the configured paths of ActiveMQ's web applications."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ QUEUE_BROWSE: Final = "/queueBrowse"
 
 
 def mounted_rows(mounts: Iterable[WebMount]) -> list[RouteRow]:
-    """Return the routes of applications at further paths; pages need a path of their own, so ``/`` has none."""
+    """Return the routes of applications at further paths; ``/`` has no pages.
+
+    Pages need a path of their own.
+    """
     rows: list[RouteRow] = []
     for mount in mounts:
         rows += browse_rows(mount.prefix + QUEUE_BROWSE)
@@ -28,5 +31,5 @@ def mounted_rows(mounts: Iterable[WebMount]) -> list[RouteRow]:
 
 
 def message_paths(mounts: Iterable[WebMount]) -> tuple[str, ...]:
-    """Return the paths whose requests have messages as bodies."""
+    """Return the paths of requests with messages as bodies."""
     return tuple(mount.prefix + MESSAGE for mount in mounts if mount.application != ADMIN)

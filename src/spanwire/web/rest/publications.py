@@ -1,4 +1,4 @@
-"""Publications: messages that one request sends together."""
+"""Publications: messages sent together by one request."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class NewMessage:
 async def publish_together(
     connection: Connection, destination: Destination, messages: Sequence[NewMessage]
 ) -> list[str]:
-    """Send messages, all or none, and wait until the broker has them. Returns the message ids.
+    """Send messages, all or none, and wait until the broker's answer. Returns the message ids.
 
     Raises:
-        MessageFormatError: a message cannot be sent; its number is in the text.
+        MessageFormatError: a message cannot be sent; the text has its number.
         JmsError: the broker refuses a message, or the connection has failed.
     """
     ids: list[str] = []

@@ -1,4 +1,6 @@
-"""The queueBrowse servlet: the messages of a queue as XML or as a feed (Connectivity Guide, "Using REST").
+"""The queueBrowse servlet: the messages of a queue as XML or as a feed.
+
+Source: Connectivity Guide, "Using REST".
 
 The messages stay in the queue. Views: ``simple`` (ids), ``xml`` (whole messages) and ``rss`` (a feed, by ``feedType``).
 """
@@ -98,7 +100,7 @@ async def _limited(messages: AsyncGenerator[Message], most: int | None) -> Async
 
 
 async def _found(messages: AsyncGenerator[Message], message_id: str) -> Message:
-    """Return a message of a queue. Raises `ProblemError` if it is gone."""
+    """Return a message of a queue. Raises `ProblemError` if the message is gone."""
     async with aclosing(messages):
         async for message in messages:
             if message.message_id == message_id:

@@ -1,6 +1,7 @@
-"""The cookie of a client that reads topics without ``clientId``: its session, as in ActiveMQ's servlet.
+"""The cookie of a reader of topics without ``clientId``: its session, as in ActiveMQ's servlet.
 
-Only a topic needs it. The consumer of a queue holds no message between two reads, so a queue keeps them for all.
+Only a topic needs the cookie. The consumer of a queue holds no message between two reads, so a queue keeps messages for
+all.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def reader_name(token: str) -> str:
 
 
 def set_token(request: Request, response: Response, token: str) -> None:
-    """Give the client a cookie for as long as its browser runs."""
+    """Give the client a cookie until the end of the browser."""
     response.set_cookie(
         cookie_name(request, NAME), token, path="/", secure=has_tls(request), httponly=True, samesite="strict"
     )

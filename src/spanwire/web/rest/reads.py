@@ -1,4 +1,7 @@
-"""Reads of messages: one consumer, which gives one message at a time and takes it back if nobody wanted it."""
+"""Reads of messages: one consumer, for one message at a time.
+
+An unwanted message goes back to the consumer.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ class Reader:
     async def read(self, wait_s: float, is_gone: Callable[[], Awaitable[object]]) -> Message | None:
         """Return the next message, or None after ``wait_s`` seconds or when the client has gone.
 
-        A message that arrives for a client that has gone stays in the queue.
+        A message for a departed client stays in the queue.
 
         Args:
             wait_s: seconds.
@@ -63,7 +66,7 @@ class Reader:
             reading.cancel()
 
     async def put_back(self) -> None:
-        """Give a message that was read back, for the next read."""
+        """Give a read message back, for the next read."""
         await self._session.recover()
 
     def accept(self, message: Message) -> None:
@@ -76,7 +79,7 @@ class Reader:
 
 
 def _is_over(awaitable: Awaitable[object]) -> bool:
-    """Return True if ``awaitable`` returns without waiting for anything; it is given up otherwise."""
+    """Return True if ``awaitable`` returns without a wait; otherwise the awaitable is given up."""
     steps = awaitable.__await__()
     try:
         next(steps)
@@ -96,7 +99,7 @@ async def open_reader(
         connection: the user's connection.
         destination: a queue or topic.
         selector: a selector, or None.
-        prefetch: messages that the broker gives ahead of their acknowledgement.
+        prefetch: messages sent ahead of the acknowledgement.
 
     Raises:
         JmsError: the broker refuses the consumer; `AuthorizationError` without the right to read.

@@ -1,4 +1,6 @@
-"""Requests of the message servlet: destination, parameters and message properties (Connectivity Guide, "Using REST").
+"""Requests of the message servlet: destination, parameters and message properties.
+
+Source: Connectivity Guide, "Using REST".
 
 Classic's servlet decides where the guide is silent: without ``type`` a destination is a topic, ``readTimeout`` is at
 most 20 seconds.
@@ -40,11 +42,11 @@ NON_PERSISTENT_WORDS: Final = frozenset({"non_persistent", "non-persistent", "no
 
 
 class BadRequestError(Exception):
-    """Raised for a request that the client must change."""
+    """Raised for a wrong request of the client."""
 
 
 class Parameters:
-    """The parameters of a request: those of the URL and of a form together."""
+    """The parameters of a request: from the URL and a form together."""
 
     def __init__(self, items: Iterable[tuple[str, str]]) -> None:
         """Take the parameters. Raises `BadRequestError` for too many."""
@@ -68,7 +70,7 @@ class Parameters:
         return (self.text(name) or "").lower() in TRUE
 
     def number(self, name: str) -> int | None:
-        """Return a parameter that is a whole number, or None. Raises `BadRequestError` for another text."""
+        """Return a parameter as a whole number, or None. Raises `BadRequestError` for another text."""
         text = self.text(name)
         if text is None or not text:
             return None
@@ -132,7 +134,7 @@ def destination_of(path: str, parameters: Parameters, default: int = TOPIC) -> D
 
 
 def _name_of(path: str) -> str:
-    """Return the name in a path. Raises `BadRequestError` for a path that another server would rewrite."""
+    """Return the name in a path. Raises `BadRequestError` for a path open to rewriting by other servers."""
     elements = path.strip("/").split("/")
     if any(element in ("", ".", "..") for element in elements) and path.strip("/"):
         raise BadRequestError("the path has an empty element, . or ..")
@@ -140,7 +142,7 @@ def _name_of(path: str) -> str:
 
 
 def wait_ms(parameters: Parameters) -> int:
-    """Return the milliseconds that a read waits; ``readTimeout`` of the servlet, ``timeout`` of the guide."""
+    """Return the wait of a read in milliseconds; ``readTimeout`` of the servlet, ``timeout`` of the guide."""
     asked = parameters.number("readTimeout")
     if asked is None:
         asked = parameters.number("timeout")
@@ -148,9 +150,9 @@ def wait_ms(parameters: Parameters) -> int:
 
 
 def form_fields(content_type: str, body: bytes) -> list[tuple[str, str]] | None:
-    """Return the fields of a form, or None for a body that is the message itself.
+    """Return the fields of a form, or None for a body as message.
 
-    A form without any ``=`` is a text that a command such as ``curl -d text`` calls a form.
+    A form without any ``=`` is a text, declared as a form by a command such as ``curl -d text``.
 
     Raises:
         BadRequestError: the form is not UTF-8, or has too many fields.
@@ -172,7 +174,7 @@ def posted_message(
 
     Args:
         path: the path behind the servlet.
-        parameters: those of the URL and of a form.
+        parameters: the parameters of the URL and of a form.
         content_type: the ``Content-Type`` header; ``application/octet-stream`` makes a bytes message.
         body: the request's body.
         is_form: whether the body is a form, with the message in the field ``body``.
@@ -220,7 +222,7 @@ def _content(content_type: str, body: bytes) -> str | bytes:
 
 
 def _properties(parameters: Parameters) -> dict[str, str]:
-    """Return all parameters without another meaning; one that is given twice is left out, as by Classic."""
+    """Return all parameters without another meaning; a repeated parameter is left out, as by Classic."""
     taken = {BODY, DESTINATION, TYPE, *HEADER_FIELDS}
     return {
         name: parameters.values(name)[0]

@@ -1,4 +1,7 @@
-"""The message servlet: POST sends a message, GET and DELETE consume one (Connectivity Guide, "Using REST")."""
+"""The message servlet: POST sends a message, GET and DELETE consume a message.
+
+Source: Connectivity Guide, "Using REST".
+"""
 
 from __future__ import annotations
 
@@ -69,7 +72,7 @@ ERRORS: Final = tuple(kind for kind, _ in STATUS_OF_ERROR)
 
 
 def problem_of_error(error: Exception) -> ProblemError:
-    """Return the problem of a request that failed."""
+    """Return the problem of a failed request."""
     status = next(status for kind, status in STATUS_OF_ERROR if isinstance(error, kind))
     return ProblemError(status, str(error))
 
@@ -115,7 +118,7 @@ async def post(call: Call) -> Response:
 
 
 class SentResponse(Response):
-    """The answer to a POST, without the tables from which Starlette makes headers."""
+    """The answer to a POST, without Starlette's tables of headers."""
 
     def __init__(self, message_id: str) -> None:
         self.status_code = HTTPStatus.OK
@@ -125,7 +128,7 @@ class SentResponse(Response):
 
 
 def query_fields(request: Request) -> list[tuple[str, str]]:
-    """Return the parameters of the URL, without the tables that Starlette makes of them."""
+    """Return the parameters of the URL, without Starlette's tables."""
     return parse_qsl(request.scope["query_string"].decode("latin-1"), keep_blank_values=True)
 
 
@@ -189,14 +192,14 @@ async def _consumed(request: Request, login: Login) -> Response:
 
 
 def _with_cookie(request: Request, response: Response, new_token: str | None) -> Response:
-    """Return a response, with the cookie of a session that has begun."""
+    """Return a response, with the cookie of a new session."""
     if new_token is not None:
         reader_cookies.set_token(request, response, new_token)
     return response
 
 
 class Delivery(Response):
-    """The answer with a message, which is acknowledged when the answer has been written."""
+    """The answer with a message, acknowledged after the write of the answer."""
 
     def __init__(
         self, answer: Answer, reader: Reader, message: Message, give_back: Callable[[], Awaitable[None]]
@@ -207,7 +210,7 @@ class Delivery(Response):
         self._give_back: Final = give_back
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Write the answer. Without an answer the message goes back, so that another read gets it."""
+        """Write the answer. Without an answer the message goes back, for another read."""
         is_written = False
         try:
             await super().__call__(scope, receive, send)

@@ -1,8 +1,8 @@
-"""Sessions of readers: a consumer that stays between the requests with one ``clientId``, or with one cookie.
+"""Sessions of readers: a lasting consumer for the requests with one ``clientId``, or one cookie.
 
-A topic keeps the messages that arrive in between for such a consumer. Classic's servlet does the same. A session by
-cookie begins with a request of any client, also of one that keeps no cookies; until the cookie has come back it is
-*unconfirmed*: it ends early, and gives its place to others.
+A topic keeps the messages between two requests for such a consumer. Classic's servlet does the same. A session by
+cookie begins with a request of any client, also without support of cookies; until the return of the cookie the session
+is *unconfirmed*: the session ends early, and makes room for others.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class ReadSessions:
 
     @property
     def is_full(self) -> bool:
-        """True if the user has `MAX_READERS` consumers, each with a name or with a cookie that has come back."""
+        """True if the user has `MAX_READERS` consumers, each with a name or a returned cookie."""
         return len(self._readers) + self._opening - len(self._unconfirmed) >= MAX_READERS
 
     async def reader(
@@ -59,7 +59,7 @@ class ReadSessions:
             client_id: the name of the session.
             destination: a queue or topic.
             selector: a selector, or None.
-            is_unconfirmed: whether the client gets the cookie of the session by the answer to this request.
+            is_unconfirmed: True if the client gets the cookie of the session by the answer to this request.
 
         Raises:
             BusyReaderError: another request reads with the consumer.
@@ -100,7 +100,7 @@ class ReadSessions:
             await self.end(client_id, destination)
 
     async def end(self, client_id: str, destination: Destination) -> bool:
-        """Close the consumer of a session. Returns False if there is none."""
+        """Close the consumer of a session. Returns False without a session."""
         return await self._end((client_id, str(destination)))
 
     async def _end(self, key: tuple[str, str]) -> bool:
@@ -115,13 +115,13 @@ class ReadSessions:
         return True
 
     async def _end_unconfirmed(self) -> None:
-        """End the oldest session whose cookie has not come back, and which no request uses."""
+        """End the oldest unused session without a returned cookie."""
         key = next((key for key, reader in self._unconfirmed.items() if not reader.is_busy), None)
         if key is not None:
             await self._end(key)
 
     async def sweep(self) -> None:
-        """Close the consumers that no request has used for `IDLE_S` seconds, or `UNCONFIRMED_S`."""
+        """Close the consumers without a request for `IDLE_S` seconds, or `UNCONFIRMED_S`."""
         now = self._now()
         for key, reader in list(self._readers.items()):
             limit = UNCONFIRMED_S if key in self._unconfirmed else IDLE_S

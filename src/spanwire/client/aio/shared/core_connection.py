@@ -44,7 +44,8 @@ class CoreConnection(WireOwner, KeepAliveConnection):
 
     All methods run in the event loop that opened the connection.
 
-    `lock`, `ready`, `write_soon` and `flush` exist in both shells: the modules that use them are generated for threads.
+    `lock`, `ready`, `write_soon` and `flush` exist in both shells: the modules with calls of these are generated for
+    threads.
     """
 
     def __init__(self, core: ClientConnection, machine: Machine, tls: ClientTlsSettings | None) -> None:
@@ -214,7 +215,7 @@ class CoreConnection(WireOwner, KeepAliveConnection):
             self.delivered_count = MAX_DELIVERED_PER_TURN
 
     def begin_wait(self) -> None:
-        """Count a call that waits for a message, and resume reading."""
+        """Count a waiting call, and resume reading."""
         self._wait_count += 1
         self._resume_reading()
 

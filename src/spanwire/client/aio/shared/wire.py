@@ -209,7 +209,7 @@ class SocketWire(Wire, asyncio.Protocol):
 class InProcessWire(Wire):
     """A broker of this process, on the same or another event loop.
 
-    One wake-up passes all bytes that have arrived.
+    One wake-up passes all arrived bytes.
     """
 
     def __init__(self, owner: WireOwner, transport: InProcessTransport, loop: asyncio.AbstractEventLoop) -> None:

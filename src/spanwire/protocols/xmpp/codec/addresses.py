@@ -4,8 +4,8 @@
     PRICES@topics.example.org    the topic PRICES; so does PRICES@conference.example.org
     NAME@temp-queues.…, NAME@temp-topics.…    temporary destinations by their physical names
 
-``example.org`` is the domain that the client has put into the header of its stream. Characters that a local part may
-not have are escaped: ``ORDERS.>`` is ``ORDERS.\\3e@…``.
+``example.org`` is the domain in the header of the client's stream. Characters not permitted in a local part are
+escaped: ``ORDERS.>`` is ``ORDERS.\\3e@…``.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def parse_jid(text: str) -> Jid:
     """Parse an address.
 
     Raises:
-        StanzaError: a part is empty, too long or has a character that it may not have.
+        StanzaError: a part is empty, too long or has a character that is not permitted.
     """
     bare, slash, resource = text.partition("/")
     local, at, domain = bare.rpartition("@")
@@ -73,7 +73,7 @@ def parse_jid(text: str) -> Jid:
 
 
 def malformed(text: str) -> StanzaError:
-    """Return the error for an address that is none."""
+    """Return the error for a malformed address."""
     return StanzaError("modify", "jid-malformed", f"{text[:80]!r} is no address; write local@domain")
 
 
@@ -89,7 +89,10 @@ def unescape_local(local: str) -> str:
 
 
 def service_of(jid: Jid, domain: str) -> int | None:
-    """Return the kind of the destinations in the domain of ``jid``; None outside of the client's ``domain``."""
+    """Return the kind of the destinations in the domain of ``jid``.
+
+    Returns None outside of the client's ``domain``.
+    """
     if jid.domain == domain:
         return QUEUE
     label, _, rest = jid.domain.partition(".")

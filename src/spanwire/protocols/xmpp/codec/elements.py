@@ -1,7 +1,7 @@
 """Elements of a stream as values, and their XML.
 
 A name consists of the namespace and the local name. Elements are written without prefixes: each declares its namespace
-if it differs from the one around it. So an element written here can stand in any stream.
+if different from the surrounding namespace. So an element written here can stand in any stream.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class Element:
         self.text = text
 
     def child(self, namespace: str, name: str) -> Element | None:
-        """Return the first inner element of that name."""
+        """Return the first inner element with a name."""
         for element in self.children:
             if element.name == name and element.namespace == namespace:
                 return element
         return None
 
     def add(self, element: Element) -> Element:
-        """Append an inner element and return it."""
+        """Append and return an inner element."""
         self.children.append(element)
         return element
 
@@ -50,7 +50,10 @@ class Element:
 
 
 def is_writable(text: str) -> bool:
-    """Return True if XML can carry every character of ``text``; a return alone would arrive as a line feed."""
+    """Return True if XML can carry every character of ``text``.
+
+    A return alone would arrive as a line feed.
+    """
     return "\r" not in text and _UNWRITABLE.search(text) is None
 
 
@@ -85,5 +88,5 @@ def _append(parts: list[str], element: Element, around: str) -> None:
 
 
 def _attribute(value: str) -> str:
-    """Return an attribute's value as XML; a reader would turn its line ends and tabs into blanks."""
+    """Return an attribute's value as XML; a reader would turn line ends and tabs into blanks."""
     return escaped(value).replace("\n", "&#10;").replace("\t", "&#9;")

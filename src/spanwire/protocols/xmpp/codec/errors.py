@@ -1,4 +1,6 @@
-"""Errors of an XMPP connection and the conditions that name them on the wire (RFC 6120, sections 4.9, 6.5 and 8.3).
+"""Errors of an XMPP connection and their conditions on the wire.
+
+Source: RFC 6120, sections 4.9, 6.5 and 8.3.
 
 RemoteProtocolError
 └── XmppProtocolError    the stream can no longer be trusted: stream error, then close
@@ -16,7 +18,7 @@ MAX_ERROR_TEXT: Final = 1_024  # characters of an error text; bounds the client'
 
 
 class XmppProtocolError(RemoteProtocolError):
-    """The peer broke a rule of its stream; ``condition`` is the element that names the rule."""
+    """The peer broke a rule of the stream; ``condition`` is the element for the rule."""
 
     def __init__(self, condition: str, text: str) -> None:
         super().__init__(text)
@@ -24,7 +26,7 @@ class XmppProtocolError(RemoteProtocolError):
 
 
 class StanzaError(JmsError):
-    """A well-formed stanza asks for something impossible; ``kind`` tells the client whether to try again."""
+    """A well-formed stanza asks for an impossible action; ``kind`` tells the client whether to try again."""
 
     def __init__(self, kind: str, condition: str, text: str) -> None:
         super().__init__(text)

@@ -1,11 +1,11 @@
-"""Splits the bytes of a stream into its header, its stanzas and its end (RFC 6120, sections 4 and 11).
+"""Splits the bytes of a stream into header, stanzas and end (RFC 6120, sections 4 and 11).
 
-Expat checks the syntax. A document type, an entity, a comment or a processing instruction ends the stream, so nothing
-is ever looked up or expanded. Bytes are counted before Expat gets them: a stanza beyond its limit is refused whether it
-has ended or not. Names are kept by Expat as long as the stream lives, so their length and number are limited, too.
+Expat checks the syntax. A document type, an entity, a comment or a processing instruction ends the stream, so no entity
+is ever looked up or expanded. Bytes are counted before Expat gets them: a stanza beyond the limit is refused, even
+before its end. Names are kept by Expat as long as the stream lives, so length and number of names are limited, too.
 
 Expat reads an unfinished tag again with all further bytes. So bytes are held back until a ``>`` arrives, and a tag with
-many of them in its attributes is refused if it comes in very small pieces.
+many ``>`` in its attributes is refused if received in very small pieces.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ HEADER_NAME: Final = "stream"
 
 
 class StreamEvent:
-    """A part of a stream: an element, whole but for `HEADER`, whose inner elements follow as `STANZA`."""
+    """A part of a stream: an element, whole but for `HEADER`, with later `STANZA` events inside."""
 
     __slots__ = ("element", "kind")
 
@@ -56,7 +56,7 @@ _ENTITY_ERRORS: Final = frozenset({11, 12, 13, 15, 16})  # Expat's numbers of er
 class StreamDecoder:
     """Decodes one stream. After a login or STARTTLS the next stream begins with a new decoder.
 
-    ``failure`` is set once the bytes can no longer be trusted; the events before it are still valid.
+    ``failure`` is set once the bytes can no longer be trusted; earlier events are still valid.
     """
 
     def __init__(self, max_stanza: int) -> None:
@@ -85,11 +85,11 @@ class StreamDecoder:
 
     @property
     def is_between_stanzas(self) -> bool:
-        """Return True if nothing of a further stanza has arrived, but for blanks."""
+        """Return True if no part of a further stanza has arrived, but for blanks."""
         return self._depth <= 1 and not self._held.strip()
 
     def feed(self, data: bytes) -> list[StreamEvent]:
-        """Decode bytes; return the events that they complete."""
+        """Decode bytes; return the completed events."""
         if self._is_over():
             return []
         if not self._fed and not self._held and data[:1] in NOT_UTF8:
@@ -273,7 +273,10 @@ class StreamDecoder:
         self._max_stanza = max_stanza
 
     def release(self) -> None:
-        """Break the cycle of decoder and parser, which would wait for the garbage collector. Decodes nothing more."""
+        """Break the cycle of decoder and parser, which would wait for the garbage collector.
+
+        The decoder decodes no further bytes.
+        """
         self._has_ended = True
         parser = self._parser
         parser.StartElementHandler = parser.EndElementHandler = parser.CharacterDataHandler = None
@@ -308,5 +311,5 @@ def _checked(name: str) -> str:
 
 
 def _condition(code: int) -> str:
-    """Return the condition of one of Expat's errors."""
+    """Return the condition of an error of Expat."""
     return RESTRICTED if code in _ENTITY_ERRORS else NOT_WELL_FORMED

@@ -1,4 +1,4 @@
-"""Records the figures of the broker, of links, and of the busiest or opened destinations, once a second."""
+"""Records the figures of the broker, links, and busiest or opened destinations, once a second."""
 
 from __future__ import annotations
 

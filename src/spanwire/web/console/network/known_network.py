@@ -22,7 +22,7 @@ Row = Mapping[str, object]
 
 @dataclass(slots=True)
 class KnownBroker:
-    """A broker of the map; ``silence`` is the reason for a missing report, ``age_s`` the age of the report.
+    """A broker of the map; ``silence`` is the reason for a missing report, ``age_s`` its age.
 
     A guest has opened the link to the own broker, and no other broker has asked the guest.
     """

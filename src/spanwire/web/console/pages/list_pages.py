@@ -111,7 +111,7 @@ class ListPage:
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """The heading of a column; ``target`` is the link to the list in the order of the column, empty for a sum."""
+    """The heading of a column; ``target`` is the link to the list in its order, empty for a sum."""
 
     label: str
     target: str
