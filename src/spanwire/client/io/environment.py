@@ -26,7 +26,7 @@ CLOCK_JUMP_MS: Final = 5_000  # milliseconds; a system clock that is set back by
 
 
 class Forks:
-    """Counts the forks above this process, for sends without a look at the process id."""
+    """Counts the forks above this process, so that a send need not read the process id."""
 
     def __init__(self) -> None:
         self.count = 0

@@ -4,8 +4,8 @@ A file has the rows of a segment by destination and day.
 
     DIRECTORY/destination=queue%3A%2F%2FORDERS/day=2026-01-31/part-0000000012-….parquet
 
-Directories and columns are those of an archive that Spark writes. The last part of a name is that of the segment, so a
-segment that is written again replaces its own files.
+Directories and columns are those of an archive that Spark writes. The last part of a name is the segment's, so a
+segment written again replaces its own files.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Group = tuple[str, date]
 
 
 class SegmentGroups:
-    """The rows of one segment by destination and day, in memory until they are written."""
+    """The rows of one segment by destination and day, in memory until the write."""
 
     def __init__(self) -> None:
         self._groups: Final[dict[Group, list[pa.RecordBatch]]] = {}
@@ -66,7 +66,7 @@ class SegmentGroups:
 
 
 def days_of(batch: pa.RecordBatch) -> list[date]:
-    """Return the UTC day of each row: of its sending, of its arrival, or the first of all days."""
+    """Return the UTC day of each row: of the sending, of the arrival, or the first of all days."""
     times = pc.coalesce(*(batch.column(name) for name in TIMES))
     return [
         datetime.fromtimestamp(0, UTC).date() if day is None else day for day in times.cast(pa.date32()).to_pylist()

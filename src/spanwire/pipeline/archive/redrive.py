@@ -145,7 +145,7 @@ def send_back(producer: blocking.Producer, message: Message, target_override: De
 
 
 def body_of(message: Message) -> Message:
-    """Return the message, whose body is sent unchanged.
+    """Return the message, to be sent with an unchanged body.
 
     Raises:
         ConfigurationError: the body is stored outside of the message.

@@ -10,7 +10,7 @@ Neither Spark nor Hadoop takes part.
 | before its files are complete         | the segment is staged; the same files are written again                 |
 | before the segment is discarded       | the same                                                                |
 
-So no checkpoint is needed: what is staged is not archived yet, and a file has the name of its segment.
+So no checkpoint is needed: a staged segment is not archived yet, and a file has the name of its segment.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class SharedArchive:
         files: SharedFiles,
         tell: Callable[[RouteEvent], None],
     ) -> None:
-        """Use the options of a stream reader, the files of its staging directory and those of the archive."""
+        """Use the options of a stream reader, the files of its staging directory and the files of the archive."""
         self._options: Final[ReadOptions] = options
         self._connect: Final[Callable[[], MessageSource]] = connect
         self._staged: Final[SharedFiles] = staged

@@ -1,1 +1,1 @@
-"""Projects of routes: the templates of their files, and the writer of ``spanwire pipeline init``."""
+"""Projects of routes: the templates of the files, and the writer of ``spanwire pipeline init``."""

@@ -1,8 +1,8 @@
 """Writes a project of routes: a route file, functions, tests, settings and a Makefile.
 
-Each file below ``files`` is a template, named like the file that is made from it, with ``.txt`` behind. So no tool
-takes a template for a module or a configuration of this package. ``@NAME@`` stands for the name of the project,
-``@QUEUE@`` for its queue, and ``@PYTHON@`` for the interpreter.
+Each file below ``files`` is a template, with the name of the resulting file and ``.txt`` behind. So no tool takes a
+template for a module or a configuration of this package. ``@NAME@`` stands for the name of the project, ``@QUEUE@`` for
+the queue, and ``@PYTHON@`` for the interpreter.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ProjectFile:
 
 
 def project_name(directory: Path) -> str:
-    """Return the name of the project in a directory, which is the directory's name.
+    """Return the name of the project in a directory: the directory's name.
 
     Raises:
         ConfigurationError: the name is no name for a route, a queue and a file.
@@ -61,7 +61,7 @@ def project_name(directory: Path) -> str:
 
 
 def plan_project(directory: Path, python: str) -> list[ProjectFile]:
-    """Return the files of a project, which ``python`` runs, and whether each exists.
+    """Return the files of a project for the interpreter ``python``, with the existence of each file.
 
     Raises:
         ConfigurationError: the directory's name is no name for a project.
@@ -77,11 +77,11 @@ def plan_project(directory: Path, python: str) -> list[ProjectFile]:
 
 
 def write_project(directory: Path, python: str, overwrite: bool) -> list[ProjectFile]:
-    """Write the files of a project and return them.
+    """Write and return the files of a project.
 
     Raises:
-        ConfigurationError: the directory's name is no name for a project; a file exists and ``overwrite`` is False, so
-            that nothing was written; a file cannot be written.
+        ConfigurationError: the directory's name is no name for a project; a file exists and ``overwrite`` is False, and
+            no file was written; a file cannot be written.
     """
     files = plan_project(directory, python)
     if existing := [file.path.relative_to(directory).as_posix() for file in files if file.exists and not overwrite]:

@@ -4,13 +4,13 @@
                                         …tmp     unfinished
                                         …/_columns.json    names and types of the columns
 
-A repeated batch finds these rows and does not run the steps again. Another attempt of the steps might return other rows
-than one endpoint has committed. The rows are removed when the next batch begins, because Spark has committed the
+A repeated batch finds the kept rows and does not run the steps again. Another attempt of the steps might return other
+rows than one endpoint has committed. The rows are removed when the next batch begins, because Spark has committed the
 previous batch by then; so only one batch is on the disk.
 
 `delivery` decides which rows to keep. The name of the rows is made of the steps before them, so rows of changed steps
-are not used. A Python function with the same name counts as the same step; changed columns of a table are found by
-their names and types.
+are not used. A Python function with the same name counts as the same step; changed columns of a table are found by name
+and type.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class BatchRows:
         """Keep rows in ``batches`` for a batch of a query.
 
         Args:
-            query: Spark's id of the query, which changes with a new checkpoint whose batches begin at 0 again.
-            write: writes rows as Parquet into a new directory and returns their number; by default `write_rows`.
+            query: Spark's id of the query, different for a new checkpoint with batches from 0 on.
+            write: writes rows as Parquet into a new directory and returns the number of rows; by default `write_rows`.
         """
         self._spark: Final = spark
         self._batches: Final = batches.absolute()
@@ -89,9 +89,9 @@ class BatchRows:
             shutil.rmtree(path, ignore_errors=True)
 
     def keep(self, frame: DataFrame, step_keys: Sequence[str], memory: DataFrame | None = None) -> DataFrame:
-        """Return the rows, or the rows that an earlier attempt kept under the same ``step_keys``.
+        """Return the rows, or the kept rows of an earlier attempt under the same ``step_keys``.
 
-        Steps with state of their own, which end in ``memory``, run in any case, because their state belongs to the
+        Steps with state of their own, which end in ``memory``, run in any case, because the state belongs to the
         batch.
 
         Raises:
@@ -114,7 +114,7 @@ class BatchRows:
         return self._spark.read.schema(columns).parquet("file:" + GLOB.sub(r"\\\1", str(directory)))
 
     def _columns(self, directory: Path, now: StructType) -> StructType:
-        """Return the columns of the kept rows, after comparing them with the present ones."""
+        """Return the columns of the kept rows, after a comparison with the present columns."""
         try:
             columns = StructType.fromJson(json.loads((directory / COLUMNS).read_text(encoding="utf-8")))
         except (OSError, ValueError, KeyError, TypeError):
@@ -182,7 +182,7 @@ def unstorable_column(columns: StructType) -> str | None:
 
 
 def has_interval(kind: DataType) -> bool:
-    """Return True if a type contains an interval of months and days, which Parquet does not have."""
+    """Return True if a type contains an interval of months and days, unknown in Parquet."""
     if isinstance(kind, StructType):
         return any(has_interval(field.dataType) for field in kind.fields)
     if isinstance(kind, MapType):
@@ -196,7 +196,7 @@ def column_texts(columns: StructType) -> set[str]:
 
 
 def write_rows(frame: DataFrame, path: Path) -> int:
-    """Write rows as Parquet into a new directory; return their number, which Spark counts while writing."""
+    """Write rows as Parquet into a new directory; return the number of rows, counted by Spark."""
     seen = Observation()
     counted = frame.observe(seen, F.count(F.lit(1)).alias("rows"))
     counted.write.format(PARQUET).options(**with_parquet_options(PARQUET, {})).save(f"file:{path}")

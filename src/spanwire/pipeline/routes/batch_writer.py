@@ -95,5 +95,5 @@ def is_committed_once(endpoint: Endpoint) -> bool:
 
 
 def _endpoint_key(endpoint: Endpoint) -> str:
-    """Return the identity of an endpoint: its URI, for Delta with the table; that of JDBC names the table."""
+    """Return the identity of an endpoint: its URI, for Delta with the table; that of JDBC has the table."""
     return f"{endpoint.uri}:{endpoint.destination}" if endpoint.format == DELTA else endpoint.uri

@@ -1,10 +1,10 @@
 """Delivers one batch of a route with several endpoints or dead letters.
 
 This module decides which rows an endpoint receives, `batch_writer` how. A repeated batch is decided again, but an
-endpoint that commits once and has committed its part accepts no other rows. With such an endpoint, rows after
-nondeterministic steps are kept on disk (`batch_rows`) before the rows are divided. Without such an endpoint, rows are
-computed once where the first endpoint branches off, and each row takes one branch of a choice; later steps run again
-for each endpoint.
+endpoint that commits once accepts no other rows after its commit. With such an endpoint, rows after nondeterministic
+steps are kept on disk (`batch_rows`) before the rows are divided. Without such an endpoint, rows are computed once
+where the first endpoint branches off, and each row takes one branch of a choice; later steps run again for each
+endpoint.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Delivery:
                 cached.unpersist()
 
     def _fix_rows(self, rows: Rows) -> Rows:
-        """Compute rows once before they are divided, and keep them if another attempt may return others."""
+        """Compute rows once before they are divided, and keep them if another attempt may return other rows."""
         if self._keeper is not None and not rows.is_repeatable:
             return Rows(self._keeper.keep(rows.frame, rows.step_keys, rows.memory), rows.step_keys, is_repeatable=True)
         cached = rows.frame.persist()
@@ -200,10 +200,10 @@ def must_keep(route: Route, is_repeatable: bool, index: int, steps: list[Step]) 
 
 
 def step_key(position: int, step: Step) -> str:
-    """Return a key that distinguishes the rows after a step from those after any other step.
+    """Return a key that distinguishes the rows after a step from the rows after any other step.
 
-    The key has the position and the content of the step, including passwords, so it must not be shown. Of a branching
-    step it has only the condition.
+    The key has the position and the content of the step, including passwords, so the key must not be shown. Of a
+    branching step the key has only the condition.
     """
     content: object = step
     if isinstance(step, Filter):

@@ -1,9 +1,9 @@
-"""Loads the Python functions that routes call, only from the directory that the operator names.
+"""Loads the Python functions of routes, only from the directory named by the operator.
 
     def normalise(text: str | None, properties: dict[str, object]) -> str | None: ...
 
-A route file alone can load no code. Modules are sent to workers by value, so they need not be installed there; their
-imports must be.
+A route file alone can load no code. Modules are sent to workers by value, without an installation there; only the
+imports must be installed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def load_functions(calls: Sequence[CallFunction], directory: Path | None) -> dic
     """Return the functions by module and name.
 
     Raises:
-        ConfigurationError: a step calls a function that does not exist or cannot be loaded.
+        ConfigurationError: a step calls a missing or unloadable function.
     """
     modules: dict[str, ModuleType] = {}
     functions: dict[tuple[str, str], TextFunction] = {}

@@ -138,7 +138,7 @@ class RouteQuery:
             frame = self._check_step(frame, step)
 
     def _check_step(self, frame: DataFrame, step: Step) -> DataFrame:
-        """Return the rows after a step, which is tried with all its branches."""
+        """Return the rows after a step, tried with all branches."""
         if not is_branching(step):
             return self._builder.apply(frame, step)
         if isinstance(step, To):
@@ -181,7 +181,7 @@ def is_dividing(route: Route, step: Step) -> bool:
 
 
 def only_endpoint(route: Route, on_batch: list[Step]) -> Endpoint | None:
-    """Return the endpoint of a route with one endpoint at its end that accepts a stream, or ``None``."""
+    """Return the endpoint of a route with one endpoint at the end, for a stream, or ``None``."""
     if route.dead_letters is not None or len(on_batch) != 1 or not isinstance(on_batch[0], To):
         return None
     endpoint = on_batch[0].endpoint
@@ -191,7 +191,7 @@ def only_endpoint(route: Route, on_batch: list[Step]) -> Endpoint | None:
 def qualify_path(spark: SparkSession, path: str) -> str:
     """Return the path with its file system and directory as seen by this program.
 
-    Spark does this for all paths except streams into files, where each executor would use its own working directory.
+    Spark qualifies all paths except streams into files, where each executor would use a working directory of its own.
     """
     jvm, context = spark.sparkContext._jvm, spark.sparkContext._jsc
     assert jvm is not None and context is not None
@@ -202,7 +202,7 @@ def qualify_path(spark: SparkSession, path: str) -> str:
 def source_frame(spark: SparkSession, source: Endpoint, state: RouteState) -> DataFrame:
     """Return the stream of a source.
 
-    Files are read with the columns that they have at the start of the route.
+    Files are read with their columns at the start of the route.
     """
     with report_missing_jars(source):
         return _load_source(spark, source, state)

@@ -157,7 +157,7 @@ def run_routes(
     watch_of: Callable[[Route], Watch] = lambda _: UNWATCHED,
     is_traced: bool = False,
 ) -> bool:
-    """Run all routes until they have ended or ``stop`` is set; return True if none has failed for good.
+    """Run all routes to the end or until ``stop`` is set; return False after a route has failed for good.
 
     With ``is_traced`` the reports of batches have the contexts of messages.
 
@@ -202,7 +202,7 @@ def run(
     tell: Callable[[RouteEvent], None],
     stop: threading.Event,
 ) -> bool:
-    """Run all routes on a session of their own; return True if none has failed for good.
+    """Run all routes on a session of their own; return False after a route has failed for good.
 
     Raises:
         ConfigurationError: a route is faulty, Spark does not start or has ended, or traces are refused.

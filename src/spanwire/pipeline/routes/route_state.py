@@ -1,9 +1,10 @@
 """The state of a route on disk: Spark's checkpoint, staged messages, and the identity of the route.
 
-STATE/ROUTE/route.json    the source, the run name in duplicate ids, and Spark's id of the query STATE/ROUTE/checkpoint
-Spark's checkpoint STATE/ROUTE/staging       messages received from the broker and not yet committed by Spark
-STATE/ROUTE/batches       kept rows of the current batch (`batch_rows`) STATE/ROUTE/ledgers.json  the first batch of the
-ledger of each endpoint that commits once
+STATE/ROUTE/route.json      the source, the run name in duplicate ids, and Spark's id of the query
+STATE/ROUTE/checkpoint      Spark's checkpoint
+STATE/ROUTE/staging         messages received from the broker and not yet committed by Spark
+STATE/ROUTE/batches         kept rows of the current batch (`batch_rows`)
+STATE/ROUTE/ledgers.json    the first batch of the ledger of each endpoint that commits once
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class RouteState:
         """Return the name of the run of a Spark query.
 
         The id of a query lasts as long as its checkpoint. Batches of another query begin at 0 again, and under the same
-        name endpoints would take them for repetitions. The first query gets the name in ``route.json``.
+        name endpoints would see repetitions. The first query gets the name in ``route.json``.
 
         Raises:
             ConfigurationError: ``route.json`` is damaged.

@@ -1,4 +1,7 @@
-"""Watches the routes of a file: publishes the status, sends OpenLineage events of batches, and notes their spans."""
+"""Watches the routes of a file.
+
+Publishes the status, sends OpenLineage events of batches, and notes their spans.
+"""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ class Watch(Protocol):
         ...
 
     def on_progress(self, progress: Mapping[str, object]) -> None:
-        """Note Spark's progress, which may be that of an empty poll."""
+        """Note Spark's progress, possibly of an empty poll."""
         ...
 
     def on_failure(self, reason: str, is_final: bool) -> None:
@@ -268,7 +268,7 @@ class SupervisedRoute:
 
 
 def run_all(routes: Sequence[SupervisedRoute], stop: threading.Event, now: Callable[[], float]) -> bool:
-    """Run all routes until they have ended or ``stop`` is set; return True if none has failed for good.
+    """Run all routes to the end or until ``stop`` is set; return False after a route has failed for good.
 
     Any error stops all routes in order.
 

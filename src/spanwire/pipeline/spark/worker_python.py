@@ -1,9 +1,9 @@
-"""The interpreter of Spark's local workers: that of this process, without Spark's zips on its path.
+"""The interpreter of Spark's local workers: as for this process, but without Spark's zips on the path.
 
 Spark puts ``python/lib/pyspark.zip``, Py4J's zip and the jar of its own core first on the workers' path. The zips have
 no compiled modules, so each of half a dozen processes compiles PySpark anew, half a second of CPU time each. The jar
-has no Python, yet each process reads its long directory, a tenth of a second. If Spark is the installed package, which
-the interpreter finds anyway, a script removes exactly these three entries from ``PYTHONPATH``. In doubt Spark's default
+has no Python, yet each process reads its long directory, a tenth of a second. If Spark is the installed package, found
+by the interpreter anyway, a script removes exactly the three entries from ``PYTHONPATH``. In doubt Spark's default
 stays.
 """
 

@@ -20,7 +20,7 @@ def consumer_info_of(
     """Return a consumer's announcement.
 
     ``client_id`` is the connection's client id, because the client id inside a command proves nothing. A bridge's
-    listener of advisories receives only advisories that pass its ``horizon``.
+    listener of advisories receives only advisories within the ``horizon``.
     """
     destination = destination_of(command.destination)
     return ConsumerInfo(

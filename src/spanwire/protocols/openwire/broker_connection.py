@@ -122,7 +122,10 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
         return client is not None and client.state.job is not None
 
     def _is_held(self, command: wire.Command, now: Time) -> bool:
-        """Return True if ``command`` is a login that must wait, for a directory or the end of a replaced connection."""
+        """Return True if ``command`` is a login that must wait.
+
+        A login waits for a directory or the end of a replaced connection.
+        """
         if self._client is not None or self._hurries or not isinstance(command, wire.ConnectionInfo):
             return False
         try:

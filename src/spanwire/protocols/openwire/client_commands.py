@@ -67,7 +67,7 @@ class ClientCommands(wire.CommandVisitor):
 
     - ``withheld``: the response was sent, or will be sent through `answer`
     - ``is_disconnected``: the client has removed its connection
-    - ``refusal``: the reason if the command is the commit of a transaction that has lost a message or acknowledgement
+    - ``refusal``: the reason if the command is the commit of a transaction with a lost message or acknowledgement
     """
 
     def __init__(
@@ -277,8 +277,8 @@ class ClientCommands(wire.CommandVisitor):
 
         The response precedes the first dispatch; for a durable subscription it waits until the subscription is stored.
 
-        A listener of advisories receives the advisories about existing objects before the response. So a client that
-        has the response may send to a temporary destination at once, and knows that the destination exists.
+        A listener of advisories receives the advisories about existing objects before the response. So after the
+        response a client may send to a temporary destination at once, and knows of the destination.
         """
         info = consumer_info_of(command, self.state.info.client_id, self._horizon)
         self._check_own(info.consumer_id.connection_id)

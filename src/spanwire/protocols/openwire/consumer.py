@@ -68,7 +68,7 @@ class OpenWireConsumer(MessageConsumer):
         self._head = b""
 
     def dispatch(self, message: Message, sequence: int, redelivery_count: int) -> None:
-        """Encode a message, or put it aside if the connection cannot take it."""
+        """Encode a message, or put the message aside if the connection cannot take more."""
         own = message
         if message.format_id != self._format_id:
             try:

@@ -1,7 +1,7 @@
 """The peer of a connection as a broker of the network, with the ports of a duplex connection.
 
-Over a duplex connection, which the peer's bridge has opened, works a bridge of this broker, too. The connection stays a
-client connection of the peer; commands that are not a client's go to the `ReverseBridge`.
+Over a duplex connection, opened by the peer's bridge, works a bridge of this broker, too. The connection stays a client
+connection of the peer; commands other than a client's go to the `ReverseBridge`.
 """
 
 from __future__ import annotations
@@ -141,11 +141,11 @@ class NetworkPeer:
         wire_format: WireFormat,
         now: Time,
     ) -> None:
-        """Serve a logged-in broker that has announced itself; other peers send a BrokerInfo without effect.
+        """Serve a logged-in broker after its announcement; other peers send a BrokerInfo without effect.
 
         Raises:
             JmsError: the broker is refused.
-            OpenWireProtocolError: the peer has announced itself before.
+            OpenWireProtocolError: the peer has sent an announcement before.
         """
         if self._is_announced:
             raise OpenWireProtocolError("a second BrokerInfo came on one connection")

@@ -1,4 +1,4 @@
-"""Converts errors to the exceptions that a Java client re-creates.
+"""Converts errors to exceptions for a Java client.
 
 An exception of a peer is never re-created.
 

@@ -1,9 +1,9 @@
 """Sends keep-alives and detects silent peers.
 
-A side that was idle sends a KeepAliveInfo; a side that was silent for the whole period is disconnected. Both sides
-negotiate the period and the initial delay by WireFormatInfo; a period of 0 disables both checks (ActiveMQ,
-InactivityMonitor). A client checks its own silence first after the initial delay, then every third of the period, and
-sends a keep-alive at the second check at the latest.
+An idle side sends a KeepAliveInfo; a side in silence for the whole period is disconnected. Both sides negotiate the
+period and the initial delay by WireFormatInfo; a period of 0 disables both checks (ActiveMQ, InactivityMonitor). A
+client checks its silence first after the initial delay, then every third of the period, and sends a keep-alive at the
+second check at the latest.
 """
 
 from __future__ import annotations

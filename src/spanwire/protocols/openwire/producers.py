@@ -28,7 +28,7 @@ ARRAY_HEAD_OCTETS: Final = 5  # flag and length of a byte array
 
 
 class AnnouncedProducer:
-    """A producer with a ``number`` that is unique on its connection.
+    """A producer with a unique ``number`` on its connection.
 
     ``window_size`` is in bytes, 0 for no window.
     """
@@ -82,7 +82,7 @@ class AnnouncedProducers:
                 self.remove(producer.producer_id)
 
     def by_number(self, number: int) -> AnnouncedProducer | None:
-        """Return the producer with this number, or None after its removal."""
+        """Return the producer with a number, or None after the removal."""
         return self._by_number.get(number)
 
     def sender(self, raw: bytes, message: Message, front: bytes) -> AnnouncedProducer:
@@ -140,7 +140,7 @@ def transaction_of(message: Message, producer: AnnouncedProducer) -> AnyTransact
 
 
 def delivered_before(message_format: OpenWireMessageFormat, message: Message) -> int:
-    """Return the number of deliveries that another broker had made before it forwarded the message."""
+    """Return the number of deliveries by another broker before the forwarding of the message."""
     raw = message.raw
     start = message.tail_start
     if raw[start] == 0 and raw[start + 1] == 0:  # without structure and target consumer, the counter has a fixed offset
@@ -152,7 +152,7 @@ def delivered_before(message_format: OpenWireMessageFormat, message: Message) ->
 
 
 def window_size_of(message: Message) -> int:
-    """Return the bytes of a message in its producer's window, as the client counts them."""
+    """Return the bytes of a message in its producer's window, as counted by the client."""
     size = MINIMUM_MESSAGE_SIZE
     content = message.properties_start - message.content_start
     properties = message.tail_start - message.properties_start

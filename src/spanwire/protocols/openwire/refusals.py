@@ -19,9 +19,9 @@ logger = logging.getLogger(__name__)
 
 
 class Refusals:
-    """Writes refusals into a connection's output, and the first ones into the log.
+    """Writes refusals into a connection's output, and the first refusals into the log.
 
-    ``connection_id`` is the id of a logged-in client, for a refusal that answers no command.
+    ``connection_id`` is the id of a logged-in client, for a refusal without a command.
     """
 
     def __init__(self, output: OutputBuffer, remote_address: str) -> None:

@@ -65,7 +65,7 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
         self._hurries = False
 
     def receive_data(self, data: bytes, now: Time) -> None:
-        """Process bytes from the client and every frame that ``data`` completes."""
+        """Process bytes from the client and every completed frame."""
         if self._is_closed:
             return
         self._last_received = now.monotonic
@@ -96,7 +96,10 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
         return client is not None and client.state.job is not None
 
     def _is_held(self, frame: Frame, now: Time) -> bool:
-        """Return True if ``frame`` is a login that must wait, for a directory or the end of a replaced connection."""
+        """Return True if ``frame`` is a login that must wait.
+
+        A login waits for a directory or the end of a replaced connection.
+        """
         if self._state is not State.LOGIN or self._hurries or frame.block.command not in (CONNECT, STOMP):
             return False
         try:
@@ -155,7 +158,7 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
         self._close(now)
 
     def data_to_send(self) -> list[bytes]:
-        """Return the output and forget it."""
+        """Return and forget the output."""
         chunks = self._out.copy()
         self._out.clear()
         self._sending = len(chunks) > 0
@@ -247,7 +250,7 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
             self._enter(State.CLOSED)
 
     def _handle(self, frame: Frame, now: Time) -> None:
-        """Execute a frame, and send its receipt or its error."""
+        """Execute a frame, and send the receipt or error."""
         working = self._working
         if working is None and self._state is not State.LOGIN:
             return
@@ -302,7 +305,7 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
         return done
 
     def _take_acks(self, client: ClientCommands, run: AckRun, now: Time) -> None:
-        """Execute a run of acknowledgements; those that the run cannot take are executed one by one."""
+        """Execute a run of acknowledgements; acknowledgements not fit for the run are executed one by one."""
         taken = client.acknowledge_run(run, now)
         if taken == run.numbers.size:
             return
@@ -322,9 +325,9 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
         self._write(login.answer(connection_id))
 
     def _disconnect(self, client: ClientCommands, frame: Frame, now: Time) -> None:
-        """Handle a DISCONNECT; its receipt is withheld until all earlier frames are finished and stored.
+        """Handle a DISCONNECT; the receipt is withheld until all earlier frames are finished and stored.
 
-        This includes parked sends without a receipt.
+        Parked sends without a receipt are included.
         """
         self._goodbye = frame.receipt
         token = client.next_token()

@@ -48,8 +48,8 @@ PRODUCER: Final = 1
 class ClientCommands:
     """Executes the frames of one client; ``out`` is the connection's output.
 
-    ``token`` is the last one drawn; the receipt of a frame is withheld under it. ``starting`` is the consumer of the
-    last SUBSCRIBE, which the connection starts after the receipt.
+    ``token`` is the last drawn token, for the withheld receipt of a frame. ``starting`` is the consumer of the last
+    SUBSCRIBE, which the connection starts after the receipt.
     """
 
     def __init__(self, broker: Broker, state: ConnectionState, version: int, out: list[bytes]) -> None:

@@ -39,7 +39,7 @@ MAX_RESOLVED_NAMES: Final = 64  # names kept with their destination; as many as 
 
 
 def destination_text(destination: Destination) -> str:
-    """Return the name of a destination that all connections understand; temporary ones by physical name."""
+    """Return the name of a destination for all connections; temporary destinations by physical name."""
     if not destination.is_composite:
         return PREFIXES[destination.kind] + destination.name
     return ",".join([PREFIXES[part.kind] + part.name for part in destination.parts()])
@@ -57,7 +57,7 @@ def has_prefix(text: str) -> bool:
 
 
 def read_destination(text: str) -> Destination:
-    """Parse a name that `destination_text` returned; raises `InvalidDestinationError`."""
+    """Parse a name from `destination_text`; raises `InvalidDestinationError`."""
     return DestinationNames("").resolve(text)
 
 

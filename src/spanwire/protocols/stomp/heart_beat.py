@@ -44,10 +44,10 @@ class HeartBeat:
 def negotiate(header: str | None, options: dict[str, str]) -> HeartBeat:
     """Return the intervals for the `heart-beat` header of a CONNECT; None means no header.
 
-    ``options`` are those of the connector: ``defaultHeartBeat`` replaces a missing header, and
-    ``hbGracePeriodMultiplier`` is the number of intervals without data before the client counts as disconnected.
+    ``options`` belong to the connector: ``defaultHeartBeat`` replaces a missing header, and ``hbGracePeriodMultiplier``
+    is the number of intervals without data before the client counts as disconnected.
 
-    We promise the interval that the client wants, and want the interval that it promises.
+    The broker promises the interval wanted by the client, and wants the interval promised by the client.
 
     Raises:
         StompProtocolError: the header is not two integers.

@@ -19,7 +19,10 @@ class Login:
     """The parsed first frame of a client; the broker checks the credentials."""
 
     def __init__(self, frame: Frame, options: dict[str, str]) -> None:
-        """``options`` are those of the connector. Raises `StompProtocolError` for invalid versions or heart-beats."""
+        """``options`` belong to the connector.
+
+        Raises `StompProtocolError` for invalid versions or heart-beats.
+        """
         headers = frame.block.headers
         self.version: Final[int] = negotiated_version(headers.get("accept-version"))
         self.heart_beat: Final[HeartBeat] = negotiate(headers.get("heart-beat"), options)

@@ -170,7 +170,7 @@ class StompMessageFormat(MessageFormat):
         """Create the MESSAGE of a message from another protocol.
 
         Text and bytes keep their body. A map is written as text if its property `transformation` names a form. An
-        advisory has its command as text, JSON unless that property says XML. A stream or an object has no body. A
+        advisory has its command as text, JSON unless the property says XML. A stream or an object has no body. A
         property without a form in STOMP (bytes, a text with a NUL) is left out.
         """
         body = view.body if view.body is not None and view.kind in (TEXT, BYTES) else b""
@@ -248,7 +248,7 @@ class StompMessageFormat(MessageFormat):
         return copy
 
     def first_for_consumer(self, message: Message) -> Message:
-        """Return a copy with JMSXGroupFirstForConsumer, which STOMP frames do not show, as in ActiveMQ."""
+        """Return a copy with JMSXGroupFirstForConsumer, not shown in STOMP frames, as in ActiveMQ."""
         tail = tail_of(message)
         tail[FIRST_FOR_CONSUMER] = "true"
         copy = message.twin()
@@ -340,7 +340,7 @@ def standard_headers(view: MessageView) -> list[tuple[str, str]]:
 def sendable_properties(view: MessageView) -> dict[str, str]:
     """Return the properties with a text form.
 
-    Properties that would replace the broker's own headers are left out.
+    Properties with the names of the broker's own headers are left out.
     """
     properties: dict[str, str] = {}
     for name, value in view.properties.items():

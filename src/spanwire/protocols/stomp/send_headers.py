@@ -118,7 +118,10 @@ def read_reply_to(headers: dict[str, str], names: DestinationNames) -> tuple[Des
 
 
 class JmsHeaders:
-    """The headers of a SEND that set fields of the message; ``lines`` are those of the MESSAGE from `expires` on."""
+    """The headers of a SEND that set fields of the message.
+
+    ``lines`` are the lines of the MESSAGE from `expires` on.
+    """
 
     def __init__(self, headers: dict[str, str]) -> None:
         """Raises `StompProtocolError` for an invalid number."""
@@ -158,8 +161,8 @@ class SendHeaders(Prepared):
     ``lines`` are the lines of the MESSAGE after message-id, timestamp and content-length, with the blank line.
     ``timestamp_ms`` is -1 if the broker sets the timestamp.
 
-    Clients often give each message a header of its own, so this is made for each message. A header that only the
-    receiver reads takes one look-up and its place in ``lines``.
+    Clients often give each message a header of its own, so this is made for each message. A header for the receiver
+    alone takes one look-up and a place in ``lines``.
     """
 
     def __init__(self, block: HeaderBlock, names: DestinationNames) -> None:

@@ -7,7 +7,7 @@ and in 1.2 the `ack` header. Only some parts depend on the version or the connec
 ids in 1.0, escapes that 1.0 and 1.1 lack, and names of temporary destinations.
 
 The `ack` value consists of the numbers of the subscription and of the dispatch (`InFlight`), so a dispatch needs no
-memory and its acknowledgement no search.
+memory and an acknowledgement no search.
 """
 
 from __future__ import annotations
@@ -190,8 +190,8 @@ class StompSubscription(MessageConsumer):
     def _write_ack_id(self, chunks: list[bytes]) -> None:
         """Write the `ack` header of the current dispatch.
 
-        It consists of two parts that exist, one of a hundred dispatches and the last two digits: a line made for each
-        message takes four times as long.
+        The header consists of two existing parts, one of a hundred dispatches and the last two digits: a new line for
+        each message takes four times as long.
         """
         broker_side = self.broker_side
         assert broker_side is not None  # a consumer is dispatched to after its start
@@ -260,7 +260,7 @@ class StompSubscription(MessageConsumer):
         return self._formats.format(FORMAT_STOMP).encode_from_view(view)
 
     def _advisory(self, message: Message, form: str) -> Message:
-        """Return an advisory with its command in a form that the client has asked for."""
+        """Return an advisory with the command in the form for the client."""
         try:
             view = self._formats.view(message)
             view.properties[TRANSFORMATION] = (STRING_VALUE, form)

@@ -31,7 +31,7 @@ class NamedTransactions:
         return TransactionId(self._connection_id, self._count)
 
     def begun(self, name: str, transaction_id: TransactionId) -> None:
-        """Add a transaction that the broker has begun."""
+        """Add a transaction begun by the broker."""
         self._by_name[name] = transaction_id
 
     def take(self, name: str) -> TransactionId:

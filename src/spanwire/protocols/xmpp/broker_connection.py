@@ -296,7 +296,7 @@ class XmppBrokerConnection(ClientConnection, ProtocolConnection):
             raise XmppProtocolError("not-authorized", f"{stanza.name[:40]!r} came before the login")
 
     def _open_stream(self, header: Element, now: Time) -> None:
-        """Answer the header of a stream by ours and by the features."""
+        """Answer the header of a stream by a header and the features."""
         if self._client is None:
             to = header.attributes.get("to")
             if to is not None:
@@ -337,7 +337,7 @@ class XmppBrokerConnection(ClientConnection, ProtocolConnection):
         self._write(PROCEED)
 
     def _check_last(self, following: str) -> None:
-        """Check that no bytes of the client are left before ``following``."""
+        """Check that the client has sent no more bytes before ``following``."""
         decoder = self._decoder
         if self._next_event < len(self._events) or not decoder.is_between_stanzas or decoder.failure is not None:
             raise XmppProtocolError("policy-violation", f"the client did not wait for {following}")

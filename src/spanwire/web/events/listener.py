@@ -51,7 +51,7 @@ class Listener:
         self._is_ready.set()
 
     def beat(self, now: float) -> None:
-        """Add a comment after `HEARTBEAT_S` seconds without an event, unless the last comment still waits."""
+        """Add a comment after `HEARTBEAT_S` seconds without an event, unless an event still waits."""
         if not self._events and now - self._put_at >= HEARTBEAT_S:
             self.put(HEARTBEAT, now)
 

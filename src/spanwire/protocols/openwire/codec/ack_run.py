@@ -1,9 +1,9 @@
 """Fast decoding of acknowledgements of single messages, which arrive in thousands.
 
-Such acknowledgements of a consumer for a producer differ in their numbers alone, so the octets of one are the pattern
-for the next. A frame that equals a pattern elsewhere is decoded by reading its numbers, and neighbours in one read
-become one `AckRun`. A consumer of several producers has a pattern for each. All other acknowledgements, such as ranges,
-transactions, causes and requests for a response, are decoded in full.
+Such acknowledgements of a consumer for a producer differ in numbers alone, so the octets of each acknowledgement are
+the pattern for the next. A frame that equals a pattern elsewhere is decoded by reading its numbers, and neighbours in
+one read become one `AckRun`. A consumer of several producers has a pattern for each. All other acknowledgements, such
+as ranges, transactions, causes and requests for a response, are decoded in full.
 
     type id 1 | command id 4 | no response 1 | destination, consumer, type … first id … last id's producer
     | producer's sequence 8 | broker's sequence 8 | count 4 | no cause 1 (7+)
@@ -47,7 +47,7 @@ class Prepared:
 
 
 class AckPattern:
-    """The common fields of the acknowledgements of a run, and the octets that all of them have."""
+    """The common fields of the acknowledgements of a run, and their common octets."""
 
     def __init__(
         self,
@@ -130,7 +130,7 @@ class AckRun(BaseCommand):
 
 
 class AckReader:
-    """Recognises loose, uncached frames that equal an earlier acknowledgement except for their numbers.
+    """Recognises loose, uncached frames equal to an earlier acknowledgement except for the numbers.
 
     ``run`` is the run at the end of the decoded commands, if any; the decoder removes it when another command follows.
     """
@@ -171,7 +171,7 @@ class AckReader:
 
         A consumer acknowledges messages of several producers by turns. With four producers and four consumers, the full
         decoding of an acknowledgement at each change of the producer took a tenth of all instructions for a message.
-        With sixteen producers nine patterns were compared for a message, so patterns are found by their marks.
+        With sixteen producers nine patterns were compared for a message, so patterns are found by marks.
         """
         mark_start: i64 = end - self._end_octets - NUMBERS_OCTETS - MARK_OCTETS
         if mark_start < start + FIXED_START:

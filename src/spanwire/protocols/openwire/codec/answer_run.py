@@ -1,7 +1,7 @@
-"""Fast decoding of responses without an error: a bridge gets one for each forwarded message.
+"""Fast decoding of responses without an error: a bridge gets a response for each forwarded message.
 
 Such responses differ in one number alone, so neighbours in one read become one `AnswerRun`. All other responses, such
-as those with a result or an exception, are decoded in full.
+as responses with a result or an exception, are decoded in full.
 
     type id 1 | command id 4 | no response 1 | correlation id 4
 """
@@ -21,7 +21,7 @@ CORRELATION_OFFSET: Final = 6
 
 
 class AnswerRun(BaseCommand):
-    """Responses of which none asks for a response; ``correlation_ids`` are in the order of the frames."""
+    """Responses without a request for a response; ``correlation_ids`` are in the order of the frames."""
 
     def __init__(self, correlation_id: int) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
 """Splits a stream of bytes into frames: a 32-bit size and the octets.
 
-An incomplete frame is stored as the list of its chunks, which are joined once, so a large message is copied only once.
-Small chunks are collected in a buffer, so a peer that sends single bytes costs no more memory than its bytes.
+An incomplete frame is stored as a list of chunks, joined once, so a large message is copied only once. Small chunks are
+collected in a buffer, so single bytes of a peer take only the memory of the bytes.
 """
 
 from __future__ import annotations

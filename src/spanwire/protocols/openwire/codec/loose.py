@@ -27,7 +27,7 @@ MAX_REMEMBERED_OCTETS: Final = 256  # octets of one structure; each connection m
 
 
 class RememberedStructure:
-    """A structure and the octets from which it was read."""
+    """A structure and its octets."""
 
     def __init__(self, octets: bytes, structure: DataStructure) -> None:
         self.octets: Final[bytes] = octets
@@ -38,7 +38,7 @@ class LooseReader(FieldReader):
     """Reads loose frames, with or without an object cache.
 
     Without the cache, the reader remembers the last id or destination of each type with its octets. The next structure
-    of the type mostly has the same octets, and comparing costs less than reading. The loose encoding determines its own
+    of the type mostly has the same octets, and comparing costs less than reading. The loose encoding determines the
     end, so equal octets are an equal structure.
     """
 
@@ -156,7 +156,7 @@ class LooseWriter(FieldWriter):
     def write_cached(self, value: DataStructure | None) -> None:
         """Write a nested structure, with the cache also by slot.
 
-        Outer structures get their slots before inner ones.
+        Outer structures get their slots before inner structures.
         """
         cache = self._cache
         if cache is None:

@@ -36,7 +36,7 @@ class ReaderCache:
             raise OpenWireProtocolError(f"slot {slot} is outside the object cache of {self._size}")
 
     def store(self, slot: int, value: DataStructure | None, octets: int) -> None:
-        """Cache ``value``, which took ``octets`` octets of its frame, unless the slot is `NO_SLOT`."""
+        """Cache ``value``, with ``octets`` octets in the frame, unless the slot is `NO_SLOT`."""
         if slot == NO_SLOT:
             return
         if value is not None and not MIN_CACHEABLE_TYPE <= value.type_id() <= MAX_CACHEABLE_TYPE:

@@ -2,7 +2,7 @@
 
 The generated ``_marshallers.py`` defines the order for each structure. A structure reads from a `FieldReader` and
 writes to a `FieldWriter`. ``loose.py`` and ``tight.py`` implement both for the two encodings, with and without the
-object cache. The layouts are those of the marshaller classes of Apache ActiveMQ, wire format versions 1 to 12.
+object cache. The layouts equal the marshaller classes of Apache ActiveMQ, wire format versions 1 to 12.
 """
 
 from __future__ import annotations

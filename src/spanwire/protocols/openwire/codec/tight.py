@@ -206,7 +206,7 @@ class TightWriter(FieldWriter):
     def write_cached(self, value: DataStructure | None) -> None:
         """Write a nested structure, with the cache also by slot.
 
-        Inner structures get their slots before outer ones.
+        Inner structures get their slots before outer structures.
         """
         cache = self._cache
         if cache is None:

@@ -55,10 +55,10 @@ class WireFormatPreferences:
 
 @dataclass(frozen=True, slots=True)
 class WireFormat:
-    """The negotiated wire format. ``max_frame_size`` is the largest frame that both sides accept.
+    """The negotiated wire format. ``max_frame_size`` is the largest frame accepted by both sides.
 
     An inactivity duration of 0 disables the inactivity check on both sides. Frames always have a size prefix: both
-    sides would have to disable it, and our side never does.
+    sides would have to disable the prefix, and our side never does.
     """
 
     version: int = LATEST_VERSION

@@ -1,8 +1,8 @@
-"""Advisory messages in OpenWire's layout, as Java clients and the bridges of other brokers read them.
+"""Advisory messages in OpenWire's layout, as read by Java clients and the bridges of other brokers.
 
 An advisory is an ActiveMQMessage of type ``Advisory`` without a body. The field dataStructure has the command or
-message that the advisory is about. The properties originBrokerId, originBrokerName and originBrokerURL name the broker
-(Apache ActiveMQ, Advisory Message). An advisory never contains a password.
+message behind the advisory. The properties originBrokerId, originBrokerName and originBrokerURL name the broker (Apache
+ActiveMQ, Advisory Message). An advisory never contains a password.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class OpenWireAdvisoryFormat(AdvisoryFormat):
         return self._message_format.index(out.getvalue())
 
     def _message_structure(self, message: Message, whole: bool) -> DataStructure | None:
-        """Return the structure of a message that an advisory is about; None for an undecodable message."""
+        """Return the structure of a message for an advisory; None for an undecodable message."""
         try:
             if message.format_id not in CANONICAL_VERSIONS:
                 view = self._formats.view(message)

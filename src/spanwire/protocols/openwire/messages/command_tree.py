@@ -1,7 +1,7 @@
-"""The command inside an advisory as a neutral tree, with the names and the order that XStream gives its fields.
+"""The command inside an advisory as a neutral tree, with XStream's names and order of fields.
 
-Other protocols write the tree as text for clients that do not speak OpenWire. Fields that Java calls transient, such as
-``networkSubscription``, are not in it.
+Other protocols write the tree as text for clients without OpenWire. Transient fields in Java, such as
+``networkSubscription``, are not in the tree.
 """
 
 from __future__ import annotations
@@ -60,7 +60,10 @@ ORDER: Final[dict[int, tuple[str, ...]]] = {
 
 
 def command_tree(structure: DataStructure) -> CommandTree:
-    """Return a command or message as a tree; raises `OpenWireProtocolError` for one that cannot be written."""
+    """Return a command or message as a tree.
+
+    Raises `OpenWireProtocolError` for a command or message without a form as a tree.
+    """
     out = BytesWriter()
     writer = LooseWriter(LATEST_VERSION, True)
     writer.begin(out)
@@ -102,7 +105,7 @@ def _tree(reader: LooseReader, name: str, class_name: str, type_id: int) -> Comm
 
 
 def _value(reader: LooseReader, field: str, kind: int, declared: int) -> TreeValue:
-    """Return the value of a field, None for an absent one."""
+    """Return the value of a field, None for an absent value."""
     if kind == NESTED:
         return _nested(reader, field, declared)
     if kind == STRING:

@@ -1,4 +1,4 @@
-"""Keeps the octets of a destination in dispatches, which all its consumers share."""
+"""Keeps the octets of a destination in dispatches, shared by all consumers."""
 
 from __future__ import annotations
 

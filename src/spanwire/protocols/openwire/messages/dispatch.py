@@ -42,7 +42,7 @@ def dispatch_start(consumer_id: wire.ConsumerId) -> bytes:
 
 
 def append_dispatch(out: BytesWriter, head: bytes, message: Message, sequence: int, redelivery_count: int) -> None:
-    """Append a dispatch frame to ``out``, for a connection that passes messages of this format."""
+    """Append a dispatch frame to ``out``, for a connection with the format of the message."""
     octets = message.raw
     if message.head is not None or message.tail is not None:
         octets = message.encoded()

@@ -8,8 +8,8 @@ from spanwire.model.message import Message
 class LargeMessage:
     """The octets after the broker's sequence of the last large message, shared by connections.
 
-    The first connection whose output is taken forgets the octets here, so they live only as long as the sockets need
-    them.
+    The first connection forgets the octets once its output is taken, so the octets live only as long as the sockets
+    need them.
     """
 
     def __init__(self) -> None:

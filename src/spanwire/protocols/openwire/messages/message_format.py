@@ -1,7 +1,7 @@
 """The OpenWire message formats: messages as their loose, uncached octets, from the type id on.
 
 There are four formats, because the layout of a message changed with versions 2, 3 and 10. The layout of structures in
-the field dataStructure changed more often. They are stored in the layout of the last version of the format
+the field dataStructure changed more often. Structures are stored in the layout of the last version of the format
 (`CANONICAL_VERSIONS`), and `received` converts messages of other versions.
 
 `Message.format_index` is the offset of the broker's sequence in the encoded message, shifted left by `FLAG_BITS`, plus
@@ -81,9 +81,10 @@ def format_id_of(version: int) -> int:
 
 
 class MessageReader:
-    """Scans the messages of one connection, and knows destination and producer of the last one.
+    """Scans the messages of one connection, and knows destination and producer of the last message.
 
-    Each connection has its own: its messages are alike, those of different producers are not.
+    Each connection has its own reader, because messages of a single connection are alike, but not messages of different
+    producers.
     """
 
     __slots__ = ("destination", "producer_id", "scanner")
@@ -115,13 +116,13 @@ class OpenWireMessageFormat(MessageFormat):
         """Create a message from its octets.
 
         Raises:
-            OpenWireProtocolError: the octets are not exactly one message of this layout.
+            OpenWireProtocolError: the octets are not exactly one message of the layout.
             InvalidDestinationError: the message has no valid destination.
         """
         return self.indexed(raw, self._reader)
 
     def indexed(self, raw: bytes, reader: MessageReader) -> Message:
-        """Create a message from its octets with the reader of its connection; raises the errors of `index`."""
+        """Create a message from its octets with the reader of the connection; raises the errors of `index`."""
         scanner = reader.scanner
         if not scanner.scan_like_last(raw):
             scanner.scan_anew(raw)
@@ -170,7 +171,7 @@ class OpenWireMessageFormat(MessageFormat):
     def received(self, frame: wire.MessageFrame, reader: MessageReader | None = None) -> Message:
         """Create a message from a frame of any version of this format; raises the errors of `index`.
 
-        ``reader`` is that of the connection. Without it messages of all connections are compared with each other.
+        ``reader`` belongs to the connection. Without a reader messages of all connections are compared with each other.
         """
         if reader is None:
             reader = self._reader

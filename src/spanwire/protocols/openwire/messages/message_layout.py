@@ -51,10 +51,9 @@ TEXT_VIEW_VERSION: Final = 10
 
 
 class CarriedReader(LooseReader):
-    """Reads the data structure that a message carries; refuses exceptions.
+    """Reads the data structure in a message; refuses exceptions.
 
-    Stack traces are negotiated, so an exception has no form that is valid on every connection. No real message carries
-    one.
+    Stack traces are negotiated, so an exception has no form for every connection. No real message carries an exception.
     """
 
     def read_throwable(self) -> Throwable | None:
@@ -69,9 +68,8 @@ class MessageScanner(OctetReader):
 
     Messages of a producer have common parts: route, id except for its numbers, tail. A part is compared with the
     previous message and scanned only if different. Each part determines its own end, so equal octets have equal
-    meanings. ``front`` is the route and the id up to its numbers if the next message can be compared with them in one
-    go, else it is empty. Messages with the same object as ``front`` have the same producer, destination and
-    transaction.
+    meanings. ``front`` is the route and the id up to the numbers if the next message can be compared in one go, else
+    empty. Messages with the same object as ``front`` have the same producer, destination and transaction.
 
     Raises:
         OpenWireProtocolError: the octets are not exactly one message.
@@ -187,7 +185,7 @@ class MessageScanner(OctetReader):
         return True
 
     def _take_plain(self, data: bytes, start: i64) -> None:
-        """Take the fields from the original transaction to the type, of which all nullable ones are null."""
+        """Take the fields from the original transaction to the type, with null in all nullable fields."""
         self.group_id = None
         self.persistent = data[start + 7] != 0
         self.expiration_ms = read_i64_be(data, start + 8)

@@ -1,1 +1,1 @@
-"""OpenWire as text: commands in the XML of activemq-http, which XStream writes, and their binary frames."""
+"""OpenWire as text: commands in XStream's XML of activemq-http, and their binary frames."""

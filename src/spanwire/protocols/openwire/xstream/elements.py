@@ -1,11 +1,11 @@
 """Reads the XML of one command into a tree, within limits.
 
-Expat checks the syntax. A document type, an entity or a processing instruction is refused, so nothing is ever looked up
-or expanded. The encoding is UTF-8, whatever the text declares. XStream writes control characters as references that XML
-1.0 does not allow, such as ``&#x0;`` and ``&#xffff;``; each becomes `ESCAPE` and a letter for Expat, and the character
-again in the tree.
+Expat checks the syntax. A document type, an entity or a processing instruction is refused, so no entity is ever looked
+up or expanded. The encoding is UTF-8, despite any other declaration. XStream writes control characters as references
+not allowed in XML 1.0, such as ``&#x0;`` and ``&#xffff;``; each becomes `ESCAPE` and a letter for Expat, and the
+character again in the tree.
 
-An element that refers to another one costs more than its text. So all that is read for a command is counted in `Work`.
+A reference to another element costs more than its text. So all elements read for a command are counted in `Work`.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ REAL_NAME: Final = "spanwire-class"  # attribute; XStream does not read it
 class Element:
     """One element with its text and inner elements.
 
-    ``type_name`` is the attribute ``class``, ``reference`` the path to the element that holds the value, ``real_name``
-    the class of an exception that is sent as another one; each is empty if absent.
+    ``type_name`` is the attribute ``class``, ``reference`` the path to the element with the value, ``real_name`` the
+    class of an exception sent as another class; each is empty if absent.
     """
 
     def __init__(self, tag: str, type_name: str, reference: str, real_name: str, parent: Element | None) -> None:
@@ -128,7 +128,10 @@ class TreeBuilder:
         element.text = _unescaped(text) if self._has_escapes else text
 
     def on_doctype(self, name: str, system_id: str | None, public_id: str | None, has_internal_subset: int) -> None:
-        """Refuse a document type, and so entities. Expat passes the flag as a number, which compiled code checks."""
+        """Refuse a document type, and so entities.
+
+        Expat passes the flag as a number, which compiled code checks.
+        """
         raise OpenWireProtocolError("a command in XML has a document type")
 
     def on_instruction(self, target: str, data: str) -> None:
@@ -137,10 +140,12 @@ class TreeBuilder:
 
 
 def parse_elements(text: bytes) -> Element:
-    """Return the outermost element of a command; its size was limited by the caller, who calls `release` in the end.
+    """Return the outermost element of a command.
+
+    The caller has limited the size, and calls `release` in the end.
 
     Raises:
-        OpenWireProtocolError: the text is no XML, exceeds a limit, or has parts that no command has.
+        OpenWireProtocolError: the text is no XML, exceeds a limit, or has parts unknown in commands.
     """
     has_escapes = SHORTEST_REFERENCE in text or ESCAPE_OCTETS in text
     if has_escapes:
@@ -169,7 +174,10 @@ def parse_elements(text: bytes) -> Element:
 
 
 def release(root: Element | None) -> None:
-    """Cut the ways from elements to their parents. Else a body stays in memory until Python looks for cycles."""
+    """Cut the ways from elements to their parents.
+
+    Else a body stays in memory until Python looks for cycles.
+    """
     waiting = [] if root is None else [root]
     while waiting:
         element = waiting.pop()
@@ -178,7 +186,7 @@ def release(root: Element | None) -> None:
 
 
 def _with_attributes(tag: str, attributes: list[str], parent: Element | None) -> Element:
-    """Return an element with those of its attributes that have a meaning."""
+    """Return an element with the meaningful attributes only."""
     if len(attributes) > 2 * MAX_ATTRIBUTES:
         raise OpenWireProtocolError(f"an element of a command has more than {MAX_ATTRIBUTES} attributes")
     values: dict[str, str] = {}
@@ -190,10 +198,10 @@ def _with_attributes(tag: str, attributes: list[str], parent: Element | None) ->
 
 
 def resolve(element: Element, work: Work) -> Element:
-    """Return the element that holds the value of ``element``: itself, or the one that its path leads to.
+    """Return the element with the value of ``element``: the same element, or the target of its path.
 
-    XStream writes a path for an object that the text has before, as ``../../producerId`` or ``../message[2]``. The
-    elements passed, and the text and the inner elements of the one returned, are counted in ``work``.
+    XStream writes a path for an earlier object of the text, as ``../../producerId`` or ``../message[2]``. The elements
+    passed, and the text and the inner elements of the returned element, are counted in ``work``.
 
     Raises:
         OpenWireProtocolError: the path is too long, leads nowhere or to another path, or the work is too much.

@@ -1,7 +1,7 @@
 """Converts the XML of a command to a frame: version 12 of OpenWire, loose and uncached.
 
-The names of classes and fields are compared with the generated table. A field that the table does not have is skipped,
-as XStream skips it; a class that the table does not have is refused.
+The names of classes and fields are compared with the generated table. A field unknown to the table is skipped, as by
+XStream; a class unknown to the table is refused.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class XmlReader:
     def frame(self, text: bytes, max_frame_size: int = MAX_FRAME_SIZE) -> bytes:
         """Return the frame of a command, with its size.
 
-        ``max_frame_size`` limits the frame, in bytes, also one that repeats an element by reference.
+        ``max_frame_size`` limits the frame, in bytes, also after repetitions of elements by reference.
 
         Raises:
             OpenWireProtocolError: the text is no command in XML, or exceeds a limit.
@@ -262,7 +262,10 @@ def _sequence(element: Element, work: Work) -> bytes | None:
 
 
 def _text_content(element: Element | None, work: Work) -> bytes | None:
-    """Return the content of a text message from a client that sends the text itself: a 32-bit length and the text."""
+    """Return the content of a text message from a client that sends the plain text.
+
+    The content is a 32-bit length and the text.
+    """
     if element is None:
         return None
     octets = encode_text(resolve(element, work).text)
@@ -276,7 +279,7 @@ def _destination_name(element: Element, work: Work) -> str | None:
 
 
 def _throwable(element: Element, depth: int, work: Work) -> Throwable:
-    """Return an exception as text. Its class selects nothing."""
+    """Return an exception as text. The class has no effect."""
     if depth > MAX_CAUSES:
         raise OpenWireProtocolError(f"an exception has more than {MAX_CAUSES} causes")
     source = resolve(element, work)

@@ -1,10 +1,11 @@
 """Converts a frame to the XML of the command: version 12 of OpenWire, loose and uncached.
 
-The text is what XStream reads. It names all fields, because XStream leaves an absent field without a value, and it has
-no references: a value that occurs twice is written twice.
+The text is XML for XStream. All fields are named, because XStream leaves an absent field without a value. The text has
+no references: a repeated value is written twice.
 
 The XStream of ActiveMQ creates exceptions of few packages only, and ends the connection at others, such as the
-exceptions of JMS. So those are written as `CARRIER`, with their own class beside it for readers that know no classes.
+exceptions of JMS. So such exceptions are written as `CARRIER`, with the own class beside the carrier for readers
+without classes.
 """
 
 from __future__ import annotations

@@ -8,14 +8,14 @@ Layout of a frame::
 
 ``EOL`` is a newline with an optional return before it. Blank lines and NULs between frames are heart-beats and are
 counted. With ``content-length`` the body has this many bytes, and a NUL must follow; without it the first NUL ends the
-frame. A NUL inside the header block ends the frame as if a blank line preceded it, because people who type frames into
-a terminal forget this line.
+frame. A NUL inside the header block ends the frame as if a blank line preceded it, because people forget this line in
+frames typed into a terminal.
 
 The version decides how a header line is read (observed on ActiveMQ): 1.0 trims values, 1.2 drops a return at the line's
-end, 1.1 keeps it. All versions resolve escapes, except in CONNECT. The first of a repeated name counts; a line without
-a colon is skipped.
+end, 1.1 keeps the return. All versions resolve escapes, except in CONNECT. The first of a repeated name counts; a line
+without a colon is skipped.
 
-Every length is limited while it is read, so the memory of the decoder is bounded.
+Every length is limited during the read, so the memory of the decoder is bounded.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class FrameDecoder:
     In 1.2, ACK frames with the id of a dispatch and nothing else become an `AckRun`.
 
     Until `accept` is called, each call returns at most one frame and buffers the rest, because the version decides how
-    the next frame is read. The caller then feeds ``b""`` to continue. After a failure nothing more is decoded.
+    the next frame is read. The caller then feeds ``b""`` to continue. After a failure no further bytes are decoded.
     """
 
     def __init__(self, max_frame_size: int = MAX_FRAME_SIZE) -> None:
@@ -115,7 +115,7 @@ class FrameDecoder:
         self._version = version
 
     def feed(self, data: bytes) -> list[Frame]:
-        """Return all frames that ``data`` completes, in order.
+        """Return all frames completed by ``data``, in order.
 
         Errors of the peer are not raised but stored in ``failure``.
         """

@@ -90,7 +90,10 @@ def encode_headers(headers: list[tuple[str, str]], version: int) -> bytes:
 
 
 def encode_lines(values: dict[str, str], version: int) -> bytes:
-    """Return header lines with newlines; no name is empty. Raises `LocalProtocolError` as `encode_headers`."""
+    """Return header lines with newlines; no name is empty.
+
+    Raises `LocalProtocolError` as `encode_headers`.
+    """
     text = "".join([f"{name}:{value}\n" for name, value in values.items()])
     if not is_plain(text, len(values)):
         text = "".join([escaped_line(name, value, version) for name, value in values.items()])

@@ -21,7 +21,7 @@ MAX_ERROR_TEXT: Final = 1_024  # characters of an error text; bounds the client'
 
 
 class StompProtocolError(RemoteProtocolError):
-    """The peer broke a rule of STOMP on which all further frames depend; its connection is closed."""
+    """The peer broke a rule of STOMP for all further frames; the connection is closed."""
 
 
 class StompRequestError(JmsError):

@@ -113,11 +113,10 @@ ACK_BLOCK: Final = HeaderBlock(ACK, {})
 
 @mypyc_attr(acyclic=True)
 class AckRun(Frame):
-    """ACK frames without other headers than an `id` that the broker made (`StompSubscription`).
+    """ACK frames without other headers than an `id` of the broker (`StompSubscription`).
 
-    They come in thousands, one behind the other, so each is a number of the run and has no object of its own.
-    ``subscription`` is the number of the subscription, ``numbers`` are those of the dispatches in the order of the
-    frames.
+    Thousands arrive one behind the other, so each frame is a number of the run and has no object of its own.
+    ``subscription`` is the number of the subscription, ``numbers`` belong to the dispatches in the order of the frames.
     """
 
     __slots__ = ("numbers", "subscription")

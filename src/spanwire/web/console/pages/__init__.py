@@ -1,1 +1,1 @@
-"""Pages without changes: each module has the handlers of one kind of page."""
+"""Pages for viewing: each module has the handlers of one kind of page."""

@@ -85,7 +85,7 @@ class Shown:
 
     @property
     def is_calm(self) -> bool:
-        """Return True without stuck messages."""
+        """Return True if the cause needs no action."""
         return self.cause in CALM
 
 
