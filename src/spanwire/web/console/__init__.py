@@ -1,4 +1,6 @@
-"""The web console: pages for operators, made on the server, with a few small ES modules.
+"""The web console: pages for operators, made on the server, with small ES modules.
+
+The modules do the work that a page cannot do alone.
 
 Pages read the views and run the operations of the HTTP API (`spanwire.web.api`) with the caller's own handle, so the
 console may do no more than the API. Needs Jinja2 of the extra ``web``.

@@ -78,7 +78,7 @@ async def settings_of(call: Call) -> ConsoleSettings:
 
 
 async def runs_of(call: Call, question: Question, network: KnownNetwork) -> tuple[list[DryRun], str]:
-    """Return the dry runs for a question, or the reason against an answer."""
+    """Return the dry runs for a question, or the reason for an empty answer."""
     settings = await settings_of(call)
     if not settings.files:
         return [], "this broker was started without a configuration file, so no route is known"

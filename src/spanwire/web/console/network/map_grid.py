@@ -62,7 +62,7 @@ class MapGrid:
         self._cells[name], self._names[cell] = cell, name
 
     def _improve(self, name: str) -> bool:
-        """Move a broker to the best cell in reach, and the former broker of that cell to the freed cell."""
+        """Move a broker to the best cell in reach, and the previous broker there to the freed cell."""
         here = self._cells[name]
         now = self._length(name, here)
         best, gain = here, LEAST_GAIN

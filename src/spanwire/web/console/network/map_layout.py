@@ -80,8 +80,8 @@ class MapLayout:
 def layout(network: KnownNetwork, around: str = "") -> MapLayout:
     """Return the map of a network.
 
-    A network of more than `MOST_DRAWN` brokers is drawn as clusters; with ``around`` as the nearest brokers of the
-    named broker.
+    A network of more than `MOST_DRAWN` brokers is drawn as clusters. With ``around`` only the nearest brokers of the
+    named broker are drawn.
     """
     names = list(network.brokers)
     edges = [(link.near, link.far) for link in network.links.values()]

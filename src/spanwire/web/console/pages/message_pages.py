@@ -42,7 +42,7 @@ Message = Mapping[str, object]
 async def browse(call: Call) -> Response:
     """Show a page of a queue's messages for a selector, the oldest first. Messages stay in the queue.
 
-    A caller with read rights alone sees no bodies, unless the broker's configuration shows bodies.
+    A caller who may only look sees no bodies, unless the broker's configuration shows bodies.
     """
     words = read_words(call)
     name, selector = words.text("name"), words.text("selector").strip()
