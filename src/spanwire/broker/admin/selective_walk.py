@@ -59,20 +59,6 @@ class Disposal:
     @abstractmethod
     def keeps(self) -> bool:
         """True if the messages stay in their queue."""
-        ...
-
-    @property
-    def must_wait(self) -> bool:
-        """True if the last call of `prepare` found no room, and the message should be asked about again."""
-        ...
-
-    def wants(self, sequence: int) -> bool:
-        """Return False if the message of ``sequence``, 0 if not stored, stays unread in any case."""
-        ...
-
-    def is_done(self, message: Message) -> bool:
-        """Return True if the action was done to ``message`` before; such a message is not counted again."""
-        ...
 
     @abstractmethod
     def prepare(self, message: Message, sequence: int) -> Message | None:
@@ -80,9 +66,7 @@ class Disposal:
 
     @abstractmethod
     def dispose(self, queue: Queue, references: list[MessageReference], prepared: list[Message]) -> None:
-        """Act on ``references`` after their removal from the pending list of ``queue``.
-
-        With `keeps` the references stay in the list.
+        """Act on ``references`` after their removal from the pending list of ``queue``, unless the action `keeps` them.
 
         ``prepared`` has the form of each.
         """
@@ -384,7 +368,7 @@ class SelectiveWalk(Job, StoreReader, Alarm):
         scan.pending_list.remove_paged_out(page, paged_index)
 
     def _choose(self, message: Message, redelivery_count: int, sequence: int) -> Message | None:
-        """Return a selected message in the prepared form. A message without room ends the slice."""
+        """Return a selected message in its prepared form. A message without room ends the slice."""
         selector = self._selector
         if selector is not None and not self._values.matches(selector, message, redelivery_count):
             return None

@@ -1,6 +1,6 @@
 """Copies of an operator's messages in other destinations: retry, move and copy.
 
-No copy goes to virtual destinations: a message was forwarded there at the send.
+No copy goes to virtual destinations: a message was forwarded to those when it was sent.
 """
 
 from __future__ import annotations
@@ -31,10 +31,7 @@ SAME_LIFETIME: Final = -1  # a retried message lives as long as it was sent for
 
 
 class Delivered:
-    """One message in its new destination.
-
-    ``original`` is the reference at the source. ``sequence`` is the sequence in the new destination, 0 outside of the
-    store.
+    """One message in its new destination: the sequence there and that of the original, 0 without a place in the store.
 
     ``target`` is a queue, a topic, or a durable subscription of the topic.
     """
@@ -49,17 +46,14 @@ class Delivered:
 
 
 class SliceJournal(Protocol):
-    """Records the effects of a slice, in the slice's unit of the store."""
+    """Records what a slice does, in the unit of the store that does it."""
 
     def record(self, source: Destination, delivered: list[Delivered], count: int) -> list[MetadataRecord]:
-        """Return the records about ``count`` messages of ``source``.
-
-        The messages are now ``delivered``, or only removed.
-        """
+        """Return the records about ``count`` messages of ``source`` that are now ``delivered``, or only removed."""
         ...
 
     def wants(self, sequence: int) -> bool:
-        """Return False if the message of ``sequence`` stays, outside of the order."""
+        """Return False if the message of this sequence stays, because the order is not about it."""
         ...
 
     def has_copied(self, message: Message) -> bool:
@@ -87,7 +81,7 @@ class Restraint(Protocol):
         ...
 
     def holds(self, message: Message) -> bool:
-        """Return True if ``message`` must wait for room at the destination."""
+        """Return True if ``message`` must wait for room at its destination."""
         ...
 
 
@@ -115,11 +109,9 @@ class Deliveries:
         keeps: bool,
         journal: SliceJournal | None = None,
     ) -> None:
-        """Store ``messages`` and remove ``references`` of ``queue`` in one unit, then dispatch.
+        """Store ``messages`` and, unless ``keeps``, remove ``references`` of ``queue`` in one unit, then dispatch.
 
-        With ``keeps`` the references stay.
-
-        Much content becomes several units, each with the records of a part.
+        Much content becomes several units, each with the records of its part.
         """
         start = 0
         while start < len(messages):
@@ -226,10 +218,8 @@ class Deliveries:
         return sequences
 
 
-class Delivering:
-    """Stores selected messages elsewhere.
-
-    Unless copied, the messages leave their queue in the same unit of the store.
+class Delivering(Disposal):
+    """Stores selected messages elsewhere; unless copied, they leave their queue in the same unit of the store.
 
     Without a ``restraint`` messages without room stay; with one the transfer waits for room.
     """
@@ -255,7 +245,7 @@ class Delivering:
         return self._must_wait
 
     def wants(self, sequence: int) -> bool:
-        """Return False for messages outside of the order."""
+        """Return False for messages that the order is not about."""
         return self._journal is None or self._journal.wants(sequence)
 
     def is_done(self, message: Message) -> bool:
@@ -271,7 +261,7 @@ class Delivering:
         return message
 
     def prepare(self, message: Message, sequence: int) -> Message | None:
-        """Return the message to deliver; None for a message that must stay, or must wait for room."""
+        """Return the message to deliver; None if it must stay, or must wait for room."""
         self._must_wait = False
         restraint = self._restraint
         if restraint is None and not self._deliveries.has_room():
@@ -296,7 +286,7 @@ class Delivering:
         return self._restraint is not None and self._restraint.waits(alarm)
 
     def rest_seconds(self) -> float:
-        """Return a pause if the unsynced bytes are full, or the restraint wants a pause."""
+        """Return a pause if the unsynced bytes are full, or the restraint wants one."""
         if self._deliveries.is_behind():
             return READ_POLL_SECONDS
         return 0.0 if self._restraint is None else self._restraint.rest_seconds()
@@ -336,8 +326,8 @@ class Transferring(Delivering):
 class Retrying(Delivering):
     """Returns selected dead letters to the original destinations.
 
-    ``lifetime_ms`` replaces the time to live of the messages, 0 for none; `SAME_LIFETIME` keeps the original. The path
-    over brokers begins anew, because a message made from a view has no path.
+    ``lifetime_ms`` replaces the time to live of the messages, 0 for none; `SAME_LIFETIME` keeps their own. The path
+    over brokers begins anew, because a message that is made from its view has none.
     """
 
     def __init__(

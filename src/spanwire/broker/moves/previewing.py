@@ -1,4 +1,4 @@
-"""Dry run: counts the effects of a move, and shows a sample."""
+"""Dry run: counts what a move would do, and shows a sample."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_SAMPLE: Final = 10  # messages shown of each queue
 
 
 class Sampled:
-    """One message of a sample, with the imagined destination."""
+    """One message of a sample, with the destination that it would have."""
 
     __slots__ = ("message_id", "size_bytes", "target", "timestamp_ms")
 
@@ -27,7 +27,7 @@ class Sampled:
 
 
 class Previewing(Disposal):
-    """Asks ``delivering`` about each message, and leaves all in place. ``sample`` has the first ones."""
+    """Asks ``delivering`` about each message, and leaves all where they are. ``sample`` has the first ones."""
 
     def __init__(self, delivering: Delivering) -> None:
         self._delivering: Final[Delivering] = delivering
@@ -43,21 +43,8 @@ class Previewing(Disposal):
         """True: all messages stay."""
         return True
 
-    @property
-    def must_wait(self) -> bool:
-        """False: a dry run needs no room."""
-        return False
-
-    def wants(self, sequence: int) -> bool:
-        """Return True: all messages are looked at."""
-        return True
-
-    def is_done(self, message: Message) -> bool:
-        """Return False: a message is looked at once."""
-        return False
-
     def prepare(self, message: Message, sequence: int) -> Message | None:
-        """Return the message in the form of a delivery."""
+        """Return the message as it would be delivered."""
         try:
             made = self._delivering.make(message, sequence)
         except (JmsError, ProtocolError):
@@ -68,11 +55,3 @@ class Previewing(Disposal):
 
     def dispose(self, queue: Queue, references: list[MessageReference], prepared: list[Message]) -> None:
         """Leave the messages."""
-
-    def rest_seconds(self) -> float:
-        """Return 0: a dry run writes no message."""
-        return 0.0
-
-    def most(self) -> int:
-        """Return the messages of one read."""
-        return PAGE_MESSAGES

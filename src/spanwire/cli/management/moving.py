@@ -28,11 +28,17 @@ def preview_text(command: str, rows: object) -> str:
     return "".join(escaped(line) + "\n" for line in [*lines, "nothing was changed"])
 
 
-def begin(client: ControlClient, command: str, values: Mapping[str, object], background: bool) -> Row | None:
-    """Begin a move and wait for the end.
+def begin(
+    client: ControlClient,
+    command: str,
+    values: Mapping[str, object],
+    background: bool,
+    on_begun: Callable[[], None] | None = None,
+) -> Row | None:
+    """Begin a move or drain and wait for its end. ``on_begun`` is called when it has begun.
 
     Returns:
-        The row of the task at the end; None for a task in the ``background``.
+        The row of the task at its end; None if it goes on in the ``background``.
 
     Raises:
         ConfigurationError: the task failed or was cancelled.
@@ -66,7 +72,7 @@ def begin(client: ControlClient, command: str, values: Mapping[str, object], bac
 
 
 def _ended(client: ControlClient, task_id: str) -> Row:
-    """Wait for the end of a task and return the task's row; show the progress on a terminal."""
+    """Wait for the end of a task and return its row, with its progress on a terminal."""
     pause = FIRST_POLL_S
     is_shown = False
     while True:

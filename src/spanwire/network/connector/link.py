@@ -65,7 +65,7 @@ _TLS_REFUSALS: Final = {
 class RemoteAddress:
     """The address of one remote broker. ``tls`` None means no encryption.
 
-    With ``others`` the link uses the first usable address, in this order or, if ``shuffled``, in random order.
+    With ``others`` the link uses the first usable address, in this order or, if ``shuffled``, in a random one.
     """
 
     uri: str
@@ -100,8 +100,8 @@ class DiscoverySettings:
 class NetworkConnectorSettings:
     """The settings of one ``networkConnector``: addresses, bridges and reconnecting.
 
-    ``line`` is the line in the file, and ``written`` the uri there, with options that may be secret. With ``discovery``
-    the addresses are discovered. Without ``auto_start`` an operator starts the connector.
+    ``line`` is its line in the file, and ``written`` its uri there, whose options may be secret. With ``discovery`` the
+    addresses are discovered. Without ``auto_start`` an operator starts it.
     """
 
     bridge: BridgeSettings
@@ -119,9 +119,9 @@ class LinkView:
 
     ``reason`` is the cause of the present or last break. ``destinations`` have demand at the remote broker. ``since_s``
     is the age of the ``state`` in seconds, ``reconnects`` the number of connections before this one. The counters are
-    explained at `BridgeStatistics`, ``filtered`` by reason. ``ways`` are the paths of broker ids to consumers beyond
-    the remote broker, nearest first. An ``accepted`` link was opened by the remote broker. ``started_ms`` is the wall
-    time of the start of a running link, else 0. The failures are explained at `LinkFailures`.
+    those of `BridgeStatistics`, ``filtered`` by reason. ``ways`` are the paths of broker ids to consumers beyond the
+    remote broker, nearest first. An ``accepted`` link was opened by the remote broker. ``started_ms`` is the wall time
+    since which the link runs, 0 while it does not. The failures are those of `LinkFailures`.
     """
 
     name: str
@@ -272,8 +272,8 @@ class Link:
             self._pump.close(self._turn.clock.now())
 
     def view(self) -> LinkView:
-        """Return state and counters, including the counters of earlier bridges."""
-        bridge = self._bridge
+        """Return state and counters, including those of earlier bridges."""
+        bridge = self.bridge
         state = self._current_state()
         statistics = self._statistics()
         connection_count = self._connection_count + (1 if bridge is not None and bridge.was_running else 0)
@@ -319,8 +319,8 @@ class Link:
         self.counts.reset(self._turn.clock.now().monotonic)
 
     def description(self) -> LinkDescription:
-        """Return the description of the link, to explain why a message does or does not cross."""
-        view, bridge = self.view(), self._bridge
+        """Return what explains why a message does or does not cross the link."""
+        view, bridge = self.view(), self.bridge
         forwarder = None if bridge is None or bridge.closed else bridge.forwarder
         settings = self._settings.bridge
         return link_description(settings, forwarder, view.remote, view.uri, view.state, view.reason, view.since_s)
@@ -393,7 +393,7 @@ class Link:
                 return
 
     async def _wait_for_retry(self, uptime_s: float) -> bool:
-        """Wait for the next attempt after ``uptime_s`` seconds of use. Returns True without a next attempt."""
+        """Wait for the next attempt after ``uptime_s`` seconds of use. Returns True if there is none."""
         delay = self._reconnect.next_delay(uptime_s)
         name, uri = self._settings.bridge.name, self._address.uri
         if delay is None:
@@ -410,7 +410,7 @@ class Link:
         return False
 
     async def _connect_and_wait(self) -> str:
-        """Try each address until an address is usable, and wait for the end. Returns the reason of the end."""
+        """Try each address until one is usable, and wait for the end. Returns the reason of the end."""
         reasons: list[str] = []
         for remote in self._addresses():
             self._address = remote
@@ -483,8 +483,7 @@ class Link:
 def connect_timeout(settings: ReconnectSettings) -> float:
     """Return the timeout of one attempt in seconds.
 
-    The timeout is at most the longest pause between attempts, so a link is up within two such pauses after the end of
-    the cause.
+    It is at most the longest pause between attempts, so a link is up within two of these after the cause is gone.
     """
     return min(CONNECT_TIMEOUT, max(LEAST_CONNECT_TIMEOUT, settings.max_delay_ms / 1000))
 

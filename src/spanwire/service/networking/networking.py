@@ -62,7 +62,7 @@ class Networking:
     """All network connectors and announcements of a broker, and the duplex links of other brokers."""
 
     def __init__(self, settings: Sequence[NetworkConnectorSettings], stores: Stores | None = None) -> None:
-        """``stores`` are the broker's key and trust store, for connectors added by an operator."""
+        """``stores`` are the broker's key and trust store, for connectors that an operator adds."""
         self._stores: Final = stores
         self._settings: Final = tuple(settings)
         self._connectors: Final[dict[str, NetworkConnector]] = {}
@@ -95,11 +95,10 @@ class Networking:
         listening: Sequence[TransportConnector] = (),
         read_stored: ReadStored = nothing_stored,
     ) -> None:
-        """Announce the broker and start all connectors with autoStart.
+        """Announce this broker and start all connectors with autoStart.
 
-        ``broker_url`` is the broker's address for remote brokers. ``listening`` are the broker's transport connectors;
-        a closed connector is announced at the start by an operator. ``read_stored`` reads messages for questions of
-        others.
+        ``broker_url`` is this broker's address for remote brokers. ``listening`` are its transport connectors; those
+        not open yet are announced when an operator starts them. ``read_stored`` reads messages for questions of others.
 
         Raises:
             ConfigurationError: a discovery group cannot be joined.
@@ -139,7 +138,7 @@ class Networking:
             self._announcing = asyncio.get_running_loop().create_task(announcing)
 
     async def _announce_brokers(self, listening: Sequence[TransportConnector], host_name: str, turn: Turn) -> None:
-        """Send clients of connectors with updateClusterClients the brokers with links to or from the broker."""
+        """Send clients of connectors with updateClusterClients the brokers with links to or from this broker."""
         while True:
             for listener in listening:
                 cluster = listener.cluster
@@ -154,7 +153,7 @@ class Networking:
             await asyncio.sleep(CLUSTER_INTERVAL)
 
     def _brokers_for(self, listener: TransportConnector, host_name: str) -> list[str]:
-        """Return the addresses of the broker and of the linked brokers for the clients of a connector."""
+        """Return the addresses of this broker and of the linked ones that clients of a connector may learn of."""
         linked = [
             (view.uri, view.remote)
             for connector in self._connectors.values()
@@ -200,7 +199,7 @@ class Networking:
         return [asdict(view) for connector in connectors for view in connector.views()]
 
     async def announce(self, listener: TransportConnector) -> None:
-        """Announce an open connector to the connector's discovery group, if configured.
+        """Announce an open connector to its discovery group, if it has one.
 
         Raises:
             ConfigurationError: the group cannot be joined.
@@ -213,7 +212,7 @@ class Networking:
         await self._announcements.add(group, announced_uri(listener, self._broker.environment.host_name))
 
     def withdraw(self, listener: TransportConnector) -> None:
-        """Announce the farewell of a connector after the stop by an operator."""
+        """Announce the farewell of a connector that an operator has stopped."""
         group = listener.settings.discovery_uri
         if group and self._announcements is not None and self._broker is not None:
             self._announcements.remove(group, announced_uri(listener, self._broker.environment.host_name))
@@ -224,7 +223,7 @@ class Networking:
         """Stop some connectors and start others; a changed connector is in both arguments.
 
         Returns:
-            One line for each connector with a failed start; an operator can start the connector later.
+            One line for each connector that failed to start; an operator can start it later.
         """
         problems: list[str] = []
         for settings in removed:
@@ -280,7 +279,7 @@ class Networking:
         return [asdict(view) for connector in connectors for view in connector.views()]
 
     async def stop_connectors(self, arguments: Mapping[str, object]) -> list[dict[str, object]]:
-        """Stop network connectors until a start by an operator; return a view of each link.
+        """Stop network connectors until an operator starts them; return a view of each link.
 
         Raises `ConfigurationError`.
         """
@@ -343,9 +342,9 @@ class Networking:
         return [{**asdict(view), "state": REMOVED} for connector in connectors for view in connector.views()]
 
     async def reset_link(self, arguments: Mapping[str, object]) -> dict[str, object]:
-        """Set the counters of the link with a ``name`` and ``uri`` to 0, or the counters of a ``destination``.
+        """Set the counters of the link with a ``name`` and ``uri`` to 0, or those of a ``destination``.
 
-        ``direction`` is the direction of the destination's messages; without a direction both count.
+        ``direction`` is that of the destination's messages, else both are meant.
 
         Raises:
             ConfigurationError: there is no such link, or an argument is invalid
@@ -367,7 +366,7 @@ class Networking:
         return {"name": name, "uri": uri}
 
     def _link(self, name: object, uri: object) -> Link | AcceptedLink | None:
-        """Return the link of a network connector, or a link opened by a remote broker."""
+        """Return the link of a network connector, or one that a remote broker has opened."""
         for connector in self._connectors.values():
             if connector.settings.bridge.name == name:
                 for link in connector.links():
@@ -392,8 +391,11 @@ class Networking:
         """Return the links and the settings of the connectors for the broker's status."""
         return {"network_connectors": self.views(), "network_settings": self.settings_views()}
 
-    def operations(self) -> dict[str, Operation]:
-        """Return the operations on network connectors, and the question for the map, by command."""
+    def operations(self, tasks: dict[str, KeptTasks]) -> dict[str, Operation]:
+        """Return the operations on network connectors by their commands; the drains are listed in ``tasks``."""
+        if self._drains is not None:
+            tasks["D"] = self._drains
+        self._tasks = tasks
         return {
             "connector-rebalance": self.rebalance,
             "drain": self.drain,
@@ -407,11 +409,11 @@ class Networking:
         }
 
     async def network(self, arguments: Mapping[str, object]) -> dict[str, object]:
-        """Return the known brokers of the network and the known links (`NetworkReports.network`)."""
+        """Return the brokers of the network and their links, as far as they are known (`NetworkReports.network`)."""
         return {"brokers": []} if self._reports is None else await self._reports.network(arguments)
 
     def _accepted_names(self) -> list[str]:
-        """Return the names of the brokers at the other ends of accepted duplex links."""
+        """Return the names of the brokers that have opened a duplex link to this one."""
         return [] if self._acceptor is None else [bridge.remote.name for bridge in self._acceptor.bridges.values()]
 
     def _peers(self) -> list[Peer]:
@@ -431,7 +433,7 @@ class Networking:
         return here + [accepted_settings_view(bridge) for bridge in accepted]
 
     def definitions(self) -> list[dict[str, object]]:
-        """Return the definition of each connector of the broker."""
+        """Return the definition of each connector of this broker."""
         define = cast("Callable[..., dict[str, object]]", registry.load(registry.NETWORK_DEFINITION))
         return [
             define(connector.settings, is_started=connector.is_started, stores=self._stores)
@@ -449,7 +451,7 @@ class Networking:
         return views + [asdict(accepted_view(link, now)) for link in acceptor.links.values()]
 
     def link_descriptions(self) -> list[LinkDescription]:
-        """Return the reasons of each link for or against a crossing of messages."""
+        """Return what explains why messages do or do not cross each link."""
         descriptions = [one for connector in list(self._connectors.values()) for one in connector.descriptions()]
         acceptor = self._acceptor
         if acceptor is None or not acceptor.links:
@@ -461,11 +463,11 @@ class Networking:
         return descriptions + [accepted(link, now) for link in acceptor.links.values()]
 
     async def explain_everywhere(self, message_id: str) -> list[Row]:
-        """Return the explanations of the broker and of the brokers behind it about a message."""
+        """Return the explanations of this broker and of those behind it about a message."""
         return await self.ask_everywhere("why", message_id)
 
     async def ask_everywhere(self, action: str, text: str) -> list[Row]:
-        """Return the answers of the broker and of the brokers behind it to a question of some kind."""
+        """Return the answers of this broker and of those behind it to a question of some kind."""
         asked = self._asked.get(action)
         return [] if asked is None else await asked.explain(text)
 
@@ -487,37 +489,4 @@ class Networking:
                 yield from link_counts_rows(link, counts, now)
         for accepted in [] if self._acceptor is None else list(self._acceptor.links.values()):
             link = {"name": accepted.name, "uri": accepted.address, "remote": accepted.remote_name, "accepted": True}
-            yield from _count_rows(link, accepted.counts, now)
-
-
-def _is_setting(value: object) -> bool:
-    return isinstance(value, str) or (isinstance(value, list) and all(isinstance(one, str) for one in value))
-
-
-def _course(connector: NetworkConnector) -> dict[str, object]:
-    """Return the times of start and stop of a connector, and the failures of the links."""
-    failures = connector.failures()
-    return {
-        "started_ms": connector.started_ms,
-        "stopped_ms": connector.stopped_ms,
-        "attempts_failed": failures.attempts,
-        "local_failures": failures.local,
-        "remote_failures": failures.breaks + sum(view.failed for view in connector.views()),
-    }
-
-
-def _count_rows(link: dict[str, object], counts: LinkCounts, monotonic: float) -> Iterator[dict[str, object]]:
-    """Yield the counts of one link as rows."""
-    age_s = max(1.0, monotonic - counts.began)
-    for direction, destination, messages in counts.rows():
-        rate = round(messages / age_s, 3)
-        yield {**link, "direction": direction, "destination": destination, "messages": messages, "rate": rate}
-
-
-async def _ask(peer: Peer, watch_s: int) -> list[Row]:
-    """Ask a broker; the first question loads the client."""
-    return await cast("Ask", registry.load(registry.NETWORK_QUESTION))(peer, watch_s)
-
-
-def _connector_class() -> type[NetworkConnector]:
-    return cast("type[NetworkConnector]", registry.load(registry.NETWORK_CONNECTOR))
+            yield from link_counts_rows(link, accepted.counts, now)
