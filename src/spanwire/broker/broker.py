@@ -106,10 +106,7 @@ class Broker:
         return state
 
     def is_held(self, connection: ClientConnection, info: ConnectionInfo, now: Time) -> bool:
-        """Return True if `add_connection` should wait.
-
-        The connection waits for a directory, or the final outcome of a predecessor's job.
-        """
+        """Return True if `add_connection` should wait for a directory or the end of a predecessor's job."""
         self._context.begin_request(now)
         return self.assembly.connections.has_job_of(info) or self.assembly.logins.connection_must_wait(connection, info)
 

@@ -15,7 +15,6 @@ from typing import Any, Final
 
 import pytest
 
-from spanwire._build import COMPILED
 from spanwire.cli.main import main
 from spanwire.client import blocking
 from spanwire.model.destination import parse_destination
@@ -23,7 +22,6 @@ from spanwire.service.message_formats import message_formats
 from spanwire.stores.driver.disk import FileDisk
 from spanwire.stores.journal.batch import write_batch
 from spanwire.stores.journal.opening import OpenedJournal, open_journal
-from spanwire.stores.journal.segments import segment
 from spanwire.stores.journal.segments.segment import FORMAT_VERSION, OLDEST_FORMAT_VERSION
 from spanwire.stores.offline.contents import StoreContents
 from tests.support.broker_process import BrokerProcess, spanwire_command
@@ -108,22 +106,6 @@ def write_all(opened: OpenedJournal, disk: FileDisk) -> None:
 def test_there_is_a_store_of_every_format_that_was_released() -> None:
     formats = range(OLDEST_FORMAT_VERSION, FORMAT_VERSION + 1)
     assert {f"format-{number}-{end}" for number in formats for end in ("clean", "killed")} == set(NAMES)
-
-
-@pytest.mark.skipif(COMPILED, reason="the compiled build has the number of the format inside of its code")
-@pytest.mark.parametrize("end", ["clean", "killed"])
-def test_the_build_before_a_format_refuses_its_store_in_one_line_and_leaves_it_alone(
-    end: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with tarfile.open(VECTORS / f"format-{FORMAT_VERSION}-{end}.tar.xz") as archive:
-        unpack(archive, tmp_path / "data")
-    before = {path: path.read_bytes() for path in (tmp_path / "data").rglob("*.journal")}
-    monkeypatch.setattr(segment, "FORMAT_VERSION", FORMAT_VERSION - 1)
-    assert main(["store", "check", str(tmp_path / "data")]) != 0
-    said = capsys.readouterr()
-    (line,) = (said.err + said.out).splitlines()
-    assert f"has journal format {FORMAT_VERSION}, this build reads up to {FORMAT_VERSION - 1}" in line
-    assert {path: path.read_bytes() for path in (tmp_path / "data").rglob("*.journal")} == before
 
 
 def test_the_contents_are_exactly_what_the_release_kept(name: str, disk: FileDisk) -> None:

@@ -367,10 +367,7 @@ class Control(ControlTaker, CommitFollower, RemovalFollower):
         return {"stop": (BOOLEAN_VALUE, must_stop)}
 
     def _about_network(self, request: Request, action: str) -> Answer | None:
-        """Answer another broker of the network, with its right of links.
-
-        A user who may see some destinations gets an answer, too.
-        """
+        """Answer another broker with the right of links, or a user with a right to see some destinations."""
         if self.reporter is None:
             raise refusal(UNAVAILABLE, "this broker does not report its links")
         seconds, state = request.number_or("seconds", 0), request.state

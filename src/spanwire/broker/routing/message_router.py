@@ -168,10 +168,7 @@ class MessageRouter(ParkedSender, Dispatcher):
     def _send_to_many(
         self, state: ConnectionState, message: Message, transaction: Transaction | None, token: int
     ) -> bool:
-        """Send to composite, wildcard, virtual or new destinations.
-
-        All targets are checked before the first gets a copy.
-        """
+        """Send to composite, wildcard, virtual or new destinations, after a check of all targets."""
         if self.control is not None and is_control(message.destination):
             self.control.take(state, message, transaction)
             return True
@@ -374,10 +371,7 @@ class MessageRouter(ParkedSender, Dispatcher):
         return done
 
     def _take_new(self, state: ConnectionState, message: Message, token: int) -> bool:
-        """Deliver a message after a wait.
-
-        Meanwhile another message with the same duplicate id may have been accepted.
-        """
+        """Deliver a message after a wait; another message with the same duplicate id may have come meanwhile."""
         new = self.identified.new_part(state, message, self.identified.identities(message))
         if new is None:
             return not message.persistent or self.answer_when_stored(state, token)

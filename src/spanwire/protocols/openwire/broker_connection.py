@@ -122,10 +122,7 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
         return client is not None and client.state.job is not None
 
     def _is_held(self, command: wire.Command, now: Time) -> bool:
-        """Return True if ``command`` is a login that must wait.
-
-        A login waits for a directory or the end of a replaced connection.
-        """
+        """Return True if ``command`` is a login with a wait for a directory or a replaced connection's end."""
         if self._client is not None or self._hurries or not isinstance(command, wire.ConnectionInfo):
             return False
         try:
