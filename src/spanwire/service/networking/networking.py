@@ -7,7 +7,6 @@ import itertools
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from types import NoneType
 from typing import TYPE_CHECKING, Final, cast
 
 from spanwire import registry
@@ -31,8 +30,9 @@ from spanwire.service.administration.connector_views import (
     is_setting,
     link_counts_rows,
 )
-from spanwire.service.networking.gossiping import make_gossip
-from spanwire.service.networking.network_questions import BrokerQuestions, questions_of_brokers
+from spanwire.service.administration.link_resets import reset_link
+from spanwire.service.networking.networking.gossiping import make_gossip
+from spanwire.service.networking.networking.network_questions import BrokerQuestions, questions_of_brokers
 from spanwire.service.published_addresses import announced_uri
 from spanwire.transports.connector import TransportConnector
 from spanwire.transports.loop.turn import Turn
@@ -342,40 +342,11 @@ class Networking:
         return [{**asdict(view), "state": REMOVED} for connector in connectors for view in connector.views()]
 
     async def reset_link(self, arguments: Mapping[str, object]) -> dict[str, object]:
-        """Set the counters of the link with a ``name`` and ``uri`` to 0, or those of a ``destination``.
-
-        ``direction`` is that of the destination's messages, else both are meant.
-
-        Raises:
-            ConfigurationError: there is no such link, or an argument is invalid
-        """
-        name, uri = arguments.get("name"), arguments.get("uri")
-        direction, destination = arguments.get("direction"), arguments.get("destination")
-        if direction not in (None, "outbound", "inbound") or not isinstance(destination, (str, NoneType)):
-            raise ConfigurationError("direction is outbound or inbound, and destination is a text")
-        link = self._link(name, uri)
-        if link is None or self._broker is None:
-            raise ConfigurationError(f"there is no link {str(name)[:100]} to {str(uri)[:200]}")
+        """Set counters of a link to 0 (`link_resets.reset_link`). Raises `ConfigurationError`."""
+        assert self._broker is not None
+        accepted = [] if self._acceptor is None else self._acceptor.links.values()
         monotonic = self._broker.environment.now().monotonic
-        if destination is not None:
-            link.counts.reset(monotonic, direction if isinstance(direction, str) else None, destination)
-        elif isinstance(link, AcceptedLink):
-            link.reset(monotonic)
-        else:
-            link.reset()
-        return {"name": name, "uri": uri}
-
-    def _link(self, name: object, uri: object) -> Link | AcceptedLink | None:
-        """Return the link of a network connector, or one that a remote broker has opened."""
-        for connector in self._connectors.values():
-            if connector.settings.bridge.name == name:
-                for link in connector.links():
-                    if link.view().uri == uri:
-                        return link
-        for accepted in [] if self._acceptor is None else self._acceptor.links.values():
-            if (accepted.name, accepted.address) == (name, uri):
-                return accepted
-        return None
+        return reset_link(arguments, self._connectors.values(), accepted, monotonic)
 
     def _named(self, arguments: Mapping[str, object]) -> list[NetworkConnector]:
         names = arguments.get("connectors")
