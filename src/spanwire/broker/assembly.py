@@ -30,8 +30,8 @@ from spanwire.broker.exactly_once.cursors import Cursors
 from spanwire.broker.exactly_once.requests import Control
 from spanwire.broker.exactly_once.reservations.range_reader import CursorRanges
 from spanwire.broker.exactly_once.sinks import Sinks
-from spanwire.broker.metadata import DRAINS
-from spanwire.broker.moves.kept_orders import KeptOrders
+from spanwire.broker.metadata import DRAINS, NETWORK_CONNECTORS
+from spanwire.broker.moves.kept_orders import KeptNames, KeptOrders
 from spanwire.broker.moves.moves import Moves
 from spanwire.broker.persistence.producer_audit import ProducerAudit
 from spanwire.broker.persistence.reply_queue import ReplyQueue
@@ -155,6 +155,7 @@ class BrokerAssembly:
         self.operations = Operations(context, self.map, self.destinations, formats, unsynced)
         self.moves = Moves(context, self.map, self.destinations, formats, unsynced, self.flow)
         self.drains = KeptOrders(context.metadata, DRAINS)
+        self.added_connectors = KeptNames(context.metadata, NETWORK_CONNECTORS)
         self.router = MessageRouter(
             context, self.map, self.destinations, formats, access, self.replies, unsynced, self.dead_letters,
             self.flow, self.producer_audit,
@@ -191,8 +192,9 @@ class BrokerAssembly:
             self._recovered_branches,
         )  # fmt: skip
         self.state_recovery = StateRecovery(
-            self.xa, self.destinations, self.durables, self.scheduler, self.cursors, self.sinks, self.moves, self.drains
-        )
+            self.xa, self.destinations, self.durables, self.scheduler, self.cursors, self.sinks, self.moves,
+            self.drains, self.added_connectors,
+        )  # fmt: skip
 
     def _add_connections(self) -> None:
         context = self.context

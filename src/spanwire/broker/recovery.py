@@ -8,8 +8,16 @@ from spanwire.broker.destinations.destinations import Destinations
 from spanwire.broker.destinations.durable_subscriptions import DurableSubscriptions
 from spanwire.broker.exactly_once.cursors import Cursors
 from spanwire.broker.exactly_once.sinks import Sinks
-from spanwire.broker.metadata import CURSORS, DRAINS, MOVES, SINK_LEDGERS, STAGED_BATCHES, XA_BRANCHES
-from spanwire.broker.moves.kept_orders import KeptOrders
+from spanwire.broker.metadata import (
+    CURSORS,
+    DRAINS,
+    MOVES,
+    NETWORK_CONNECTORS,
+    SINK_LEDGERS,
+    STAGED_BATCHES,
+    XA_BRANCHES,
+)
+from spanwire.broker.moves.kept_orders import KeptNames, KeptOrders
 from spanwire.broker.moves.moves import Moves
 from spanwire.broker.persistence.recovered import RecoveredDestination
 from spanwire.broker.scheduler.scheduler import Scheduler, recover_jobs
@@ -30,6 +38,7 @@ class StateRecovery:
         sinks: Sinks,
         moves: Moves,
         drains: KeptOrders,
+        connectors: KeptNames,
     ) -> None:
         self._xa: Final[XaTransactions] = xa
         self._destinations: Final[Destinations] = destinations
@@ -39,6 +48,7 @@ class StateRecovery:
         self._sinks: Final[Sinks] = sinks
         self._moves: Final[Moves] = moves
         self._drains: Final[KeptOrders] = drains
+        self._connectors: Final[KeptNames] = connectors
 
     def recover(
         self, recovered: list[RecoveredDestination], clean: bool, metadata: dict[int, dict[bytes, bytes]]
@@ -64,3 +74,4 @@ class StateRecovery:
         self._cursors.count_held()
         self._moves.recover(metadata.get(MOVES, {}))
         self._drains.recover(metadata.get(DRAINS, {}))
+        self._connectors.recover(metadata.get(NETWORK_CONNECTORS, {}))

@@ -286,6 +286,11 @@ EVENTS: Final[dict[str, dict[str, str]]] = {
     "protocols.xmpp.session": {
         "message %s could not be put aside: %s": "dead-letter-failed",
     },
+    "service.administration.added_connectors": {
+        "network connector %s lasts until the next start only: %s": "added-connector-not-kept",
+        "network connector %s of the configuration takes the place of an added one": "added-connector-replaced",
+        "network connector %s, which an operator added, is not started: %s": "added-connector-unusable",
+    },
     "service.administration.drains": {
         "the drain %s failed": "drain-failed",
     },

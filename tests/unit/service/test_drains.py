@@ -10,6 +10,7 @@ import pytest
 from spanwire.broker.metadata import DRAINS
 from spanwire.management.tables.work_tables import TASKS
 from spanwire.model.errors import ConfigurationError, StoreError
+from spanwire.service.administration import disk_wait
 from spanwire.service.administration import drains as module
 from spanwire.service.administration.drains import MAX_RUNNING, Drains
 from tests.support.dialogue.broker_dialogue import Stage
@@ -80,7 +81,7 @@ class Office:
 @pytest.fixture(autouse=True)
 def _looks_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "POLL_S", 0.0)
-    monkeypatch.setattr(module, "SYNC_S", 0.0)
+    monkeypatch.setattr(disk_wait, "SYNC_S", 0.0)
 
 
 async def turns(count: int = 20) -> None:

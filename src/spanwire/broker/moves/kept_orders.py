@@ -1,4 +1,4 @@
-"""Orders of tasks that the service runs, such as drains, kept in the store over restarts of the broker."""
+"""What the service keeps in the store over restarts of the broker: orders of tasks, such as drains, and connectors."""
 
 from __future__ import annotations
 
@@ -8,6 +8,35 @@ from spanwire.broker.ports import MetadataStore
 from spanwire.model.errors import StoreError
 
 MAX_ORDERS: Final = 100  # orders of one kind, those that have ended among them; whoever adds one makes room
+
+
+class KeptNames:
+    """Values by name, in one table of the store's metadata."""
+
+    def __init__(self, metadata: MetadataStore, table: int) -> None:
+        self._metadata: Final[MetadataStore] = metadata
+        self._table: Final[int] = table
+        self.values: Final[dict[bytes, bytes]] = {}
+
+    def put(self, name: bytes, value: bytes) -> None:
+        """Keep ``value`` in place of the last one of the name.
+
+        Raises:
+            ResourceAllocationError: longer than `MAX_KEY_BYTES` or `MAX_VALUE_BYTES`.
+        """
+        self._metadata.put_metadata(self._table, name, value)
+        self.values[name] = value
+
+    def discard(self, name: bytes) -> bool:
+        """Forget a value; return True if there was one."""
+        if self.values.pop(name, None) is None:
+            return False
+        self._metadata.discard_metadata(self._table, name)
+        return True
+
+    def recover(self, records: dict[bytes, bytes]) -> None:
+        """Restore the values of the last run; whoever reads them judges them."""
+        self.values.update(records)
 
 
 class KeptOrders:

@@ -77,8 +77,9 @@ def _import(arguments: Sequence[str]) -> int:
     parser = Parser(
         prog="spanwire definitions import",
         description="Make a running broker what a file says: add what it does not have, and change what differs.\n"
-        "What it has beyond the file stays. Queues, topics, subscriptions and paused bridges last; other changes do\n"
-        "until the next start of the broker, so write them into its configuration as well.\n"
+        "What it has beyond the file stays. Queues, topics, subscriptions, paused bridges and network connectors\n"
+        "without passwords last; other changes do until the next start of the broker, so write them into its\n"
+        "configuration as well.\n"
         "Exit status 1 if something was refused; all else is done.",
     )
     parser.add_argument("file", metavar="FILE", help="a document of definitions, or a configuration in XML or TOML")

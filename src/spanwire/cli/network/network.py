@@ -45,8 +45,8 @@ simulate  shows with Spark how demand, messages and advisories spread in a netwo
        spanwire network simulate --help
 start  starts network connectors that were stopped, or that have autoStart="false"
 stop   ends the links of network connectors until they are started, or the broker is started again
-add    adds a network connector to a running broker until its next start
-remove  ends the links of network connectors, and forgets these until the next start of the broker
+add    adds a network connector to a running broker, over its starts until it is removed
+remove  ends the links of network connectors, and forgets these; those of the configuration until the next start
 """
 
 

@@ -14,7 +14,8 @@ from spanwire.model.text import escaped
 TEXTS: Final = {
     "start": "Let network connectors of a running broker connect.",
     "stop": "End the links of network connectors of a running broker.",
-    "remove": "End the links of network connectors of a running broker, and forget them until its next start.",
+    "remove": "End the links of network connectors of a running broker, and forget them; those of its\n"
+    "configuration until its next start.",
 }
 
 
@@ -41,7 +42,8 @@ def add(arguments: Sequence[str]) -> int:
     """Add a network connector to a running broker."""
     parser = Parser(
         prog="spanwire network add",
-        description="Add a network connector to a running broker, until its next start, and let it connect.",
+        description="Add a network connector to a running broker, and let it connect. It stays over starts of the\n"
+        "broker, until it is removed; one with a password in clear until the next start.",
     )
     parser.add_argument("uri", metavar="URI", help="brokers to link to, such as 'static:(tcp://host:61616)'")
     parser.add_argument("--link", metavar="NAME", help="the name of the connector; else NC, NC-2, …")
@@ -55,5 +57,11 @@ def add(arguments: Sequence[str]) -> int:
 
 
 def _print(rows: object) -> None:
+    notes: dict[str, None] = {}  # each once, after the links
     for row in rows if isinstance(rows, list) else []:
-        sys.stdout.write(escaped(f"network connector {row['name']}: {row['uri']} {row['state']}") + "\n")
+        said = " ".join(part for part in (row["uri"], row["state"]) if part)
+        sys.stdout.write(escaped(f"network connector {row['name']}: {said}") + "\n")
+        if row.get("note"):
+            notes[f"network connector {row['name']} {row['note']}"] = None
+    for note in notes:
+        sys.stdout.write(escaped(note) + "\n")

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from spanwire.broker.broker import Broker
     from spanwire.network.bridge.bridge_statistics import LinkCounts
-    from spanwire.network.bridge.duplex_bridge import DuplexBridge
+    from spanwire.network.bridge.duplex_bridge import AcceptedLink, DuplexBridge
     from spanwire.network.connector.link import NetworkConnectorSettings, RemoteAddress
     from spanwire.network.connector.network_connector import NetworkConnector
     from spanwire.network.demand.bridge_settings import BridgeSettings
     from spanwire.tls.settings import ClientTlsSettings
 
+REMOVED: Final = "removed"  # the state of a link in the answer to its connector's removal
+ADDED: Final = "added"  # the state of a connector that has not found a broker to link to yet
+COMES_BACK: Final = "comes back at the next start, for the configuration has it: remove it there, too"
 HIDDEN: Final = "********"  # replaces a password
 View = dict[str, object]
 
@@ -121,6 +125,18 @@ def course_view(connector: NetworkConnector) -> dict[str, object]:
     }
 
 
+def count_rows(connectors: Iterable[NetworkConnector], accepted: Iterable[AcceptedLink], now: float) -> Iterator[View]:
+    """Yield the messages of each link by direction and destination; connectors may come or go meanwhile."""
+    waiting = list(accepted)
+    for connector in list(connectors):
+        for view, counts in connector.counts():
+            link: View = {"name": view.name, "uri": view.uri, "remote": view.remote, "accepted": False}
+            yield from link_counts_rows(link, counts, now)
+    for one in waiting:
+        link = {"name": one.name, "uri": one.address, "remote": one.remote_name, "accepted": True}
+        yield from link_counts_rows(link, one.counts, now)
+
+
 def link_counts_rows(link: dict[str, object], counts: LinkCounts, monotonic: float) -> Iterator[dict[str, object]]:
     """Yield the counts of one link as rows."""
     age_s = max(1.0, monotonic - counts.began)
@@ -132,6 +148,21 @@ def link_counts_rows(link: dict[str, object], counts: LinkCounts, monotonic: flo
 def is_setting(value: object) -> bool:
     """Return True for a value that an operator may give an attribute or list of a connector."""
     return isinstance(value, str) or (isinstance(value, list) and all(isinstance(one, str) for one in value))
+
+
+def answer_rows(connector: NetworkConnector, state: str = "", note: str = "") -> list[View]:
+    """Return the answer to an operator who added or removed a connector: a row for each link, at least one.
+
+    Args:
+        connector: the connector, which has no link until it finds a broker.
+        state: stands in place of the states of the links, unless "".
+        note: what the operator should know, unless "".
+    """
+    settings = connector.settings
+    views: list[View] = [asdict(view) for view in connector.views()]
+    rows = views or [{"name": settings.bridge.name, "uri": uri_of(settings), "state": ADDED}]
+    more = {"state": state} if state else {}
+    return [{**row, **more, **({"note": note} if note else {})} for row in rows]
 
 
 def durable_topics(broker: Broker | None, settings: BridgeSettings) -> list[str]:

@@ -21,6 +21,7 @@ from spanwire.management.tasks import CANCELLED, DONE, FAILED, RUNNING, View
 from spanwire.model.destination import QUEUE, Destination, parse_destination
 from spanwire.model.errors import ConfigurationError, SpanwireError, StoreError
 from spanwire.service.administration.connector_definitions import without_secrets
+from spanwire.service.administration.disk_wait import is_on_disk
 
 PREFIX: Final = "D"  # of the ids of drains among those of other tasks
 LINK: Final = "DRAIN"  # the network connector of the drain D1 is called DRAIN-1
@@ -30,8 +31,6 @@ KEPT_MS: Final = 24 * 3_600 * 1_000  # milliseconds after its end in which a dra
 POLL_S: Final = 0.5  # seconds between two looks at the queues
 CLOSE_POLL_S: Final = 0.02  # the same, of a drain that must stop in time because messages are to stay
 STALL_S: Final = 30.0  # seconds without a message after which the rest will not go; a link connects meanwhile
-SYNC_S: Final = 5.0  # seconds that the answer to an order waits for the disk, at most
-SYNC_POLL_S: Final = 0.005  # seconds between two looks whether the disk has it
 LOOKS: Final = 1_000  # queues looked at in one turn
 PRECISION: Final = 50  # a drain with messages to stay sends at most this part of the others at a time
 MAX_WINDOW: Final = 1_000  # messages on their way over the link of such a drain
@@ -192,7 +191,7 @@ class Drains:
         await self._begin(drain)
         self._drains[drain.number] = drain
         self._keep(drain)
-        await self._synced()
+        await is_on_disk(self._broker)  # so that the answer holds
         return {"task": drain.id}
 
     async def _begin(self, drain: Drain) -> None:
@@ -278,14 +277,6 @@ class Drains:
     def _keep(self, drain: Drain) -> None:
         self._kept.put(drain.number, drain.encoded())
         self._wake()
-
-    async def _synced(self) -> None:
-        """Wait until the disk has the order, so that the answer to it holds; not for long, for the disk may be full."""
-        store, unsynced = self._broker.assembly.context.store, self._broker.assembly.unsynced
-        position = 0 if store is None else store.position()
-        ends = self._broker.environment.now().monotonic + SYNC_S
-        while unsynced.position < position and self._broker.environment.now().monotonic < ends:
-            await asyncio.sleep(SYNC_POLL_S)
 
     def _make_room(self, wall_ms: int) -> None:
         ended = [drain for drain in self._drains.values() if drain.state != RUNNING]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final, cast
 
@@ -23,12 +23,14 @@ from spanwire.network.reports.message_questions import MessageQuestions
 from spanwire.network.reports.network_reports import Ask, NetworkReports
 from spanwire.service.administration.client_spread import ClientSpread
 from spanwire.service.administration.connector_views import (
+    COMES_BACK,
+    REMOVED,
     accepted_settings_view,
+    answer_rows,
     connector_view,
+    count_rows,
     course_view,
     durable_topics,
-    is_setting,
-    link_counts_rows,
 )
 from spanwire.service.administration.link_resets import reset_link
 from spanwire.service.networking.networking.gossiping import make_gossip
@@ -41,18 +43,19 @@ if TYPE_CHECKING:  # loaded by name, because most brokers have no network connec
     from spanwire.broker.explanation.links import LinkDescription
     from spanwire.network.connector.link import Link, LinkView, NetworkConnectorSettings
     from spanwire.network.connector.network_connector import NetworkConnector
+    from spanwire.service.administration.added_connectors import AddedConnectors, Attributes
     from spanwire.service.administration.drains import Drains
     from spanwire.service.config.security.tls import Stores
     from spanwire.service.networking.announcements import Announcements
 
     DrainLinks = Callable[[Sequence[Link], Environment, Callable[[], None]], Awaitable[None]]
-    ReadConnector = Callable[[Mapping[str, str | list[str]], Stores | None], NetworkConnectorSettings]
+    AskedFor = Callable[[Mapping[str, object], str], Attributes]
+    ReadConnector = Callable[[Attributes, Stores | None], NetworkConnectorSettings]
 
 logger = logging.getLogger(__name__)
 
 MAX_CONNECTORS: Final = 100  # network connectors of a broker to which operators may add; each has up to 100 links
 FIRST_NAME: Final = "NC"  # ActiveMQ's name for a network connector without one
-REMOVED: Final = "removed"  # the state of a link in the answer to its connector's removal
 MAX_NAMES: Final = 100  # connectors in one request; bounds the work of one request
 CLUSTER_INTERVAL: Final = 1.0  # seconds between two updates of the brokers that clients learn of
 RUNNING: Final = "running"  # the state of an active link
@@ -64,7 +67,7 @@ class Networking:
     def __init__(self, settings: Sequence[NetworkConnectorSettings], stores: Stores | None = None) -> None:
         """``stores`` are the broker's key and trust store, for connectors that an operator adds."""
         self._stores: Final = stores
-        self._settings: Final = tuple(settings)
+        self._configured: Final = {one.bridge.name: one for one in settings}
         self._connectors: Final[dict[str, NetworkConnector]] = {}
         self._make: Callable[[NetworkConnectorSettings], NetworkConnector] | None = None
         self._broker: Broker | None = None
@@ -79,6 +82,7 @@ class Networking:
         self._announcing: asyncio.Task[None] | None = None
         self._spread: ClientSpread | None = None
         self._drains: Drains | None = None
+        self._added: AddedConnectors | None = None
         self._tasks: dict[str, KeptTasks] = {}  # where the drains are listed
 
     def acceptor(self, broker: Broker) -> DuplexAcceptor:
@@ -123,10 +127,12 @@ class Networking:
         self._own = [connector.uri for connector in listening] + [
             announced_uri(listener, host_name) for listener in listening
         ]
-        for settings in self._settings:
+        for settings in self._configured.values():
             connector = self._connectors[settings.bridge.name] = self._make(settings)
             if settings.auto_start:
                 await connector.start(self._own)
+        if broker.assembly.added_connectors.values:
+            await self._start_added(self._kept_connectors(broker))
         for listener in listening:
             if listener.is_started:
                 await self.announce(listener)
@@ -225,25 +231,41 @@ class Networking:
         Returns:
             One line for each connector that failed to start; an operator can start it later.
         """
-        problems: list[str] = []
         for settings in removed:
+            self._configured.pop(settings.bridge.name, None)
             connector = self._connectors.pop(settings.bridge.name, None)
             if connector is not None:
                 connector.end()
+        self._configured.update((one.bridge.name, one) for one in added)
+        if self._added is not None:
+            self._added.give_way(list(self._configured))
+        failed = await self._open(added)
+        return [f"network connector {settings.bridge.name} is not started: {error}" for settings, error in failed]
+
+    async def _open(
+        self, opened: Iterable[NetworkConnectorSettings]
+    ) -> list[tuple[NetworkConnectorSettings, ConfigurationError]]:
+        """Make connectors and let them connect; return those that do not, and why."""
+        failed = []
         make = self._make
-        for settings in added:
-            if make is None:
-                break
-            former = self._connectors.pop(settings.bridge.name, None)
-            if former is not None:  # one that an operator has added
+        if make is None:
+            return failed
+        for settings in opened:
+            former = self._connectors.pop(settings.bridge.name, None)  # one that an operator has added
+            if former is not None:
                 former.end()
             try:
                 connector = self._connectors[settings.bridge.name] = make(settings)
                 if settings.auto_start:
                     await connector.start(self._own)
             except ConfigurationError as error:
-                problems.append(f"network connector {settings.bridge.name} is not started: {error}")
-        return problems
+                failed.append((settings, error))
+        return failed
+
+    async def _start_added(self, added: AddedConnectors) -> None:
+        added.give_way(list(self._configured))
+        for settings, error in await self._open(added.recovered()):
+            added.report(settings.bridge.name, error)
 
     def stop(self) -> None:
         """Withdraw the announcements and stop connecting; may be called twice. Open links end with the connections."""
@@ -279,10 +301,7 @@ class Networking:
         return [asdict(view) for connector in connectors for view in connector.views()]
 
     async def stop_connectors(self, arguments: Mapping[str, object]) -> list[dict[str, object]]:
-        """Stop network connectors until an operator starts them; return a view of each link.
-
-        Raises `ConfigurationError`.
-        """
+        """Stop network connectors until an operator starts them; return views of links. Raises `ConfigurationError`."""
         connectors = self._named(arguments)
         for connector in connectors:
             connector.end()
@@ -294,22 +313,29 @@ class Networking:
         ``settings`` has further attributes of ``<networkConnector>``, and lists of destinations by the names of its
         elements. The first one without a name is called NC, the next one NC-2.
 
-        Returns:
-            A view of each link.
+        Returns a view of each link.
 
         Raises:
             ConfigurationError: an argument is refused, the name is taken, or there are `MAX_CONNECTORS` connectors
         """
-        uri, name, others = arguments.get("uri"), arguments.get("name"), arguments.get("settings", {})
-        if not isinstance(uri, str) or not (name is None or (isinstance(name, str) and name)):
-            raise ConfigurationError("uri and name are texts")
-        if not isinstance(others, dict) or not all(map(is_setting, others.values())):
-            raise ConfigurationError("settings is an object of texts, or of lists of them: attributes and inner lists")
+        return answer_rows((await self._add(arguments))[1])
+
+    async def keep_connector(self, arguments: Mapping[str, object]) -> list[dict[str, object]]:
+        """Add a network connector as `add_connector` does, and keep it over starts of the broker.
+
+        Where it is not kept, the rows have a ``note`` with the reason. Raises `ConfigurationError`.
+        """
+        assert self._broker is not None
+        attributes, connector = await self._add(arguments)
+        added = self._kept_connectors(self._broker)
+        note = await added.keep(connector.settings.bridge.name, attributes, list(self._configured))
+        return answer_rows(connector, note=note)
+
+    async def _add(self, arguments: Mapping[str, object]) -> tuple[Attributes, NetworkConnector]:
+        attributes = cast("AskedFor", registry.load(registry.ASKED_FOR))(arguments, self._free_name())
         if len(self._connectors) >= MAX_CONNECTORS:
             raise ConfigurationError(f"there are {MAX_CONNECTORS} network connectors: remove one")
-        attributes = {**others, "uri": uri, "name": self._free_name() if name is None else name}
-        read = cast("ReadConnector", registry.load(registry.READ_CONNECTOR))
-        settings = read(attributes, self._stores)
+        settings = cast("ReadConnector", registry.load(registry.READ_CONNECTOR))(attributes, self._stores)
         make = self._make
         if make is None:
             raise ConfigurationError("the broker has not started yet")
@@ -321,25 +347,39 @@ class Networking:
         except ConfigurationError:
             del self._connectors[settings.bridge.name]
             raise
-        return [asdict(view) for view in connector.views()]
+        return attributes, connector
+
+    def _kept_connectors(self, broker: Broker) -> AddedConnectors:
+        if self._added is None:
+            added = cast("type[AddedConnectors]", registry.load(registry.ADDED_CONNECTORS))
+            self._added = added(broker, self._stores, self._wake)
+        return self._added
 
     def _free_name(self) -> str:
+        taken = {*self._connectors, *self._configured, *([] if self._added is None else self._added.names())}
         numbers = itertools.count(2)
         name = FIRST_NAME
-        while name in self._connectors:
+        while name in taken:
             name = f"{FIRST_NAME}-{next(numbers)}"
         return name
 
     async def remove_connectors(self, arguments: Mapping[str, object]) -> list[dict[str, object]]:
-        """End the links of network connectors, and forget the connectors until the next start of the broker.
+        """End the links of network connectors, and forget the connectors; those of the configuration, until the start.
 
         Raises `ConfigurationError`.
         """
-        connectors = self._named(arguments)
+        added = self._added
+        unread = [] if added is None else [name for name in added.names() if name not in self._connectors]
+        connectors = self._named(arguments, unread)
+        rows: list[dict[str, object]] = []
         for connector in connectors:
             connector.end()
             self._connectors.pop(connector.settings.bridge.name, None)
-        return [{**asdict(view), "state": REMOVED} for connector in connectors for view in connector.views()]
+            note = COMES_BACK if connector.settings.bridge.name in self._configured else ""
+            rows += answer_rows(connector, REMOVED, note)
+        if added is not None:
+            rows += await added.forget(cast("list[str]", arguments["connectors"]), unread)
+        return rows
 
     async def reset_link(self, arguments: Mapping[str, object]) -> dict[str, object]:
         """Set counters of a link to 0 (`link_resets.reset_link`). Raises `ConfigurationError`."""
@@ -348,15 +388,16 @@ class Networking:
         monotonic = self._broker.environment.now().monotonic
         return reset_link(arguments, self._connectors.values(), accepted, monotonic)
 
-    def _named(self, arguments: Mapping[str, object]) -> list[NetworkConnector]:
+    def _named(self, arguments: Mapping[str, object], others: Sequence[str] = ()) -> list[NetworkConnector]:
+        """Return the named connectors; ``others`` are names without one. Raises `ConfigurationError`."""
         names = arguments.get("connectors")
         if not isinstance(names, list) or not 0 < len(names) <= MAX_NAMES:
             raise ConfigurationError(f"connectors must be a list of 1 to {MAX_NAMES} names of network connectors")
         for name in names:
-            if name not in self._connectors:
-                known = ", ".join(self._connectors) or "none"
+            if name not in self._connectors and name not in others:
+                known = ", ".join([*self._connectors, *others]) or "none"
                 raise ConfigurationError(f"unknown network connector {str(name)[:100]}; known are {known}")
-        return [self._connectors[name] for name in dict.fromkeys(names)]
+        return [self._connectors[name] for name in dict.fromkeys(names) if name in self._connectors]
 
     def status(self) -> dict[str, object]:
         """Return the links and the settings of the connectors for the broker's status."""
@@ -372,7 +413,7 @@ class Networking:
             "drain": self.drain,
             "link-drain": self.drain_links,
             "network": self.network,
-            "network-add": self.add_connector,
+            "network-add": self.keep_connector,
             "network-remove": self.remove_connectors,
             "network-reset": self.reset_link,
             "network-start": self.start_connectors,
@@ -453,11 +494,5 @@ class Networking:
         broker = self._broker
         if broker is None:
             return
-        now = broker.environment.now().monotonic
-        for connector in list(self._connectors.values()):  # one may come or go while the rows are taken
-            for view, counts in connector.counts():
-                link: dict[str, object] = {"name": view.name, "uri": view.uri, "remote": view.remote, "accepted": False}
-                yield from link_counts_rows(link, counts, now)
-        for accepted in [] if self._acceptor is None else list(self._acceptor.links.values()):
-            link = {"name": accepted.name, "uri": accepted.address, "remote": accepted.remote_name, "accepted": True}
-            yield from link_counts_rows(link, accepted.counts, now)
+        accepted = [] if self._acceptor is None else self._acceptor.links.values()
+        yield from count_rows(self._connectors.values(), accepted, broker.environment.now().monotonic)

@@ -25,6 +25,7 @@ from spanwire.broker.metadata import (
     DRAINS,
     LEDGER_LINKS,
     MOVES,
+    NETWORK_CONNECTORS,
     SCHEDULES,
     STAGED_BATCHES,
     XA_BRANCHES,
@@ -50,8 +51,8 @@ MAX_LINE_BYTES: Final = 256 * 1024 * 1024  # bytes; enough for the largest frame
 MAX_BACKLOG_BYTES: Final = 4 * 1024 * 1024  # bytes of one batch; bounds the memory
 MAX_SEQUENCE: Final = (1 << 62) - 1
 MAX_REDELIVERIES: Final = 0xFFFFFFFF
-# These name messages, links or tasks by numbers, which others have in a used store.
-OF_NEW_STORES: Final = (MOVES, LEDGER_LINKS, DRAINS)
+# These name messages, links or tasks by numbers, which others have in a used store. The links of a broker are its own.
+OF_NEW_STORES: Final = (MOVES, LEDGER_LINKS, DRAINS, NETWORK_CONNECTORS)
 TEMPORARY_NAME: Final = "journal.importing"
 
 

@@ -30,6 +30,7 @@ TABLES: Final = {
     10: "moves",
     11: "links in the ledger",
     12: "drains",
+    13: "added network connectors",
 }
 
 Progress = Callable[[str, int, int], None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 SOURCE: Final = "request"
 LINE: Final = 1
+PASSWORDS: Final = ("password", "remotePassword")  # of a link, and may be encrypted with the broker's master password
 DESTINATION_LISTS: Final = ("excludedDestinations", "dynamicallyIncludedDestinations", "staticallyIncludedDestinations")
 
 
@@ -30,7 +32,7 @@ def read_connector(attributes: Mapping[str, str | list[str]], stores: Stores | N
 
     Args:
         attributes: attributes of ``<networkConnector>``, ``uri`` among them, and the names of its inner
-            `DESTINATION_LISTS`, such as ``queue://ORDERS.>``.
+            `DESTINATION_LISTS`, such as ``queue://ORDERS.>``. Passwords may be ``ENC(…)``.
         stores: key and trust store of the broker, for links with TLS.
 
     Raises:
@@ -38,7 +40,7 @@ def read_connector(attributes: Mapping[str, str | list[str]], stores: Stores | N
     """
     findings = Findings(SOURCE)
     broker = _broker("networkConnector", attributes)
-    decryption = Decryption({})
+    decryption = Decryption(os.environ)
     checks = Interpreter(findings, Path(), Variables({}, {}), decryption)
     reader = NetworkInterpreter(findings, checks.inner, decryption, lambda elements: NO_STORES)
     settings = reader.connectors(broker, NO_STORES if stores is None else stores)
@@ -73,7 +75,9 @@ def read_listener(attributes: Mapping[str, str], stores: Stores | None) -> Conne
 def _broker(name: str, attributes: Mapping[str, str | list[str]]) -> Element:
     """Return ``<broker>`` with one connector. Raises `ConfigurationError` for an encrypted attribute."""
     texts = {name: value for name, value in attributes.items() if isinstance(value, str)}
-    encrypted = next((name for name, value in texts.items() if value.strip().startswith(PREFIX)), None)
+    encrypted = next(
+        (name for name, value in texts.items() if value.strip().startswith(PREFIX) and name not in PASSWORDS), None
+    )
     if encrypted is not None:
         raise ConfigurationError(f"{encrypted[:60]} is encrypted, which only a configuration file can be")
     values = {name: Attribute(value, LINE) for name, value in texts.items()}

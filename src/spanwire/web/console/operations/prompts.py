@@ -187,7 +187,7 @@ PROMPTS: Final[dict[str, Prompt]] = {
     "network-add": Prompt(
         "Add a network connector",
         "Add",
-        "It stays until the next start of the broker.",
+        "It stays until it is removed, also over starts of the broker; with a password in clear until the next one.",
         "It is added.",
         is_dangerous=False,
     ),

@@ -1,0 +1,35 @@
+"""`spanwire network add`: the connector is there again after `kill -9`, and gone after its removal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from spanwire.cli.main import main
+from tests.service.started import Started
+from tests.service.test_drain import Other
+from tests.service.test_moves import killed
+from tests.service.test_networks import eventually
+
+
+def states(broker: Started) -> dict[object, object]:
+    return {link["name"]: link["state"] for link in broker.network("network_connectors")}
+
+
+def test_an_added_connector_outlives_kill_9_until_it_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SPANWIRE_LINK_PASSWORD", "canary")
+    with Started(tmp_path / "a") as first, Other(tmp_path / "b") as second:
+        here = ["--data-directory", str(first.data)]
+        words = ["network", "add", f"static:({second.broker_url})", "--link"]
+        assert main([*words, "toB", *here]) == 0
+        assert main([*words, "secret", "--set", "remoteUserName=u", *here]) == 0
+        assert "network connector secret lasts until the next start only: its remotePassword" in capsys.readouterr().out
+        killed(first)
+        assert eventually(lambda: states(first) == {"toB": "running"})
+        assert not any(b"canary" in file.read_bytes() for file in first.data.rglob("*") if file.is_file())
+        assert main(["network", "remove", "toB", *here]) == 0
+        killed(first)
+        assert states(first) == {}
