@@ -246,7 +246,7 @@ class Networking:
         self, opened: Iterable[NetworkConnectorSettings]
     ) -> list[tuple[NetworkConnectorSettings, ConfigurationError]]:
         """Make connectors and let them connect; return those that do not, and why."""
-        failed = []
+        failed: list[tuple[NetworkConnectorSettings, ConfigurationError]] = []
         make = self._make
         if make is None:
             return failed
