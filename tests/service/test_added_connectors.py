@@ -1,4 +1,4 @@
-"""`spanwire network add`: the connector is there again after `kill -9`, and gone after its removal."""
+"""`spanwire network add`: the connector is there after `kill -9` and a take-over, and gone after its removal."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from tests.service.started import Started
 from tests.service.test_drain import Other
 from tests.service.test_moves import killed
 from tests.service.test_networks import eventually
+from tests.service.test_standby import Waiting
 
 
 def states(broker: Started) -> dict[object, object]:
@@ -33,3 +34,12 @@ def test_an_added_connector_outlives_kill_9_until_it_is_removed(
         assert main(["network", "remove", "toB", *here]) == 0
         killed(first)
         assert states(first) == {}
+
+
+def test_a_standby_has_the_connectors_that_were_added_to_its_master(tmp_path: Path) -> None:
+    with Started(tmp_path / "a") as master, Waiting(tmp_path / "b", master) as standby:
+        words = ["network", "add", "static:(tcp://127.0.0.1:1)", "--link", "toB", "--data-directory", str(master.data)]
+        assert main(words) == 0
+        master.kill()
+        standby.takes_over()
+        assert list(states(master)) == ["toB"]  # asked over the socket in the directory that both have
