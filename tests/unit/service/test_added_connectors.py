@@ -16,7 +16,7 @@ from spanwire.network.connector.network_connector import NetworkConnector
 from spanwire.service.administration.added_connectors import MAX_KEPT, MAX_RECORD_BYTES, logger
 from spanwire.service.config.interpretation.runtime_connector import read_connector
 from spanwire.service.config.values.encryption import PASSWORD_VARIABLE, Encryption
-from spanwire.service.networking import Networking
+from spanwire.service.networking.networking import Networking
 from tests.support.dialogue.broker_dialogue import Stage
 from tests.unit.service.test_networking import URI, Connector
 

@@ -1,4 +1,4 @@
-"""What the service keeps in the store over restarts of the broker: orders of tasks, such as drains, and connectors."""
+"""Records of the service in the store, over restarts of the broker: orders of tasks, such as drains, and connectors."""
 
 from __future__ import annotations
 

@@ -33,8 +33,8 @@ from spanwire.service.administration.connector_views import (
     durable_topics,
 )
 from spanwire.service.administration.link_resets import reset_link
-from spanwire.service.networking.networking.gossiping import make_gossip
-from spanwire.service.networking.networking.network_questions import BrokerQuestions, questions_of_brokers
+from spanwire.service.networking.gossiping import make_gossip
+from spanwire.service.networking.network_questions import BrokerQuestions, questions_of_brokers
 from spanwire.service.published_addresses import announced_uri
 from spanwire.transports.connector import TransportConnector
 from spanwire.transports.loop.turn import Turn
