@@ -1,7 +1,7 @@
 """Network connectors that an operator added, kept in the store until an operator removes them.
 
-The configuration is the authority for the connectors that it names: one of these takes the place of an added one. A
-password in clear is never kept: a connector with one lasts until the next start of the broker.
+The configuration is the authority for the named connectors: a configured connector takes the place of an added
+connector of the same name. A password in clear is never kept: the connector lasts until the next start of the broker.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class AddedConnectors:
         self._kept: Final = broker.assembly.added_connectors
 
     def names(self) -> list[str]:
-        """Return the names of the kept connectors, those that could not be read among them."""
+        """Return the names of the kept connectors, with the names of unreadable records."""
         return [_shown(name) for name in self._kept.values]
 
     def recovered(self) -> Iterator[NetworkConnectorSettings]:
@@ -76,8 +76,8 @@ class AddedConnectors:
         """Keep a connector; return "", or a sentence that it lasts until the next start only, and why.
 
         Args:
-            name: its name.
-            attributes: the attributes with which it was added.
+            name: the name of the connector.
+            attributes: the attributes at the addition.
             configured: the names of the connectors in the configuration.
         """
         value = json.dumps({**attributes, "name": name}, separators=(",", ":")).encode("ascii")
@@ -106,7 +106,7 @@ class AddedConnectors:
         return ""
 
     async def forget(self, names: Sequence[str], unread: Sequence[str] = ()) -> list[View]:
-        """Forget connectors that an operator removes, where they are kept; return a row for each ``unread`` one."""
+        """Forget removed connectors, where kept; return a row for each ``unread`` name."""
         if sum(self._kept.discard(_key(name)) for name in names):
             await self._is_on_disk()
         return [{"name": name, "uri": "", "state": REMOVED} for name in dict.fromkeys(names) if name in unread]

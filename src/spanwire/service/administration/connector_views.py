@@ -151,7 +151,7 @@ def is_setting(value: object) -> bool:
 
 
 def answer_rows(connector: NetworkConnector, state: str = "", note: str = "") -> list[View]:
-    """Return the answer to an operator who added or removed a connector: a row for each link, at least one.
+    """Return the answer about an added or removed connector: a row for each link, at least one row.
 
     Args:
         connector: the connector, which has no link until it finds a broker.

@@ -1,4 +1,4 @@
-"""Drains of a broker: tasks that send what waits in queues to another broker, over a link of their own.
+"""Drains of a broker: tasks that send waiting messages to another broker, over a separate link.
 
 The order is kept in the store, so a drain goes on when the broker starts again. A password is not kept: such a drain
 fails at the start, and says so.
@@ -65,7 +65,7 @@ class Drain:
     """One order and how far it is; times are milliseconds since 1970.
 
     ``patterns`` name the queues, ``keep`` messages stay in them. ``sent`` counts since the start or continuation,
-    ``left`` is what waits.
+    ``left`` the waiting messages.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
-"""Links of a broker to other brokers, and what it says of itself and asks them.
+"""Links of a broker to other brokers, announcements of the broker, and questions to the others.
 
-- The *networking* is all network connectors of a broker with its announcements.
+- The *networking* is all network connectors of a broker with the announcements.
 - An *announcement* makes a connector known to a discovery group; the *gossip* carries connectors from broker to broker.
-- A *network question* is put to the other brokers: why, trace or route.
+- A *network question* goes to the other brokers: why, trace or route.
 """

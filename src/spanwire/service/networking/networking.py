@@ -101,8 +101,8 @@ class Networking:
     ) -> None:
         """Announce this broker and start all connectors with autoStart.
 
-        ``broker_url`` is this broker's address for remote brokers. ``listening`` are its transport connectors; those
-        not open yet are announced when an operator starts them. ``read_stored`` reads messages for questions of others.
+        ``broker_url`` is this broker's address for remote brokers. ``listening`` are the transport connectors; a closed
+        connector is announced at the start by an operator. ``read_stored`` reads messages for questions of others.
 
         Raises:
             ConfigurationError: a discovery group cannot be joined.
@@ -159,7 +159,7 @@ class Networking:
             await asyncio.sleep(CLUSTER_INTERVAL)
 
     def _brokers_for(self, listener: TransportConnector, host_name: str) -> list[str]:
-        """Return the addresses of this broker and of the linked ones that clients of a connector may learn of."""
+        """Return the addresses of this broker and of linked brokers, as clients of a connector may learn of."""
         linked = [
             (view.uri, view.remote)
             for connector in self._connectors.values()
@@ -187,7 +187,7 @@ class Networking:
         return self._drains
 
     async def drain_links(self, arguments: Mapping[str, object]) -> list[dict[str, object]]:
-        """Stop the network connectors among the names in ``connectors`` when no message is on its way over them.
+        """Stop the network connectors among the names in ``connectors`` after the last message on the way.
 
         Their links take no further messages meanwhile. Returns a view of each link.
 
@@ -205,7 +205,7 @@ class Networking:
         return [asdict(view) for connector in connectors for view in connector.views()]
 
     async def announce(self, listener: TransportConnector) -> None:
-        """Announce an open connector to its discovery group, if it has one.
+        """Announce an open connector to the discovery group, if there is a group.
 
         Raises:
             ConfigurationError: the group cannot be joined.
@@ -218,7 +218,7 @@ class Networking:
         await self._announcements.add(group, announced_uri(listener, self._broker.environment.host_name))
 
     def withdraw(self, listener: TransportConnector) -> None:
-        """Announce the farewell of a connector that an operator has stopped."""
+        """Announce the farewell of a connector stopped by an operator."""
         group = listener.settings.discovery_uri
         if group and self._announcements is not None and self._broker is not None:
             self._announcements.remove(group, announced_uri(listener, self._broker.environment.host_name))
@@ -245,7 +245,7 @@ class Networking:
     async def _open(
         self, opened: Iterable[NetworkConnectorSettings]
     ) -> list[tuple[NetworkConnectorSettings, ConfigurationError]]:
-        """Make connectors and let them connect; return those that do not, and why."""
+        """Make connectors and let them connect; return failed connectors with the reason."""
         failed: list[tuple[NetworkConnectorSettings, ConfigurationError]] = []
         make = self._make
         if make is None:
@@ -268,7 +268,7 @@ class Networking:
             added.report(settings.bridge.name, error)
 
     def stop(self) -> None:
-        """Withdraw the announcements and stop connecting; may be called twice. Open links end with the connections."""
+        """Withdraw announcements and stop connecting. Open links end with the connections; a second call is fine."""
         if self._drains is not None:
             self._drains.stop()
         if self._reports is not None:
@@ -421,11 +421,11 @@ class Networking:
         }
 
     async def network(self, arguments: Mapping[str, object]) -> dict[str, object]:
-        """Return the brokers of the network and their links, as far as they are known (`NetworkReports.network`)."""
+        """Return the known brokers of the network with their links (`NetworkReports.network`)."""
         return {"brokers": []} if self._reports is None else await self._reports.network(arguments)
 
     def _accepted_names(self) -> list[str]:
-        """Return the names of the brokers that have opened a duplex link to this one."""
+        """Return the names of brokers with a duplex link opened to this broker."""
         return [] if self._acceptor is None else [bridge.remote.name for bridge in self._acceptor.bridges.values()]
 
     def _peers(self) -> list[Peer]:
@@ -463,7 +463,7 @@ class Networking:
         return views + [asdict(accepted_view(link, now)) for link in acceptor.links.values()]
 
     def link_descriptions(self) -> list[LinkDescription]:
-        """Return what explains why messages do or do not cross each link."""
+        """Return the reasons why messages do or do not cross each link."""
         descriptions = [one for connector in list(self._connectors.values()) for one in connector.descriptions()]
         acceptor = self._acceptor
         if acceptor is None or not acceptor.links:
@@ -475,11 +475,11 @@ class Networking:
         return descriptions + [accepted(link, now) for link in acceptor.links.values()]
 
     async def explain_everywhere(self, message_id: str) -> list[Row]:
-        """Return the explanations of this broker and of those behind it about a message."""
+        """Return the explanations of this broker and the brokers behind about a message."""
         return await self.ask_everywhere("why", message_id)
 
     async def ask_everywhere(self, action: str, text: str) -> list[Row]:
-        """Return the answers of this broker and of those behind it to a question of some kind."""
+        """Return the answers of this broker and the brokers behind to a question of some kind."""
         asked = self._asked.get(action)
         return [] if asked is None else await asked.explain(text)
 
