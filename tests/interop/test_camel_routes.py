@@ -47,7 +47,6 @@ NEAR: Final = """\
 """
 
 
-@pytest.mark.smoke
 def test_a_route_takes_from_classic_and_sends_to_both_brokers(classic: BrokerProcess) -> None:
     far = classic.openwire_uri()
     with client.connect(far) as connection, connection.session() as session, Broker(NEAR.format(far)) as broker:

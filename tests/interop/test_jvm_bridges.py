@@ -86,7 +86,6 @@ def java_processes() -> list[str]:
     return [line for line in found.stdout.splitlines() if "spanwire bridge jvm" in line]
 
 
-@pytest.mark.smoke
 def test_a_bridge_from_java_keeps_bodies_and_properties(tmp_path: Path, jars: tuple[str, ...]) -> None:
     bodies: list[Any] = [
         "text é 😀",
