@@ -29,7 +29,7 @@ ADVISORY_TRANSFORMATIONS: Final[dict[str, str]] = {
     "jms-map-json": ADVISORY_JSON,
     "jms-map-xml": ADVISORY_XML,
 }
-"""What a subscription may ask for, and what it means for an advisory."""
+"""Forms of an advisory in the ``transformation`` of a SUBSCRIBE."""
 
 
 def advisory_text(command: CommandTree, form: str) -> bytes:

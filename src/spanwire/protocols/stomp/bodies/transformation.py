@@ -50,13 +50,13 @@ MAP_TRANSFORMATIONS: Final[dict[str, str]] = {
     "jms-xml": XML,
     "jms-json": JSON,
 }
-"""What a SEND may name, and what it means for a map."""
+"""Forms of a map in the ``transformation`` of a SEND."""
 
 BYTE: Final = "jms-byte"
 """A SEND with it is what it would be without: a text, or with a content-length bytes."""
 
 MAPS_AS: Final[dict[str, str]] = {**MAP_TRANSFORMATIONS, BYTE: XML, ADVISORY_XML: XML, ADVISORY_JSON: JSON}
-"""What a subscription may ask for, and what it gets of a map: XML for whatever is not called JSON, as in ActiveMQ."""
+"""Forms of a map in the ``transformation`` of a SUBSCRIBE: XML for each name without JSON, as in ActiveMQ."""
 
 OBJECT_TRANSFORMATIONS: Final = frozenset({"jms-object-xml", "jms-object-json"})
 MAX_SHOWN: Final = 40  # characters of a name that an error quotes
