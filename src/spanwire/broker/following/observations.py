@@ -13,8 +13,6 @@ ACCEPTED: Final = "accepted"
 STORED: Final = "stored"  # a power failure cannot take it any more
 DISPATCHED: Final = "dispatched"
 SENT_ON: Final = "sent-on"  # dispatched to the bridge of a link
-RESERVED: Final = "reserved"  # by a cursor, for Spark
-RELEASED: Final = "released"  # by a cursor, to the queue
 ACKNOWLEDGED: Final = "acknowledged"
 FORWARDED: Final = "forwarded"  # the broker at the other end of a link has it
 ENDS: Final = {  # steps after which a message is not at this broker any more, or died
@@ -26,7 +24,7 @@ ENDS: Final = {  # steps after which a message is not at this broker any more, o
 class Observation:
     """One step of one message at this broker.
 
-    ``location`` is the consumer, link, cursor or target of the step, ``detail`` the cause. ``hops`` counts the brokers
+    ``location`` is the consumer, link or target of the step, ``detail`` the cause. ``hops`` counts the brokers
     on the path before this broker, ``deliveries`` the earlier deliveries. ``wall_ms`` is the local time in milliseconds
     since 1970.
     """
