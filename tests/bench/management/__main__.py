@@ -11,6 +11,7 @@ JSON to the file of ``--json``. Takes about five minutes.
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import resource
 import statistics
@@ -43,6 +44,10 @@ def beside_load(broker: WithWebPort, port: int, options: argparse.Namespace) -> 
     name = f"{PAGES} open pages and a scrape each second"
     pairs = compared(lambda: full_load(broker, seconds)["cpu_us"], lambda: watchers(port, PAGES, scrapes=True), rounds)
     yield Figure(f"{name}: CPU for a message at full load", pairs.ratio, 1.05, "times", f"µs: {pairs.text()}")
+    # A broker at full load fills one core, so this share of a core is the same cost, without the scatter of two loads.
+    measure = functools.partial(share_of_core, broker, seconds)
+    pairs = compared(measure, lambda: watchers(port, PAGES, scrapes=True), rounds)
+    yield Figure(f"{name}: CPU with 100 sends a second", pairs.difference, 5.0, "% of a core", f"%: {pairs.text()}")
 
     def p99() -> float:
         return share(sends(broker, seconds, min(rate, MOST_PACED)), 0.99)
@@ -60,15 +65,17 @@ def beside_load(broker: WithWebPort, port: int, options: argparse.Namespace) -> 
     yield Figure(f"{name}: p99 of HTTP requests", pairs.ratio, 2.0, "times", f"ms: {pairs.text()}")
 
 
+def share_of_core(broker: WithWebPort, seconds: float) -> float:
+    """The part of a core that a broker takes with a hundred sends a second, in percent."""
+    before, began = cpu_s(broker.pid), time.monotonic()
+    sends(broker, seconds, 100)
+    return (cpu_s(broker.pid) - before) / (time.monotonic() - began) * 100
+
+
 def of_listeners(broker: WithWebPort, port: int, options: argparse.Namespace) -> Iterator[Figure]:
     """What streams of events cost a broker with a hundred sends a second."""
-
-    def share_of_core() -> float:
-        before, began = cpu_s(broker.pid), time.monotonic()
-        sends(broker, options.seconds, 100)
-        return (cpu_s(broker.pid) - before) / (time.monotonic() - began) * 100
-
-    pairs = compared(share_of_core, lambda: watchers(port, options.listeners), options.rounds)
+    measure = functools.partial(share_of_core, broker, options.seconds)
+    pairs = compared(measure, lambda: watchers(port, options.listeners), options.rounds)
     yield Figure(f"{options.listeners} streams of events", pairs.difference, 2.0, "% of a core", f"%: {pairs.text()}")
 
 
