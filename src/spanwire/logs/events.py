@@ -235,6 +235,11 @@ EVENTS: Final[dict[str, dict[str, str]]] = {
     "network.gossip.link_plan": {
         "gossip: the broker at %s is called %s, and not %s: it is not linked there": "discovered-broker-unusable",
     },
+    "network.gossip.namesakes": {
+        "gossip: two brokers are called %s: the one at %s and the one at %s; no other broker links to "
+        "both, so messages do not reach all consumers: give one of them another brokerName":
+            "broker-name-taken-twice",
+    },
     "network.reports.message_questions": {
         "the question about message %r failed": "message-not-explained",
     },

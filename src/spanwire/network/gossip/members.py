@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from spanwire.discovery.addresses.address import read_address
+from spanwire.network.gossip.namesakes import Namesakes
 from spanwire.network.reports.known_brokers import MAX_BROKERS, MAX_TEXT, KnownBrokers, Row
 
 MAX_ADDRESSES: Final = 8  # addresses of one member; a broker has one or two connectors for OpenWire
@@ -28,11 +29,18 @@ class Members:
         self.changed_at = -math.inf  # monotonic seconds of the last change
         self._broker_id: Final = broker_id
         self._known: Final = KnownBrokers(name, MAX_GOSSIP_BYTES)
+        self._namesakes: Final = Namesakes()
 
     def add(self, text: str | bytes, teller: str, now: float) -> None:
         """Take the rows of ``teller``: a broker by name, or the host of a client."""
-        before = self.members(now)
-        self._known.add(read_members(text), now, teller)
+        before, rows = self.members(now), read_members(text)
+        self._namesakes.note(self.name, self._broker_id, self.addresses, now, now)
+        for row in rows:
+            addresses, age = row["addresses"], row["age_s"]
+            assert isinstance(addresses, tuple)
+            assert isinstance(age, float)
+            self._namesakes.note(str(row["name"]), str(row["id"]), addresses, now - age, now)
+        self._known.add(rows, now, teller)
         if self.members(now) != before:
             self.changed_at = now
 
