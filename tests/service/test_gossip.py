@@ -120,3 +120,39 @@ def test_s37_a_lying_broker_leads_nobody_outside_of_the_networks(tmp_path: Path)
             assert {link["uri"] for link in broker.links()} <= {
                 f"tcp://127.0.0.1:{allowed.getsockname()[1]}", f"tcp://127.0.0.1:{broker._seed}"
             }  # fmt: skip
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("duplex", [False, True])
+def test_a_broker_that_was_killed_and_moved_finds_the_network_though_its_seed_is_gone_for_good(
+    tmp_path: Path, *, duplex: bool
+) -> None:
+    seed = free_port()
+    more = ' duplex="true"' if duplex else ""
+    brokers = [Gossiping(tmp_path, name, seed, more) for name in NAMES[:3]]
+    brokers[0].ports["tcp"] = seed
+    _, stays, moves = brokers
+
+    def are_linked() -> bool:
+        links = [stays.linked().count(moves.name), moves.linked().count(stays.name)]
+        return sum(links) == (1 if duplex else 2)
+
+    try:
+        for broker in brokers:
+            broker.start()
+        assert eventually(are_linked)
+        assert eventually(lambda: f'"{stays.name}":"{stays.broker_url}"' in kept(moves))
+        brokers[0].kill()
+        moves.kill()
+        moves.ports["tcp"] = free_port()  # so nobody but the moved one knows where to connect
+        moves.start()
+        assert eventually(are_linked)
+        assert send_and_receive(stays.broker_url, moves.broker_url, "Q", ["m"]) == ["m"]
+    finally:
+        for broker in brokers:
+            broker.__exit__(None, None, None)
+
+
+def kept(broker: Gossiping) -> str:
+    """What its journal holds of the members."""
+    return "".join(file.read_bytes().decode("latin-1") for file in broker.data.rglob("*") if file.is_file())

@@ -113,7 +113,9 @@ class GossipWorld:
         self.now = 0.0
         self.random = Random(seed)
         self.brokers: dict[str, SimulatedBroker] = {}
+        self.killed: dict[str, SimulatedBroker] = {}
         self.sides: dict[str, int] = {}  # of a partition
+        self.kept: dict[str, dict[str, str]] = {}  # what each broker has in its store, over its death
         self.questions = 0
         self.characters = 0
         self.longest = 0
@@ -127,9 +129,16 @@ class GossipWorld:
         broker = self.brokers[name] = SimulatedBroker(self, name, uri, seeds, limit, duplex)
         return broker
 
+    def restart(self, name: str, port: int = 61616) -> SimulatedBroker:
+        """Start a broker that was killed, or kill it before, with its store."""
+        former = self.brokers.get(name) or self.killed[name]
+        broker = self.add(name, former.seeds, port, duplex=former.duplex)
+        broker.plan.recall(self.kept.get(name, {}), self.now)
+        return broker
+
     def kill(self, name: str) -> None:
         """End a broker at once."""
-        del self.brokers[name]
+        self.killed[name] = self.brokers.pop(name)
 
     def at(self, near: SimulatedBroker, uri: str) -> SimulatedBroker | None:
         """The live broker at an address that another one reaches."""
@@ -175,6 +184,7 @@ class GossipWorld:
             for broker in order:
                 if self.brokers.get(broker.name) is broker:
                     broker.step()
+                    self.kept[broker.name] = broker.plan.linked()
             self.check()
 
     def check(self) -> None:

@@ -66,6 +66,47 @@ def test_a_broker_is_found_at_its_next_port() -> None:
     assert world.faults() == []
 
 
+@pytest.mark.parametrize("duplex", [False, True])
+def test_a_broker_that_moves_finds_the_network_without_its_seed(duplex: bool) -> None:
+    for moved in ("b1", "b4"):
+        world = GossipWorld()
+        for number in range(5):
+            world.add(f"b{number}", [SEED], duplex=duplex)
+        world.run(40)
+        world.kill("b0")
+        world.run(10)
+        world.restart(moved, port=62000)
+        world.run(60)
+        assert world.faults() == []
+
+
+@pytest.mark.parametrize("duplex", [False, True])
+def test_all_brokers_but_the_seed_are_started_anew_at_once_and_find_each_other(duplex: bool) -> None:
+    world = GossipWorld()
+    for number in range(5):
+        world.add(f"b{number}", [SEED], duplex=duplex)
+    world.run(40)
+    for number in range(5):
+        world.kill(f"b{number}")
+    world.run(5)
+    for number in range(1, 5):
+        world.restart(f"b{number}")
+    world.run(60)
+    assert world.faults() == []
+
+
+def test_the_count_finds_a_broker_that_forgets_its_members_at_a_restart() -> None:
+    world = GossipWorld()
+    for number in range(5):
+        world.add(f"b{number}", [SEED])
+    world.run(40)
+    world.kill("b0")
+    world.kept.clear()
+    world.restart("b4", port=62000)
+    world.run(60)
+    assert "b4 has 0 links to b1" in world.faults()
+
+
 def test_a_partition_heals_without_the_seed_after_all_members_are_forgotten() -> None:
     world = GossipWorld()
     for number in range(6):
@@ -145,7 +186,7 @@ def _random_history(seed: int) -> None:
     ports = dict.fromkeys([f"b{number}" for number in range(12)], 61616)
     world.add("b0", [SEED], duplex=duplex)
     for _ in range(RANDOM_EVENTS):
-        event = random.choice(("join", "join", "leave", "move", "partition", "heal", "wait"))
+        event = random.choice(("join", "join", "leave", "move", "restart", "partition", "heal", "wait"))
         name = f"b{random.randrange(12)}"
         if event == "join" and name not in world.brokers:
             world.add(name, [SEED], ports[name], duplex=duplex)
@@ -154,6 +195,8 @@ def _random_history(seed: int) -> None:
         elif event == "move" and name in world.brokers and name != "b0":
             ports[name] += 1
             world.add(name, [SEED], ports[name], duplex=duplex)
+        elif event == "restart" and name in world.brokers:
+            world.restart(name, ports[name])
         elif event == "partition":
             world.sides = {f"b{number}": random.randrange(2) for number in range(12)}
         elif event == "heal":

@@ -30,7 +30,7 @@ from spanwire.broker.exactly_once.cursors import Cursors
 from spanwire.broker.exactly_once.requests import Control
 from spanwire.broker.exactly_once.reservations.range_reader import CursorRanges
 from spanwire.broker.exactly_once.sinks import Sinks
-from spanwire.broker.metadata import DRAINS, NETWORK_CONNECTORS
+from spanwire.broker.metadata import DRAINS, NETWORK_CONNECTORS, NETWORK_MEMBERS
 from spanwire.broker.moves.kept_orders import KeptNames, KeptOrders
 from spanwire.broker.moves.moves import Moves
 from spanwire.broker.persistence.producer_audit import ProducerAudit
@@ -156,6 +156,7 @@ class BrokerAssembly:
         self.moves = Moves(context, self.map, self.destinations, formats, unsynced, self.flow)
         self.drains = KeptOrders(context.metadata, DRAINS)
         self.added_connectors = KeptNames(context.metadata, NETWORK_CONNECTORS)
+        self.network_members = KeptNames(context.metadata, NETWORK_MEMBERS)
         self.router = MessageRouter(
             context, self.map, self.destinations, formats, access, self.replies, unsynced, self.dead_letters,
             self.flow, self.producer_audit,
@@ -193,7 +194,7 @@ class BrokerAssembly:
         )  # fmt: skip
         self.state_recovery = StateRecovery(
             self.xa, self.destinations, self.durables, self.scheduler, self.cursors, self.sinks, self.moves,
-            self.drains, self.added_connectors,
+            self.drains, self.added_connectors, self.network_members,
         )  # fmt: skip
 
     def _add_connections(self) -> None:

@@ -13,6 +13,7 @@ from spanwire.broker.metadata import (
     DRAINS,
     MOVES,
     NETWORK_CONNECTORS,
+    NETWORK_MEMBERS,
     SINK_LEDGERS,
     STAGED_BATCHES,
     XA_BRANCHES,
@@ -39,6 +40,7 @@ class StateRecovery:
         moves: Moves,
         drains: KeptOrders,
         connectors: KeptNames,
+        members: KeptNames,
     ) -> None:
         self._xa: Final[XaTransactions] = xa
         self._destinations: Final[Destinations] = destinations
@@ -49,6 +51,7 @@ class StateRecovery:
         self._moves: Final[Moves] = moves
         self._drains: Final[KeptOrders] = drains
         self._connectors: Final[KeptNames] = connectors
+        self._members: Final[KeptNames] = members
 
     def recover(
         self, recovered: list[RecoveredDestination], clean: bool, metadata: dict[int, dict[bytes, bytes]]
@@ -75,3 +78,4 @@ class StateRecovery:
         self._moves.recover(metadata.get(MOVES, {}))
         self._drains.recover(metadata.get(DRAINS, {}))
         self._connectors.recover(metadata.get(NETWORK_CONNECTORS, {}))
+        self._members.recover(metadata.get(NETWORK_MEMBERS, {}))

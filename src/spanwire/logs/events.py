@@ -232,6 +232,9 @@ EVENTS: Final[dict[str, dict[str, str]]] = {
     "network.gossip.gossip": {
         "gossip: unexpected error; the next look is in %g s": "unexpected-error",
     },
+    "network.gossip.kept_members": {
+        "gossip: the kept addresses of members cannot be read: only the seeds are asked": "kept-members-unreadable",
+    },
     "network.gossip.link_plan": {
         "gossip: the broker at %s is called %s, and not %s: it is not linked there": "discovered-broker-unusable",
     },

@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Final, Protocol
 
 from spanwire.model.errors import SpanwireError
+from spanwire.network.gossip.kept_members import KeptMembers
 from spanwire.network.gossip.members import Members
 from spanwire.network.reports.known_brokers import Peer
 from spanwire.transports.base import Clock
@@ -44,6 +45,14 @@ class GossipConnector(Protocol):
         """Return the remote brokers of the running links."""
         ...
 
+    def recall(self, members: dict[str, str], now: float) -> None:
+        """Try the addresses of members that were linked in the last run, by name."""
+        ...
+
+    def linked(self) -> dict[str, str]:
+        """Return an address of each member that was linked lately by name, the latest first."""
+        ...
+
 
 class Gossip:
     """The gossip of one broker, shared by all its connectors.
@@ -58,17 +67,19 @@ class Gossip:
         accepted: Callable[[], Collection[str]],
         clock: Clock,
         ask: Ask,
+        kept: KeptMembers,
     ) -> None:
         """Take the sources.
 
         ``addresses`` returns the addresses of this broker's open connectors for other brokers, ``accepted`` the names
-        of the brokers with a duplex link of their own to this broker.
+        of the brokers with a duplex link of their own to this broker. ``kept`` outlives this run.
         """
         self.members: Final = members
         self._addresses: Final = addresses
         self._accepted: Final = accepted
         self._clock: Final = clock
         self._ask: Final = ask
+        self._kept: Final = kept
         self._connectors: Final[list[GossipConnector]] = []
         self._mute: Final[dict[str, float]] = {}  # addresses of brokers that know no gossip, until a time
         self._turn = 0
@@ -84,6 +95,7 @@ class Gossip:
 
     def join(self, connector: GossipConnector) -> None:
         """Begin to drive a connector."""
+        connector.recall(self._kept.recall(), self.now())
         self._connectors.append(connector)
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run())
@@ -118,6 +130,10 @@ class Gossip:
         members, accepted = self.members.members(now), frozenset(self._accepted())
         for connector in list(self._connectors):
             connector.tick(now, members, accepted)
+        linked: dict[str, str] = {}
+        for connector in self._connectors:
+            linked = {**connector.linked(), **linked}
+        self._kept.keep(linked, now)
         has_changed = now - self.members.changed_at < CHANGE_S
         peers = self._due(now)
         if peers and (has_changed or now - self._asked_at >= ROUND_S):

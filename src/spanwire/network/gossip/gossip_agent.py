@@ -73,6 +73,14 @@ class GossipAgent:
             seed.make_way()
         self._plan.tick(now, members, self._seen)
 
+    def recall(self, members: dict[str, str], now: float) -> None:
+        """Try the addresses of members that were linked in the last run."""
+        self._plan.recall(members, now)
+
+    def linked(self) -> dict[str, str]:
+        """Return an address of each member that was linked lately by name, the latest first."""
+        return self._plan.linked()
+
     def peers(self) -> list[Peer]:
         """Return the remote brokers of the running links."""
         return [peer for seed in self._seeds() if (peer := seed.peer()) is not None] + self._links.peers()

@@ -102,6 +102,17 @@ class LinkPlan:
         delay = target.reconnect.next_delay(uptime_s)
         target.retry_at = math.inf if delay is None else now + delay
 
+    def recall(self, members: Mapping[str, str], now: float) -> None:
+        """Take an address of each member that was linked in the last run, by name; it is tried as after a break."""
+        for name in self._usable({name: (uri,) for name, uri in members.items()}):
+            target = _Target(name, now, Reconnect(self._retry), proven=members[name], linked_at=now)
+            self._targets.setdefault(name, target)
+
+    def linked(self) -> dict[str, str]:
+        """Return an address of each member that was linked lately by name, the latest first."""
+        found = [target for target in self._targets.values() if target.proven]
+        return {one.name: one.proven for one in sorted(found, key=lambda one: (-one.linked_at, one.name))}
+
     def end(self) -> None:
         """Forget all; the caller ends the links."""
         self._targets.clear()
@@ -125,6 +136,11 @@ class LinkPlan:
             if target.addresses != addresses:
                 target.addresses, target.turn = addresses, 0
                 target.retry_at = -math.inf  # it is back, at another address perhaps
+        for name in seen.accepted & self._targets.keys():
+            target = self._targets[name]
+            target.linked_at = now
+            if target.addresses and target.proven not in target.addresses:
+                target.proven = target.addresses[0]
         for uri, remote in seen.links.items():
             target = self._by_uri.get(uri)
             if target is None or not remote:
@@ -169,7 +185,7 @@ class LinkPlan:
         uris = [uri for uri in target.addresses if target.barred.get(uri, -math.inf) <= now]
         if target.turn == 0 and target.proven in uris:
             uris.insert(0, target.proven)
-        elif not uris and target.proven and target.name not in self._by_uri:
+        elif not uris and target.proven and target.barred.get(target.proven, -math.inf) <= now:
             uris = [target.proven]
         uris = [uri for uri in uris if uri not in self._by_uri]
         if not uris:

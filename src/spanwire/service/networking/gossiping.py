@@ -11,6 +11,7 @@ from spanwire.broker.broker import Broker
 from spanwire.discovery.addresses.address import read_address
 from spanwire.model.environment import Environment
 from spanwire.network.gossip.gossip import Gossip
+from spanwire.network.gossip.kept_members import KeptMembers
 from spanwire.network.gossip.members import MAX_ADDRESSES, Members
 from spanwire.network.reports.known_brokers import Peer
 from spanwire.service.published_addresses import announced_uri
@@ -20,7 +21,10 @@ LOOK_UP_S: Final = 60.0  # seconds between two questions to the name service, wh
 
 
 def make_gossip(
-    broker: Broker, listening: Sequence[TransportConnector], accepted: Callable[[], Collection[str]]
+    broker: Broker,
+    listening: Sequence[TransportConnector],
+    accepted: Callable[[], Collection[str]],
+    wake: Callable[[], None],
 ) -> Gossip:
     """Return the gossip of a broker.
 
@@ -28,10 +32,13 @@ def make_gossip(
         broker: the broker.
         listening: the broker's transport connectors; open connectors suitable for links are reported.
         accepted: returns the names of the brokers at the other ends of accepted duplex links.
+        wake: ends a turn of the broker soon.
     """
 
     addresses = OwnAddresses(listening, broker.environment)
-    return Gossip(Members(broker.name, broker.broker_id), addresses.now, accepted, broker.environment, _ask)
+    assembly = broker.assembly
+    kept = KeptMembers(None if assembly.context.store is None else assembly.network_members, wake)
+    return Gossip(Members(broker.name, broker.broker_id), addresses.now, accepted, broker.environment, _ask, kept)
 
 
 class OwnAddresses:

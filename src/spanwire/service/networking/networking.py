@@ -118,7 +118,7 @@ class Networking:
         traces = self.traces(broker, turn.wake)
         self._asked = questions_of_brokers(broker, self._peers, turn.wake, questions, traces)
         broker.assembly.control.questions = BrokerQuestions(self._asked)
-        gossip = make_gossip(broker, listening, self._accepted_names)
+        gossip = make_gossip(broker, listening, self._accepted_names, turn.wake)
         broker.assembly.control.gossip = gossip
         self._make = lambda settings: cast("type[NetworkConnector]", registry.load(registry.NETWORK_CONNECTOR))(
             settings, broker, broker_url, turn, self._routes, lambda: gossip

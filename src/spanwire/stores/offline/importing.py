@@ -26,6 +26,7 @@ from spanwire.broker.metadata import (
     LEDGER_LINKS,
     MOVES,
     NETWORK_CONNECTORS,
+    NETWORK_MEMBERS,
     SCHEDULES,
     STAGED_BATCHES,
     XA_BRANCHES,
@@ -52,7 +53,7 @@ MAX_BACKLOG_BYTES: Final = 4 * 1024 * 1024  # bytes of one batch; bounds the mem
 MAX_SEQUENCE: Final = (1 << 62) - 1
 MAX_REDELIVERIES: Final = 0xFFFFFFFF
 # These name messages, links or tasks by numbers, which others have in a used store. The links of a broker are its own.
-OF_NEW_STORES: Final = (MOVES, LEDGER_LINKS, DRAINS, NETWORK_CONNECTORS)
+OF_NEW_STORES: Final = (MOVES, LEDGER_LINKS, DRAINS, NETWORK_CONNECTORS, NETWORK_MEMBERS)
 TEMPORARY_NAME: Final = "journal.importing"
 
 

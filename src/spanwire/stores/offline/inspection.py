@@ -31,6 +31,7 @@ TABLES: Final = {
     11: "links in the ledger",
     12: "drains",
     13: "added network connectors",
+    14: "linked brokers of gossip",
 }
 
 Progress = Callable[[str, int, int], None]

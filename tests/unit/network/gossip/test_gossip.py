@@ -11,6 +11,7 @@ from spanwire.model.environment import Time
 from spanwire.model.errors import JmsError
 from spanwire.network.gossip import gossip as rounds
 from spanwire.network.gossip.gossip import CHANGE_S, FAN_OUT, Gossip, choose
+from spanwire.network.gossip.kept_members import KeptMembers
 from spanwire.network.gossip.members import Members
 from spanwire.network.reports.known_brokers import Peer
 from tests.support.control_dialogue import Program, Refused
@@ -38,6 +39,7 @@ class Connector:
     def __init__(self, *names: str) -> None:
         self.names = names
         self.ticks: list[dict[str, tuple[str, ...]]] = []
+        self.recalled: dict[str, str] = {}
 
     def tick(self, now: float, members: dict[str, tuple[str, ...]], accepted: frozenset[str]) -> None:
         self.ticks.append(members)
@@ -45,14 +47,21 @@ class Connector:
     def peers(self) -> list[Peer]:
         return [Peer(name, f"tcp://{name}:1") for name in self.names]
 
+    def recall(self, members: dict[str, str], now: float) -> None:
+        self.recalled = members
+
+    def linked(self) -> dict[str, str]:
+        return {name: f"tcp://{name}:1" for name in self.names}
+
 
 class Scene:
-    def __init__(self, answer: str | Exception, *names: str) -> None:
+    def __init__(self, answer: str | Exception, *names: str, stage: Stage | None = None) -> None:
         self.clock = Hand()
         self.asked: list[str] = []
         self.connector = Connector(*names)
         self._answer = answer
-        self.gossip = Gossip(Members("a", "ID:a"), lambda: ["tcp://10.0.0.1:1"], tuple, self.clock, self._ask)
+        kept = KeptMembers(None if stage is None else stage.broker.assembly.network_members, lambda: None)
+        self.gossip = Gossip(Members("a", "ID:a"), lambda: ["tcp://10.0.0.1:1"], tuple, self.clock, self._ask, kept)
 
     async def _ask(self, peer: Peer, text: str) -> str:
         self.asked.append(peer.name)
@@ -101,6 +110,15 @@ def test_a_connector_is_told_what_was_heard() -> None:
     scene = Scene(told(row("d")), "b")
     scene.ticks(100, 101)
     assert scene.connector.ticks[-1] == {"d": ("tcp://10.0.0.9:61616",)}
+
+
+def test_a_connector_recalls_the_members_of_the_last_run() -> None:
+    stage = Stage()
+    Scene(told(), "b", "c", stage=stage).ticks(100)
+    stage.settle()
+    scene = Scene(told(), "b", stage=stage.restarts())
+    scene.ticks(100)
+    assert scene.connector.recalled == {"b": "tcp://b:1", "c": "tcp://c:1"}
 
 
 def test_an_answer_takes_what_the_asker_knows_and_tells_the_addresses_of_this_broker() -> None:

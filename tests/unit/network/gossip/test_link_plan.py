@@ -111,6 +111,33 @@ def test_a_member_that_was_linked_is_tried_for_a_day_though_nobody_tells_of_it()
     assert scene.tick(FORMER_S + 100, {}) == []
 
 
+def test_a_member_of_the_last_run_is_tried_for_a_day_and_linked_by_its_name_alone() -> None:
+    scene = Scene()
+    scene.plan.recall({"b": B, "c": C}, 0)
+    assert scene.tick(0, {}) == [B, C]
+    assert scene.tick(1, {}, Seen({B: "b", C: "another"})) == [B]
+    assert scene.plan.linked() == {"b": B, "c": C}
+    for second in range(2, 30):
+        assert scene.tick(second, {}, Seen({B: "b"})) == [B]  # and C is left alone
+    assert scene.tick(2 + BARRED_S, {}, Seen({B: "b"})) == [B, C]
+    scene.fails(C, 3 + BARRED_S)
+    assert scene.tick(FORMER_S + 100, {}, Seen({B: "b"})) == [B]
+    assert scene.plan.linked() == {"b": B}
+
+
+def test_s37_a_kept_address_outside_of_the_networks_is_never_linked_nor_one_of_the_own_name() -> None:
+    scene = Scene()
+    scene.plan.recall({"b": "tcp://169.254.169.254:80", "c": "tcp://localhost:6379", "a": B, "d": C}, 0)
+    assert scene.tick(0, {}) == [C]
+    assert scene.plan.linked() == {"d": C}
+
+
+def test_a_member_with_a_duplex_link_of_its_own_is_known_at_the_next_start() -> None:
+    scene = Scene("c", duplex=True)
+    assert scene.tick(0, {"b": (B,)}, Seen(accepted=frozenset({"b", "stranger"}))) == []
+    assert scene.plan.linked() == {"b": B}
+
+
 def test_a_member_that_was_never_linked_is_forgotten_with_the_last_word_of_it() -> None:
     scene = Scene()
     scene.tick(0, {"b": (B,)})

@@ -18,6 +18,7 @@ from spanwire.broker.metadata import (
     LEDGER_LINKS,
     MOVES,
     NETWORK_CONNECTORS,
+    NETWORK_MEMBERS,
     SCHEDULES,
     STAGED_BATCHES,
     XA_BRANCHES,
@@ -189,7 +190,7 @@ def test_what_names_messages_by_their_numbers_is_imported_into_a_new_store_only(
     assert {path.name: path.read_bytes() for path in place.iterdir()} == before
 
 
-@pytest.mark.parametrize("table", [MOVES, LEDGER_LINKS, DRAINS, NETWORK_CONNECTORS])
+@pytest.mark.parametrize("table", [MOVES, LEDGER_LINKS, DRAINS, NETWORK_CONNECTORS, NETWORK_MEMBERS])
 def test_tasks_and_links_stay_those_of_a_store_that_has_messages(table: int) -> None:
     driver = JournalDriver()
     driver.store.put_metadata(table, b"\1", b"there")
