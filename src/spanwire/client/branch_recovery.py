@@ -1,4 +1,4 @@
-"""The rule by which Spanwire's transaction managers recover: bridges, and the ledger of the Spark sink."""
+"""The rule of recovery for Spanwire's transaction managers: bridges and the Spark sink's ledger."""
 
 from __future__ import annotations
 

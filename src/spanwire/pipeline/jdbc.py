@@ -70,7 +70,7 @@ def write_once(batch: DataFrame, number: int, options: Mapping[str, str], name: 
 
 
 def connect(spark: SparkSession, options: Mapping[str, str]) -> Any:
-    """Return a ``java.sql.Connection``, made as Spark's writer makes them: with drivers from ``--jars``, too."""
+    """Return a ``java.sql.Connection`` as Spark's writer makes it, also with drivers from ``--jars``."""
     jvm = spark._jvm
     assert jvm is not None
     given = jvm.org.apache.spark.sql.execution.datasources.jdbc.JDBCOptions(
@@ -150,7 +150,7 @@ class TableLedger:
             self._succeeds(f"SELECT spanwire_run FROM {self._staging} WHERE 1 = 0", is_needed=True)
 
     def _move(self, columns: list[str], run: str, number: int) -> bool:
-        """Move the rows of a run into the table, note the batch, and forget what else was staged: one transaction."""
+        """Move a run's rows into the table, note the batch, and drop other staged rows, in one transaction."""
         if not self._changes(f"UPDATE {LEDGER} SET batch = {number} WHERE name = ? AND batch < {number}", self._name):
             self._connection.rollback()
             return False

@@ -66,13 +66,13 @@ class Disposal:
 
     @abstractmethod
     def dispose(self, queue: Queue, references: list[MessageReference], prepared: list[Message]) -> None:
-        """Act on ``references`` after their removal from the pending list of ``queue``, unless the action `keeps` them.
+        """Act on ``references`` that ``queue`` no longer has pending, or that the action `keeps`.
 
         ``prepared`` has the form of each.
         """
 
     def must_wait(self) -> bool:
-        """Return True if the last call of `prepare` found no room, and the message should be asked about again."""
+        """Return True if the last call of `prepare` found no room and is to be made again."""
         return False
 
     def wants(self, sequence: int) -> bool:

@@ -31,7 +31,7 @@ SAME_LIFETIME: Final = -1  # a retried message lives as long as it was sent for
 
 
 class Delivered:
-    """One message in its new destination: the sequence there and that of the original, 0 without a place in the store.
+    """A message in its new destination: its sequences there and at its origin, 0 for none in the store.
 
     ``target`` is a queue, a topic, or a durable subscription of the topic.
     """
@@ -49,7 +49,7 @@ class SliceJournal(Protocol):
     """Records what a slice does, in the unit of the store that does it."""
 
     def record(self, source: Destination, delivered: list[Delivered], count: int) -> list[MetadataRecord]:
-        """Return the records about ``count`` messages of ``source`` that are now ``delivered``, or only removed."""
+        """Return the records about ``count`` messages of ``source``, ``delivered`` or only removed."""
         ...
 
     def wants(self, sequence: int) -> bool:
@@ -109,7 +109,7 @@ class Deliveries:
         keeps: bool,
         journal: SliceJournal | None = None,
     ) -> None:
-        """Store ``messages`` and, unless ``keeps``, remove ``references`` of ``queue`` in one unit, then dispatch.
+        """Store ``messages`` and remove ``references`` of ``queue``, unless ``keeps``, in one unit; dispatch.
 
         Much content becomes several units, each with the records of its part.
         """
@@ -219,7 +219,7 @@ class Deliveries:
 
 
 class Delivering(Disposal):
-    """Stores selected messages elsewhere; unless copied, they leave their queue in the same unit of the store.
+    """Stores selected messages elsewhere. Moved ones leave their queue in the same unit of the store.
 
     Without a ``restraint`` messages without room stay; with one the transfer waits for room.
     """

@@ -20,7 +20,7 @@ MAX_UNCOMMITTED: Final = 100_000  # sends and acknowledged messages in open tran
 
 
 class UncommittedLimit:
-    """The limit of `Uncommitted`, for all connections of a broker; ``exceeded`` counts what it has refused."""
+    """The limit of `Uncommitted`, for all connections of a broker; ``exceeded`` counts refusals."""
 
     __slots__ = ("exceeded", "messages")
 

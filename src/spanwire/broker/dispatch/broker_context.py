@@ -142,7 +142,7 @@ class BrokerContext:
         self.made += 1 + message.size // BYTES_OF_MADE
 
     def note_duplicate(self, kind: int, message: Message, sender: str) -> None:
-        """Remember a message that is dropped because the broker has it already, and the connection that sent it."""
+        """Remember a message that is dropped as a duplicate, and the connection that sent it."""
         self.departures.note(message, kind, message.destination, self.wall_ms, None, 0, sender)
         name = message.destination.qualified_name
         count = self.duplicates.get(name, 0)

@@ -110,7 +110,7 @@ class BrokerDestination(MessageHolder):
 
 
 def bridged(subscription: Subscription) -> int:
-    """Return the number of messages that a bridge has acknowledged; 0 for other consumers, and for those of wildcards.
+    """Return the number of messages that a bridge has acknowledged; 0 for other or wildcard consumers.
 
     A consumer of several destinations counts their messages together.
     """

@@ -175,7 +175,7 @@ class SlowConsumerWatch(Job, Alarm):
                 watched.suspect()
 
     def _spares(self, watched: WatchedConsumer) -> bool:
-        """Return True for a bridge while the strategy ignores bridges; an operator may change that at any time."""
+        """Return True for a bridge while the strategy ignores bridges, which an operator may change."""
         return self.strategy.ignore_network_consumers and watched.subscription.info.network_subscription
 
     def _is_doomed(self, watched: WatchedConsumer) -> bool:

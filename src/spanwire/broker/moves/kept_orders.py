@@ -1,4 +1,4 @@
-"""Records of the service in the store, over restarts of the broker: orders of tasks, such as drains, and connectors."""
+"""Records of the service that outlive restarts in the store: orders of tasks, and added connectors."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class Sampled:
 
 
 class Previewing(Disposal):
-    """Asks ``delivering`` about each message, and leaves all where they are. ``sample`` has the first ones."""
+    """Asks ``delivering`` about each message and moves none. ``sample`` has the first messages."""
 
     def __init__(self, delivering: Delivering) -> None:
         self._delivering: Final[Delivering] = delivering

@@ -29,7 +29,7 @@ class StoreLedger(Protocol):
         ...
 
     def sums(self, destination: Destination | None) -> StoredSums | None:
-        """Return the ledger of a destination's stored messages, without one None; of None that of all removed ones."""
+        """Return the ledger of a destination, None without a ledger; for None that of removed destinations."""
         ...
 
     def link_sums(self) -> Sums:

@@ -161,7 +161,7 @@ def _add_disk(entries: Entries, kind: str, used_bytes: int, limit_bytes: int) ->
 
 
 def _add_times(entries: Entries, destinations: list[BrokerDestination]) -> None:
-    """Add the times that messages were held by the destinations that measure them, and the size of these messages.
+    """Add how long messages stayed in destinations that measure this, and the sizes of messages.
 
     Times are 0 where nothing is measured (`spanwire.broker.dispatch.history.message_statistics`).
     """

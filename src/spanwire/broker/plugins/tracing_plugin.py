@@ -1,4 +1,4 @@
-"""Notes the steps of traced messages: send, store, dispatch, forward, acknowledge (W3C Trace Context, OpenTelemetry).
+"""Notes the steps of traced messages, from send to acknowledge (W3C Trace Context, OpenTelemetry).
 
 A message is traced if its sender says so (the flag *sampled* of its ``traceparent``), or if this broker has begun a
 trace for it. Bodies, user names and addresses are never noted. The context of a message is never changed: the spans of
@@ -51,7 +51,7 @@ SIZE: Final = "messaging.message.envelope.size"
 
 @dataclass(frozen=True)
 class TracingSettings:
-    """The notes of a broker that traces, and the share of messages without a context for which it begins a trace."""
+    """The notes of a broker that traces, and the share of messages for which it begins a trace."""
 
     records: SpanRecords = field(default_factory=SpanRecords)
     sampling_rate: float = 0.0
@@ -218,7 +218,7 @@ class TracingFilter(BrokerFilter):
         return record
 
     def _context_in(self, message: Message) -> TraceContext | None:
-        """Return the context that a message carries. Most messages carry none, and pay two searches for a word."""
+        """Return the context that a message carries. A message without one costs two searches for a word."""
         raw = message.raw
         if raw.find(NAME, 0, message.content_start) < 0 and raw.find(NAME, message.properties_start) < 0:
             return None
@@ -231,7 +231,7 @@ class TracingFilter(BrokerFilter):
         return context_of(properties)
 
     def _begins_trace(self, state: ConnectionState, message: Message) -> bool:
-        """Return True for the configured share of clients' messages. Only the first broker of a message decides."""
+        """Return True for the configured share of clients' messages. A message's first broker decides."""
         if state.forwards or message.broker_path or message.destination.is_advisory or is_control(message.destination):
             return False
         return int.from_bytes(self._environment.random_bytes(DICE_OCTETS), "big") < self._threshold

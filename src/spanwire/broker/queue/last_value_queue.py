@@ -48,7 +48,7 @@ def key_property(policy: QueuePolicy) -> str:
 
 
 class LastValue:
-    """The newest message of one key: its sequence in the store, 0 for a message in memory alone, and its id."""
+    """The newest message of a key: its id, and its sequence in the store, 0 for one in memory alone."""
 
     __slots__ = ("id_sequence", "producer_id", "sequence", "text_view")
 
@@ -71,7 +71,7 @@ class LastValue:
 
 
 class Location:
-    """The location of a pending message: an index in a page, or in the messages that return to a page being read."""
+    """The location of a pending message: an index in a page, or among messages that return to a page."""
 
     __slots__ = ("index", "is_returned", "page", "pending_list")
 

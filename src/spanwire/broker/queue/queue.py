@@ -264,7 +264,7 @@ class Queue(QueueBase):
         self.forget(reference, way)
 
     def settle_all(self, references: list[MessageReference], way: int = ACKNOWLEDGED) -> None:
-        """Remove many messages of one consumer, with one call of the store; one by one if an observer must see each."""
+        """Remove many messages of one consumer in one call of the store, or singly for an observer of each."""
         if self.observer is not None and self.observer.sees_removals():
             for reference in references:
                 self.settle(reference, way)
@@ -400,7 +400,7 @@ class Queue(QueueBase):
         return count
 
     def drop(self) -> None:
-        """Forget all pending messages of a removed queue in slices, the first now. The store removes it as a whole."""
+        """Forget all pending messages of a removed queue in slices, the first now; the store drops them all."""
         self._expiry.stop()
         self._purge.stop()
         self._context.close_sums(self.all_sums())

@@ -1,4 +1,4 @@
-"""A queue that keeps the latest messages: a new message pushes out the oldest (ActiveMQ Artemis, "Ring Queue").
+"""A queue of the latest messages: a new one pushes out the oldest (ActiveMQ Artemis, "Ring Queue").
 
 Only pending messages count. A message in flight is neither counted nor pushed out. When a consumer returns messages,
 the queue may have too many, and pushes out the oldest ones then.
@@ -27,7 +27,7 @@ SLICE: Final = 500  # messages pushed out in a turn, as many as a slice of other
 
 
 class RingQueue(Queue):
-    """A queue of at most ``ring_size`` pending messages; with priorities the lowest one loses its oldest message."""
+    """A queue of at most ``ring_size`` pending messages; the lowest priority loses its oldest first."""
 
     def __init__(
         self, destination: Destination, policy: PolicyEntry, usage: MemoryUsage, context: BrokerContext

@@ -405,7 +405,7 @@ class CommitWork(TransactionWork):
 
 
 def way_of(ack: TransactedAck, reference: MessageReference) -> int:
-    """Return the way out of the ledger of a message that a transaction acknowledges, once its dead letters are made."""
+    """Return how the ledger counts a message that a transaction acknowledges, with its dead letters made."""
     if ack.ack_type != POISON_ACK and ack.ack_type != EXPIRED_ACK:
         return ACKNOWLEDGED
     if reference in ack.dead_lettered:

@@ -1,4 +1,4 @@
-"""``spanwire rebalance QUEUE``: what waits in a queue is shared evenly with other brokers, by one drain for each."""
+"""``spanwire rebalance QUEUE``: share pending messages evenly with other brokers, by a drain for each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Connects the supervisor of one route to the board, to a receiver of OpenLineage events, and to traces."""
+"""Connects the supervisor of a route to the board, to traces, and to a receiver of OpenLineage events."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class RouteWatch:
         job: Job | None = None,
         traces: BatchTraces | None = None,
     ) -> None:
-        """Send an event of ``job`` for each batch with ``sender``, and note its span in ``traces``, where there are."""
+        """Send an event of ``job`` for each batch with ``sender``, and note its span in ``traces``, if any."""
         self._board: Final = board
         self._route: Final = route
         self._now_ms: Final = now_ms

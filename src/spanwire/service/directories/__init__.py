@@ -1,4 +1,4 @@
-"""Asks directories for a running broker: users in threads, at each login, and rights from time to time.
+"""Asks directories for a running broker: for users at each login, in threads, and for rights at times.
 
 A `question` is one login, sent to a directory. The broker's port is `spanwire.broker.ports.Directory`.
 """

@@ -268,7 +268,7 @@ class Networking:
             added.report(settings.bridge.name, error)
 
     def stop(self) -> None:
-        """Withdraw announcements and stop connecting. Open links end with the connections; a second call is fine."""
+        """Withdraw announcements and stop connecting. Open links end with their connections. May be repeated."""
         if self._drains is not None:
             self._drains.stop()
         if self._reports is not None:
@@ -301,7 +301,7 @@ class Networking:
         return [asdict(view) for connector in connectors for view in connector.views()]
 
     async def stop_connectors(self, arguments: Mapping[str, object]) -> list[dict[str, object]]:
-        """Stop network connectors until an operator starts them; return views of links. Raises `ConfigurationError`."""
+        """Stop network connectors until an operator starts them; return links. Raises `ConfigurationError`."""
         connectors = self._named(arguments)
         for connector in connectors:
             connector.end()
@@ -364,7 +364,7 @@ class Networking:
         return name
 
     async def remove_connectors(self, arguments: Mapping[str, object]) -> list[dict[str, object]]:
-        """End the links of network connectors, and forget the connectors; those of the configuration, until the start.
+        """End links and forget their network connectors; the configuration's come back with the next start.
 
         Raises `ConfigurationError`.
         """

@@ -107,7 +107,7 @@ class Outbox:
         return entry
 
     def removal(self, owner: StoredDestination, sequence: int, location: int, way: int) -> None:
-        """Queue the removal of a message at ``location``, which the index no longer has, by a way of the ledger."""
+        """Queue the removal of a message at ``location``, gone from the index, with its way in the ledger."""
         entry = Entry(REMOVAL, owner, sequence, None, b"", self.position, HEADER_SIZE)
         entry.flags = way & WAY_MASK
         entry.format_id = way >> LINK_SHIFT

@@ -1,4 +1,4 @@
-"""The memory of messages that left otherwise than by an acknowledgement: ids with causes, for ``spanwire why``.
+"""The memory of messages that left without an acknowledgement: ids and causes, for ``spanwire why``.
 
 A message that is acknowledged leaves no entry, so the usual path costs nothing.
 """
@@ -203,7 +203,7 @@ class Departures:
         ring.add(Departure(message, kind, destination, target, deliveries, detail, wall_ms))
 
     def note_unheard(self, message: Message, topic: Destination, wall_ms: int) -> None:
-        """Remember a message to a topic without a subscriber, in one entry with those before it of its producer."""
+        """Remember a message to a topic without a subscriber, in one entry for its producer."""
         sequence, producer_id = message.sequence, message.producer_id
         if self.listener is not None:
             self.listener.departed(message, SENT_NOWHERE, topic, None, "")

@@ -208,7 +208,7 @@ class JournalIndex:
         self.destination_bytes += grown
 
     def _close_sums(self, owner: StoredDestination) -> None:
-        """Move the sums of a removed destination to those of all removed ones; its messages were purged with it.
+        """Add the sums of a removed destination, purged with its messages, to those of all removed ones.
 
         A balance below 0 is a fault, which stays visible: a record has no negative sum.
         """

@@ -37,7 +37,7 @@ class WrittenRecords:
         self._index: Final[JournalIndex] = index
 
     def before(self, entry: Entry) -> None:
-        """Complete what the ledger must know of a record: whether a removal, or all of a transfer, finds a message."""
+        """Note for the ledger whether a removal, or each part of a transfer, finds a message."""
         owner = entry.owner
         if entry.kind == REMOVAL and entry.location == GONE:
             entry.location = owner.take_out(entry.sequence)

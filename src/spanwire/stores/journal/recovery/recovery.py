@@ -193,7 +193,7 @@ def remove_leftovers(disk: Disk, recovery: Recovery) -> None:
 
 
 def keep_seal(index: JournalIndex, header: SegmentHeader) -> None:
-    """Keep a segment that a take-over began for as long as the segment before it, whose end its header records.
+    """Keep a segment begun by a take-over as long as the one before, whose end its header records.
 
     Such a segment leaves out a number.
     """
@@ -252,7 +252,7 @@ class _Sources:
                 recovery.leftovers.append(name)
 
     def end_of(self, index: int) -> int:
-        """Return the end of the segment at an index of ``numbers``, as the next segment records it; -1 if none does.
+        """Return the end of the segment at an index of ``numbers``, recorded by the next one; -1 without.
 
         Bytes behind the end were written by a broker whose store another one had taken over.
         """

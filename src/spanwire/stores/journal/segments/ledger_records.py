@@ -21,7 +21,7 @@ _SUM: Final = Struct("<Q")
 
 
 def ledger_bytes(sums: Sums, is_always: bool = False) -> int:
-    """Return the bytes of all records of ``sums``; with ``is_always`` there is one even without a sum above zero."""
+    """Return the bytes of all records of ``sums``; ``is_always`` writes one even without a sum above 0."""
     size = sums.terms * SUM_BYTES
     if is_always or _has_any(sums.counts):
         size += EMPTY_RECORD
