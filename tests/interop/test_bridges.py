@@ -13,9 +13,10 @@ from typing import Any, Final
 import pytest
 
 from spanwire import client
+from spanwire.bridges.engine.states import BridgeState
 from spanwire.client import Byte, Double, Float, Int, Long, Message, Serialized, Short
 from tests.support.announcing_process import AnnouncingProcess
-from tests.support.bridge_runs import forward, forward_once
+from tests.support.bridge_runs import forward, forward_file, forward_once
 from tests.support.broker_process import COMMAND, BrokerProcess
 
 OTHERS: Final = ("classic",) + (("newest_classic", "artemis") if os.environ.get("SPANWIRE_ALL_BROKERS") == "1" else ())
@@ -182,3 +183,22 @@ def test_a_killed_bridge_between_spanwire_and_classic_loses_and_doubles_nothing(
     assert status.received > 0, "nothing was left after the kills"
     texts = [message.text for message in received(target, f"{queue}.FAR", KILLED_COUNT)]
     assert sorted(texts, key=int) == [str(number) for number in range(KILLED_COUNT)]
+
+
+@pytest.mark.long
+def test_a_target_that_is_artemis_is_refused_with_duplicate_detection(
+    spanwire: BrokerProcess, artemis: BrokerProcess, classic: BrokerProcess, queue: str
+) -> None:
+    words = {"duplicateDetection": "true", "maxRetries": "0"}
+    with client.connect(spanwire.openwire_uri()) as connection, connection.session() as session:
+        session.create_producer(queue).send("one")
+    refused = forward(spanwire.openwire_uri(), queue, artemis.openwire_uri(), queue, **words)
+    assert refused.state is BridgeState.FAILED
+    assert "duplicateDetection does not fit a target that is ActiveMQ Artemis" in (refused.last_error or "")
+    assert refused.received == 0
+    far = f'[connectionFactories.far]\nurl = "stomp://127.0.0.1:{artemis.openwire_port}"\nprovider = "stomp"\n'
+    ends = f'sourceConnectionFactory = "{spanwire.openwire_uri()}"\ntargetConnectionFactory = "far"\n'
+    ends += f'sourceDestination = "{queue}"\ntargetDestination = "{queue}"\n'
+    over_stomp = forward_file(f"{far}[bridges.b]\n{ends}duplicateDetection = true\nmaxRetries = 0\n")
+    assert "duplicateDetection does not fit a target that is ActiveMQ Artemis" in (over_stomp.last_error or "")
+    assert forward(spanwire.openwire_uri(), queue, classic.openwire_uri(), queue, **words).forwarded == 1

@@ -119,6 +119,15 @@ class EagerTarget(MessageTarget, Protocol):
         ...
 
 
+@runtime_checkable
+class SpoiledTarget(MessageTarget, Protocol):
+    """A target whose broker may roll a whole batch back because of one duplicate, as ActiveMQ Artemis does."""
+
+    def is_spoiled_by_duplicates(self) -> bool:
+        """Return True if a known duplicate id rolls the batch back."""
+        ...
+
+
 class LocalTransaction(Protocol):
     """A consumer and a producer in one transaction of one broker."""
 

@@ -7,15 +7,18 @@ from dataclasses import replace
 import pytest
 
 from spanwire import registry
-from spanwire.bridges.model.definition import BatchLimits, BridgeDefinition, Quality
+from spanwire.bridges.jndi.environment import ARTEMIS
+from spanwire.bridges.model.definition import BatchLimits, BridgeDefinition, ConnectionFactory, Quality
+from spanwire.bridges.model.java_factory import JavaFactory
 from spanwire.bridges.model.provider_description import MAX_CREDIT, ProviderDescription
 from spanwire.bridges.model.qualities import check_features, check_quality
-from spanwire.bridges.model.steps import ProxyReplyTo
+from spanwire.bridges.model.steps import AddDuplicateId, ProxyReplyTo
 from spanwire.bridges.providers.openwire.provider import OpenWireProvider
 from spanwire.bridges.providers.stomp.provider import StompProvider
 from spanwire.bridges.running.links import credit_of
 from spanwire.bridges.running.process import provider_of
 from spanwire.model.errors import ConfigurationError
+from spanwire.model.secret import Secret
 from tests.support.bridge_dialogue import definition
 
 PLAIN = ProviderDescription("plain", False, False, (), selectors=False, replies=False, largest_batch=100)
@@ -55,6 +58,25 @@ def test_replies_need_both_sides() -> None:
     assert "the provider plain has no temporary queues for replies" in refusal(bridge, ABLE, PLAIN)
     assert "the provider plain" in refusal(bridge, PLAIN, ABLE)
     check_features(bridge, ABLE, ABLE)
+
+
+@pytest.mark.parametrize(
+    "java",
+    [
+        JavaFactory("org.apache.activemq.artemis.jms.client.ActiveMQConnectionFactory"),
+        JavaFactory(None, (), "CF", (("java.naming.factory.initial", Secret(ARTEMIS)),)),
+    ],
+)
+def test_duplicate_ids_are_refused_for_a_client_of_artemis(java: JavaFactory) -> None:
+    bridge = definition(steps=(AddDuplicateId("b"),))
+    to_artemis = replace(bridge, target=replace(bridge.target, factory=ConnectionFactory("jvm:x", java=java)))
+    assert "duplicateDetection does not fit a target that is ActiveMQ Artemis" in refusal(to_artemis, ABLE, ABLE)
+    check_features(replace(to_artemis, steps=()), ABLE, ABLE)
+    check_features(
+        replace(to_artemis, source=replace(bridge.source, factory=to_artemis.target.factory), target=bridge.target),
+        ABLE,
+        ABLE,
+    )
 
 
 def test_once_and_only_once_is_refused_for_a_provider_without_transactions() -> None:

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
 from typing import Final, cast
 
 import pytest
 
 from spanwire.bridges.model.message import BridgeMessage
-from spanwire.bridges.ports import MessageSource, MessageTarget
-from spanwire.bridges.running.links import PairLink
-from spanwire.model.errors import JmsError
-from tests.support.bridge_dialogue import text_messages
+from spanwire.bridges.model.provider_description import ProviderDescription
+from spanwire.bridges.model.steps import AddDuplicateId
+from spanwire.bridges.ports import MessageSource, MessageTarget, Provider
+from spanwire.bridges.providers.openwire.connecting import is_artemis
+from spanwire.bridges.providers.openwire.provider import OpenWireProvider
+from spanwire.bridges.running.links import PairLink, open_link
+from spanwire.client.aio.connection import Connection
+from spanwire.model.errors import ConfigurationError, JmsError
+from tests.support.bridge_dialogue import definition, text_messages
 
 
 class Ends:
@@ -123,3 +129,55 @@ def test_other_qualities_wait_for_each_acknowledgement() -> None:
         return ends.done
 
     assert asyncio.run(scenario()) == ["acknowledged at once"]
+
+
+class Opening(Ends):
+    """A provider whose target's broker rolls batches back because of a duplicate."""
+
+    def __init__(self, is_spoiled: bool) -> None:
+        super().__init__()
+        self._is_spoiled: Final = is_spoiled
+
+    def is_spoiled_by_duplicates(self) -> bool:
+        return self._is_spoiled
+
+    def describe(self) -> ProviderDescription:
+        return OpenWireProvider().describe()
+
+    async def open_target(self, target: object) -> Opening:
+        self.done.append("open target")
+        return self
+
+    async def open_source(self, source: object, credit: int) -> Opening:
+        self.done.append("open source")
+        return self
+
+
+@pytest.mark.parametrize(
+    ("is_spoiled", "steps", "done"),
+    [
+        (True, (AddDuplicateId("b"),), ["open target", "close"]),
+        (True, (), ["open target", "open source"]),
+        (False, (AddDuplicateId("b"),), ["open target", "open source"]),
+    ],
+)
+def test_a_target_that_duplicates_spoil_is_refused_before_anything_is_received(
+    is_spoiled: bool, steps: tuple[AddDuplicateId, ...], done: list[str]
+) -> None:
+    ends = Opening(is_spoiled)
+    provider = cast("Provider", ends)
+    try:
+        asyncio.run(open_link(definition(steps=steps), provider, provider))
+        refused = ""
+    except ConfigurationError as error:
+        refused = str(error)
+    assert ("a target that is ActiveMQ Artemis" in refused) is (done[-1] == "close")
+    assert ends.done == done
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"), [("127.0.0.1:61616", True), ("tcp://127.0.0.1:61616", False), ("", False), (None, False)]
+)
+def test_artemis_is_known_by_an_address_without_a_scheme(url: str | None, expected: bool) -> None:
+    core = SimpleNamespace(broker_url=url)
+    assert is_artemis(cast("Connection", SimpleNamespace(shared=SimpleNamespace(core=core)))) is expected

@@ -5,10 +5,10 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final
 
-from spanwire.bridges.model.definition import BatchLimits, BridgeDefinition, Quality, Source
+from spanwire.bridges.model.definition import BatchLimits, BridgeDefinition, ConnectionFactory, Quality, Source
 from spanwire.bridges.model.provider_description import ProviderDescription
 from spanwire.bridges.model.route_definition import Definition, RouteDefinition
-from spanwire.bridges.model.steps import ProxyReplyTo
+from spanwire.bridges.model.steps import AddDuplicateId, ProxyReplyTo
 from spanwire.model.errors import ConfigurationError
 
 
@@ -28,6 +28,12 @@ STEPS: Final[dict[Quality, tuple[BatchStep, ...]]] = {
     Quality.ONCE_AND_ONLY_ONCE: (BatchStep.SEND, BatchStep.COMMIT),
 }
 DISTRIBUTED_STEPS: Final = (BatchStep.SEND, BatchStep.PREPARE, BatchStep.DECIDE, BatchStep.COMMIT)
+ARTEMIS_CLASSES: Final = "org.apache.activemq.artemis."  # of its connection factories and JNDI contexts
+ARTEMIS_SPOILED: Final = (
+    "duplicateDetection does not fit a target that is ActiveMQ Artemis: it rolls the whole batch back because of one "
+    "duplicate, and the batch would be sent again for ever; remove duplicateDetection, and use ONCE_AND_ONLY_ONCE with "
+    "the provider openwire where nothing may be doubled"
+)
 
 
 def is_same_broker(definition: BridgeDefinition) -> bool:
@@ -77,7 +83,7 @@ def check_quality(definition: BridgeDefinition, source: ProviderDescription, tar
 
 
 def check_features(definition: BridgeDefinition, source: ProviderDescription, target: ProviderDescription) -> None:
-    """Refuse a selector, a batch or replies beyond the promises of source and target.
+    """Refuse a selector, a batch, replies or duplicate ids beyond the promises of source and target.
 
     Raises:
         ConfigurationError: the text names the bridge and the remedy.
@@ -87,12 +93,27 @@ def check_features(definition: BridgeDefinition, source: ProviderDescription, ta
         check_receipt(definition.source, definition.batch, source)
     except ConfigurationError as error:
         raise ConfigurationError(f"bridge {name}: {error}") from None
+    if adds_duplicate_ids(definition) and _is_client_of_artemis(definition.target.factory):
+        raise ConfigurationError(f"bridge {name}: {ARTEMIS_SPOILED}")
     for side in (source, target):
         if not side.replies and any(isinstance(step, ProxyReplyTo) for step in definition.steps):
             raise ConfigurationError(
                 f"bridge {name}: the provider {side.name} has no temporary queues for replies; set "
                 'doHandleReplyTo="false"'
             )
+
+
+def adds_duplicate_ids(definition: BridgeDefinition) -> bool:
+    """Return True if the bridge names its messages for a target that detects duplicates."""
+    return any(isinstance(step, AddDuplicateId) for step in definition.steps)
+
+
+def _is_client_of_artemis(factory: ConnectionFactory) -> bool:
+    """Return True for a factory in Java that leads to ActiveMQ Artemis by its own client."""
+    if factory.java is None:
+        return False
+    values = [factory.java.class_name or "", *(value.reveal() for _, value in factory.java.environment)]
+    return any(value.strip().startswith(ARTEMIS_CLASSES) for value in values)
 
 
 def check_receipt(source: Source, batch: BatchLimits, described: ProviderDescription) -> None:

@@ -10,10 +10,19 @@ from typing import Final, Protocol
 from spanwire.bridges.model.definition import BatchLimits, BridgeDefinition, Quality
 from spanwire.bridges.model.message import BridgeMessage
 from spanwire.bridges.model.provider_description import MAX_CREDIT
-from spanwire.bridges.ports import EagerSource, EagerTarget, LocalTransaction, MessageSource, MessageTarget, Provider
+from spanwire.bridges.model.qualities import ARTEMIS_SPOILED, adds_duplicate_ids
+from spanwire.bridges.ports import (
+    EagerSource,
+    EagerTarget,
+    LocalTransaction,
+    MessageSource,
+    MessageTarget,
+    Provider,
+    SpoiledTarget,
+)
 from spanwire.bridges.running.convertors import NO_CONVERTORS, Conversion, Convertors
 from spanwire.bridges.running.replies import ReplyProxies, reply_proxies
-from spanwire.model.errors import SpanwireError
+from spanwire.model.errors import ConfigurationError, SpanwireError
 
 SETTLE_S: Final = 5.0  # seconds for an acknowledgement under way when a link closes; later its batch comes again
 
@@ -180,7 +189,8 @@ async def open_link(
 
     Raises:
         JmsError: a broker is not reachable, or refuses.
-        ConfigurationError: a file of a key or trust store, or a message convertor, cannot be read.
+        ConfigurationError: a file of a key or trust store, or a message convertor, cannot be read, or duplicate ids
+            would spoil the batches of the target.
     """
     credit = credit_of(definition.batch, source)
     if definition.quality is Quality.ONCE_AND_ONLY_ONCE:
@@ -188,9 +198,15 @@ async def open_link(
     conversion = convertors.conversion(definition)
     open_target = await target.open_target(definition.target)
     try:
+        if adds_duplicate_ids(definition) and _is_spoiled(open_target):
+            raise ConfigurationError(ARTEMIS_SPOILED)
         open_source = await source.open_source(definition.source, credit)
     except BaseException:
         await open_target.close()
         raise
     replies = reply_proxies(definition, open_source, open_target)
     return PairLink(open_source, open_target, replies, conversion, definition.quality is Quality.DUPLICATES_OK)
+
+
+def _is_spoiled(target: MessageTarget) -> bool:
+    return isinstance(target, SpoiledTarget) and target.is_spoiled_by_duplicates()

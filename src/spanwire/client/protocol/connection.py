@@ -79,6 +79,7 @@ class ClientConnection(LinkReceiver):
         )
         self.state = State.OFFLINE
         self.broker_name: str | None = None
+        self.broker_url: str | None = None  # as the broker writes it; ActiveMQ Artemis writes no scheme
         self.is_congested = False  # set by the shell while the socket is full: keep-alives get no response
         self.reported: Final[ReportedErrors] = ReportedErrors()
         self.temporary: Final[dict[str, Destination]] = {}
@@ -405,6 +406,7 @@ class ClientConnection(LinkReceiver):
             self._on_advice(command)
         elif isinstance(command, wire.BrokerInfo):
             self.broker_name = None if command.broker_name is None else one_line(command.broker_name)
+            self.broker_url = command.broker_url
 
     def _on_advice(self, control: wire.ConnectionControl) -> None:
         reason = self.failover.on_advice(control.connected_brokers, control.reconnect_to, control.rebalance_connection)

@@ -34,6 +34,12 @@ async def connect(factory: ConnectionFactory, client_id: str | None = None) -> C
     return Connection(shared)
 
 
+def is_artemis(connection: Connection) -> bool:
+    """Return True if an open connection leads to ActiveMQ Artemis: its BrokerInfo has an address without a scheme."""
+    url = connection.shared.core.broker_url
+    return url is not None and ":" in url and "://" not in url
+
+
 async def close(connection: Connection) -> None:
     """Close a connection, lost or not."""
     with contextlib.suppress(JmsError):

@@ -9,7 +9,7 @@ from typing import Final
 from spanwire.bridges.model.definition import Source
 from spanwire.bridges.model.message import BridgeMessage
 from spanwire.bridges.ports import MessageRefusedError
-from spanwire.bridges.providers.openwire.connecting import close
+from spanwire.bridges.providers.openwire.connecting import close, is_artemis
 from spanwire.bridges.providers.openwire.messages import bridge_message, outgoing_message
 from spanwire.bridges.providers.openwire.replies import ReplyQueues, ReplySender
 from spanwire.client.addressing.consumer_options import ConsumerOptions
@@ -80,6 +80,10 @@ class OpenWireTarget:
     async def close_reply_queue(self, queue: Destination) -> None:
         """Remove a queue for replies."""
         await self._replies.close(queue)
+
+    def is_spoiled_by_duplicates(self) -> bool:
+        """Return True for Artemis, which rolls a transaction with a known duplicate id back."""
+        return is_artemis(self._connection)
 
     async def send(self, messages: list[BridgeMessage]) -> None:
         """Send and commit messages."""

@@ -23,6 +23,7 @@ ROOM_S: Final = 0.01  # seconds between two looks for room in the inbox
 READ_BYTES: Final = 256 * 1024
 MAX_ERROR: Final = 300  # characters of a broker's error
 RABBITMQ: Final = "RabbitMQ"  # beginning of the header `server`
+ARTEMIS: Final = "ActiveMQ-Artemis"  # the same
 VERSION: Final = "1.2"
 
 Headers = list[tuple[str, str]]
@@ -69,6 +70,7 @@ class StompConnection:
         if connected.get("version") != VERSION:
             raise JmsError(f"{self._place.shown} does not speak STOMP {VERSION}, which the provider stomp needs")
         self.is_rabbit = connected.get("server", "").startswith(RABBITMQ)
+        self.is_artemis = connected.get("server", "").startswith(ARTEMIS)
         for frame in frames[1:]:
             self._take(frame)
         self._tasks = [asyncio.create_task(self._read()), asyncio.create_task(self._beat(connected.get("heart-beat")))]

@@ -161,6 +161,10 @@ class StompTarget:
         self._sender: Final = StompSender(connection, destination)
         self._batches = 0
 
+    def is_spoiled_by_duplicates(self) -> bool:
+        """Return True for Artemis, which rolls a transaction with a known duplicate id back."""
+        return self._connection.is_artemis
+
     async def send(self, messages: list[BridgeMessage]) -> None:
         """Send a batch in a transaction, or at RabbitMQ with a receipt for each message."""
         if self._connection.is_rabbit:
