@@ -30,7 +30,7 @@ from spanwire.broker.exactly_once.cursors import Cursors
 from spanwire.broker.exactly_once.requests import Control
 from spanwire.broker.exactly_once.reservations.range_reader import CursorRanges
 from spanwire.broker.exactly_once.sinks import Sinks
-from spanwire.broker.metadata import DRAINS, NETWORK_CONNECTORS, NETWORK_MEMBERS
+from spanwire.broker.metadata import BRIDGES, DRAINS, NETWORK_CONNECTORS, NETWORK_MEMBERS
 from spanwire.broker.moves.kept_orders import KeptNames, KeptOrders
 from spanwire.broker.moves.moves import Moves
 from spanwire.broker.persistence.producer_audit import ProducerAudit
@@ -157,6 +157,7 @@ class BrokerAssembly:
         self.drains = KeptOrders(context.metadata, DRAINS)
         self.added_connectors = KeptNames(context.metadata, NETWORK_CONNECTORS)
         self.network_members = KeptNames(context.metadata, NETWORK_MEMBERS)
+        self.added_bridges = KeptNames(context.metadata, BRIDGES)
         self.router = MessageRouter(
             context, self.map, self.destinations, formats, access, self.replies, unsynced, self.dead_letters,
             self.flow, self.producer_audit,
@@ -195,6 +196,7 @@ class BrokerAssembly:
         self.state_recovery = StateRecovery(
             self.xa, self.destinations, self.durables, self.scheduler, self.cursors, self.sinks, self.moves,
             self.drains, self.added_connectors, self.network_members,
+            self.added_bridges,
         )  # fmt: skip
 
     def _add_connections(self) -> None:

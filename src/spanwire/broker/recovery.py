@@ -9,6 +9,7 @@ from spanwire.broker.destinations.durable_subscriptions import DurableSubscripti
 from spanwire.broker.exactly_once.cursors import Cursors
 from spanwire.broker.exactly_once.sinks import Sinks
 from spanwire.broker.metadata import (
+    BRIDGES,
     CURSORS,
     DRAINS,
     MOVES,
@@ -41,6 +42,7 @@ class StateRecovery:
         drains: KeptOrders,
         connectors: KeptNames,
         members: KeptNames,
+        bridges: KeptNames,
     ) -> None:
         self._xa: Final[XaTransactions] = xa
         self._destinations: Final[Destinations] = destinations
@@ -52,6 +54,7 @@ class StateRecovery:
         self._drains: Final[KeptOrders] = drains
         self._connectors: Final[KeptNames] = connectors
         self._members: Final[KeptNames] = members
+        self._bridges: Final[KeptNames] = bridges
 
     def recover(
         self, recovered: list[RecoveredDestination], clean: bool, metadata: dict[int, dict[bytes, bytes]]
@@ -79,3 +82,4 @@ class StateRecovery:
         self._drains.recover(metadata.get(DRAINS, {}))
         self._connectors.recover(metadata.get(NETWORK_CONNECTORS, {}))
         self._members.recover(metadata.get(NETWORK_MEMBERS, {}))
+        self._bridges.recover(metadata.get(BRIDGES, {}))

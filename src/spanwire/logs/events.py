@@ -294,6 +294,11 @@ EVENTS: Final[dict[str, dict[str, str]]] = {
     "protocols.xmpp.session": {
         "message %s could not be put aside: %s": "dead-letter-failed",
     },
+    "service.administration.added_bridges": {
+        "bridge %s: %s": "created-bridge-warning",
+        "bridge %s lasts until the next start only: %s": "created-bridge-not-kept",
+        "bridge %s, which an operator created, is not started: %s": "created-bridge-unusable",
+    },
     "service.administration.added_connectors": {
         "network connector %s lasts until the next start only: %s": "added-connector-not-kept",
         "network connector %s of the configuration takes the place of an added one": "added-connector-replaced",

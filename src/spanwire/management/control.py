@@ -53,7 +53,7 @@ HIDDEN: Final = "********"
 SECRET_NAME: Final = re.compile("password|passphrase|secret|token", re.IGNORECASE)
 LOGIN_IN_URI: Final = re.compile(r"//[^/\s,()?]*@")  # a password may have @ in it
 SECRET_IN_URI: Final = re.compile(rf"([?&][\w.]*(?:{SECRET_NAME.pattern})[\w.]*=)[^&)\s]*", re.IGNORECASE)
-NOT_AUDITED: Final = ("command", HANDLE, "password")  # arguments that never stand in the log
+NOT_AUDITED: Final = ("command", HANDLE, "password", "definition")  # arguments that never stand in the log
 
 Command = Callable[[], object]
 Operation = Callable[[Mapping[str, object]], Awaitable[object]]

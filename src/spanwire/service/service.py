@@ -41,7 +41,7 @@ from spanwire.model.message import Message
 from spanwire.service.administration.connector_operations import ConnectorOperations, connector_maker
 from spanwire.service.administration.stored_reads import StoredReads
 from spanwire.service.administration.usage import usage_limits
-from spanwire.service.children.loading import bridge_child
+from spanwire.service.children.broker_bridges import BrokerBridges
 from spanwire.service.children.web_process import WebProcess, shown_wait
 from spanwire.service.config.model import NO_CODE, BrokerConfiguration, CodeDirectories
 from spanwire.service.connection_factories import connection_factories, connection_factory
@@ -116,7 +116,7 @@ class BrokerService:
         self._web: Final = None if web is None else WebProcess(web, directory, allow_anonymous=allow_anonymous)
         self._traces: Final = broker_traces(configuration, os.environ)
         self._plugins: Final = self._traces.plugins(configuration.plugins)
-        self._bridges: Final = bridge_child(configuration, directory, code, deploy)
+        self._bridges: Final = BrokerBridges(configuration, directory, code, deploy, self.wake)
         self._finished: Final = asyncio.Event()
         self._security: Final = Security(configuration, self.wake)
         self._probe: Final = LoopProbe()
@@ -173,8 +173,7 @@ class BrokerService:
             await self._networking.start(broker, self._address(), turn, self.connectors, self.read_stored)
             broker.became_master(self.environment.now())
             self.wake()
-            if self._bridges is not None:
-                self._bridges.start(opening)
+            await self._bridges.start(opening, broker)
             if self._web is not None:
                 self._web.start()
         except BaseException:
@@ -195,8 +194,7 @@ class BrokerService:
 
         Afterwards `failure` has the error if the journal could not be written.
         """
-        if self._bridges is not None:
-            await self._bridges.stop()  # while the broker still answers
+        await self._bridges.stop()  # while the broker still answers
         for connector in self.connectors:
             connector.stop()
         self._networking.stop()
@@ -232,8 +230,7 @@ class BrokerService:
             waited += STOP_POLL
 
     async def _release(self) -> None:
-        if self._bridges is not None:
-            await self._bridges.stop()
+        await self._bridges.stop()
         if self._web is not None:
             await self._web.stop()
         self._standby.stop()
@@ -392,7 +389,7 @@ class BrokerService:
             "configuration": self.configuration.source,
             "stores": self._persistence.views(),
             "standby": self._standby.has_standby(),
-            "bridges": [] if self._bridges is None else self._bridges.rows(),
+            "bridges": self._bridges.rows(),
             "traces": self._traces.row(),
             **self._networking.status(),
             STATUS_PART: self._probe.histograms(self._persistence.sync_times()),
@@ -436,7 +433,7 @@ class BrokerService:
             "connector-remove": connectors.remove,
             "connector-reset": connectors.reset,
             **self._networking.operations(tasks.kept),
-            **{f"bridge-{one}": partial(self._bridge_command, one) for one in ("pause", "resume", "restart")},
+            **self._bridges.operations(),
             "reload": self.reload,
             "log-level": log_level,
             **self._operations,
@@ -444,13 +441,6 @@ class BrokerService:
         self._control = ControlServer(self.directory, commands, operations, handles)
         self._persistence.check_owner()  # its socket must stay
         await self._control.start()
-
-    async def _bridge_command(self, action: str, arguments: Mapping[str, object]) -> list[dict[str, object]]:
-        if self._bridges is None:
-            raise ConfigurationError(
-                "this broker has no bridges; its configuration has no <jmsBridgeConnectors> and no <camelContext>"
-            )
-        return await self._bridges.command(action, arguments)
 
     def links(self) -> list[dict[str, object]]:
         """Return the links of the network connectors as plain values."""

@@ -172,7 +172,7 @@ def test_s20_the_commands_of_operations_are_a_closed_list() -> None:
         "end-consumer", "task-cancel", "job-remove", "jobs-remove", "connector-start", "connector-stop", "network-add",
         "network-remove", "network-reset", "connector-add", "connector-remove", "connector-reset", "limits", "settings",
         "strategy-change", "reset-producer", "reset-consumer", "ungroup", "task-resume", "task-undo",
-        "connector-rebalance", "browse-subscription", "drain", "link-drain",
+        "connector-rebalance", "browse-subscription", "drain", "link-drain", "bridge-create", "bridge-delete",
     }  # fmt: skip
     client = client_of(FakeBrokerLink())
     for command in ("stop", "reload", "login", "exec", "purge/../stop"):

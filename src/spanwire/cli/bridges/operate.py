@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Final
 
 from spanwire.cli.arguments import Parser, placement
@@ -13,6 +14,8 @@ from spanwire.cli.running import control_client
 from spanwire.model.text import escaped
 
 FAILURE: Final = 1
+FORMATS: Final = {".toml": "toml", ".yaml": "yaml", ".yml": "yaml", ".xml": "xml"}
+MAX_FILE_BYTES: Final = 64 * 1024  # bytes that are read of a file; the broker takes less, and says how much
 COLUMNS: Final = ("name", "state", "since_s", "received", "forwarded", "batches", "retries", "dead_letters", "lag_s")
 TEXTS: Final = {
     "pause": "Pause bridges: each completes its batch and closes its connections, until resume; a restart of the "
@@ -68,6 +71,47 @@ def _operation(action: str) -> Callable[[Sequence[str]], int]:
         return 0
 
     return run
+
+
+def create(arguments: Sequence[str]) -> int:
+    """Create the bridge of a file at a running broker."""
+    parser = Parser(
+        prog="spanwire bridge create",
+        description="Create the bridge or route of a file at a running broker, and start it. It stays over starts of "
+        "the broker, until it is deleted; one with a password in clear until the next start.",
+    )
+    placement(parser, names_others=True)
+    parser.add_argument("file", type=Path, metavar="FILE", help="bridge in .toml, or route in .yaml or .xml; one alone")
+    parser.add_argument("--replace", action="store_true", help="take the place of a created bridge of the same name")
+    options = parser.parse(arguments)
+    form = FORMATS.get(options.file.suffix)
+    if form is None:
+        parser.error(f"{options.file}: the name must end with {', '.join(FORMATS)}")
+    try:
+        with options.file.open("rb") as file:
+            text = file.read(MAX_FILE_BYTES + 1).decode()
+    except (OSError, UnicodeDecodeError) as error:
+        parser.error(f"{options.file}: {error.strerror if isinstance(error, OSError) else 'it is no text in UTF-8'}")
+    words = {"definition": text, "format": form, "file": options.file.name, "replace": bool(options.replace)}
+    for row in _list(control_client(options).ask("bridge-create", **words)):
+        lines = [f"bridge {row['name']}: created, {row['source']} to {row['target']}"]
+        lines += [f"bridge {row['name']} {row['note']}"] if row.get("note") else []
+        sys.stdout.write("".join(f"{escaped(line)}\n" for line in lines))
+    return 0
+
+
+def delete(arguments: Sequence[str]) -> int:
+    """Delete bridges that were created at a running broker."""
+    parser = Parser(
+        prog="spanwire bridge delete",
+        description="Let created bridges of a running broker complete their batches and end, and forget them.",
+    )
+    placement(parser, names_others=True)
+    parser.add_argument("names", nargs="+", metavar="NAME", help="names of created bridges")
+    options = parser.parse(arguments)
+    rows = _list(control_client(options).ask("bridge-delete", bridges=list(options.names)))
+    sys.stdout.write("".join(escaped(f"bridge {row['name']}: deleted") + "\n" for row in rows))
+    return 0
 
 
 pause: Final = _operation("pause")

@@ -80,7 +80,7 @@ def _requests(difference: Difference, login: Mapping[str, str], replaces: bool) 
         return [("log-level", {"logger": name, "level": after["level"]})], ""
     if kind is BRIDGE:
         if before is None:
-            return [], "a running broker takes no new bridges: add it to the configuration, or to the deploy directory"
+            return [], "its definition is not in the document: create it with spanwire bridge create"
         return [("bridge-pause" if after["paused"] else "bridge-resume", {"bridges": [name]})], ""
     assert kind is STRATEGY
     if before is None:

@@ -242,6 +242,14 @@ MANAGING: Final = (
     Operation("/bridges/resume", "bridge-resume", Role.OPERATE, "start paused bridges", BRIDGES),
     Operation("/bridges/restart", "bridge-restart", Role.OPERATE, "start bridges anew, also failed and paused ones",
               BRIDGES),
+    Operation("/bridges/create", "bridge-create", Role.ADMIN,
+              "create and start a bridge, until it is deleted; with a password in clear until the broker starts again",
+              (Argument("definition", TEXT, "a document of one bridge or route", required=True),
+               Argument("format", TEXT, "format of the definition, toml by default", choices=("toml", "yaml", "xml")),
+               Argument("file", TEXT, "name of the definition in errors"),
+               Argument("replace", BOOLEAN, "true to take the place of a created bridge of its name"))),
+    Operation("/bridges/delete", "bridge-delete", Role.ADMIN,
+              "let created bridges complete their batches and end, and forget them", BRIDGES),
 )  # fmt: skip
 TRACE: Final = Operation(
     "/traces/start", "trace", Role.OPERATE, "follow messages of a queue or topic, and return the id of the trace",

@@ -88,6 +88,7 @@ class BridgeChildProcess:
         self._code: Final = code
         self._tracing: Final = None if tracing is None else {"endpoint": tracing.endpoint}
         self._definitions: Final = list(definitions)
+        self._taken: Final = [definition.name for definition in definitions]  # not free for deployed files
         self._deploying: asyncio.Task[None] | None = None
         self._deployments: Final = None if deployment is None else self._deployments_of(deployment)
         self._paused: Final = PausedBridges(directory)
@@ -122,22 +123,49 @@ class BridgeChildProcess:
         self._task = asyncio.get_running_loop().create_task(supervision.supervise())
 
     def _deployments_of(self, deployment: Deployment) -> Deployments:
-        taken = [definition.name for definition in self._definitions]
-        return Deployments(deployment.directory, taken, deployment.read, self._replace)
+        return Deployments(deployment.directory, self._taken, deployment.read, self._replace)
+
+    def names(self) -> list[str]:
+        """Return the names of all bridges."""
+        return [definition.name for definition in self._definitions]
+
+    def take(self, definition: Definition) -> dict[str, object]:
+        """Start a bridge that an operator created, in place of a created one of the name; return its row.
+
+        Raises:
+            ConfigurationError: the bridge cannot run here; nothing is changed.
+        """
+        self._change([definition.name] if definition.name in self.names() else [], [definition])
+        if definition.name not in self._taken:
+            self._taken.append(definition.name)
+        return self._row(definition)
+
+    async def give_up(self, names: Sequence[str]) -> list[dict[str, object]]:
+        """Let created bridges complete their batches and end, and forget them; return the rows from before."""
+        rows = [self._row(definition) for definition in self._definitions if definition.name in names]
+        await asyncio.to_thread(self._paused.change, names, False)  # waits for the disk
+        self._change(list(names), [])
+        self._taken[:] = [name for name in self._taken if name not in names]
+        return rows
 
     async def _replace(self, names: list[str], definitions: list[Definition]) -> bool:
-        """Stop the routes of some names, and start others; the first routes start the child.
-
-        Returns False after an error in the log, without a change.
-        """
-        if self._url is None and any(uses_this_broker(definition) for definition in definitions):
-            logger.error("%s", NO_CONNECTOR)
-            return False
+        """Stop the routes of some names, and start others. Returns False after an error in the log."""
         try:
-            plain = [plain_definition(definition) for definition in self._reached(definitions)]
+            self._change(names, definitions)
         except ConfigurationError as error:
             logger.error("%s", error)
             return False
+        return True
+
+    def _change(self, names: list[str], definitions: list[Definition]) -> None:
+        """Stop the bridges of some names, and start others; the first ones start the child.
+
+        Raises:
+            ConfigurationError: one cannot run here; nothing is changed.
+        """
+        if self._url is None and any(uses_this_broker(definition) for definition in definitions):
+            raise ConfigurationError(NO_CONNECTOR)
+        plain = [plain_definition(definition) for definition in self._reached(definitions)]
         self._definitions[:] = [one for one in self._definitions if one.name not in names] + definitions
         for name in names:
             self._reports.pop(name, None)
@@ -145,9 +173,8 @@ class BridgeChildProcess:
         self._waiting.update(definition.name for definition in definitions if not definition.auto_start)
         if self._task is None:
             self._supervise()
-            return True
-        self._send({"remove": names, "bridges": plain, "paused": sorted(self._resting())})
-        return True
+        else:
+            self._send({"remove": names, "bridges": plain, "paused": sorted(self._resting())})
 
     def _reached(self, definitions: Iterable[Definition]) -> list[Definition]:
         """Return definitions with the address of the broker and the paths of the jars.

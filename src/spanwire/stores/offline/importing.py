@@ -21,6 +21,7 @@ from typing import BinaryIO, Final
 
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.metadata import (
+    BRIDGES,
     CURSORS,
     DRAINS,
     LEDGER_LINKS,
@@ -52,8 +53,9 @@ MAX_LINE_BYTES: Final = 256 * 1024 * 1024  # bytes; enough for the largest frame
 MAX_BACKLOG_BYTES: Final = 4 * 1024 * 1024  # bytes of one batch; bounds the memory
 MAX_SEQUENCE: Final = (1 << 62) - 1
 MAX_REDELIVERIES: Final = 0xFFFFFFFF
-# These name messages, links or tasks by numbers, which others have in a used store. The links of a broker are its own.
-OF_NEW_STORES: Final = (MOVES, LEDGER_LINKS, DRAINS, NETWORK_CONNECTORS, NETWORK_MEMBERS)
+# These name messages, links or tasks by numbers, which others have in a used store. Links and bridges of a broker are
+# its own.
+OF_NEW_STORES: Final = (MOVES, LEDGER_LINKS, DRAINS, NETWORK_CONNECTORS, NETWORK_MEMBERS, BRIDGES)
 TEMPORARY_NAME: Final = "journal.importing"
 
 

@@ -32,6 +32,7 @@ TABLES: Final = {
     12: "drains",
     13: "added network connectors",
     14: "linked brokers of gossip",
+    15: "created bridges",
 }
 
 Progress = Callable[[str, int, int], None]

@@ -137,7 +137,7 @@ def test_a_difference_becomes_requests(before: list[Row], after: list[Row], text
         ([LINK], [{**LINK, "settings": {}}], "--replace"),
         ([], [{**LINK, "left_out": ["password"]}], "password left out of the document"),
         ([], [{**LINK, "left_out": ["sslContext"]}], "only a configuration can say it"),
-        ([], [{"kind": "bridge", "name": "x"}], "takes no new bridges"),
+        ([], [{"kind": "bridge", "name": "x"}], "create it with spanwire bridge create"),
         ([], [{"kind": "strategy", "name": "queue://>"}], "policy entry"),
     ],
 )

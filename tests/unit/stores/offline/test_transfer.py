@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.metadata import (
+    BRIDGES,
     CURSORS,
     DRAINS,
     LEDGER_LINKS,
@@ -190,7 +191,7 @@ def test_what_names_messages_by_their_numbers_is_imported_into_a_new_store_only(
     assert {path.name: path.read_bytes() for path in place.iterdir()} == before
 
 
-@pytest.mark.parametrize("table", [MOVES, LEDGER_LINKS, DRAINS, NETWORK_CONNECTORS, NETWORK_MEMBERS])
+@pytest.mark.parametrize("table", [MOVES, LEDGER_LINKS, DRAINS, NETWORK_CONNECTORS, NETWORK_MEMBERS, BRIDGES])
 def test_tasks_and_links_stay_those_of_a_store_that_has_messages(table: int) -> None:
     driver = JournalDriver()
     driver.store.put_metadata(table, b"\1", b"there")

@@ -22,11 +22,14 @@ EXTRA: Final = "pipelines"
 
 
 class DeployedFileReader:
-    """Reads files for one broker. Placeholders have their values from the environment."""
+    """Reads files for one broker."""
 
-    def __init__(self, broker_name: str, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, broker_name: str, environment: Mapping[str, str], placeholders: Placeholders | None = None
+    ) -> None:
+        """Placeholders have their values from the environment, unless there are other ``placeholders``."""
         self._broker_name: Final[str] = broker_name
-        self._placeholders: Final = Placeholders(environment, environment)
+        self._placeholders: Final = placeholders or Placeholders(environment, environment)
 
     def read(self, content: bytes, path: Path, taken: list[str]) -> tuple[list[Definition], list[str]]:
         """Return definitions and warnings. Routes without an id are named after the file.

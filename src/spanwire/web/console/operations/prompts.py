@@ -229,6 +229,19 @@ PROMPTS: Final[dict[str, Prompt]] = {
     "bridge-restart": Prompt(
         "Restart the bridge", "Restart", "It connects again.", "The bridge starts again.", is_dangerous=False
     ),
+    "bridge-create": Prompt(
+        "Create a bridge",
+        "Create",
+        "It stays until it is deleted, also over starts of the broker; with a password in clear until the next one.",
+        "The bridge is created.",
+        is_dangerous=False,
+    ),
+    "bridge-delete": Prompt(
+        "Delete the bridge",
+        "Delete",
+        "It completes its batch, ends and is forgotten. Only a bridge that an operator created can be deleted here.",
+        "The bridge is deleted.",
+    ),
 }
 SENT: Final = "send"
 BEGUN: Final = "begun"

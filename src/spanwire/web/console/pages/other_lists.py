@@ -308,12 +308,14 @@ BRIDGE_LIST: Final = ListPage(
     ),
     "name",
     "name",
-    "The broker has no bridges. The element <jmsBridgeConnectors> of its configuration makes some.",
+    "The broker has no bridges. Create one here, or write some into its configuration.",
     actions=(
         RowAction("Pause", "/bridges/pause", Role.OPERATE, (("bridges", "name"),), _is_running),
         RowAction("Resume", "/bridges/resume", Role.OPERATE, (("bridges", "name"),), lambda row: not _is_running(row)),
         RowAction("Restart", "/bridges/restart", Role.OPERATE, (("bridges", "name"),)),
+        RowAction("Delete", "/bridges/delete", Role.ADMIN, (("bridges", "name"),)),
     ),
+    create=("Create a bridge", "/bridges/create"),
 )
 JOB_LIST: Final = ListPage(
     JOBS,
