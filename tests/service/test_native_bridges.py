@@ -47,9 +47,9 @@ class Bridged(Started):
         (row,) = [row for row in self.network("bridges") if row["name"] == name]
         return row
 
-    def awaits_bridge(self, key: str, value: object) -> dict[str, object]:
-        assert wait_until(lambda: self.bridge()[key] == value, TIMEOUT_S), self.bridge()
-        return self.bridge()
+    def awaits_bridge(self, key: str, value: object, name: str = INBOUND) -> dict[str, object]:
+        assert wait_until(lambda: self.bridge(name)[key] == value, TIMEOUT_S), self.bridge(name)
+        return self.bridge(name)
 
     def children(self) -> list[int]:
         return [int(text) for text in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()]

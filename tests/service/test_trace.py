@@ -13,7 +13,9 @@ import pytest
 from spanwire.cli.main import main
 from spanwire.client.blocking import connect
 from spanwire.management.control_client import ControlClient, ControlError
+from spanwire.testing import Broker
 from tests.service.started import TIMEOUT_S, Started
+from tests.service.test_native_bridges import Bridged
 from tests.service.test_network_reports import Member, until
 
 Row = dict[str, object]
@@ -150,3 +152,25 @@ def test_a_dry_run_asks_each_hop_and_delivers_nothing(tmp_path: Path, capsys: py
                 counts = ControlClient(a.data, TIMEOUT_S).ask("destination", destination=FAR)
                 assert isinstance(counts, dict)
                 assert counts["enqueued"] == 0
+
+
+def test_a_message_is_followed_through_a_bridge_and_named_as_the_other_broker_has_it(tmp_path: Path) -> None:
+    with Broker() as far, Bridged(tmp_path, far.url) as broker:
+        broker.awaits_bridge("state", "running", "far.outbound.X")
+        trace = begun(broker, destination="queue://X", selector="n = 2")
+        with connect(broker.broker_url) as connection, connection.session() as session:
+            producer = session.create_producer("queue://X")
+            producer.send("one", properties={"n": 1})
+            producer.send("two", properties={"n": 2})
+        rows = seen(broker, trace, 5)
+        assert {row["message_id"] for row in rows} == {rows[0]["message_id"]}
+        by_step = {str(row["step"]): row for row in rows}
+        assert set(by_step) == {"accepted", "dispatched", "taken", "bridged", "acknowledged"}
+        assert by_step["taken"]["location"] == "bridge far.outbound.X"
+        bridged = by_step["bridged"]
+        assert (bridged["destination"], bridged["location"]) == ("queue://X", f"queue://X at {far.url}")
+        with connect(far.url) as there, there.session() as reader:
+            consumer = reader.create_consumer("queue://X")
+            two = [consumer.receive(TIMEOUT_S) for _ in range(2)][1]
+        assert two is not None
+        assert bridged["detail"] == f"by bridge far.outbound.X, as message {two.message_id}"

@@ -128,6 +128,15 @@ class SpoiledTarget(MessageTarget, Protocol):
         ...
 
 
+@runtime_checkable
+class NamingTarget(Protocol):
+    """A target that knows the ids of messages at its broker."""
+
+    def sent_ids(self, count: int) -> list[str]:
+        """Return the ids of the last ``count`` sent messages, in order; fewer if fewer were sent."""
+        ...
+
+
 class LocalTransaction(Protocol):
     """A consumer and a producer in one transaction of one broker."""
 

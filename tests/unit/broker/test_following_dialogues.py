@@ -7,6 +7,7 @@ from typing import Final
 import pytest
 
 from spanwire.broker.broker import Broker
+from spanwire.broker.dispatch.broker_context import StepReceiver
 from spanwire.broker.dispatch.evaluation_context import MessageEvaluationContext
 from spanwire.broker.following.follower import MAX_KEPT, MAX_MARKS, Follower
 from spanwire.broker.following.mark import OVER, TOO_DEAR, Mark, MarkSettings
@@ -249,3 +250,58 @@ def test_observations_beyond_the_limit_are_counted() -> None:
     assert [one.message_id for one in kept.after(0, 10)] == ["0", "1"]
     assert kept.dropped == 3
     assert [one.number for one in kept.after(1, 10)] == [2]
+
+
+class Bridges:
+    """The process of a broker's bridges, which names what it was asked."""
+
+    def __init__(self) -> None:
+        self.receiver: StepReceiver | None = None
+        self.named: list[str] = []
+
+    def follow(self, receiver: StepReceiver | None) -> None:
+        self.receiver = receiver
+
+    def name(self, message_id: str) -> None:
+        self.named.append(message_id)
+
+
+def test_the_process_of_the_bridges_reports_the_steps_of_marked_messages_that_it_may_have() -> None:
+    followed, bridges = Followed(), Bridges()
+    followed.stage.broker.assembly.context.step_source = bridges
+    followed.producer.sends(Q, "before")
+    mark = followed.marks(ids=("ID:p:1:1:1:2",))
+    assert bridges.receiver is not None
+    followed.producer.sends(Q, "marked", "other")
+    assert bridges.named == []
+    listener = followed.stage.peer("c").consumes(Q)
+    assert bridges.named == ["ID:p:1:1:1:2"]
+    bridges.receiver.step_outside("ID:p:1:1:1:2", "taken", "bridge b", "", START_MS + 5)
+    bridges.receiver.step_outside("ID:p:1:1:1:3", "taken", "bridge b", "", START_MS + 5)
+    listener.acknowledges("other", count=3)
+    seen = mark.observations.after(0, 10)
+    assert [one.step for one in seen if one.step != "stored"] == ["accepted", "dispatched", "taken", "acknowledged"]
+    (taken,) = [one for one in seen if one.step == "taken"]
+    assert (taken.destination, taken.location, taken.wall_ms) == (Q, "bridge b", START_MS + 5)
+    followed.follower.end("m", OVER)
+    assert bridges.receiver is None
+
+
+def test_two_marks_let_the_bridges_follow_until_the_last_ends() -> None:
+    followed, bridges = Followed(), Bridges()
+    followed.stage.broker.assembly.context.step_source = bridges
+    followed.marks(mark_id="a")
+    followed.marks(mark_id="b")
+    followed.follower.end("a", OVER)
+    assert bridges.receiver is not None
+    followed.follower.end("b", OVER)
+    assert bridges.receiver is None
+
+
+def test_bridges_that_are_created_while_a_mark_is_active_are_asked_with_the_next_message() -> None:
+    followed, bridges = Followed(), Bridges()
+    followed.marks()
+    followed.stage.broker.assembly.context.step_source = bridges
+    followed.stage.peer("c").consumes(Q)
+    followed.producer.sends(Q, "text")
+    assert (bridges.receiver, bridges.named) == (followed.follower, ["ID:p:1:1:1:1"])

@@ -12,6 +12,7 @@ from typing import Any, Final
 import pytest
 
 from spanwire.bridges.model.definition import BridgeDefinition, ConnectionFactory, Source, Target
+from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.secret import Secret
@@ -101,6 +102,44 @@ def test_the_lines_of_the_childs_log_stand_in_the_brokers(caplog: pytest.LogCapt
     finally:
         logging.getLogger().removeHandler(handler)
     assert ("spanwire.bridges", logging.WARNING, "a word?another line") in caplog.record_tuples
+
+
+FOLLOWED: Final = """
+for line in sys.stdin:
+    for message_id in json.loads(line).get("name", ()):
+        step = [message_id, "taken", "bridge b", "", 7 if first["follow"] else 5]
+        print(json.dumps({"steps": [step]}), flush=True)
+"""
+
+
+def test_the_child_is_asked_for_the_steps_of_messages_while_the_broker_follows_any() -> None:
+    class Receiver:
+        def __init__(self) -> None:
+            self.steps: Final[list[tuple[str, str, str, str, int]]] = []
+            self.came: Final = asyncio.Event()
+
+        def step_outside(self, message_id: str, step: str, place: str, cause: str, wall_ms: int) -> None:
+            self.steps.append((message_id, step, place, cause, wall_ms))
+            if len(self.steps) == 2:
+                self.came.set()
+
+    async def scenario() -> None:
+        process, receiver = process_of(FOLLOWED, None), Receiver()
+        context = BrokerContext(None)
+        process.start(connectors(listening("127.0.0.1")), context)
+        assert context.step_source is process
+        process.follow(receiver)  # before the child runs, so its first line says it
+        await reported(process)
+        process.name("ID:1")
+        process.name("ID:2")
+        await asyncio.wait_for(receiver.came.wait(), WAIT_S)
+        assert receiver.steps == [(f"ID:{number}", "taken", "bridge b", "", 7) for number in (1, 2)]
+        process.follow(None)
+        process.name("ID:3")
+        await process.stop()
+        assert len(receiver.steps) == 2
+
+    asyncio.run(scenario())
 
 
 def test_a_child_that_does_not_end_is_killed() -> None:

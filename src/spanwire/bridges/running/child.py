@@ -1,10 +1,12 @@
 """The process with the bridges of a broker: the broker's commands come in, and states go out.
 
     → {"bridges": [definition, …], "paused": ["name", …], "convertors": "directory", "states": "directory",
-       "tracing": {"endpoint": "URL"}}                         the first line
+       "tracing": {"endpoint": "URL"}, "follow": false}        the first line
     → {"pause": ["name", …]}    {"resume": […]}    {"restart": […]}
     → {"remove": ["name", …], "bridges": [definition, …], "paused": […]}       replace bridges
+    → {"follow": true}    {"name": ["message id", …]}          keep steps of messages; report those of named ones
     ← {"bridges": [status, …]}                                 the statuses that have changed
+    ← {"steps": [[message id, step, location, cause, milliseconds since 1970], …]}
     → end of the input: complete the batches, and end
 
 Each line is one JSON object.
@@ -24,6 +26,7 @@ from typing import Any, Final
 from spanwire.bridges.engine.counters import BridgeStatus
 from spanwire.bridges.files.definition_json import definition_of
 from spanwire.bridges.running.convertors import Convertors
+from spanwire.bridges.running.following import FollowedMessages
 from spanwire.bridges.running.hosted import HostedBridges
 from spanwire.bridges.running.process import link_opener
 from spanwire.bridges.running.tracing import bridge_traces
@@ -32,6 +35,8 @@ from spanwire.client.io.environment import Machine
 REPORT_S: Final = 0.5  # seconds between two reports; what an operator sees is as old at most
 MAX_LINE: Final = 16 * 1024 * 1024  # bytes of the first line; 1,000 definitions need 1 MiB
 REMOVE: Final = "remove"
+FOLLOW: Final = "follow"
+NAME: Final = "name"
 ACTIONS: Final = ("pause", "resume", "restart")
 
 logger = logging.getLogger(__name__)
@@ -46,6 +51,7 @@ class BridgeChild:
         self._write: Final = write
         self._tell: Final = tell
         self._reported: Final[dict[str, BridgeStatus]] = {}
+        self._followed: Final = FollowedMessages(lambda: Machine().now().wall_ms)
 
     async def run(self) -> None:
         """Run the bridges of the first line."""
@@ -63,7 +69,9 @@ class BridgeChild:
             order["paused"],
             opener=lambda definition: link_opener(definition, convertors, states),
             traces=traces,
+            followed=self._followed,
         )
+        self._followed.follow(order.get(FOLLOW) is True)
         if traces is not None:
             traces.start()
         ending = asyncio.Event()
@@ -85,6 +93,9 @@ class BridgeChild:
                 command: dict[str, Any] = json.loads(line)
                 for action in ACTIONS:
                     bridges.command(action, command.get(action, ()))
+                if FOLLOW in command:
+                    self._followed.follow(command[FOLLOW])
+                self._followed.name(command.get(NAME, ()))
                 if REMOVE in command:
                     await self._replace(bridges, command)
                 await asyncio.sleep(0)
@@ -105,10 +116,16 @@ class BridgeChild:
 
     def _report(self, bridges: HostedBridges) -> None:
         changed = [status for status in bridges.statuses() if self._reported.get(status.name) != status]
-        if not changed:
+        report: dict[str, object] = {}
+        if changed:
+            self._reported.update({status.name: status for status in changed})
+            report["bridges"] = [{**asdict(one), "state": one.state.value} for one in changed]
+        steps = self._followed.take()
+        if steps:
+            report["steps"] = steps
+        if not report:
             return
-        self._reported.update({status.name: status for status in changed})
         try:
-            self._write(json.dumps({"bridges": [{**asdict(one), "state": one.state.value} for one in changed]}) + "\n")
+            self._write(json.dumps(report) + "\n")
         except OSError:  # the broker is gone, and the end of the input follows
             logger.debug("the broker reads no more states")

@@ -15,6 +15,7 @@ from spanwire.bridges.engine.machine import BridgeMachine
 from spanwire.bridges.engine.states import BridgeState
 from spanwire.bridges.model.route_definition import Definition
 from spanwire.bridges.running.announcing import Announcer
+from spanwire.bridges.running.following import FollowedMessages, MessageSteps
 from spanwire.bridges.running.links import Link
 from spanwire.bridges.running.process import STOP_GRACE_S, link_opener
 from spanwire.bridges.running.runner import BridgeRunner
@@ -110,11 +111,12 @@ class HostedBridges:
         stop_grace_s: float = STOP_GRACE_S,
         opener: Opener = link_opener,
         traces: BridgeTraces | None = None,
+        followed: FollowedMessages | None = None,
     ) -> None:
         """``tell`` receives one line for each bridge, at the first start.
 
         ``paused`` are the names of bridges for a later `HostedBridge.resume`. Tests pass an ``opener``. ``traces``
-        belong to a tracing process.
+        belong to a tracing process. ``followed`` takes the steps of messages for an operator.
         """
         self._machine: Final = Machine()
         self._tell: Final = tell
@@ -122,6 +124,7 @@ class HostedBridges:
         self._stop_grace_s: Final[float] = stop_grace_s
         self._bridges: Final[dict[str, HostedBridge]] = {}
         self._traces: Final = traces
+        self._followed: Final = followed
         self._tasks: Final[dict[str, asyncio.Task[None]]] = {}
         self._add(definitions, paused)
 
@@ -167,7 +170,10 @@ class HostedBridges:
             announcer = Announcer(definition, self._tell)
             machine = BridgeMachine(definition)
             notes = None if self._traces is None else self._traces.of(definition)
-            runner = BridgeRunner(machine, self._opener(definition), self._machine.now, announcer.on_change, notes)
+            steps = None if self._followed is None else MessageSteps(definition, self._followed)
+            runner = BridgeRunner(
+                machine, self._opener(definition), self._machine.now, announcer.on_change, notes, steps
+            )
             self._bridges[definition.name] = HostedBridge(runner, definition.name in names)
 
     def _launch(self) -> None:

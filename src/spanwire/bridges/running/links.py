@@ -17,6 +17,7 @@ from spanwire.bridges.ports import (
     LocalTransaction,
     MessageSource,
     MessageTarget,
+    NamingTarget,
     Provider,
     SpoiledTarget,
 )
@@ -111,6 +112,10 @@ class PairLink:
             await self._settle()
             await self._target.send(messages)
 
+    def sent_ids(self, target: int, count: int) -> list[str]:
+        """Return the ids of the last sent messages at the target; an empty list if unknown."""
+        return last_ids(self._target, count)
+
     async def commit(self) -> None:
         """Fail: two connections have no common transaction."""
         raise AssertionError("two connections have no common transaction")
@@ -152,6 +157,10 @@ class TransactionLink:
         """Send in the transaction."""
         await self._transaction.send(messages)
 
+    def sent_ids(self, target: int, count: int) -> list[str]:
+        """Return the ids of the last sent messages at the target; an empty list if unknown."""
+        return last_ids(self._transaction, count)
+
     async def commit(self) -> None:
         """Commit receipts and sends at once."""
         await self._transaction.commit()
@@ -167,6 +176,11 @@ class TransactionLink:
     async def close(self) -> None:
         """Close the connection and roll back."""
         await self._transaction.close()
+
+
+def last_ids(target: object, count: int) -> list[str]:
+    """Return the ids of the last messages sent to a target; an empty list if the target does not know them."""
+    return target.sent_ids(count) if isinstance(target, NamingTarget) else []
 
 
 def credit_of(batch: BatchLimits, source: Provider) -> int:

@@ -28,7 +28,7 @@ from spanwire.bridges.model.route_definition import (
 )
 from spanwire.bridges.ports import MessageSource, MessageTarget, Provider
 from spanwire.bridges.running.convertors import NO_CONVERTORS, Conversion, Convertors
-from spanwire.bridges.running.links import credit_of
+from spanwire.bridges.running.links import credit_of, last_ids
 from spanwire.bridges.running.route_store import RouteStore, refuse_left_state
 from spanwire.model.errors import ConfigurationError
 
@@ -73,6 +73,10 @@ class RouteLink:
     async def send_to(self, target: int, messages: list[BridgeMessage]) -> None:
         """Send to a target, and wait until the target has stored the messages."""
         await self._targets[target].send(messages)
+
+    def sent_ids(self, target: int, count: int) -> list[str]:
+        """Return the ids of the last messages sent to a target; an empty list if unknown."""
+        return last_ids(self._targets[target], count)
 
     async def call(self, calls: list[FunctionCall]) -> list[Answer]:
         """Return the answers of functions, in the order of the calls. Raises `JmsError` for a hanging call."""

@@ -50,6 +50,7 @@ from spanwire.bridges.engine.dialogue import (
 from spanwire.bridges.engine.machine import BridgeMachine
 from spanwire.bridges.engine.states import BridgeState
 from spanwire.bridges.ports import MessageRefusedError, PartlySentError
+from spanwire.bridges.running.following import MessageSteps
 from spanwire.bridges.running.links import Link
 from spanwire.bridges.running.route_link import RouteLink
 from spanwire.bridges.running.tracing import BridgeNotes, RouteNotes
@@ -77,13 +78,15 @@ class BridgeRunner:
         clock: Callable[[], Time],
         on_change: Callable[[BridgeMachine], None],
         notes: BridgeNotes | RouteNotes | None = None,
+        steps: MessageSteps | None = None,
     ) -> None:
-        """``notes`` belong to a tracing process."""
+        """``notes`` belong to a tracing process, ``steps`` to the process of a broker."""
         self.machine: Final[BridgeMachine] = machine
         self._open_link: Final = open_link
         self._clock: Final = clock
         self._on_change: Final = on_change
         self._notes: Final = notes
+        self._steps: Final = steps
         self._state = machine.state
         self._link: Link | None = None
         self._next: Action | None = None
@@ -107,6 +110,8 @@ class BridgeRunner:
                 event = await self._event_of(action)
                 if self._notes is not None:
                     self._notes.on_event(action, event)
+                if self._steps is not None:
+                    self._steps.on_event(action, event, self._link)
                 if not self.machine.is_broken:
                     self._take(event)
             elif self.machine.state in ENDED:

@@ -22,7 +22,7 @@ from typing import Final, TypeVar
 from spanwire.bridges.model.definition import BridgeDefinition
 from spanwire.bridges.model.diagram import place
 from spanwire.bridges.model.message import BridgeMessage
-from spanwire.bridges.ports import Provider, XaBranches, XaSource, XaTarget
+from spanwire.bridges.ports import NamingTarget, Provider, XaBranches, XaSource, XaTarget
 from spanwire.bridges.xa.branches import BranchNames, Side, transaction_of
 from spanwire.bridges.xa.decision_log import DecisionLog
 from spanwire.bridges.xa.outcomes import Outcome, heuristic_text, outcome_of
@@ -144,6 +144,10 @@ class XaLink:
         """Begin a transaction, and send in the branch of the target."""
         self._transaction = self._names.next_transaction()
         await self._target.send(self._names.branch(self._transaction, Side.TARGET), messages)
+
+    def sent_ids(self, target: int, count: int) -> list[str]:
+        """Return the ids of the last sent messages at the target; an empty list if unknown."""
+        return self._target.sent_ids(count) if isinstance(self._target, NamingTarget) else []
 
     async def prepare(self) -> None:
         """Prepare both branches at once, once the batch before is committed."""

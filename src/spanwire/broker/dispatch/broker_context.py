@@ -70,6 +70,26 @@ class NewDestinations(Protocol):
         ...
 
 
+class StepReceiver(Protocol):
+    """Takes steps of followed messages outside of the broker."""
+
+    def step_outside(self, message_id: str, step: str, location: str, cause: str, wall_ms: int) -> None:
+        """See a step; ``wall_ms`` is its time in milliseconds since 1970."""
+        ...
+
+
+class StepSource(Protocol):
+    """A process of the broker that takes messages as a client, and knows their further way: that of the bridges."""
+
+    def follow(self, receiver: StepReceiver | None) -> None:
+        """Begin to report steps of named messages; with None end."""
+        ...
+
+    def name(self, message_id: str) -> None:
+        """Report the steps of a message; one that never comes to the process has none."""
+        ...
+
+
 class EventObserver(Protocol):
     """Receives events that no client requested through the broker's facade."""
 
@@ -105,6 +125,7 @@ class BrokerContext:
         self.dead_letter_handler: DeadLetterHandler | None = None
         self.observer: EventObserver | None = None
         self.follower: NewDestinations | None = None
+        self.step_source: StepSource | None = None  # None without bridges
         self.advisories: MessageAdvisories | None = None  # None on a broker without advisories
         self.remover: ConsumerRemover | None = None
         self.joins: Final[list[PendingJoin]] = []  # unfinished

@@ -6,7 +6,7 @@ from collections import deque
 from typing import Final
 
 from spanwire.broker.assembly import BrokerAssembly
-from spanwire.broker.dispatch.broker_context import NewDestinations
+from spanwire.broker.dispatch.broker_context import NewDestinations, StepReceiver, StepSource
 from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.evaluation_context import MessageEvaluationContext
 from spanwire.broker.dispatch.history.departures import (
@@ -55,7 +55,7 @@ TOPICS: Final = (TOPIC, TEMP_TOPIC)
 UNSEEN: Final = (DUPLICATE, SECOND_COPY, DUPLICATE_ID, NOWHERE)  # departures of messages that did not come before
 
 
-class Follower(Watching, DepartureListener, NewDestinations):
+class Follower(Watching, DepartureListener, NewDestinations, StepReceiver):
     """Puts observers before the destinations of marks and taps before the consumers, until the end."""
 
     def __init__(self, parts: BrokerAssembly, formats: MessageFormats) -> None:
@@ -67,6 +67,7 @@ class Follower(Watching, DepartureListener, NewDestinations):
         self._taps: Final[dict[Subscription, DispatchTap]] = {}
         self._syncs: Final[Syncs] = Syncs(parts.context.store, self)
         self._end: Final[MarkEnd] = MarkEnd(self)
+        self._step_source: StepSource | None = None  # one that was asked to report steps
 
     def begin(self, settings: MarkSettings, now: Time) -> Mark:
         """Activate a mark; an active mark of the same id goes on.
@@ -87,6 +88,7 @@ class Follower(Watching, DepartureListener, NewDestinations):
         self._kept.pop(settings.mark_id, None)
         context.departures.listener = self
         context.follower = self
+        self._reach_source()
         self._parts.unsynced.listener = self._syncs
         self._look_for(mark)
         context.wake_at(self._end, mark.until)
@@ -167,6 +169,7 @@ class Follower(Watching, DepartureListener, NewDestinations):
         references = subscription.in_flight.references
         if references and references[-1].message is message:
             destination = references[-1].destination.name
+        source = self._reach_source()
         for mark in self.marks.values():
             known = mark.find(message)
             name = destination.qualified_name
@@ -182,7 +185,17 @@ class Follower(Watching, DepartureListener, NewDestinations):
             location = consumer_text(subscription) if network is None else network.target_broker_id
             if destination.kind not in TOPICS:
                 known.consumer = location
+            known.origin = name
             self._note(mark, known, step, name, location, "", redelivery_count)
+            if network is None and source is not None:
+                source.name(known.text)
+
+    def step_outside(self, message_id: str, step: str, location: str, cause: str, wall_ms: int) -> None:
+        """Note a step of a message that a bridge has taken; it may come after the end of the mark."""
+        for mark in self.all():
+            known = mark.by_text.get(message_id)
+            if known is not None:
+                mark.observations.add(step, known.text, known.origin, location, cause, known.hops, 0, wall_ms)
 
     def departed(
         self, message: Message, kind: int, destination: Destination, target: Destination | None, detail: str
@@ -318,11 +331,22 @@ class Follower(Watching, DepartureListener, NewDestinations):
         subscription.consumer = tap
         self._taps[subscription] = tap
 
+    def _reach_source(self) -> StepSource | None:
+        """Return the source, which an operator may have added after the beginning of the mark."""
+        source = self._parts.context.step_source
+        if source is not None and source is not self._step_source:
+            self._step_source = source
+            source.follow(self)
+        return source
+
     def _go(self) -> None:
         """Take away all observers and taps."""
         context = self._parts.context
         context.departures.listener = None
         context.follower = None
+        if self._step_source is not None:
+            self._step_source.follow(None)
+            self._step_source = None
         self._parts.unsynced.listener = None
         for destination in list(self._watched):
             self._leave(destination)

@@ -62,17 +62,18 @@ class MarkSettings:
 class Marked:
     """One marked message at this broker.
 
-    ``consumer`` is the holder of the message, in words for people; "" while the message waits. ``sequences`` are the
-    sequences in the store by destination.
+    ``consumer`` is the holder of the message, in words for people; "" while the message waits. ``origin`` is the
+    destination of the last dispatch. ``sequences`` are the sequences in the store by destination.
     """
 
-    __slots__ = ("consumer", "expiration_ms", "hops", "locations", "sequences", "text")
+    __slots__ = ("consumer", "expiration_ms", "hops", "locations", "origin", "sequences", "text")
 
     def __init__(self, message: Message) -> None:
         self.text: Final[str] = str(message.message_id)
         self.hops: Final[int] = len(message.broker_path)
         self.expiration_ms: Final[int] = message.expiration_ms
         self.consumer = ""
+        self.origin = ""
         self.locations: Final[dict[str, None]] = {}  # destinations where it waits
         self.sequences: Final[dict[str, int]] = {}
 
@@ -88,6 +89,7 @@ class Mark:
         self.until: Final[float] = until
         self.observations: Final[Observations] = Observations()
         self.marked: Final[dict[MessageId, Marked]] = {}
+        self.by_text: Final[dict[str, Marked]] = {}  # the same messages by the texts of their ids
         self.wanted: Final[dict[str, Destination]] = {}  # destinations and patterns where messages are looked for
         self.ended = ""
         self.is_closed = False  # no further message is marked
@@ -139,5 +141,6 @@ class Mark:
                 return None
         known = Marked(message)
         self.marked[message.message_id] = known
+        self.by_text[known.text] = known
         self.is_closed = len(self.marked) >= settings.messages
         return known

@@ -23,6 +23,7 @@ from spanwire.bridges.model.route_definition import Definition, RouteDefinition
 from spanwire.bridges.model.route_diagram import source_text, targets_text
 from spanwire.bridges.model.this_broker import reached_at, uses_this_broker
 from spanwire.bridges.running.jars import with_jars
+from spanwire.broker.dispatch.broker_context import BrokerContext, StepReceiver
 from spanwire.logs.children import ChildLines
 from spanwire.model.errors import ConfigurationError
 from spanwire.service.children.deployments import Deployment, Deployments
@@ -102,11 +103,18 @@ class BridgeChildProcess:
         self._url: str | None = None
         self._obstacle: str | None = None
         self._since_ms = wall_ms()
+        self._receiver: StepReceiver | None = None  # of the steps of messages, while the broker follows any
+        self._named: list[str] = []  # messages that the child is to follow, from this turn of the loop
         self._process: asyncio.subprocess.Process | None = None
         self._task: asyncio.Task[None] | None = None
 
-    def start(self, connectors: Iterable[TransportConnector]) -> None:
-        """Start the child; without a connector for the bridges, log an error instead."""
+    def start(self, connectors: Iterable[TransportConnector], context: BrokerContext | None = None) -> None:
+        """Start the child; without a connector for the bridges, log an error instead.
+
+        The broker of ``context`` follows messages through the bridges.
+        """
+        if context is not None:
+            context.step_source = self
         self._paused.read()
         self._url = own_address(connectors)
         if self._url is None and any(uses_this_broker(definition) for definition in self._definitions):
@@ -252,6 +260,21 @@ class BridgeChildProcess:
         """Return the names of the bridges paused by an operator, or not yet started by an operator."""
         return self._waiting.union(self._paused.names)
 
+    def follow(self, receiver: StepReceiver | None) -> None:
+        """Let the child keep the steps of messages for ``receiver``, or forget all."""
+        self._receiver = receiver
+        self._send({"follow": receiver is not None})
+
+    def name(self, message_id: str) -> None:
+        """Let the child report the steps of a message."""
+        self._named.append(message_id)
+        if len(self._named) == 1:
+            asyncio.get_running_loop().call_soon(self._send_named)
+
+    def _send_named(self) -> None:
+        named, self._named = self._named, []
+        self._send({"name": named})
+
     def _send(self, command: dict[str, Any]) -> None:
         process = self._process
         if process is not None and process.stdin is not None and not process.stdin.is_closing():
@@ -289,6 +312,7 @@ class BridgeChildProcess:
                 "tracing": self._tracing,
                 "convertors": None if self._code.convertors is None else str(self._code.convertors.absolute()),
                 "states": None if self._states is None else str(self._states),
+                "follow": self._receiver is not None,
             }
         )
         assert process.stdout is not None
@@ -304,9 +328,13 @@ class BridgeChildProcess:
     async def _take_reports(self, stream: asyncio.StreamReader) -> None:
         while line := await stream.readline():
             names = {definition.name for definition in self._definitions}
-            for report in json.loads(line)["bridges"]:
+            reported = json.loads(line)
+            for report in reported.get("bridges", ()):
                 if report["name"] in names:  # not of a route that was removed meanwhile
                     self._reports[report["name"]] = report
+            if self._receiver is not None:
+                for message_id, step, location, cause, wall_ms in reported.get("steps", ()):
+                    self._receiver.step_outside(message_id, step, location, cause, wall_ms)
 
 
 def _ends(definition: Definition) -> tuple[str, str]:

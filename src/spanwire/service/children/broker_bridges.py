@@ -75,7 +75,7 @@ class BrokerBridges:
         self._connectors = list(connectors)
         self._broker = broker
         if self._child is not None:
-            self._child.start(connectors)
+            self._child.start(connectors, broker.assembly.context)
         if broker.assembly.added_bridges.values:
             await self._added_bridges().recover()
 
@@ -113,7 +113,7 @@ class BrokerBridges:
             assert self._broker is not None, "operators come after the start"
             if self._child is None:
                 self._child = self._new_child(None)
-                self._child.start(self._connectors)
+                self._child.start(self._connectors, self._broker.assembly.context)
             added = cast("type[AddedBridges]", registry.load(registry.ADDED_BRIDGES))
             self._added = added(self._broker, self._child, self._configuration.broker_name, os.environ, self._wake)
         return self._added

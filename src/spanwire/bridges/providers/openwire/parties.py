@@ -100,6 +100,10 @@ class OpenWireTarget:
             raise
         await self._session.commit()
 
+    def sent_ids(self, count: int) -> list[str]:
+        """Return the ids of the last sent messages."""
+        return sent_ids(self._producer, count)
+
     def check(self) -> None:
         """Raise `JmsError` if the connection is lost."""
         self._connection.shared.check()
@@ -135,6 +139,10 @@ class OpenWireTransaction:
         """Commit receipts and sends."""
         await self._session.commit()
 
+    def sent_ids(self, count: int) -> list[str]:
+        """Return the ids of the last sent messages."""
+        return sent_ids(self._producer, count)
+
     def check(self) -> None:
         """Raise `JmsError` if the connection is lost."""
         self._connection.shared.check()
@@ -146,6 +154,12 @@ class OpenWireTransaction:
 
 async def _nothing() -> None:
     """Wait for nothing."""
+
+
+def sent_ids(producer: Producer, count: int) -> list[str]:
+    """Return the ids of the last messages of a producer: its id with numbers, one after the other."""
+    name, _, last = (producer.last_message_id or "").rpartition(":")
+    return [f"{name}:{number}" for number in range(max(1, int(last) - count + 1), int(last) + 1)] if name else []
 
 
 async def consume(session: Session, source: Source, credit: int) -> Consumer:

@@ -12,7 +12,7 @@ from spanwire.bridges.model.definition import Source
 from spanwire.bridges.model.message import BridgeMessage
 from spanwire.bridges.ports import MessageRefusedError
 from spanwire.bridges.providers.openwire.connecting import close
-from spanwire.bridges.providers.openwire.parties import consume, receive, send
+from spanwire.bridges.providers.openwire.parties import consume, receive, send, sent_ids
 from spanwire.client.aio.connection import Connection
 from spanwire.client.aio.consumer import Consumer
 from spanwire.client.aio.producer import Producer
@@ -114,6 +114,10 @@ class OpenWireXaTarget(OpenWireBranches):
         except MessageRefusedError:
             await self._session.xa.rollback(branch)
             raise
+
+    def sent_ids(self, count: int) -> list[str]:
+        """Return the ids of the last sent messages."""
+        return sent_ids(self._producer, count)
 
     async def prepare(self, branch: XaTransactionId) -> bool:
         """End and prepare the branch."""
