@@ -30,6 +30,7 @@ class Element:
     children: list[Element] = field(default_factory=list)
     text: str = field(default="", repr=False)
     foreign: dict[tuple[str, str], Attribute] = field(default_factory=dict)  # by namespace and name
+    prefixes: tuple[tuple[str, str], ...] = ()  # prefixes declared here, with the namespaces
 
     def value(self, name: str) -> str | None:
         """Return the text of a setting, or None."""

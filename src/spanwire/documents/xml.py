@@ -31,7 +31,12 @@ class _Builder:
         self._parser: Final = parser
         self._open: Final[list[Element]] = []
         self._count = 0
+        self._declared: list[tuple[str, str]] = []  # prefixes of the next element
         self.root: Element | None = None
+
+    def namespace(self, prefix: str | None, uri: str | None) -> None:
+        if prefix and uri and len(self._declared) < MAX_ATTRIBUTES:
+            self._declared.append((prefix, uri))
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         line = self._parser.CurrentLineNumber
@@ -44,6 +49,8 @@ class _Builder:
             raise ConfigurationError(f"{self._source}:{line}: an element has more than {MAX_ATTRIBUTES} attributes")
         namespace, _, name = tag.rpartition(SEPARATOR)
         element = Element(name, line, namespace)
+        if self._declared:
+            element.prefixes, self._declared = tuple(self._declared), []
         for key, value in attributes.items():
             space, _, local = key.rpartition(SEPARATOR)
             if not space:
@@ -77,6 +84,7 @@ def read_xml(content: bytes, source: str) -> Element:
         raise ConfigurationError(f"{source}: is larger than {MAX_DOCUMENT_BYTES} bytes, which no such file needs")
     parser = expat.ParserCreate(namespace_separator=SEPARATOR)
     builder = _Builder(source, parser)
+    parser.StartNamespaceDeclHandler = builder.namespace
     parser.StartElementHandler = builder.start
     parser.EndElementHandler = builder.end
     parser.CharacterDataHandler = builder.text

@@ -16,6 +16,7 @@ from spanwire.routes.model import (
     SIMPLE,
     SPARK,
     SQL,
+    XPATH,
     Aggregate,
     CallFunction,
     Choice,
@@ -49,7 +50,7 @@ MESSAGE_STEPS: Final[dict[type, str]] = {
     Delay: f"delay is for the engine embedded; {RATE}",
     Process: "process and bean are for the engine embedded; write transform with function: module.name",
     Log: "log is for the engine embedded; leave it out",
-    SplitBody: "tokenize and jsonpath of split are for the engine embedded; write sql",
+    SplitBody: "tokenize, jsonpath and xpath of split are for the engine embedded; write sql",
     Gather: "correlationExpression of aggregate is for the engine embedded; write window, watermark and columns",
     Idempotent: "idempotentConsumer with an expression is for the engine embedded; write deduplicate with a key in sql",
 }
@@ -57,7 +58,7 @@ ROW_STEPS: Final[dict[type, str]] = {
     Aggregate: "windows of aggregate need Spark; write correlationExpression and completionSize or completionTimeout",
     Deduplicate: "deduplicate with a watermark needs Spark; write idempotentConsumer with header or simple",
     Join: "join needs Spark",
-    Split: "split with sql needs Spark; write tokenize or jsonpath",
+    Split: "split with sql needs Spark; write tokenize, jsonpath or xpath",
     CallFunction: "function of transform needs Spark; write process with ref, and convert(message) in a convertor",
 }
 
@@ -111,8 +112,10 @@ def _check_steps(steps: list[Step], engine: str) -> None:
 
 
 def _check_language(expression: Expression, engine: str) -> None:
-    if engine == SPARK and expression.language == SIMPLE:
-        raise expression.location.error("the language simple is for the engine embedded; write it as sql or selector")
+    if engine == SPARK and expression.language in (SIMPLE, XPATH):
+        raise expression.location.error(
+            f"the language {expression.language} is for the engine embedded; write it as sql or selector"
+        )
     if engine == EMBEDDED and expression.language == SQL:
         raise expression.location.error(f"the language sql needs Spark; write {SELECTOR}, {SIMPLE} or constant")
 

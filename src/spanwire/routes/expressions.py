@@ -6,8 +6,9 @@ from typing import Final
 
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.selectors.selector_evaluation import parse
-from spanwire.routes.model import CONSTANT, LANGUAGES, SELECTOR, SIMPLE, SQL, Expression
+from spanwire.routes.model import CONSTANT, LANGUAGES, SELECTOR, SIMPLE, SQL, XPATH, Expression
 from spanwire.routes.readers.nodes import Location, Mapping, Word, mapping_of, text_of
+from spanwire.routes.readers.xpath import xpath_of
 from spanwire.routes.simple import parse_condition, parse_template
 
 HEADER: Final = "header"  # a header by its name, in place of simple
@@ -24,6 +25,8 @@ def expression_of(mapping: Mapping) -> Expression:
     if len(languages) != 1:
         raise mapping.location.error(f"this step needs one of {', '.join((*LANGUAGES, HEADER))}")
     location, node = owner.entries[languages[0]].location, owner.entries[languages[0]].value
+    if languages[0] == XPATH:
+        return xpath_of(node, location)
     text = node.raw if isinstance(node, Word) and node.raw else text_of(node, languages[0])
     if languages[0] == HEADER:
         return value_of(location, f"${{header.{text}}}")
@@ -40,7 +43,7 @@ def condition_of(mapping: Mapping) -> Expression:
     """Return the condition of a step."""
     expression = expression_of(mapping)
     if expression.language == CONSTANT:
-        raise expression.location.error("a condition is a selector, simple or sql")
+        raise expression.location.error("a condition is a selector, simple, xpath or sql")
     if expression.language == SIMPLE:
         try:
             parse_condition(expression.text)
@@ -53,7 +56,7 @@ def value_expression(mapping: Mapping) -> Expression:
     """Return the value of a step; a selector is a condition and no value."""
     expression = expression_of(mapping)
     if expression.language == SELECTOR:
-        raise expression.location.error("a value is sql, simple or constant; selector is for conditions")
+        raise expression.location.error("a value is sql, simple, xpath or constant; selector is for conditions")
     return value_of(expression.location, expression.text) if expression.language == SIMPLE else expression
 
 

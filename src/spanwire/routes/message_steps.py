@@ -16,6 +16,7 @@ from spanwire.routes.model import (
     JSONPATH,
     LATEST,
     TOKENIZE,
+    XPATH,
     Delay,
     Expression,
     Gather,
@@ -27,6 +28,7 @@ from spanwire.routes.model import (
     Throttle,
 )
 from spanwire.routes.readers.nodes import Location, Mapping, Node, Word, mapping_of, text_of
+from spanwire.routes.readers.xpath import xpath_of
 
 REMARKS: Final = ("id", "description")
 MAX_MS: Final = 86_400_000  # milliseconds; a day, beyond which a mistake in the unit is likely
@@ -121,14 +123,18 @@ class MessageStepReader:
         return Process(location, name)
 
     def split(self, words: Mapping, location: Location) -> Step:
-        """Return the step ``split`` by ``tokenize`` or ``jsonpath``."""
-        words.check("word of split", (TOKENIZE, JSONPATH, "expression", "delimiter", "steps", *REMARKS))
+        """Return the step ``split`` by ``tokenize``, ``jsonpath`` or ``xpath``."""
+        words.check("word of split", (TOKENIZE, JSONPATH, XPATH, "expression", "delimiter", "steps", *REMARKS))
         inner = words.node("expression")
         owner = words if inner is None else mapping_of(inner, "expression")
-        language = next((name for name in (TOKENIZE, JSONPATH) if name in owner.entries), None)
+        language = next((name for name in (TOKENIZE, JSONPATH, XPATH) if name in owner.entries), None)
         if language is None:
-            raise location.error("split needs tokenize, jsonpath or sql")
+            raise location.error("split needs tokenize, jsonpath, xpath or sql")
         node = owner.entries[language].value
+        if language == XPATH:
+            path = xpath_of(node, owner.entries[language].location)
+            steps = self._steps(words.node("steps"))
+            return SplitBody(path.location, XPATH, path.text, steps, "steps" in words.entries, path.options)
         if isinstance(node, Mapping):
             node.check(f"word of {language}", ("token", "expression", *REMARKS))
             text = node.text("token") or node.require("expression", language)

@@ -17,7 +17,8 @@ SELECTOR: Final = "selector"
 SQL: Final = "sql"
 CONSTANT: Final = "constant"
 SIMPLE: Final = "simple"
-LANGUAGES: Final = (SELECTOR, SQL, CONSTANT, SIMPLE)
+XPATH: Final = "xpath"
+LANGUAGES: Final = (SELECTOR, SQL, CONSTANT, SIMPLE, XPATH)
 TOKENIZE: Final = "tokenize"  # languages of split
 JSONPATH: Final = "jsonpath"
 LATEST: Final = "latest"  # strategies of aggregate: the latest message,
@@ -39,11 +40,12 @@ COMPONENT: Final = "component"  # file, timer, http and log of Camel
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A text in one of the languages."""
+    """A text in one of the languages. ``options`` of xpath are the ``resultType`` and namespaces by prefix."""
 
     location: Location
     language: str
     text: str
+    options: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,13 +130,14 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class SplitBody:
-    """Makes one message for each part of the body, by a token or a path of JSON."""
+    """Makes one message for each part of the body, by a token, a path of JSON, or XPath."""
 
     location: Location
     language: str
     text: str
     steps: list[Step]
     is_branch: bool
+    options: tuple[tuple[str, str], ...] = ()  # of xpath, as of an `Expression`
 
 
 @dataclass(frozen=True, slots=True)

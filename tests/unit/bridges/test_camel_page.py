@@ -52,3 +52,12 @@ def test_the_route_to_other_systems_starts(
     assert "to queue://orders at amqp://127.0.0.1:5672" in shown
     assert "queue://ORDERS at jvm:com.ibm.mq.jms.MQConnectionFactory" in shown
     assert "canary" not in shown
+
+
+def test_the_route_with_xpath_starts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "xpath.yaml"
+    file.write_text(block("yaml", "xpath.yaml"))
+    assert main(["bridge", "check", str(file), "--broker", "here=tcp://127.0.0.1:61616"]) == 0
+    shown = capsys.readouterr().out
+    assert "when xpath /item/@price > 1000" in shown
+    assert "a message for each part by xpath '/order/item'" in shown

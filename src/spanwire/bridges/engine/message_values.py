@@ -6,12 +6,13 @@ from collections.abc import Callable
 from typing import Final
 
 from spanwire.bridges.engine.changed_messages import text_of
+from spanwire.bridges.engine.xpath import XPathExpression
 from spanwire.bridges.model.message import BridgeMessage
 from spanwire.model.destination import Destination
 from spanwire.model.errors import InvalidDestinationError, MessageFormatError
 from spanwire.model.message_view import NULL_VALUE
 from spanwire.model.written_destination import written_destination
-from spanwire.routes.model import CONSTANT, SELECTOR, Expression
+from spanwire.routes.model import CONSTANT, SELECTOR, XPATH, Expression
 from spanwire.routes.simple import BODY, MESSAGE_ID, Function, parse_condition, parse_template, shown
 from spanwire.selector.expression import SelectorEvaluationError
 from spanwire.selector.parser import parse_selector
@@ -64,6 +65,8 @@ def set_header(message: BridgeMessage, name: str, value: object) -> None:
 
 def condition_of(expression: Expression) -> Condition:
     """Return the function that decides an expression; an unknown result of a selector is False."""
+    if expression.language == XPATH:
+        return XPathExpression(expression, text_of, header).holds
     if expression.language != SELECTOR:
         simple = parse_condition(expression.text)
         return lambda message: simple.holds(lambda function: _function(message, function))
@@ -82,6 +85,8 @@ def value_of(expression: Expression) -> Value:
     """Return the function for the value of an expression."""
     if expression.language == CONSTANT:
         return lambda message: expression.text
+    if expression.language == XPATH:
+        return XPathExpression(expression, text_of, header).value
     template = parse_template(expression.text)
     return lambda message: template.value(lambda function: _function(message, function))
 

@@ -29,6 +29,7 @@ from spanwire.bridges.engine.route_steps import (
     SendOperation,
     SplitOperation,
     ThrottleOperation,
+    parts_of,
     run,
 )
 from spanwire.bridges.model.message import BridgeMessage
@@ -319,7 +320,7 @@ class RouteProcessor:
             return ProcessOperation(self._processes, step.name)
         if isinstance(step, SplitBody):
             self._splits += 1
-            return SplitOperation(self._splits, step, self._inner(step.steps, step.is_branch))
+            return SplitOperation(self._splits, parts_of(step), self._inner(step.steps, step.is_branch))
         assert isinstance(step, Idempotent), step
         number = self._next_number("idempotentConsumer", step.key)
         return IdempotentOperation(number, value_of(step.key), step.size, self._inner(step.steps, step.is_branch))

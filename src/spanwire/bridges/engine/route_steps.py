@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -18,7 +18,7 @@ from spanwire.bridges.engine.changed_messages import (
     with_property,
     with_text,
 )
-from spanwire.bridges.engine.message_values import WRITERS, Condition, Value, set_header
+from spanwire.bridges.engine.message_values import WRITERS, Condition, Value, header, set_header
 from spanwire.bridges.engine.route_calls import Calls
 from spanwire.bridges.engine.route_state import (
     Change,
@@ -29,11 +29,12 @@ from spanwire.bridges.engine.route_state import (
     RouteState,
     Undo,
 )
+from spanwire.bridges.engine.xpath import XPathExpression
 from spanwire.bridges.model.message import BridgeMessage
 from spanwire.bridges.model.steps import append_message_id
 from spanwire.model.environment import Time
 from spanwire.model.errors import MessageFormatError
-from spanwire.routes.model import JOINED, JSON_ARRAY, LATEST, TOKENIZE, Gather, SplitBody
+from spanwire.routes.model import JOINED, JSON_ARRAY, LATEST, TOKENIZE, XPATH, Expression, Gather, SplitBody
 from spanwire.routes.simple import shown
 
 MAX_PARTS: Final = 10_000  # messages that split makes of one; more would exceed a batch's memory
@@ -94,6 +95,7 @@ class Operation(Protocol):
 
 
 Operations = list[Operation]
+Parts = Callable[[BridgeMessage], list[str]]
 
 
 def run(operations: Operations, message: BridgeMessage, outcome: Outcome) -> None:
@@ -266,12 +268,12 @@ class SplitOperation:
     """
 
     number: int
-    step: SplitBody
+    parts: Parts
     inner: Operations | None
 
     def apply(self, message: BridgeMessage, outcome: Outcome) -> Sequence[BridgeMessage]:
         """Return the parts, or the message after its parts went through the inner steps."""
-        parts = _parts(self.step, text_of(message) or "")
+        parts = self.parts(message)
         if len(parts) > MAX_PARTS:
             raise MessageFormatError(f"split makes {len(parts)} messages, more than {MAX_PARTS}")
         prefix = "" if self.number == 1 else f"{self.number}."
@@ -426,6 +428,14 @@ def _key(value: object) -> str:
         raise MessageFormatError("the message has no key for aggregate or idempotentConsumer")
     key = storable(shown(value))
     return key if len(key) <= MAX_KEY else f"sha256:{hashlib.sha256(key.encode()).hexdigest()}"
+
+
+def parts_of(step: SplitBody) -> Parts:
+    """Return the function for the parts of a body. Raises `ConfigurationError` for a wrong XPath."""
+    if step.language == XPATH:
+        path = XPathExpression(Expression(step.location, XPATH, step.text, step.options), text_of, header)
+        return lambda message: path.parts(message, MAX_PARTS)
+    return lambda message: _parts(step, text_of(message) or "")
 
 
 def _parts(step: SplitBody, text: str) -> list[str]:

@@ -19,6 +19,7 @@ from typing import Final
 
 from spanwire.documents.element import Element
 from spanwire.documents.xml import read_xml
+from spanwire.routes.model import XPATH
 from spanwire.routes.readers.beans import NOT_UNDERSTOOD
 from spanwire.routes.readers.camel_failures import FAILURES, CamelFailures
 from spanwire.routes.readers.nodes import Entry, Items, Location, Mapping, Node, Word
@@ -133,6 +134,7 @@ class _CamelDocument:
         self._routes: Final[list[Node]] = []
         self.warnings: Final[list[str]] = []
         self._endpoints: Final[dict[str, str]] = {}  # URIs by id
+        self._namespaces: Final[dict[str, str]] = {}  # by prefix, of the whole document
 
     @property
     def has_routes(self) -> bool:
@@ -146,12 +148,20 @@ class _CamelDocument:
             ConfigurationError: an element is neither.
         """
         location = self._location(root)
+        self._declare(root)
         if root.name not in ROOTS:
             raise location.unknown("root element", root.name, ROOTS)
         for child in [root] if root.name in CONTEXTS else root.children:
             self._top(child)
         beans = [_single_entry(location, "beans", Items(location, self._beans))] if self._beans else []
         return [*beans, *self._routes]
+
+    def _declare(self, element: Element) -> None:
+        """Note the namespaces of prefixes; a prefix with several ones is of no use to xpath."""
+        for prefix, uri in element.prefixes:
+            self._namespaces[prefix] = uri if self._namespaces.get(prefix, uri) == uri else ""
+        for child in element.children:
+            self._declare(child)
 
     def _location(self, element: Element) -> Location:
         return Location(self._file, element.line)
@@ -304,9 +314,27 @@ class _CamelDocument:
             entries["steps"] = Entry(location, Items(location, steps))
         return Mapping(location, entries)
 
-    def _expression(self, element: Element) -> Word:
+    def _expression(self, element: Element) -> Node:
+        if element.name == XPATH:
+            return self._xpath(element)
         text = element.value("token") or element.text.strip()
         return Word(self._location(element), text, raw=text if element.name in RAW_LANGUAGES else "")
+
+    def _xpath(self, element: Element) -> Node:
+        """Return expression, attributes and namespaces, as YAML has them."""
+        location = self._location(element)
+        words = self._attributes(element)
+        words["expression"] = Entry(location, Word(location, element.text.strip()))
+        namespaces: list[Node] = []
+        for prefix, uri in self._namespaces.items():
+            if uri and f"{prefix}:" in element.text:
+                entries = {
+                    "key": Entry(location, Word(location, prefix)),
+                    "value": Entry(location, Word(location, uri)),
+                }
+                namespaces.append(Mapping(location, entries))
+        words["namespace"] = Entry(location, Items(location, namespaces))
+        return Mapping(location, words)
 
     def _attributes(self, element: Element, names: tuple[str, ...] | None = None) -> dict[str, Entry]:
         attributes: dict[str, Entry] = {}

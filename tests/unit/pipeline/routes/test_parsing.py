@@ -92,7 +92,7 @@ def test_a_route_of_camels_yaml_is_read() -> None:
         ),
         ('- from:\n    uri: "jms:A"\n    steps:\n    - filter:\n        selector: "a ="', "r.yaml:5: expected a value"),
         ('- from: {uri: "jms:A", steps: [{filter: {simple: x}}]}', "'x' is no condition"),
-        ('- from: {uri: "jms:A", steps: [{filter: {constant: x}}]}', "a condition is a selector, simple or sql"),
+        ('- from: {uri: "jms:A", steps: [{filter: {constant: x}}]}', "a condition is a selector, simple, xpath or sql"),
         ('- from: {uri: "jms:A", steps: [{to: "jms:B", filter: {}}]}', "a step has one name"),
         ('- from: {uri: "jms:A", steps: []}', "the route 'route1' has no endpoint"),
         (f'- from: {{uri: "jms:A", id: a/b, {TO}}}', "the id 'a/b' may hold letters"),
