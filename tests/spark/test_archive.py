@@ -13,12 +13,17 @@ from pyspark.sql import SparkSession
 from spanwire.client.messages.typed_values import Byte, Float
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.archive.archive_query import ArchiveQuery
-from spanwire.pipeline.archive.replay import Replay, Selection, totals
+from spanwire.pipeline.archive.commands import exact_options
+from spanwire.pipeline.archive.replay_portions import open_note
+from spanwire.pipeline.archive.replay_undo import UndoResult, undo_replay
+from spanwire.pipeline.archive.selection import Selection, samples, totals
 from spanwire.pipeline.routes.query import AVAILABLE_NOW
 from spanwire.pipeline.routes.supervisor import SupervisedRoute, run_all
+from spanwire.pipeline.sink.exactly_once import batch_sink
 from spanwire.routes.model import Patience
 from tests.support.broker_process import BrokerProcess
 from tests.support.queues import Sent, send, take_all
+from tests.support.replays import replayed
 
 
 @pytest.mark.long
@@ -36,13 +41,8 @@ def test_what_is_archived_can_be_chosen_and_sent_again_from_where_it_stopped(
     ]  # fmt: skip
     assert totals(spark, Selection(str(archive), until=now - timedelta(days=1))) == []
     choice = Selection(str(archive), since=now - timedelta(days=1), selector="n BETWEEN 5 AND 14")
-    stops = iter([True, False, False, False])  # after the first portion
-    sent = [
-        Replay(spark, choice, {"url": url}, tmp_path / "state", rate=3).run(
-            lambda: 0.0, lambda seconds: next(stops), lambda done, portions: None
-        )
-        for _ in range(3)
-    ]
+    stops = iter([True, *[False] * 9])  # after the first batch
+    sent = [replayed(spark, choice, url, tmp_path / "state", lambda seconds: next(stops)) for _ in range(3)]
     assert sent == [6, 4, 0]
     found = take_all(url, "ARCHIVE.A")
     assert [message.body for message in found] == [f"a {n}" for n in range(5, 15)]
@@ -50,9 +50,14 @@ def test_what_is_archived_can_be_chosen_and_sent_again_from_where_it_stopped(
     assert len({message.properties["_AMQ_DUPL_ID"] for message in found}) == 10
     assert take_all(url, "ARCHIVE.B") == []
     with pytest.raises(ConfigurationError, match="belongs to another replay"):
-        Replay(spark, Selection(str(archive)), {"url": url}, tmp_path / "state", None).run(
-            lambda: 0.0, lambda seconds: False, lambda done, portions: None
-        )
+        open_note(spark, Selection(str(archive)), "", tmp_path / "state")
+    assert samples(spark, Selection(str(archive)))["queue://ARCHIVE.B"] != []
+    options = exact_options({"url": url})
+    sink = batch_sink(options)
+    assert undo_replay(options, sink, tmp_path / "state") == UndoResult(0, 10, 0)
+    sink.close()
+    with pytest.raises(ConfigurationError, match="was undone; delete"):
+        open_note(spark, choice, "", tmp_path / "state")
 
 
 def test_what_is_no_archive_is_refused(spark: SparkSession, tmp_path: Path) -> None:

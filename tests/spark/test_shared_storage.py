@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from spanwire.client.messages.typed_values import Byte, Float
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.archive.commands import archive
-from spanwire.pipeline.archive.replay import ARCHIVE_DDL, Replay, Selection, totals
+from spanwire.pipeline.archive.selection import ARCHIVE_DDL, Selection, totals
 from spanwire.pipeline.routes.query import AVAILABLE_NOW
 from spanwire.pipeline.routes.supervisor import RouteEvent
 from spanwire.pipeline.storage.arrow_files import open_files
@@ -21,6 +21,7 @@ from tests.support.broker_process import BrokerProcess
 from tests.support.canary import CANARY
 from tests.support.peers import missing, require
 from tests.support.queues import Sent, numbered, send, take_all
+from tests.support.replays import replayed
 
 if TYPE_CHECKING or missing("s3") is None:
     from tests.support.s3_server import S3Server
@@ -70,9 +71,7 @@ def test_an_archive_in_a_bucket_is_chosen_from_sent_again_and_read_by_spark(
     expected = [("queue://KEEP.A", 20), ("queue://KEEP.B", 2)]
     assert [(one.destination, one.count) for one in totals(spark, Selection(address))] == expected
     choice = Selection(address, selector="n BETWEEN 5 AND 14")
-    sent = Replay(spark, choice, {"url": url}, tmp_path / "state", None).run(
-        lambda: 0.0, lambda seconds: False, lambda done, portions: None
-    )
+    sent = replayed(spark, choice, url, tmp_path / "state")
     found = take_all(url, "KEEP.A")
     assert (sent, [message.body for message in found]) == (10, [f"a {n}" for n in range(5, 15)])
     assert found[0].typed_properties["b"] == ("byte", 1) and found[0].typed_properties["f"] == ("float", 0.5)

@@ -86,6 +86,9 @@ class FakeLedger:
 
         self._broker.step(work)
 
+    def drop(self) -> None:
+        self._broker.step(self._taken.clear)
+
     def undo(self) -> None:
         self._broker.step(self._give_back)
 

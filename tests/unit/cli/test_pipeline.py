@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from spanwire.cli.main import main
-from spanwire.cli.pipeline.pipeline import moment, trigger_of
+from spanwire.cli.pipeline.pipeline import trigger_of
+from spanwire.cli.pipeline.pipeline_options import moment
 from spanwire.cli.pipeline.pipeline_progress import CLEAR, Progress, event_text
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.routes.supervisor import RouteEvent

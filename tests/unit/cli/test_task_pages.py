@@ -11,11 +11,13 @@ import pytest
 
 from spanwire.cli import spark_parts
 from spanwire.cli.main import main
-from spanwire.cli.pipeline import pipeline, pipeline_report
+from spanwire.cli.pipeline import pipeline, pipeline_replay, pipeline_report
+from spanwire.pipeline.archive.replay import Progress
 from spanwire.testing.broker import Broker
 from tests.support.task_pages import blocks, pages
 
-SPARK = (pipeline.RUN, pipeline.ARCHIVE, pipeline.REPLAY, pipeline.REPLAY_PLAN, pipeline_report.REPORT)
+SPARK = (pipeline.RUN, pipeline.ARCHIVE, pipeline_replay.REPLAY, pipeline_replay.PLAN, pipeline_report.REPORT)
+ANSWERS = {pipeline_replay.PLAN: [], pipeline_replay.REPLAY: Progress(1, 1, None)}
 COMMANDS = [(page, title) for page in pages() for title, text in blocks(page).items() if text.startswith("spanwire ")]
 PROGRAMS = [(page, title) for page in pages() for title, text in blocks(page).items() if "import " in text]
 
@@ -47,9 +49,9 @@ def test_a_command_reaches_spark_or_the_broker(
         if reference not in SPARK:
             return spark_parts.load(reference)
         called.append(reference)
-        return lambda *_: [] if reference == pipeline.REPLAY_PLAN else 1
+        return lambda *_: ANSWERS.get(reference, 1)
 
-    for module in (pipeline, pipeline_report):
+    for module in (pipeline, pipeline_replay, pipeline_report):
         monkeypatch.setattr(module, "load", load)
     monkeypatch.setattr(pipeline_report, "TEXT", "builtins:str")
     words = shlex.split(found[title].replace("\\\n", " "))

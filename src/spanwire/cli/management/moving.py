@@ -15,7 +15,7 @@ from spanwire.model.text import escaped
 FIRST_POLL_S: Final = 0.05  # seconds before the second look at a task; short ones are done by then
 MAX_POLL_S: Final = 0.5  # seconds between two looks at a long one
 UNDO: Final = "undo"
-WORDS: Final = {"move": "moved", "copy": "copied", "retry": "retried"}
+WORDS: Final = {"move": "moved", "copy": "copied", "retry": "retried", "replay": "replayed"}
 
 
 def preview_text(command: str, rows: object) -> str:
@@ -23,9 +23,14 @@ def preview_text(command: str, rows: object) -> str:
     lines: list[str] = []
     for row in rows if isinstance(rows, list) else []:
         stays = f", {row['left']} would stay" if row["left"] else ""
-        lines.append(f"{row['destination']}: {row['would_be']} messages would be {WORDS[command]}{stays}")
-        lines += [f"  {one['message_id']} to {one['target']}, {one['size_bytes']} bytes" for one in row["sample"]]
+        times = f", {row['times']}" if row.get("times") else ""
+        lines.append(f"{row['destination']}: {row['would_be']} messages would be {WORDS[command]}{stays}{times}")
+        lines += [f"  {one['message_id']} to {one['target']}{_size_text(one)}" for one in row["sample"]]
     return "".join(escaped(line) + "\n" for line in [*lines, "nothing was changed"])
+
+
+def _size_text(message: Mapping[str, object]) -> str:
+    return f", {message['size_bytes']} bytes" if "size_bytes" in message else ""
 
 
 def begin(
@@ -98,12 +103,13 @@ def progress(row: Row) -> str:
     looked, total = row.get("looked"), row.get("total")
     share = f", looked at {looked} of {total}" if isinstance(total, int) and total else ""
     seconds = row.get("seconds_left")
-    left = f", {_duration(seconds)} left" if isinstance(seconds, int) else ""
+    left = f", {duration_text(seconds)} left" if isinstance(seconds, int) else ""
     waits = f", waits for {row['waits_for']}" if row.get("waits_for") else ""
     return f"task {row['id']}: {row['processed']} messages{share}{left}{waits}"
 
 
-def _duration(seconds: int) -> str:
+def duration_text(seconds: int) -> str:
+    """Return seconds in hours, minutes and seconds."""
     minutes, rest = divmod(seconds, 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import sys
 import threading
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Protocol, cast
 
 from spanwire.cli.arguments import Command, Parser, run_command
 from spanwire.cli.pipeline.pipeline_cursors import run_cursors, run_forget, run_release, run_sinks
 from spanwire.cli.pipeline.pipeline_init import run_init
+from spanwire.cli.pipeline.pipeline_options import broker_of, broker_options, spark_options, stop_on_signals
 from spanwire.cli.pipeline.pipeline_progress import progress
+from spanwire.cli.pipeline.pipeline_replay import run_replay
 from spanwire.cli.pipeline.pipeline_report import run_report
 from spanwire.cli.pipeline.pipeline_status import run_status, run_stop
 from spanwire.cli.spark_parts import load
@@ -31,7 +31,6 @@ FAILURE: Final = 1
 AVAILABLE_NOW: Final = "available-now"
 INTERVAL: Final = "interval"
 DEFAULT_INTERVAL: Final = "1 second"
-STOPPING: Final = (signal.SIGINT, signal.SIGTERM)
 MAX_FILE_BYTES: Final = 2 * MIB  # bytes; the readers of route files have a smaller limit
 
 SPARK: Final = "spark"  # engine of the routes that this command runs
@@ -40,15 +39,10 @@ PLACEHOLDERS: Final = "spanwire.routes.readers.placeholders:Placeholders"
 PLAN: Final = "spanwire.routes.plan:plan_of"
 RUN: Final = "spanwire.pipeline.routes.route_runner:run"
 ARCHIVE: Final = "spanwire.pipeline.archive.commands:archive"
-REPLAY: Final = "spanwire.pipeline.archive.commands:replay"
-REPLAY_PLAN: Final = "spanwire.pipeline.archive.commands:replay_plan"
 GROUPS: Final = "spanwire.pipeline.archive.redrive:group_dead_letters"
 REDRIVE: Final = "spanwire.pipeline.archive.redrive:redrive"
 READ_OPTIONS: Final = "spanwire.pipeline.options:read_options"
 DEAD_LETTERS: Final = "ActiveMQ.DLQ"
-SELECTION: Final = "spanwire.pipeline.archive.replay:Selection"
-DEFAULT_URL: Final = "tcp://127.0.0.1:61616"
-PASSWORD: Final = "SPANWIRE_PASSWORD"
 
 
 class RouteFile(Protocol):
@@ -152,42 +146,6 @@ def run_archive(arguments: Sequence[str]) -> int:
     return 0 if is_fine else FAILURE
 
 
-def run_replay(arguments: Sequence[str]) -> int:
-    """Send messages of an archive again."""
-    parser = Parser(prog="spanwire pipeline replay", description="Send messages of an archive again.")
-    parser.add_argument("directory", metavar="DIRECTORY", help="the archive: a directory, or s3://BUCKET/DIRECTORY")
-    broker_options(parser)
-    spark_options(parser)
-    parser.option("to", "one destination for all messages; by default the original destinations")
-    parser.option("since", "sent at this time or later, such as 2026-01-31 or 2026-01-31T12:00:00+00:00; UTC without +")
-    parser.option("until", "sent before this time")
-    parser.option("selector", "only these messages")
-    parser.whole_number("rate", "messages per second at most; 0 for no limit", 0)
-    parser.option("state", "directory for the progress; DIRECTORY.replay by default", metavar="DIRECTORY")
-    parser.flag("dryRun", "show the messages by destination, and send nothing")
-    options = parser.parse(arguments)
-    selection = load(SELECTION)(
-        options.directory, moment("since", options.since), moment("until", options.until), options.selector
-    )
-    if options.dry_run:
-        for line in cast(list[str], load(REPLAY_PLAN)(options.master, selection)):
-            sys.stdout.write(line + "\n")
-        return 0
-    values = {**broker_of(options), "destination": options.to}
-    stop = threading.Event()
-    stop_on_signals(stop)
-    state = options.state or options.directory.rstrip("/") + ".replay"
-
-    def tell(done: int, portions: int) -> None:
-        sys.stdout.write(f"replay: {done} of {portions} portions are sent\n")
-        sys.stdout.flush()
-
-    options_given = {name: value for name, value in values.items() if value}
-    count = load(REPLAY)(options.master, selection, options_given, state, options.rate or None, tell, stop)
-    sys.stdout.write(f"replay: sent {count} messages\n")
-    return 0
-
-
 def run_redrive(arguments: Sequence[str]) -> int:
     """Show dead letters by cause, or send the letters back."""
     parser = Parser(
@@ -214,38 +172,6 @@ def run_redrive(arguments: Sequence[str]) -> int:
     count = load(REDRIVE)(read_options, options.to, limit, rate, time.monotonic, stop.wait)
     sys.stdout.write(f"redrive: sent {count} messages\n")
     return 0
-
-
-def broker_options(parser: Parser) -> None:
-    """Add the options that name a broker; the password comes from the environment."""
-    parser.option("url", "the broker", DEFAULT_URL, metavar="URL")
-    parser.option("user", f"the user; the password is taken from the variable {PASSWORD}")
-
-
-def broker_of(options: argparse.Namespace) -> dict[str, str | None]:
-    """Return the broker as options of the data source."""
-    return {"url": options.url, "user": options.user, "password": os.environ.get(PASSWORD)}
-
-
-def moment(name: str, text: str | None) -> datetime | None:
-    """Return a time, in UTC without an offset.
-
-    Raises:
-        ConfigurationError: the text is no time.
-    """
-    if text is None:
-        return None
-    try:
-        time_of_day = datetime.fromisoformat(text)
-    except ValueError:
-        raise ConfigurationError(f"--{name} is {text[:60]!r}; write 2026-01-31 or 2026-01-31T12:00:00") from None
-    return time_of_day if time_of_day.tzinfo is not None else time_of_day.replace(tzinfo=UTC)
-
-
-def spark_options(parser: Parser) -> None:
-    """Add the options of every command that uses Spark."""
-    parser.option("master", "Spark's master: local[*], local[2], or the URL of a cluster", "local[*]", metavar="URL")
-    parser.add_argument("--json", action="store_true", help="show batches as JSON, one object per line")
 
 
 def pair(text: str) -> tuple[str, str]:
@@ -287,12 +213,6 @@ def trigger_of(text: str) -> str:
         if digits != interval and digits.isdecimal() and 0 < len(digits) <= 6:
             return f"{int(digits)} {unit}"
     raise ConfigurationError(f"--trigger: the interval is {interval[:60]!r}; write 500ms, 5s or 1m")
-
-
-def stop_on_signals(stop: threading.Event) -> None:
-    """Let Ctrl-C and SIGTERM end the command after the current batch."""
-    for number in STOPPING:
-        signal.signal(number, lambda *_: stop.set())
 
 
 COMMANDS: Final[dict[str, tuple[Command, str]]] = {

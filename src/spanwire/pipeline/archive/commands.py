@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -9,15 +10,27 @@ from typing import Final
 
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.archive.archive_query import STATE, ArchiveQuery
-from spanwire.pipeline.archive.replay import DestinationTotal, Replay, Selection, totals
+from spanwire.pipeline.archive.replay import Progress, Replay
+from spanwire.pipeline.archive.replay_portions import SparkPortions, open_note
+from spanwire.pipeline.archive.replay_receivers import QueueReceivers
+from spanwire.pipeline.archive.replay_undo import UndoResult, undo_replay
+from spanwire.pipeline.archive.selection import DestinationTotal, Selection, samples, totals
 from spanwire.pipeline.archive.shared_archive import open_archive
-from spanwire.pipeline.options import read_options, write_options
+from spanwire.pipeline.options import (
+    DUPLICATE_ID,
+    ONCE_AND_ONLY_ONCE,
+    QUALITY,
+    WriteOptions,
+    read_options,
+    write_options,
+)
 from spanwire.pipeline.parquet import PARQUET
 from spanwire.pipeline.routes.route_runner import session_on
 from spanwire.pipeline.routes.route_state import state_directory
 from spanwire.pipeline.routes.route_watching import new_board, wall_ms
 from spanwire.pipeline.routes.supervisor import RouteEvent, SupervisedRoute, failure_text, run_all
 from spanwire.pipeline.selectors.selector_evaluation import parse
+from spanwire.pipeline.sink.exactly_once import batch_sink
 from spanwire.pipeline.spark.spark_log import NAME as SPARK_LOG
 from spanwire.pipeline.storage.location import local_path
 from spanwire.pipeline.watch.board import StatusBoard
@@ -86,27 +99,62 @@ def replay(
     options: dict[str, str],
     state: str,
     rate: int | None,
-    tell: Callable[[int, int], None],
+    follows: bool,
+    tell: Callable[[Progress], None],
     stop: threading.Event,
-) -> int:
-    """Replay the messages that were not replayed before; return the number."""
+) -> Progress:
+    """Replay the messages that were not replayed before; return the progress at the end.
+
+    ``follows`` is true to wait for the consumers of the queues.
+    """
     _check(selection)
-    write_options(options)
-    with session_on(master, "spanwire pipeline replay") as spark:
-        return Replay(spark, selection, options, state_directory(state), rate).run(time.monotonic, stop.wait, tell)
+    directory = state_directory(state)
+    checked = exact_options(options)
+    with contextlib.ExitStack() as opened:
+        receivers = QueueReceivers(checked.login) if follows else None
+        if receivers is not None:
+            opened.callback(receivers.close)
+        spark = opened.enter_context(session_on(master, "spanwire pipeline replay"))
+        note = open_note(spark, selection, options.get("destination", ""), directory)
+        sink = batch_sink(checked)
+        opened.callback(sink.close)
+        portions = SparkPortions(spark, directory, checked)
+        Replay(note, portions, sink, rate, receivers).run(time.monotonic, stop.wait, tell)
+        return Progress(note.sent, note.total, None)
 
 
-def replay_plan(master: str, selection: Selection) -> list[str]:
-    """Return the messages of a replay, one line per destination."""
+def undo(options: dict[str, str], state: str) -> UndoResult:
+    """Take back the messages of a replay that nobody has consumed."""
+    directory = state_directory(state)
+    checked = exact_options(options)
+    sink = batch_sink(checked)
+    try:
+        return undo_replay(checked, sink, directory)
+    finally:
+        sink.close()
+
+
+def exact_options(options: dict[str, str]) -> WriteOptions:
+    """Return the options of a writer whose batches are taken once, and whose messages an undo finds."""
+    return write_options({**options, QUALITY: ONCE_AND_ONLY_ONCE, "duplicateIdProperty": DUPLICATE_ID})
+
+
+def replay_plan(master: str, selection: Selection, target: str | None) -> list[dict[str, object]]:
+    """Return the messages of a replay: a row per destination, in the form of the dry run of a move."""
     _check(selection)
     with session_on(master, "spanwire pipeline replay --dry-run") as spark:
-        return [total_text(total) for total in totals(spark, selection)] or ["nothing"]
+        shown = samples(spark, selection)
+        return [plan_row(total, shown.get(total.destination, []), target) for total in totals(spark, selection)]
 
 
-def total_text(total: DestinationTotal) -> str:
-    """Return the total of one destination as a line."""
-    span = f", sent from {total.first} to {total.last}" if total.first is not None else ""
-    return f"{total.destination}: {total.count} messages{span}"
+def plan_row(total: DestinationTotal, sample: list[str], target: str | None) -> dict[str, object]:
+    """Return one destination of a dry run, with the ids of some messages."""
+    times = f"sent from {total.first} to {total.last}" if total.first is not None else ""
+    to = target or total.destination
+    return {
+        "destination": total.destination, "would_be": total.count, "left": 0, "times": times,
+        "sample": [{"message_id": message_id, "target": to} for message_id in sample],
+    }  # fmt: skip
 
 
 def _check(selection: Selection) -> None:

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.archive.archive_query import PARTITIONS, STATE
-from spanwire.pipeline.archive.replay import ARCHIVE_DDL, read_archive
+from spanwire.pipeline.archive.selection import ARCHIVE_DDL, read_archive
 from spanwire.pipeline.columns.destinations import ADVISORIES
 
 MAX_ARCHIVES: Final = 100  # archives of one kind; Spark lists the files of each

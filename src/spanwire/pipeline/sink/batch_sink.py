@@ -67,6 +67,16 @@ class BatchSink(Protocol):
         """
         ...
 
+    def forget(self, query: str) -> None:
+        """Remove what the broker keeps of a query that has ended: its last batch, and staged rows.
+
+        Does nothing for a query of which the broker keeps nothing.
+
+        Raises:
+            JmsError: the broker is lost or refuses.
+        """
+        ...
+
     def close(self) -> None:
         """Disconnect from the broker. Raises nothing."""
         ...

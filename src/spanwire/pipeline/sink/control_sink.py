@@ -11,7 +11,14 @@ from typing import Final, Protocol
 
 from spanwire.client.messages.message_encoder import Outgoing
 from spanwire.model.errors import ConfigurationError
-from spanwire.pipeline.link.control_client import BegunSink, CommitResult, FencedError, OtherTargetError, Part
+from spanwire.pipeline.link.control_client import (
+    BegunSink,
+    CommitResult,
+    FencedError,
+    OtherTargetError,
+    Part,
+    SinkView,
+)
 from spanwire.pipeline.sink.batch_sink import Batch, BatchSink, StagedPart, check_first
 from spanwire.pipeline.sink.xa_ledger_sink import MANY_TARGETS
 
@@ -31,6 +38,14 @@ class SinkControl(Protocol):
 
     def commit(self, query: str, epoch: int, batch: int, parts: Iterable[Part]) -> CommitResult:
         """Make the batch visible, once."""
+        ...
+
+    def forget(self, query: str, epoch: int) -> int:
+        """Remove the sink with all staged messages."""
+        ...
+
+    def sinks(self) -> list[SinkView]:
+        """Return all sinks."""
         ...
 
 
@@ -83,6 +98,12 @@ class ControlSink(BatchSink):
         except FencedError as error:
             raise _superseded_error(batch, error) from None
         return not outcome.repeated
+
+    def forget(self, query: str) -> None:
+        """Remove the sink of the query at its present epoch."""
+        for view in self._control.sinks():
+            if view.query == query:
+                self._control.forget(query, view.epoch)
 
     def close(self) -> None:
         """Close the connection."""

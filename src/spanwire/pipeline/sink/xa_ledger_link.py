@@ -117,6 +117,10 @@ class BlockingLedger(LedgerLink):
         self._producer.send(entry.text())
         self._session.commit()
 
+    def drop(self) -> None:
+        """Commit the receipt of the entry."""
+        self._session.commit()
+
     def undo(self) -> None:
         """Roll back, so that the broker delivers the received entry again."""
         self._session.rollback()

@@ -112,6 +112,14 @@ class LedgerLink(Protocol):
         """
         ...
 
+    def drop(self) -> None:
+        """Remove the received entry.
+
+        Raises:
+            JmsError: the outcome is unknown.
+        """
+        ...
+
     def undo(self) -> None:
         """Return the received entry to the queue.
 
@@ -210,6 +218,22 @@ class LedgerSink(BatchSink):
         finally:
             link.close()
         return is_first
+
+    def forget(self, query: str) -> None:
+        """Carry the last decision out, roll back all other branches of the query, and remove its ledger."""
+        link = self._open_ledger(query)
+        try:
+            entry = link.take(False)
+            prepared = link.prepared_branches()
+            if entry is not None:
+                prepared = self._finish(link, entry, prepared)
+            for branch in prepared:
+                if batch_of(branch, query) is not None:
+                    link.roll_back(branch)
+            if entry is not None:
+                link.drop()
+        finally:
+            link.close()
 
     def close(self) -> None:
         """Do nothing; each call closes its own connections."""

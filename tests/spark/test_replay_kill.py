@@ -1,0 +1,47 @@
+"""kill -9 of a whole replay, Python and Java, in the middle: the same command goes on, and nothing is doubled."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import threading
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from spanwire.pipeline.archive.shared_archive import open_archive
+from spanwire.pipeline.routes.query import AVAILABLE_NOW
+from tests.support.broker_process import spanwire_command
+from tests.support.queues import numbered, send, take, take_all
+
+TOTAL: Final = 1200
+RATE: Final = 400  # messages per second: twelve batches
+TIMEOUT_S: Final = 120
+
+
+@pytest.mark.long
+@pytest.mark.timeout(5 * TIMEOUT_S)
+def test_a_replay_killed_in_the_middle_goes_on_and_doubles_nothing(url: str, tmp_path: Path) -> None:
+    archive = tmp_path / "archive"
+    send(url, "REPLAYED", numbered(TOTAL))
+    source = {"url": url, "destination": "queue://REPLAYED"}
+    open_archive(source, f"file://{archive}", lambda event: None).run(AVAILABLE_NOW, threading.Event())
+    command = [*spanwire_command(), "pipeline", "replay", str(archive), "--url", url, "--to", "queue://AGAIN"]
+    replay = subprocess.Popen(
+        [*command, "--rate", str(RATE), "--json"], stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert replay.stdout is not None
+    first = json.loads(replay.stdout.readline())
+    os.killpg(replay.pid, signal.SIGKILL)
+    replay.wait()
+    replay.stdout.close()
+    assert (first["sent"], first["total"]) == (RATE // 4, TOTAL)
+    done = subprocess.run([*command, "--rate", "4000"], capture_output=True, text=True, timeout=TIMEOUT_S)
+    assert done.stdout.splitlines()[-1] == f"replay: sent {TOTAL} messages", done.stderr
+    assert [message.body for message in take(url, "AGAIN", 5)] == [f"text {number}" for number in range(5)]
+    undo = subprocess.run([*command, "--undo"], capture_output=True, text=True, timeout=TIMEOUT_S)
+    assert undo.stdout == f"replay: removed {TOTAL - 5}, gone 5, in use 0\n", undo.stderr
+    assert take_all(url, "AGAIN") == []
