@@ -1,4 +1,4 @@
-"""``spanwire bench`` loads ActiveMQ Classic over OpenWire as it loads Spanwire."""
+"""``spanwire bench`` loads ActiveMQ Classic over OpenWire and STOMP as it loads Spanwire."""
 
 from __future__ import annotations
 
@@ -9,12 +9,24 @@ import pytest
 from tests.service.started import spanwire
 from tests.support.broker_process import BrokerProcess
 
+TOPIC = ("--topic", "--consumers", "2", "--persistent", "false")
 
-@pytest.mark.parametrize("words", [(), ("--topic", "--consumers", "2", "--persistent", "false")])
-def test_all_messages_arrive_at_activemq(classic: BrokerProcess, words: tuple[str, ...]) -> None:
+
+@pytest.mark.parametrize(
+    ("scheme", "words"),
+    [
+        ("tcp", ()),
+        ("stomp", ()),
+        pytest.param("tcp", TOPIC, marks=pytest.mark.long),
+        pytest.param("stomp", TOPIC, marks=pytest.mark.long),
+        pytest.param("stomp", ("--ack-mode", "dups_ok", "--wait", "never"), marks=pytest.mark.long),
+    ],
+)
+def test_all_messages_arrive_at_activemq(classic: BrokerProcess, scheme: str, words: tuple[str, ...]) -> None:
+    port = classic.openwire_port if scheme == "tcp" else classic.stomp_port
     answer = spanwire(
         "bench",
-        f"tcp://127.0.0.1:{classic.openwire_port}",
+        f"{scheme}://127.0.0.1:{port}",
         "--messages",
         "200",
         "--rate",
@@ -25,5 +37,5 @@ def test_all_messages_arrive_at_activemq(classic: BrokerProcess, words: tuple[st
     )
     assert answer.returncode == 0, answer.stderr
     (shown,) = json.loads(answer.stdout)
-    assert (shown["sent"], shown["received"]) == (200, 400 if words else 200)
+    assert (shown["sent"], shown["received"]) == (200, 400 if "--topic" in words else 200)
     assert shown["lost"] == shown["duplicates"] == 0 and shown["latency_ms"]["p99"] > 0

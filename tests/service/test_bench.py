@@ -43,8 +43,26 @@ def test_two_runs_stand_beside_each_other_and_a_topic_gives_each_consumer_all(br
     assert lines["received"] == ["800", "800"] and lines["lost"] == ["0", "0"]
 
 
-def test_a_broker_that_is_not_there_is_one_line() -> None:
-    answer = spanwire("bench", f"tcp://127.0.0.1:{free_port()}", "--quiet")
+@pytest.mark.parametrize("words", [(), ("--topic", "--persistent", "false", "--ack-mode", "dups_ok")])
+def test_stomp_and_openwire_are_compared_in_one_table(broker: Started, tmp_path: Path, words: tuple[str, ...]) -> None:
+    chart, rows = tmp_path / "chart.svg", tmp_path / "rows.csv"
+    stomp = f"stomp://127.0.0.1:{broker.ports['stomp']}"
+    answer = spanwire(
+        "bench", stomp, broker.broker_url, "--messages", "300", "--rate", "1000", "--producers", "2",
+        "--consumers", "2", "--json", "--svg", str(chart), "--csv", str(rows), *words,
+    )  # fmt: skip
+    assert answer.returncode == 0, answer.stderr
+    for shown in json.loads(answer.stdout):
+        counts = [shown[name] for name in ("sent", "received", "lost", "duplicates", "redelivered", "foreign")]
+        assert counts == [300, 600 if words else 300, 0, 0, 0, 0]
+        assert 0 < shown["latency_ms"]["p50"] <= shown["latency_ms"]["p99"]
+        assert bool(shown["send_ms"]) == (not words)
+    assert stomp in chart.read_text() and f"\n{stomp},0," in rows.read_text()
+
+
+@pytest.mark.parametrize("scheme", ["tcp", "stomp"])
+def test_a_broker_that_is_not_there_is_one_line(scheme: str) -> None:
+    answer = spanwire("bench", f"{scheme}://127.0.0.1:{free_port()}", "--quiet")
     assert answer.returncode == 1
-    assert answer.stderr.splitlines()[-1].startswith("spanwire bench: tcp://127.0.0.1:")
+    assert answer.stderr.splitlines()[-1].startswith(f"spanwire bench: {scheme}://127.0.0.1:")
     assert "Traceback" not in answer.stderr

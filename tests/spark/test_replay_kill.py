@@ -11,10 +11,15 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from pyarrow.fs import LocalFileSystem
 
-from spanwire.pipeline.archive.shared_archive import open_archive
+from spanwire.pipeline.archive.archive_query import STATE
+from spanwire.pipeline.archive.shared_archive import SharedArchive
+from spanwire.pipeline.link.broker_link import consume
+from spanwire.pipeline.options import read_options
 from spanwire.pipeline.routes.query import AVAILABLE_NOW
-from tests.support.broker_process import spanwire_command
+from spanwire.pipeline.storage.arrow_files import ArrowFiles
+from tests.support.broker_process import COMMAND
 from tests.support.queues import numbered, send, take, take_all
 
 TOTAL: Final = 1200
@@ -22,14 +27,25 @@ RATE: Final = 400  # messages per second: twelve batches
 TIMEOUT_S: Final = 120
 
 
+def kept(url: str, directory: Path) -> None:
+    """Archive the queue, without Spark, as in a bucket."""
+    staging = directory / STATE / "staging"
+    staging.mkdir(parents=True)
+    options = read_options({"url": url, "destination": "queue://REPLAYED", "stagingDirectory": "s3://bucket/staging"})
+    staged, files = (
+        ArrowFiles(LocalFileSystem(), str(one), "the archive", has_directories=True) for one in (staging, directory)
+    )
+    archive = SharedArchive(options, lambda: consume(options), staged, files, lambda event: None)
+    archive.run(AVAILABLE_NOW, threading.Event())
+
+
 @pytest.mark.long
 @pytest.mark.timeout(5 * TIMEOUT_S)
 def test_a_replay_killed_in_the_middle_goes_on_and_doubles_nothing(url: str, tmp_path: Path) -> None:
     archive = tmp_path / "archive"
     send(url, "REPLAYED", numbered(TOTAL))
-    source = {"url": url, "destination": "queue://REPLAYED"}
-    open_archive(source, f"file://{archive}", lambda event: None).run(AVAILABLE_NOW, threading.Event())
-    command = [*spanwire_command(), "pipeline", "replay", str(archive), "--url", url, "--to", "queue://AGAIN"]
+    kept(url, archive)
+    command = [*COMMAND, "pipeline", "replay", str(archive), "--url", url, "--to", "queue://AGAIN"]
     replay = subprocess.Popen(
         [*command, "--rate", str(RATE), "--json"], stdout=subprocess.PIPE, text=True, start_new_session=True
     )

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from spanwire.cli.arguments import Parser
-from spanwire.cli.bench.consuming import MODES
+from spanwire.cli.bench.clients import MODES
 from spanwire.cli.bench.plan import MAX_BODY, MAX_CLIENTS, MAX_MARK_BYTES, MAX_MESSAGES, MAX_SECONDS, STAMP, Plan
 from spanwire.cli.bench.reports import as_csv, as_svg, figures, milliseconds, remarks, table
 from spanwire.cli.bench.running import Result, Row, run_plan
@@ -68,7 +68,7 @@ def _parser() -> Parser:
         "urls",
         nargs="*",
         metavar="URL",
-        help=f"OpenWire addresses of ActiveMQ, Artemis or Spanwire; {DEFAULT_BROKER_URL}",
+        help=f"addresses of ActiveMQ, Artemis or Spanwire, with stomp: over STOMP; {DEFAULT_BROKER_URL}",
     )
     parser.option("destination", "queue://NAME or topic://NAME; else a queue of its own", metavar="NAME")
     parser.flag("topic", "a topic of its own in place of a queue: each consumer gets each message")

@@ -9,15 +9,13 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection as Pipe
 from typing import Final
 
+from spanwire.cli.bench.clients import Arrival, Receiver, open_client
 from spanwire.cli.bench.latencies import Latencies
 from spanwire.cli.bench.marks import Marks
 from spanwire.cli.bench.plan import MAX_MARK_BYTES, STAMP, Plan
-from spanwire.client import AcknowledgeMode, aio
-from spanwire.client.messages.message import Message
 from spanwire.model.errors import SpanwireError
 
 LOOK_S: Final = 0.1  # seconds between two looks for the end, and at what the parent says
-MODES: Final[dict[str, AcknowledgeMode]] = {"auto": "auto", "dups_ok": "dups_ok"}
 NS: Final = 1_000_000_000
 
 
@@ -37,7 +35,7 @@ class Arrivals:
         self.warm_ns = 0
         self.last_ns = 0
 
-    def take(self, consumer: int, message: Message, now_ns: int) -> None:
+    def take(self, consumer: int, message: Arrival, now_ns: int) -> None:
         """Count a message."""
         body = message.body
         if not isinstance(body, bytes) or len(body) < STAMP.size:
@@ -113,11 +111,10 @@ async def _consume(plan: Plan, pipe: Pipe, publish: Callable[[int], None], arriv
     connections, receiving = [], []
     try:
         for number in range(plan.consumers):
-            connection = await aio.connect(plan.url, plan.user, plan.password)
+            connection = await open_client(plan)
             connections.append(connection)
-            session = connection.session(MODES[plan.acknowledge])
-            consumer = await session.create_consumer(plan.destination)
-            receiving.append(asyncio.create_task(_receive(consumer, number, arrivals)))
+            receiver = await connection.receiver()
+            receiving.append(asyncio.create_task(_receive(receiver, number, arrivals)))
         pipe.send(("ready",))
         begin_ns: int = await asyncio.to_thread(pipe.recv)
         arrivals.warm_ns = begin_ns + int(plan.warm_up_s * NS)
@@ -162,9 +159,9 @@ async def _watch(
                 return dict(sent)
 
 
-async def _receive(consumer: aio.Consumer, number: int, arrivals: Arrivals) -> None:
+async def _receive(receiver: Receiver, number: int, arrivals: Arrivals) -> None:
     clock = time.monotonic_ns
     while True:
-        message = consumer.receive_no_wait() or await consumer.receive()
+        message = await receiver.next()
         if message is not None:
             arrivals.take(number, message, clock())

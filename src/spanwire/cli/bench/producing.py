@@ -12,25 +12,17 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection as Pipe
-from typing import Final, Protocol
+from typing import Final
 
+from spanwire.cli.bench.clients import Sender, open_client
 from spanwire.cli.bench.latencies import Latencies
 from spanwire.cli.bench.plan import Plan
-from spanwire.client import aio
 from spanwire.model.errors import SpanwireError
 
 REPORT_S: Final = 0.2  # seconds between two reports to the parent
 WINDOW_WAIT_S: Final = 0.001  # seconds of a producer before it looks at the window again
 TURN: Final = 50  # messages of a producer without a pause, before the others of its process have their turn
 NS: Final = 1_000_000_000
-
-
-class Sender(Protocol):
-    """The part of a client's producer used here."""
-
-    async def send(self, body: bytes, *, wait: bool | None = None) -> None:
-        """Send a message."""
-        ...
 
 
 @dataclass(slots=True)
@@ -61,10 +53,9 @@ async def _produce(plan: Plan, pipe: Pipe, received: Callable[[], int], sent: Se
     connections, producers = [], []
     try:
         for _ in range(plan.producers):
-            connection = await aio.connect(plan.url, plan.user, plan.password)
+            connection = await open_client(plan)
             connections.append(connection)
-            session = connection.session()
-            producers.append(await session.create_producer(plan.destination, persistent=plan.persistent))
+            producers.append(await connection.sender())
         pipe.send(("ready",))
         begin_ns: int = await asyncio.to_thread(pipe.recv)
         reports = asyncio.create_task(_report(pipe, sent))
