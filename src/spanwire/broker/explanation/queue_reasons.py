@@ -263,7 +263,7 @@ ADVICE: Final = {
     GROUP_OWNER: "end the owner of the group, so that the group gets another consumer",
     EXCLUSIVE: "end the exclusive consumer, so that another one takes over",
     NO_LOCAL: "consume with another connection than the producer's, or without noLocal",
-    NOT_READABLE: "give the user of {who} the right to read the topic",
+    NOT_READABLE: "give the user of {who} the right to read the topic, and let it subscribe again",
     REPLAY: "wait, or end the consumers here that want it",
 }
 

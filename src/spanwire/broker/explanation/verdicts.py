@@ -103,7 +103,10 @@ class Verdicts:
             return NO_LOCAL, "it wants no messages of its own connection (noLocal)"
         readable = subscription.readable
         if readable is not None and not readable.lets_through(reference):
-            return NOT_READABLE, f"its user {subscription.principal.name} may not read the topic"
+            return (
+                NOT_READABLE,
+                f"its user {subscription.principal.name} may not read {message.destination.qualified_name}",
+            )
         network = subscription.network_filter
         if network is None:
             return "", ""
