@@ -1,4 +1,4 @@
-"""Messages that are stuck or were given up, freed by what the answer advises: rights, time to live, ids, sizes, order."""
+"""Messages that are stuck or were given up, freed by what the answer advises: rights, time to live, ids, order."""
 
 from __future__ import annotations
 
