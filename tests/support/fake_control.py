@@ -109,6 +109,11 @@ class FakeControl:
         self.stop(number, True)
         return Part(partition, attempt, len(rows))
 
+    def drop(self, query: str) -> None:
+        number = self._begin()
+        self.sinks.pop(query, None)
+        self.stop(number, True)
+
     def commit(self, query: str, epoch: int, batch: int, parts: Iterable[Part]) -> CommitResult:
         number = self._begin()
         found = self._sink(query, epoch)

@@ -13,6 +13,9 @@ from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.archive.replay import FULL_PAUSE_S, MAX_BATCH, Progress, Replay
 from spanwire.pipeline.archive.replay_note import ReplayNote, read_note
+from spanwire.pipeline.sink.batch_sink import BatchSink
+from spanwire.pipeline.sink.control_sink import ControlSink
+from tests.support.fake_control import FakeControl
 from tests.support.fake_ledger import FakeBroker, KilledError
 
 B = Destination(QUEUE, "B")
@@ -67,20 +70,28 @@ def begun(tmp_path: Path, total: int) -> ReplayNote:
     return note
 
 
-def go_on(tmp_path: Path, broker: FakeBroker, numbers: Numbers) -> int:
+def sink(broker: FakeBroker | FakeControl) -> BatchSink:
+    """The sink of a new process, at ActiveMQ or at Spanwire."""
+    return broker.sink() if isinstance(broker, FakeBroker) else ControlSink(broker, "queue://B", 0, lambda: None)
+
+
+def go_on(tmp_path: Path, broker: FakeBroker | FakeControl, numbers: Numbers) -> int:
     """Run the same command again, in a process of its own."""
     note = read_note(tmp_path / "replay.json")
     assert note is not None
     clock = Clock()
-    return Replay(note, numbers, broker.sink(), 8).run(clock.now, clock.wait, lambda progress: None)
+    return Replay(note, numbers, sink(broker), 8).run(clock.now, clock.wait, lambda progress: None)
 
 
 @pytest.mark.parametrize("is_done", [False, True])
-def test_killed_at_any_step_and_started_again_it_sends_each_message_once(tmp_path: Path, is_done: bool) -> None:
+@pytest.mark.parametrize("kind", [FakeBroker, FakeControl])
+def test_killed_at_any_step_and_started_again_it_sends_each_message_once(
+    tmp_path: Path, kind: type[FakeBroker | FakeControl], is_done: bool
+) -> None:
     kills = 0
     for step in itertools.count(1):
         directory = tmp_path / f"{step}"
-        broker, numbers = FakeBroker(), Numbers(file=3)
+        broker, numbers = kind(), Numbers(file=3)
         begun(directory, 7)
 
         def stop(number: int, is_after: bool, step: int = step) -> None:
@@ -92,13 +103,17 @@ def test_killed_at_any_step_and_started_again_it_sends_each_message_once(tmp_pat
             go_on(directory, broker, numbers)
         except KilledError:
             kills += 1
-            broker.holders.clear()  # the broker closes the connections of the process
+            if isinstance(broker, FakeBroker):
+                broker.holders.clear()  # the broker closes the connections of the process
             go_on(directory, broker, numbers)
         else:
             break
         assert sorted(broker.delivered, key=str) == list(range(7)), step
-        assert (broker.ledgers, broker.prepared_branches) == ({}, {}), step
-    assert kills > 20
+        if isinstance(broker, FakeBroker):
+            assert (broker.ledgers, broker.prepared_branches) == ({}, {}), step
+        else:
+            assert broker.sinks == {}, step
+    assert kills > 12
 
 
 def test_a_replay_at_a_rate_waits_between_even_batches_and_says_the_time_left(tmp_path: Path) -> None:

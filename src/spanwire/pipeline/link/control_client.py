@@ -332,6 +332,16 @@ class Control:
         """Remove the sink with all staged messages and return the number of messages."""
         return _number(self._ask("forget", {"query": query, "epoch": epoch}), "messages")
 
+    def drop(self, query: str) -> None:
+        """Remove the sink ``query`` at its present epoch, if there is one.
+
+        Raises:
+            ControlError: the broker refuses.
+        """
+        for view in self.sinks():
+            if view.query == query:
+                self.forget(query, view.epoch)
+
     def sinks(self) -> list[SinkView]:
         """Return all sinks permitted to the user."""
         return [

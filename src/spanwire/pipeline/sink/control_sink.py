@@ -17,7 +17,6 @@ from spanwire.pipeline.link.control_client import (
     FencedError,
     OtherTargetError,
     Part,
-    SinkView,
 )
 from spanwire.pipeline.sink.batch_sink import Batch, BatchSink, StagedPart, check_first
 from spanwire.pipeline.sink.xa_ledger_sink import MANY_TARGETS
@@ -40,12 +39,8 @@ class SinkControl(Protocol):
         """Make the batch visible, once."""
         ...
 
-    def forget(self, query: str, epoch: int) -> int:
-        """Remove the sink with all staged messages."""
-        ...
-
-    def sinks(self) -> list[SinkView]:
-        """Return all sinks."""
+    def drop(self, query: str) -> None:
+        """Remove the sink with all staged messages, if there is one."""
         ...
 
 
@@ -101,9 +96,7 @@ class ControlSink(BatchSink):
 
     def forget(self, query: str) -> None:
         """Remove the sink of the query at its present epoch."""
-        for view in self._control.sinks():
-            if view.query == query:
-                self._control.forget(query, view.epoch)
+        self._control.drop(query)
 
     def close(self) -> None:
         """Close the connection."""
