@@ -24,7 +24,7 @@ SINK_PREFIX: Final = "replay-"  # before the run, in the name of the sink at the
 
 
 class ReplayNote:
-    """What is known of one replay.
+    """The progress of one replay.
 
     The messages are numbered from 0 to ``total``, exclusive. Those below ``sent`` are sent. Those from ``sent`` to
     ``until`` are the batch ``batch``, of which the broker knows whether it was sent.

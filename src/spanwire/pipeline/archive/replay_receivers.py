@@ -1,4 +1,4 @@
-"""What is pending at the queues of a replay, asked of the broker's statistics plug-in.
+"""The pending messages at the queues of a replay, asked of the broker's statistics plug-in.
 
 Spanwire and ActiveMQ answer alike, if ``<statisticsBrokerPlugin/>`` is in their configuration.
 """

@@ -1,4 +1,4 @@
-"""Takes back what a replay has sent and nobody has consumed.
+"""Removal of messages that a replay has sent and nobody has consumed.
 
 The duplicate ids of a replay begin with the name of its run, so a selector finds its messages in their queues.
 """
