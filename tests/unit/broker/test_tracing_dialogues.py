@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 import pytest
 
+from spanwire.broker.following.follower import Follower
+from spanwire.broker.following.mark import MarkSettings
+from spanwire.broker.plugins.event_log import EventLogSettings
 from spanwire.broker.plugins.plugin_settings import PluginSettings
 from spanwire.broker.plugins.tracing_plugin import MAX_ARRIVALS, MAX_UNACKNOWLEDGED, MAX_UNSYNCED, TracingSettings
+from spanwire.broker.policy.policy_entry import AdvisoryPolicy, PolicyEntry
 from spanwire.model.acks import DELIVERED_ACK, INDIVIDUAL_ACK, POISON_ACK, SequenceRun
+from spanwire.model.destination import parse_destination
 from spanwire.model.errors import JmsError
 from spanwire.model.observation.span_records import ACKNOWLEDGE, DISPATCH, SEND, STORE, SpanRecord, SpanRecords
 from spanwire.model.observation.trace_context import parse_traceparent
 from tests.support.dialogue.broker_dialogue import START_MS, Stage
+from tests.support.dialogue.spoken_advisories import SpokenAdvisories
 from tests.support.dialogue.text_format import properties_of
 
 Q: Final = "queue://ORDERS"
@@ -24,9 +31,15 @@ TRACED: Final[dict[str, object]] = {"traceparent": f"00-{TRACE}-{SPAN}-01", "tra
 class Traced:
     """A stage whose broker traces."""
 
-    def __init__(self, rate: float = 0.0, limit: int = 10_000) -> None:
+    def __init__(
+        self, rate: float = 0.0, limit: int = 10_000, *, advised: bool = False, logs: EventLogSettings | None = None
+    ) -> None:
         self.records = SpanRecords(limit)
-        self.stage = Stage(plugins=PluginSettings(tracing=TracingSettings(self.records, rate)))
+        settings = PluginSettings(tracing=TracingSettings(self.records, rate))
+        if logs is not None:
+            settings = replace(settings, event_log=logs)
+        policy = PolicyEntry(parse_destination("queue://>"), advisories=AdvisoryPolicy(dispatched=advised))
+        self.stage = Stage(policy, plugins=settings, advisory_format=SpokenAdvisories())
         self.producer = self.stage.peer("p")
 
     def notes(self) -> list[SpanRecord]:
@@ -269,3 +282,26 @@ def test_arrivals_have_a_limit_above_which_the_oldest_is_forgotten() -> None:
 def test_a_broker_without_tracing_has_no_filter() -> None:
     stage = Stage()
     assert type(stage.broker).__name__ == "Broker"
+
+
+@pytest.mark.parametrize("advised", [False, True])
+@pytest.mark.parametrize("logged", [False, True])
+@pytest.mark.parametrize("followed", [False, True])
+def test_an_acknowledgement_is_noted_whatever_stands_before_the_consumer(
+    advised: bool, logged: bool, followed: bool
+) -> None:
+    traced = Traced(advised=advised, logs=EventLogSettings(consumers=True, everything=True) if logged else None)
+    stage = traced.stage
+    if followed:
+        settings = MarkSettings("m", parse_destination(Q))
+        Follower(stage.broker.assembly, stage.broker.formats).begin(settings, stage.now)
+    listener = stage.peer("c").consumes(Q)
+    traced.producer.sends(Q, "1", "2", "3", properties=TRACED)
+    traced.notes()
+    listener.acknowledges("1", count=1)
+    broker, second = stage.broker, listener.deliveries[1].message
+    run = SequenceRun(second.sequence)
+    assert broker.acknowledge_run(listener.subscription, second.producer_id, run, stage.now) == 1
+    numbers = SequenceRun(listener.subscription.in_flight.newest_number)
+    assert broker.acknowledge_numbered(listener.subscription, numbers, stage.now) == 1
+    assert traced.steps() == [ACKNOWLEDGE] * 3

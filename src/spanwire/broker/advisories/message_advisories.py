@@ -186,13 +186,13 @@ class AdvisedConsumer(MessageConsumer):
     """
 
     def __init__(self, consumer: MessageConsumer, advisories: MessageAdvisories) -> None:
-        self._consumer: Final[MessageConsumer] = consumer
+        self.inner: Final[MessageConsumer] = consumer
         self._advisories: Final[MessageAdvisories] = advisories
         self.subscription: Subscription | None = None
 
     def dispatch(self, message: Message, sequence: int, redelivery_count: int) -> None:
         """Dispatch a message and publish the dispatch."""
-        self._consumer.dispatch(message, sequence, redelivery_count)
+        self.inner.dispatch(message, sequence, redelivery_count)
         subscription = self.subscription
         if subscription is None:
             return
@@ -203,12 +203,12 @@ class AdvisedConsumer(MessageConsumer):
 
     def dispatch_end(self) -> None:
         """End a browse, or a pull without a message."""
-        self._consumer.dispatch_end()
+        self.inner.dispatch_end()
 
     def close(self, reason: JmsError) -> None:
         """End the consumer for ``reason``."""
-        self._consumer.close(reason)
+        self.inner.close(reason)
 
     def switch_to_pull(self) -> bool:
         """Tell the client to pull messages. Return False if the protocol has no such command."""
-        return self._consumer.switch_to_pull()
+        return self.inner.switch_to_pull()

@@ -107,8 +107,3 @@ class DispatchTap(MessageConsumer):
 def behind_mark(observer: DestinationObserver | None) -> DestinationObserver | None:
     """Return the observer of a destination's policy or statistics, also behind a mark."""
     return observer.inner if isinstance(observer, MarkObserver) else observer
-
-
-def behind_tap(consumer: MessageConsumer) -> MessageConsumer:
-    """Return the real consumer, also behind a tap."""
-    return consumer.inner if isinstance(consumer, DispatchTap) else consumer

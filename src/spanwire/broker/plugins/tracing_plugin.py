@@ -11,11 +11,12 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Final
 
+from spanwire.broker.advisories.message_advisories import AdvisedConsumer
 from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.subscription import Subscription
-from spanwire.broker.following.mark_observer import behind_tap
+from spanwire.broker.following.mark_observer import DispatchTap
 from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes
 from spanwire.broker.plugins.broker_filter import BrokerFilter
 from spanwire.broker.ports import MessageConsumer
@@ -145,8 +146,8 @@ class TracingFilter(BrokerFilter):
 
     def acknowledge(self, subscription: Subscription, ack: MessageAck) -> None:
         """Note the traced messages of an acknowledgement after which they are gone."""
-        consumer = behind_tap(subscription.consumer)
-        if not isinstance(consumer, TracedConsumer) or not consumer.unacknowledged or ack.ack_type not in ENDING:
+        consumer = traced_in(subscription.consumer)
+        if consumer is None or not consumer.unacknowledged or ack.ack_type not in ENDING:
             return
         outcome = OUTCOMES.get(ack.ack_type, "")
         if ack.ack_type == INDIVIDUAL_ACK or ack.count == 1:
@@ -161,15 +162,15 @@ class TracingFilter(BrokerFilter):
 
     def acknowledge_run(self, subscription: Subscription, producer_id: ProducerId, sequences: SequenceRun) -> None:
         """Note the traced messages of single acknowledgements."""
-        consumer = behind_tap(subscription.consumer)
-        if isinstance(consumer, TracedConsumer) and consumer.unacknowledged:
+        consumer = traced_in(subscription.consumer)
+        if consumer is not None and consumer.unacknowledged:
             for index in range(sequences.size):
                 self._acknowledged(subscription, consumer, MessageId(producer_id, sequences.at(index)), "")
 
     def acknowledge_numbered(self, subscription: Subscription, numbers: SequenceRun) -> None:
         """Note the traced messages of single acknowledgements by numbers."""
-        consumer = behind_tap(subscription.consumer)
-        if isinstance(consumer, TracedConsumer) and consumer.unacknowledged:
+        consumer = traced_in(subscription.consumer)
+        if consumer is not None and consumer.unacknowledged:
             for index in range(numbers.size):
                 reference = subscription.in_flight.find_number(numbers.at(index))
                 if reference is not None:
@@ -286,3 +287,10 @@ class TracedConsumer(MessageConsumer):
     def switch_to_pull(self) -> bool:
         """Switch the client to pull mode."""
         return self._consumer.switch_to_pull()
+
+
+def traced_in(consumer: MessageConsumer) -> TracedConsumer | None:
+    """Return the traced consumer inside of the consumers for advisories and for `spanwire.broker.following`."""
+    while isinstance(consumer, (AdvisedConsumer, DispatchTap)):
+        consumer = consumer.inner
+    return consumer if isinstance(consumer, TracedConsumer) else None
