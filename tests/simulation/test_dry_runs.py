@@ -18,6 +18,7 @@ from tests.support.seeds import SEEDS
 
 Q: Final = parse_destination("queue://Q")
 NETWORKS_OF_A_SEED: Final = 4  # 200 networks with the usual fifty seeds
+PLANTED: Final = 24  # networks with a fault of each kind
 NAMES: Final = "ABCDE"
 Row = dict[str, object]
 
@@ -99,9 +100,9 @@ def asked(site: Site, path: tuple[str, ...]) -> Row:
     return {"broker": site.name, "id": site.name, "held": hop.held, "forwards": hop.forwards, "answers": answers}
 
 
-def check(seed: int) -> int:
+def check(seed: int, network: type[RandomNetwork] = RandomNetwork) -> int:
     """Compare the three ways in one network, from each broker; return how often the plan knows a single way."""
-    made = RandomNetwork(Random(seed))
+    made = network(Random(seed))
     single = 0
     for start in made.sites:
         for _ in range(2):
@@ -127,3 +128,63 @@ def check(seed: int) -> int:
 def test_a_dry_run_is_the_way_of_the_next_message_and_the_route_on_paper(seed: int) -> None:
     for number in range(NETWORKS_OF_A_SEED):
         check(seed * NETWORKS_OF_A_SEED + number)
+
+
+class WrongInDryRun(RandomNetwork):
+    """Dry runs that claim a detour over a broker which the message does not pass."""
+
+    def dry_way(self, start: str) -> tuple[list[str], str]:
+        way, end = super().dry_way(start)
+        return detour(self, way), end
+
+
+class WrongOnTheWay(RandomNetwork):
+    """Messages whose traces have one hop more, at a broker that they have not passed."""
+
+    def real_way(self, start: str) -> tuple[list[str], str]:
+        way, end = super().real_way(start)
+        return detour(self, way), end
+
+
+class WrongInBoth(WrongInDryRun, WrongOnTheWay):
+    """Both agree on a wrong way, so the plan alone can find it out."""
+
+
+class WrongEnd(RandomNetwork):
+    """Dry runs that say a delivered message is held, and the reverse."""
+
+    def dry_way(self, start: str) -> tuple[list[str], str]:
+        way, end = super().dry_way(start)
+        return way, "held" if end == "delivered" else "delivered"
+
+
+def detour(made: RandomNetwork, way: list[str]) -> list[str]:
+    """The way with a broker between that is not on it and to which no link goes; the same way without one."""
+    linked = {link.far for link in made.planned if link.near == way[0]}
+    others = [name for name in made.sites if name not in way and name not in linked]
+    return [way[0], others[0], *way[1:]] if others else way
+
+
+def planted(network: type[RandomNetwork], count: int) -> tuple[int, int]:
+    """Of ``count`` networks, those in which the fault shows, and those in which the check finds a fault."""
+    shown = found = 0
+    for seed in range(count):
+        made = RandomNetwork(Random(seed))
+        if network is not WrongEnd and all(
+            detour(made, made.dry_way(one)[0]) == made.dry_way(one)[0] for one in made.sites
+        ):
+            continue
+        if network is WrongInBoth and made.is_suppressed:
+            continue  # there the plan is not asked
+        shown += 1
+        try:
+            check(seed, network)
+        except AssertionError:
+            found += 1
+    return shown, found
+
+
+@pytest.mark.parametrize("network", [WrongInDryRun, WrongOnTheWay, WrongInBoth, WrongEnd])
+def test_a_planted_wrong_way_is_found_out(network: type[RandomNetwork]) -> None:
+    shown, found = planted(network, PLANTED)
+    assert found == shown >= PLANTED // 4
