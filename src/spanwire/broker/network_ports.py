@@ -18,6 +18,14 @@ class NetworkReporter(Protocol):
         """
         ...
 
+    def take(self, content: bytes, teller: str) -> None:
+        """Take the report of an invited broker, a client at ``teller``."""
+        ...
+
+    def invite(self, name: str, seconds: int) -> None:
+        """Report to a linked broker for so many seconds."""
+        ...
+
 
 class LateAnswer(Protocol):
     """Takes the answer to a request not answered at once."""

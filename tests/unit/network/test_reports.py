@@ -92,11 +92,13 @@ class Watching:
         self.clock = Hand()
         self.answers = list(answers)
         self.asked: list[tuple[str, int]] = []
+        self.told: list[str] = []
         self.peers = [Peer("b", "tcp://b:1")]
         self.reports = NetworkReports(FakeBroker(), lambda: [VIEW], lambda: self.peers, self.clock, self.ask)
 
-    async def ask(self, peer: Peer, watch_s: int) -> list[Row]:
+    async def ask(self, peer: Peer, watch_s: int, told: str) -> list[Row]:
         self.asked.append((peer.uri, watch_s))
+        self.told.append(told)
         return self.answers
 
     async def look(self) -> list[Row]:
@@ -153,8 +155,8 @@ def test_two_brokers_with_slow_answers_watch_each_other_no_longer_than_one_is_lo
         other.clock = one.clock
         asked_at: list[float] = []
 
-        def asks(watched: Watching) -> Callable[[Peer, int], Coroutine[object, object, list[Row]]]:
-            async def ask(peer: Peer, watch_s: int) -> list[Row]:
+        def asks(watched: Watching) -> Callable[[Peer, int, str], Coroutine[object, object, list[Row]]]:
+            async def ask(peer: Peer, watch_s: int, told: str) -> list[Row]:
                 asked_at.append(one.clock.seconds)
                 one.clock.seconds += QUESTION_S - 1  # login and transit
                 watched.reports.report(watch_s)
@@ -220,10 +222,10 @@ async def test_an_unforeseen_error_of_one_broker_is_told_once_and_ends_no_round(
     network_reports.logger.addHandler(handler)
     tells = watching.ask
 
-    async def ask(peer: Peer, watch_s: int) -> list[Row]:
+    async def ask(peer: Peer, watch_s: int, told: str) -> list[Row]:
         if peer.name == "bad":
             raise OverflowError("int too large")
-        return await tells(peer, watch_s)
+        return await tells(peer, watch_s, told)
 
     watching.peers = [Peer("bad", "tcp://bad:1"), *watching.peers]
     watching.reports = NetworkReports(FakeBroker(), lambda: [], lambda: watching.peers, watching.clock, ask)
@@ -245,7 +247,7 @@ def test_a_question_has_one_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     async def look() -> list[Row]:
         watching = Watching()
 
-        async def ask(peer: Peer, watch_s: int) -> list[Row]:
+        async def ask(peer: Peer, watch_s: int, told: str) -> list[Row]:
             while True:
                 await asyncio.sleep(0.001)
 
@@ -418,7 +420,7 @@ async def test_s24_an_answer_beyond_the_limit_is_a_row_that_says_so() -> None:
             return self
 
     connection: Any = Told()
-    (told,) = await questions._control(connection, Peer("b", "tcp://b:1"), 0)
+    (told,) = await questions._control(connection, Peer("b", "tcp://b:1"), 0, "")
     assert (told["name"], told["silence"]) == ("b", f"tells more than {MAX_REPORT_BYTES} bytes")
 
 
@@ -467,6 +469,12 @@ class Fixed:
         links = [{"destinations": ["queue://A", "queue://B", "B", "queue://"]}]
         rows = [row("a", links=links)]
         return json.dumps({"brokers": rows if may_read is None else network_reports.readable(rows, may_read)})
+
+    def take(self, content: bytes, teller: str) -> None:
+        pass
+
+    def invite(self, name: str, seconds: int) -> None:
+        raise AssertionError("nobody invites over this port")
 
 
 def test_a_broker_answers_the_question_of_another_one() -> None:

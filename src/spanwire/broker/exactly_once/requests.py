@@ -370,13 +370,12 @@ class Control(ControlTaker, CommitFollower, RemovalFollower):
         """Answer another broker with the right of links, or a user with a right to see some destinations."""
         if self.reporter is None:
             raise refusal(UNAVAILABLE, "this broker does not report its links")
-        seconds, state = request.number_or("seconds", 0), request.state
+        seconds, state, body = request.number_or("seconds", 0), request.state, request.view.body or b""
         is_broker = self._access.may_administer(state, BRIDGE_TOPIC) or self._access.may_administer(state, CONTROL)
         if action in QUESTIONS:
             if not is_broker:
                 raise refusal(UNAUTHORIZED, "only brokers of the network, and administrators, may ask about messages")
-            body = (request.view.body or b"")[:MAX_QUESTION].decode("utf-8", "replace")
-            text = request.text("message")[:MAX_ID] if action == "why" else body
+            text = str(body[:MAX_QUESTION], "utf-8", "replace") if action != "why" else request.text("message")[:MAX_ID]
             asked, question = request.text("asked"), request.text("question")[:MAX_QUESTION_ID]
             later, asks = LaterAnswer(self, request), self.questions
             if asks is None or not asks.answer_later(action, text, asked, seconds, question, later):
@@ -385,8 +384,9 @@ class Control(ControlTaker, CommitFollower, RemovalFollower):
         if action == "gossip":
             if not is_broker or self.gossip is None:
                 raise refusal(UNAUTHORIZED, "only brokers of the network, and administrators, may gossip")
-            request.body = self.gossip.exchange(request.view.body or b"", state.info.remote_address).encode("ascii")
+            request.body = self.gossip.exchange(body, state.info.remote_address).encode("ascii")
         elif is_broker:
+            self.reporter.take(body, state.info.remote_address)
             request.body = self.reporter.report(seconds, None).encode("ascii")
         else:
             names = ReadableNames(self._access, state.principal)

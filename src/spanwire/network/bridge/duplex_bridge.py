@@ -8,6 +8,7 @@ one id and name; then the newer link is refused.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Collection
 from typing import Final
 
 from spanwire.broker.broker import Broker
@@ -20,6 +21,8 @@ from spanwire.model.errors import JmsError
 from spanwire.model.info import ConnectionInfo
 from spanwire.network.bridge.bridge_statistics import BridgeStatistics, LinkCounts
 from spanwire.network.bridge.forwarder import Forwarder
+from spanwire.network.bridge.invitation import FIRST_VERSION as FIRST_TOKEN
+from spanwire.network.bridge.invitation import invitation
 from spanwire.network.bridge.remote_broker import RemoteBroker, exception_text
 from spanwire.network.bridge.settings_codec import settings_of, syncs_durable
 from spanwire.network.demand.bridge_settings import BridgeSettings
@@ -30,13 +33,14 @@ from spanwire.network.demand.remote_registry import name_elsewhere
 from spanwire.protocols.openwire.codec import _marshallers as wire
 from spanwire.protocols.openwire.codec.answer_run import AnswerRun
 from spanwire.protocols.openwire.codec.codec import decode_message
-from spanwire.protocols.openwire.codec.wire_format import WireFormat
+from spanwire.protocols.openwire.codec.wire_format import PROVIDER_NAME, WireFormat
 from spanwire.protocols.openwire.duplex import NetworkAcceptor, ReverseBridge
 from spanwire.protocols.openwire.output import OutputBuffer
 
 ADVISORY_PREFIX: Final = "ActiveMQ.Advisory."
 MAX_DUPLEX_LINKS: Final = 1_000  # links of one broker; as many closed links are remembered
 ANSWER_PATIENCE: Final = 5.0  # seconds in which an older link must answer, about three attempts of a newer one
+MAX_INVITED: Final = 200  # brokers invited to report in one round, as many as are asked
 MAX_UNLIMITED_LOGINS: Final = 4  # bridges with a large list before their login; bounds unauthenticated input to 4 MiB
 
 logger = logging.getLogger(__name__)
@@ -190,6 +194,14 @@ class DuplexBridge(ReverseBridge):
         self.remote.send(wire.KeepAliveInfo(), answered=True)
         return True
 
+    def invite(self, seconds: int) -> bool:
+        """Ask the peer to report for so many seconds; False for a peer that knows no invitations."""
+        wire_format = self.remote.wire_format
+        if wire_format is None or wire_format.provider_name != PROVIDER_NAME or wire_format.version < FIRST_TOKEN:
+            return False
+        self.remote.send(invitation(seconds))
+        return True
+
     def settle(self, now: Time) -> None:
         """Acknowledge confirmed messages after all commands of one read."""
         self._has_answered = True
@@ -291,6 +303,19 @@ class DuplexAcceptor(NetworkAcceptor):
         logger.warning("duplex link %s is replaced by a newer one", key)
         older.connection.close_with(JmsError("a newer link of this connector has replaced this one"))
         older.leave("replaced by a newer link", now)
+
+    def invite(self, seconds: int, known: Collection[str], wake: Callable[[], None], most: int = MAX_INVITED) -> None:
+        """Ask ``most`` brokers with a link here to report for so many seconds, but for the ``known`` names.
+
+        ``wake`` ends a turn soon, as no client has sent anything.
+        """
+        invited = 0
+        for bridge in self.bridges.values():
+            if invited < most and bridge.remote.name not in known and bridge.invite(seconds):
+                self._broker.mark_dirty(bridge.forwarder.local.client)
+                invited += 1
+        if invited:
+            wake()
 
     def remote_brokers(self) -> list[tuple[str, str]]:
         """Return address and name of each broker with an open duplex link.

@@ -11,11 +11,14 @@ from typing import Final
 
 from spanwire.broker.broker import Broker
 from spanwire.broker.ports import NO_TOKEN, ClientConnection
+from spanwire.broker.reserved_destinations import CONTROL
+from spanwire.broker.security.access_control import BRIDGE_TOPIC
 from spanwire.broker.security.audit_log import printable
 from spanwire.model.environment import Time
 from spanwire.model.errors import JmsError, SpanwireError, StoreError
 from spanwire.model.info import ConnectionInfo
 from spanwire.model.routing import UNNAMED, DestinationCounts
+from spanwire.network.bridge.invitation import invited_seconds
 from spanwire.network.bridge.remote_broker import RemoteBroker
 from spanwire.network.demand.bridge_settings import BridgeSettings
 from spanwire.network.demand.demand import MAX_DEMAND
@@ -89,6 +92,14 @@ class InboundBridge:
         if command.response_required:
             self._remote.output.respond(command.command_id)
 
+    def _invite(self, client: ClientCommands, seconds: int) -> None:
+        """Report to the remote broker for so many seconds, if the user of the connector has the right of links."""
+        access, reporter = self._broker.access, self._broker.assembly.control.reporter
+        if reporter is None or seconds == 0:
+            return
+        if access.may_administer(client.state, BRIDGE_TOPIC) or access.may_administer(client.state, CONTROL):
+            reporter.invite(self._remote.name, seconds)
+
     def take(self, command: wire.Command, now: Time) -> bool:
         """Execute a client's command; False for a command to a broker's own connection."""
         client = self._client
@@ -101,6 +112,9 @@ class InboundBridge:
             return True
         if isinstance(command, wire.MessageFrame):
             self._take_message(client, command, now)
+            return True
+        if isinstance(command, wire.ConnectionControl):
+            self._invite(client, invited_seconds(command))
             return True
         if isinstance(
             command,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Final, Protocol
 
 from spanwire.broker.dispatch.destination import BrokerDestination
@@ -21,6 +21,7 @@ from spanwire.network.reports.known_brokers import (
     KnownBrokers,
     Peer,
     Row,
+    read_rows,
     silent,
 )
 from spanwire.transports.base import Clock
@@ -35,7 +36,8 @@ LEAST_RATE_S: Final = 1.0  # seconds over which a rate is measured at least
 SILENCE_S: Final = 600.0  # seconds until a broker without the statistics plug-in is asked again
 
 logger = logging.getLogger(__name__)
-Ask = Callable[[Peer, int], Awaitable[list[Row]]]
+Ask = Callable[[Peer, int, str], Awaitable[list[Row]]]
+Invite = Callable[[int, Collection[str]], None]
 
 
 class ReportingBroker(Protocol):
@@ -68,13 +70,17 @@ class NetworkReports:
         ask: Ask,
         ledger: Callable[[], Sequence[Mapping[str, object]]] = tuple,
         guests: Callable[[], Sequence[str]] = tuple,
+        invite: Invite = lambda seconds, known: None,
     ) -> None:
         """Take the sources.
 
         ``links`` returns the views of all links, ``peers`` the addresses of the running links opened here, ``ledger``
         the messages across the links to and from each broker, ``guests`` the names of brokers with a link of their own
-        to this broker. Guests cannot be asked, as this broker has no login there.
+        to this broker. Guests cannot be asked, as this broker has no login there. ``invite`` asks the guests with a
+        duplex link for reports of their own, for so many seconds, but for the brokers of the given names.
         """
+        self._invite: Final = invite
+        self._invited: Final[dict[str, float]] = {}  # names of brokers that want reports of this one, until a time
         self._guests: Final = guests
         self._ledger: Final = ledger
         self._broker: Final = broker
@@ -100,6 +106,18 @@ class NetworkReports:
         self._watch(float(min(seconds, WATCH_S)))
         rows = self._rows()
         return json.dumps({"brokers": rows if may_read is None else readable(rows, may_read)})
+
+    def take(self, content: bytes, teller: str) -> None:
+        """Take the report of an invited broker, a client at ``teller``; nothing while nobody watches."""
+        if content and self._now() < self._watched_until:
+            self._known.add(read_rows(content.decode("utf-8", "replace")), self._now(), teller.rpartition(":")[0])
+
+    def invite(self, name: str, seconds: int) -> None:
+        """Report to a linked broker for so many seconds, and ask other brokers meanwhile."""
+        if name in self._invited or len(self._invited) < MAX_PEERS:
+            seconds = min(seconds, WATCH_S)
+            self._invited[name] = self._now() + seconds
+            self._watch(seconds)
 
     async def network(self, arguments: Mapping[str, object]) -> Row:
         """Return the rows of all known brokers, this one first; the first look waits for answers."""
@@ -143,6 +161,11 @@ class NetworkReports:
         for peer in peers:
             if peer.uri in self._mute:
                 self._known.add([silent(peer, SILENT)], now, peer.name)
+        for name in [name for name, until in self._invited.items() if until <= now]:
+            del self._invited[name]
+        seconds = self._watch_of_others()
+        if seconds > 0:
+            self._invite(seconds, {peer.name for peer in peers})
         gate = asyncio.Semaphore(MAX_AT_ONCE)
 
         async def asked(peer: Peer) -> None:
@@ -170,16 +193,22 @@ class NetworkReports:
 
     async def _answer(self, peer: Peer) -> list[Row]:
         """Return the rows of a broker, or the reason of the silence."""
-        # Seconds are counted down from the moment of the question, by more than an answer takes. So of two brokers
-        # that ask each other none is watched for longer than the one that was looked at.
-        watch_s = max(0, int(self._watched_until - self._now() - QUESTION_S))
+        report = json.dumps({"brokers": self._rows()}) if peer.name in self._invited else ""
         try:
             async with asyncio.timeout(QUESTION_S):
-                return await self._ask(peer, watch_s)
+                return await self._ask(peer, self._watch_of_others(), report)
         except TimeoutError:
             return [silent(peer, f"does not answer within {QUESTION_S:g} s")]
         except (SpanwireError, OSError) as error:
             return [silent(peer, f"cannot be asked: {error}")]
+
+    def _watch_of_others(self) -> int:
+        """Return the seconds for which other brokers are to report.
+
+        They are counted down from the moment of the question, by more than an answer takes. So of two brokers that ask
+        each other none is watched for longer than the one that was looked at.
+        """
+        return max(0, int(self._watched_until - self._now() - QUESTION_S))
 
     def _rows(self) -> list[Row]:
         now = self._now()

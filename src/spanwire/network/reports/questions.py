@@ -45,7 +45,7 @@ KEPT: Final = (
 )  # fmt: skip
 
 
-async def ask(peer: Peer, watch_s: int) -> list[Row]:
+async def ask(peer: Peer, watch_s: int, report: str) -> list[Row]:
     """Return the rows of a broker: its own, and the rows of brokers known there.
 
     Errors are a row with ``silence``.
@@ -53,12 +53,13 @@ async def ask(peer: Peer, watch_s: int) -> list[Row]:
     Args:
         peer: the broker at the other end of a link.
         watch_s: seconds for which the broker is to ask others in turn.
+        report: the report of this broker as JSON, for a broker that has asked for it; "" for others.
     """
     try:
         async with _connected(peer) as connection:
             link = connection.shared.core.correlator.link
             if link is not None and link.wire_format.provider_name == PROVIDER_NAME:
-                return await _control(connection, peer, watch_s)
+                return await _control(connection, peer, watch_s, report)
             return [await _statistics(connection, peer)]
     except (SpanwireError, OSError) as error:
         return [silent(peer, f"cannot be asked: {error}")]
@@ -150,9 +151,9 @@ def _connected(peer: Peer) -> aio.Connecting:
     return aio.connect(url, peer.user_name, password, None, peer.tls)
 
 
-async def _control(connection: aio.Connection, peer: Peer, watch_s: int) -> list[Row]:
+async def _control(connection: aio.Connection, peer: Peer, watch_s: int, report: str) -> list[Row]:
     session = connection.session()
-    answer = await session.request(CONTROL, "", {"action": ACTION, "seconds": watch_s}, timeout=PATIENCE_S)
+    answer = await session.request(CONTROL, report, {"action": ACTION, "seconds": watch_s}, timeout=PATIENCE_S)
     if answer is None:
         return [silent(peer, "does not answer")]
     if answer.properties.get("status") != "ok":

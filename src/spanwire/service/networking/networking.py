@@ -110,8 +110,9 @@ class Networking:
         self._broker, self._wake = broker, turn.wake
         self._reports = NetworkReports(
             broker, self.views, self._peers, broker.environment,
-            lambda peer, seconds: cast("Ask", registry.load(registry.NETWORK_QUESTION))(peer, seconds),
+            lambda peer, seconds, report: cast("Ask", registry.load(registry.NETWORK_QUESTION))(peer, seconds, report),
             lambda: [asdict(row) for row in broker.overview.ledger_links()], broker.overview.brokers_linked_here,
+            lambda seconds, known: self.acceptor(broker).invite(seconds, known, turn.wake),
         )  # fmt: skip
         broker.assembly.control.reporter = self._reports
         questions = Questions(broker, broker.environment, read_stored, self)

@@ -51,7 +51,7 @@ class Still:
         return Time(1_000.0, 0)
 
 
-async def nobody(peer: Peer, watch_s: int) -> list[Row]:
+async def nobody(peer: Peer, watch_s: int, told: str) -> list[Row]:
     return []
 
 
