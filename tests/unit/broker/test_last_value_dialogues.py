@@ -306,3 +306,34 @@ def test_what_a_cursor_releases_gives_way_to_newer_messages() -> None:
     assert program.asks("release", cursor="c", epoch=1) == {"epoch": 2, "released": 2}
     stage.settle()
     assert taken(stage) == ["b1", "a2"]
+
+
+def filled_to_the_limit(stage: Stage, peer: Peer) -> str:
+    """Send messages of different keys until one waits for memory; the last key that is in the queue."""
+    for number in range(100):
+        sends(peer, f"k{'x' * number}1", persistent=False)
+        if peer.state.parked:
+            return f"k{'x' * (number - 1)}"
+    raise AssertionError("the limit was never reached")
+
+
+def test_a_message_that_replaces_another_does_not_wait_for_the_memory_that_it_frees() -> None:
+    stage = Stage(last_values(memory_limit_bytes=4_000))
+    last = filled_to_the_limit(stage, stage.peer("p"))
+    before = (stage.view(Q).pending, stage.memory())
+    other = stage.peer("q")
+    sends(other, f"{last}2", "k2", persistent=False)
+    assert not other.state.parked
+    assert (stage.view(Q).pending, stage.memory()) == before
+    sends(other, "new1", persistent=False)
+    assert len(other.state.parked) == 1  # it replaces nothing
+    sends(other, "k3", persistent=False)
+    assert len(other.state.parked) == 2  # the sends of a connection keep their order
+
+
+def test_a_message_larger_than_the_one_that_it_replaces_waits_for_the_difference() -> None:
+    stage = Stage(last_values(memory_limit_bytes=4_000))
+    filled_to_the_limit(stage, stage.peer("p"))
+    other = stage.peer("q")
+    other.sends(Q, "y" * 3_000, persistent=False, properties={KEY: "k"})
+    assert len(other.state.parked) == 1

@@ -126,9 +126,19 @@ def test_ways_that_are_open_but_not_the_best_are_told() -> None:
 
 def test_the_longer_way_is_refused_by_name_where_duplicates_are_suppressed() -> None:
     settings = BridgeSettings(message_ttl=3, consumer_ttl=3, suppress_queue_duplicates=True)
-    assert "a route of at least this priority is there (duplicates are suppressed)" in reasons(
+    assert "the route over B (NC) has a higher priority (duplicates are suppressed)" in reasons(
         plan("AB AC CB", settings), "A", "B"
     )
+
+
+def test_of_equal_routes_both_are_named_where_duplicates_are_suppressed_and_what_decides() -> None:
+    settings = BridgeSettings(message_ttl=3, consumer_ttl=3, suppress_queue_duplicates=True)
+    found = plan("AB AC BD CD", settings)
+    assert way(found, "A", "D") == "ABD"
+    assert reasons(found, "A", "D") == [
+        "the route over B (NC) has the same priority, and the broker takes the one of which it hears first, which may "
+        "be this one (duplicates are suppressed)"
+    ]
 
 
 EVEN = BridgeSettings(message_ttl=3, consumer_ttl=3, decrease_priority=False)

@@ -68,6 +68,10 @@ class BrokerDestination(MessageHolder):
         """Return True unless a new message would be dropped at once for lack of consumers."""
         return True
 
+    def replaced_bytes(self, message: Message) -> int:
+        """Return the bytes of memory that ``message`` would free by replacing a pending message."""
+        return 0
+
     def make_room(self, size: int) -> bool:
         """Return True if discarding pending messages made room for ``size`` bytes."""
         return False

@@ -133,6 +133,22 @@ class LastValueQueue(Queue):
             self._tidy()
         super().accept(message, sequence)
 
+    def replaced_bytes(self, message: Message) -> int:
+        """Return the bytes of the pending message with the same key, 0 for one that only the store has."""
+        key = self._key(message)
+        value = self._values.get(key) if len(key) > 0 else None
+        location = None if value is None else self._find(value)
+        if location is None:
+            return 0
+        page, index = location.page, location.index
+        if location.is_returned:
+            return page.returned[index].message.size
+        paged_out = page.paged_out
+        if paged_out is None:
+            item = page.items[index]
+            return 0 if item is None else item.message.size
+        return paged_out.in_memory[index].message.size if paged_out.numbers[index] == NOT_STORED else 0
+
     def take_back(self, references: list[MessageReference]) -> None:
         """Take a former consumer's messages back, but for those with a newer one of their key."""
         if self.removed or len(references) == 0:

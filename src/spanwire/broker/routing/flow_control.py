@@ -126,6 +126,9 @@ class FlowControl:
         return state.forwards and destination.usage.takes_forwarded(len(message.broker_path))
 
     def _memory_obstacle(self, destination: BrokerDestination, message: Message) -> int:
+        freed = destination.replaced_bytes(message)
+        if freed > 0 and (freed >= message.size or destination.usage.takes(message.size - freed)):
+            return ROOM
         if not destination.policy.producer_flow_control:
             advisories = self._context.advisories
             if advisories is not None:

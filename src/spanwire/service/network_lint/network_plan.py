@@ -200,9 +200,9 @@ class NetworkPlan:
                     continue
                 path_beyond = (*path, self.brokers[name].broker_id)
                 demand = Demand(link, path_beyond, link.settings.priority(requested, path_beyond), behind)
-                if self._is_duplicate(by_broker.get(link.near, []), demand, destination):
-                    reason = "a route of at least this priority is there (duplicates are suppressed)"
-                    consumer_demand.add_refusal(Refusal(link, reason, RULE_SUPPRESSED))
+                rival = self._rival(by_broker.get(link.near, []), demand, destination)
+                if rival is not None:
+                    consumer_demand.add_refusal(Refusal(link, _suppressed(demand, rival), RULE_SUPPRESSED))
                     continue
                 by_broker.setdefault(link.near, []).append(demand)
                 front.append((link.near, demand))
@@ -230,14 +230,18 @@ class NetworkPlan:
             return _by_lists(link, destination)
         return None
 
-    def _is_duplicate(self, subscriptions: list[Demand], demand: Demand, destination: Destination) -> bool:
+    def _rival(self, subscriptions: list[Demand], demand: Demand, destination: Destination) -> Demand | None:
+        """Return the subscription for which duplicate suppression drops ``demand``, or None.
+
+        Those that ``demand`` is better than are removed.
+        """
         if not demand.link.settings.is_suppressed(destination):
-            return False
+            return None
         for other in list(subscriptions):
             if other.priority >= demand.priority:
-                return True
+                return other
             subscriptions.remove(other)
-        return False
+        return None
 
     def _add_static(self, destination: Destination, consumer_demand: _ConsumerDemand) -> None:
         """Add the static subscriptions, which need no consumer."""
@@ -442,6 +446,17 @@ def _by_lists(link: PlannedLink, destination: Destination) -> Refusal:
         if pattern.matches(destination):
             return Refusal(link, f"{pattern} is excluded", RULE_LISTS)
     return Refusal(link, "it is not among the included destinations", RULE_LISTS)
+
+
+def _suppressed(demand: Demand, rival: Demand) -> str:
+    """Return why duplicate suppression keeps ``rival``."""
+    over = f"{rival.link.far} ({rival.link.settings.name})"
+    if rival.priority > demand.priority:
+        return f"the route over {over} has a higher priority (duplicates are suppressed)"
+    return (
+        f"the route over {over} has the same priority, and the broker takes the one of which it hears first, which may "
+        "be this one (duplicates are suppressed)"
+    )
 
 
 def _worst_last(demand: Demand) -> int:
